@@ -1,0 +1,172 @@
+"""Dirichlet concentrations of every row of every table: the prior, and the conjugate posterior.
+
+`(X_i | parents = j) ~ Categorical(theta_ij)`, `theta_ij ~ Dirichlet(alpha_ij)`, rows independent; after counts N the
+concentrations are `alpha + N` (papers: Zhang et al. 2016, Section 2, for two states).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet.errors import InputError
+from discreet.model.network import Network
+from discreet.model.tables import Array, Tables
+
+__all__ = ["DEFAULT_CONCENTRATION", "Dirichlet", "dirichlet_draws"]
+
+DEFAULT_CONCENTRATION = 0.25
+"""Calibrates intervals on networks with near-deterministic rows better than 1/2 or 1 (measured on asia and child)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dirichlet:
+    """Concentrations of independent Dirichlet rows.
+
+    Args:
+        alpha: float tables, axes `(*parents, child)`, unit: records; finite and greater than 0.
+
+    Raises:
+        InputError: a concentration is not a positive, finite number; the message names the node.
+    """
+
+    alpha: Tables
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a proper prior."""
+        object.__setattr__(self, "alpha", self.alpha.map(lambda array: array.astype(np.float64)))
+        for node, array in self.alpha.items():
+            if not (np.all(array > 0) and np.all(np.isfinite(array))):
+                raise InputError(f"prior of {node!r}: every concentration must be a finite number greater than 0")
+
+    @property
+    def network(self) -> Network:
+        """The network whose rows these are."""
+        return self.alpha.network
+
+    @staticmethod
+    def uniform(network: Network, concentration: float = DEFAULT_CONCENTRATION) -> Dirichlet:
+        """The same concentration in every cell.
+
+        Args:
+            network: public.
+            concentration: of each cell, unit: records.
+
+        Returns:
+            The prior.
+
+        Raises:
+            InputError: the concentration is not a positive, finite number.
+
+        Example:
+            >>> from discreet.model.schema import Variable
+            >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+            >>> Dirichlet.uniform(network).alpha["rain"].tolist()
+            [0.25, 0.25]
+        """
+        return Dirichlet.per_node(network, dict.fromkeys(network.nodes, concentration))
+
+    @staticmethod
+    def per_node(network: Network, concentrations: Mapping[str, float]) -> Dirichlet:
+        """One concentration for all cells of a node.
+
+        Args:
+            network: public.
+            concentrations: for every node, unit: records.
+
+        Returns:
+            The prior.
+
+        Raises:
+            InputError: a node is missing or unknown, or a concentration is not a positive, finite number.
+        """
+        unknown = set(concentrations) ^ set(network.nodes)
+        if unknown:
+            raise InputError(f"concentrations must name every node once; missing or unknown: {sorted(unknown)[:5]}")
+        return Dirichlet(
+            Tables(network, {node: np.full(network.shape(node), float(concentrations[node])) for node in network.nodes})
+        )
+
+    @staticmethod
+    def from_probabilities(
+        theta: Tables, equivalent_sample_size: float, base: float = DEFAULT_CONCENTRATION
+    ) -> Dirichlet:
+        """`alpha = base + equivalent_sample_size * theta`: what a prior network, read from a BIF file, says.
+
+        Each row gets the weight of `equivalent_sample_size` records of its own; `base` keeps the prior proper where the
+        prior network says 0.
+
+        Args:
+            theta: public probabilities, such as `Tables.read(path)`; a table fitted to the private records is not
+                public.
+            equivalent_sample_size: records per row that the prior network is worth.
+            base: concentration added to every cell; 0 gives the plain product.
+
+        Returns:
+            The prior.
+
+        Raises:
+            InputError: a resulting concentration is not a positive, finite number.
+        """
+        return Dirichlet(theta.map(lambda array: base + equivalent_sample_size * array))
+
+    def mean(self) -> Tables:
+        """Posterior mean of every row.
+
+        Returns:
+            Probabilities; each row of the last axis sums to 1.
+        """
+        return self.alpha.map(lambda array: array / array.sum(axis=-1, keepdims=True))
+
+    def updated(self, counts: Tables) -> Dirichlet:
+        """The conjugate posterior after counts.
+
+        Args:
+            counts: records, axes `(*parents, child)`, not negative.
+
+        Returns:
+            Concentrations `alpha + counts`.
+
+        Raises:
+            InputError: counts of another shape, or so negative that a concentration is not positive.
+        """
+        return Dirichlet(Tables(self.network, {node: self.alpha[node] + counts[node] for node in self.alpha}))
+
+    def draws(self, size: int, rng: np.random.Generator) -> Tables:
+        """Independent draws of all rows.
+
+        Args:
+            size: number of draws.
+            rng: source of randomness; nothing here is private.
+
+        Returns:
+            Probabilities, shape `(*parents, child, size)`.
+        """
+
+        def draw(node: str) -> Array:
+            alpha = self.alpha[node]
+            gammas: Array = np.maximum(
+                rng.standard_gamma(alpha[..., None], size=(*alpha.shape, size)), np.finfo(float).tiny
+            )
+            gammas /= gammas.sum(axis=-2, keepdims=True)
+            return gammas
+
+        return Tables(self.network, {node: draw(node) for node in self.alpha}, draws=size)
+
+
+def dirichlet_draws(alpha: Array, rng: np.random.Generator) -> Array:
+    """One Dirichlet draw for each row and each entry of the last axis.
+
+    Args:
+        alpha: concentrations, shape `(*parents, child, draws)`, greater than 0.
+        rng: source of randomness.
+
+    Returns:
+        Probabilities of the same shape; they sum to 1 over the child's axis.
+    """
+    # A gamma variate with a small concentration can underflow to 0; the floor keeps a row from being 0 / 0.
+    gammas: Array = np.maximum(rng.standard_gamma(alpha), np.finfo(np.float64).tiny)
+    gammas /= gammas.sum(axis=-2, keepdims=True)
+    return gammas

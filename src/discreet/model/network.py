@@ -1,0 +1,273 @@
+"""Networks: a directed acyclic graph over a schema, and what follows from the graph alone.
+
+This file owns families, orders, cliques and covers; graph algorithms come from networkx. It holds no probabilities
+(see `tables.py`) and no counts, and never reads a record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, combinations
+from pathlib import Path
+from types import MappingProxyType
+
+import networkx as nx
+
+from discreet.errors import InputError
+from discreet.model.bif import Bif, read_bif
+from discreet.model.schema import Schema, Variable
+
+__all__ = ["Network"]
+
+COVER_CELLS = 4096
+"""Cells of a cover set unless one family is larger: merging beyond it no longer saves scans (measured on ALARM)."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A public DAG over variables with states.
+
+    A family is a node with its parents; tables over a family always have the axes `(*parents, node)`, parents in the
+    order declared here.
+
+    Args:
+        variables: each with at least one state; their order is the order of every listing.
+        parents: for every node its parents, possibly none.
+
+    Raises:
+        InputError: a node without states or without an entry in `parents`, an unknown or repeated parent, or a cycle;
+            the message names the nodes.
+
+    Example:
+        >>> rain = Variable("rain", ("no", "yes"))
+        >>> wet = Variable("wet", ("no", "yes"))
+        >>> network = Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> network.family("wet"), network.shape("wet"), network.parameters
+        (('rain', 'wet'), (2, 2), 3)
+    """
+
+    variables: tuple[Variable, ...]
+    parents: Mapping[str, tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        """Normalise to immutable containers, then refuse what is not a DAG over the variables."""
+        object.__setattr__(self, "variables", tuple(self.variables))
+        for variable in self.schema:
+            if not variable.states:
+                raise InputError(f"variable {variable.name!r} has no states; declare bins for a numeric variable")
+        unknown = [name for name in self.parents if name not in self.schema]
+        missing = [name for name in self.nodes if name not in self.parents]
+        if unknown or missing:
+            raise InputError(f"parents must name every variable once; unknown: {unknown[:5]}, missing: {missing[:5]}")
+        ordered = {name: tuple(self.parents[name]) for name in self.nodes}
+        object.__setattr__(self, "parents", MappingProxyType(ordered))
+        for name, family in ordered.items():
+            for parent in family:
+                if parent not in self.schema:
+                    raise InputError(f"node {name!r} has an unknown parent {parent!r}")
+            if len({name, *family}) != len(family) + 1:
+                raise InputError(f"node {name!r}: a parent is listed twice, or is the node itself")
+        if not nx.is_directed_acyclic_graph(self.graph):
+            cycle = [arc[0] for arc in nx.find_cycle(self.graph)]
+            raise InputError(f"the network has a cycle: {' -> '.join([*cycle, cycle[0]])}; remove one of its arcs")
+
+    def __hash__(self) -> int:
+        """Equal networks have equal nodes; the mapping of parents itself cannot be hashed."""
+        return hash(self.variables)
+
+    @staticmethod
+    def read(path: str | Path) -> Network:
+        """Read the structure of a network from a BIF file.
+
+        Args:
+            path: BIF text, or the same packed by gzip; probabilities may be left out, and are ignored.
+
+        Returns:
+            The network.
+
+        Raises:
+            InputError: the file is missing or is not BIF (with the line number), or its arcs form a cycle.
+        """
+        return Network.from_bif(read_bif(path), where=str(path))
+
+    @staticmethod
+    def from_bif(bif: Bif, *, where: str) -> Network:
+        """The network of a file that is read already; arguments and errors as in `read`."""
+        try:
+            return Network(bif.variables, bif.parents)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+
+    # ------------------------------------------------------------------------------------------------ listings
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The variables as a schema."""
+        return Schema(self.variables)
+
+    @cached_property
+    def graph(self) -> nx.DiGraph:
+        """The DAG for networkx, frozen."""
+        graph = nx.DiGraph()
+        graph.add_nodes_from(self.nodes)
+        graph.add_edges_from((parent, name) for name in self.nodes for parent in self.parents[name])
+        return nx.freeze(graph)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes, in the schema's order."""
+        return self.schema.names
+
+    @property
+    def arcs(self) -> tuple[tuple[str, str], ...]:
+        """All arcs as (parent, child)."""
+        return tuple((parent, name) for name in self.nodes for parent in self.parents[name])
+
+    def family(self, node: str) -> tuple[str, ...]:
+        """The parents of a node, then the node."""
+        return (*self.parents[self.schema[node].name], node)
+
+    def shape(self, node: str) -> tuple[int, ...]:
+        """Shape of the node's table: `(*parent sizes, node size)`."""
+        return tuple(self.schema[name].size for name in self.family(node))
+
+    def cells(self, variables: Iterable[str]) -> int:
+        """Number of cells of a table over some variables."""
+        return math.prod(self.schema[name].size for name in variables)
+
+    @property
+    def parameters(self) -> int:
+        """Free parameters: sum over nodes of (states - 1) x parent configurations."""
+        return sum(math.prod(shape[:-1]) * (shape[-1] - 1) for shape in map(self.shape, self.nodes))
+
+    # ------------------------------------------------------------------------------------------------ graph
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """Nodes with parents before children; among the possible orders the one nearest to the schema's."""
+        position = {name: index for index, name in enumerate(self.nodes)}
+        return tuple(nx.lexicographical_topological_sort(self.graph, key=position.__getitem__))
+
+    @cached_property
+    def heights(self) -> Mapping[str, int]:
+        """Arcs on the longest directed path from each node to a leaf (Chowdhury et al. 2020, Section 4)."""
+        heights: dict[str, int] = {}
+        for name in reversed(self.order):
+            heights[name] = max((heights[child] + 1 for child in self.graph.successors(name)), default=0)
+        return heights
+
+    def in_degree(self, node: str) -> int:
+        """Number of parents."""
+        return int(self.graph.in_degree(node))
+
+    def out_degree(self, node: str) -> int:
+        """Number of children."""
+        return int(self.graph.out_degree(node))
+
+    def children(self, node: str) -> tuple[str, ...]:
+        """The children of a node, in the schema's order."""
+        return tuple(name for name in self.nodes if node in self.parents[name])
+
+    def ancestors(self, nodes: Iterable[str]) -> frozenset[str]:
+        """The nodes themselves and all their ancestors."""
+        found: set[str] = set()
+        for name in nodes:
+            if name not in found:
+                found |= nx.ancestors(self.graph, name) | {name}
+        return frozenset(found)
+
+    def markov_blanket(self, node: str) -> frozenset[str]:
+        """Parents, children and the children's other parents."""
+        blanket = set(self.parents[node])
+        for child in self.children(node):
+            blanket |= {child, *self.parents[child]}
+        return frozenset(blanket - {node})
+
+    @cached_property
+    def moral_graph(self) -> nx.Graph:
+        """The undirected graph in which every family is a clique, frozen."""
+        return nx.freeze(nx.moral_graph(self.graph))
+
+    @cached_property
+    def treewidth(self) -> int:
+        """Width of the moral graph under the min-fill order: an upper bound on its treewidth."""
+        width, _ = nx.approximation.treewidth_min_fill_in(self.moral_graph)
+        return int(width)
+
+    # ------------------------------------------------------------------------------------------------ families
+
+    @cached_property
+    def downward_closure(self) -> tuple[tuple[str, ...], ...]:
+        """All subsets of all families (N_I of Zhang et al. 2016), by size, then in schema order."""
+        position = {name: index for index, name in enumerate(self.nodes)}
+        subsets = set(
+            chain.from_iterable(
+                combinations(sorted(self.family(name), key=position.__getitem__), size)
+                for name in self.nodes
+                for size in range(len(self.family(name)) + 1)
+            )
+        )
+        return tuple(sorted(subsets, key=lambda subset: (len(subset), [position[name] for name in subset])))
+
+    @cached_property
+    def maximal_families(self) -> tuple[str, ...]:
+        """Nodes whose family lies in no other family; of equal families the first counts."""
+        families = [frozenset(self.family(name)) for name in self.nodes]
+        return tuple(
+            name
+            for index, (name, family) in enumerate(zip(self.nodes, families, strict=True))
+            if not any(
+                family < other or (family == other and position < index) for position, other in enumerate(families)
+            )
+        )
+
+    def cover_sets(self, limit: int = COVER_CELLS) -> tuple[tuple[str, ...], ...]:
+        """Few sets of variables that together contain every family, for counting.
+
+        Families are placed one by one, the largest first, each into the set with which it shares most variables and
+        whose union with it stays within the limit; greedy, so not always the fewest.
+
+        Args:
+            limit: most cells of a set; a family that is larger alone is a set of its own.
+
+        Returns:
+            Sets of variables in the schema's order.
+
+        Raises:
+            InputError: the limit is not a positive number.
+        """
+        if not limit > 0:
+            raise InputError(f"a cover set needs a positive limit of cells, got {limit}")
+        sets: list[set[str]] = []
+        for name in sorted(self.maximal_families, key=lambda name: -self.cells(self.family(name))):
+            family = set(self.family(name))
+            fits = [index for index, other in enumerate(sets) if self.cells(other | family) <= limit]
+            if fits:
+                sets[min(fits, key=lambda i: (-len(sets[i] & family), self.cells(sets[i] | family)))] |= family
+            else:
+                sets.append(family)
+        return tuple(tuple(name for name in self.nodes if name in cover) for cover in sets)
+
+    def with_variables(self, variables: Sequence[Variable]) -> Network:
+        """The same graph with other descriptions of some of its variables (bins of a numeric column, say).
+
+        Args:
+            variables: each has the name of a node and as many states as that node.
+
+        Returns:
+            A new network.
+
+        Raises:
+            InputError: a name is not a node, or the number of states differs.
+        """
+        replaced = {variable.name: variable for variable in variables}
+        for name, variable in replaced.items():
+            if variable.size != self.schema[name].size:
+                raise InputError(
+                    f"variable {name!r} has {self.schema[name].size} states in the network "
+                    f"but {variable.size} in the schema; make them equal"
+                )
+        return Network(tuple(replaced.get(variable.name, variable) for variable in self.variables), self.parents)

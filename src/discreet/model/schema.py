@@ -1,0 +1,159 @@
+"""Variables and schemas: the public description of a table, declared by its user.
+
+This file owns what a column may hold. It must never learn that from private data: a state that no record shows and a
+bound that no record reaches are part of the schema all the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from discreet.errors import InputError
+
+__all__ = ["Schema", "Variable"]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One column: categorical states, or numeric bounds with optional cut points.
+
+    Cut points `c_1 < ... < c_m` inside the bounds `(lo, hi)` make a numeric column categorical with the m + 1 states
+    `[lo, c_1), [c_1, c_2), ..., [c_m, hi]`, named `lo_to_c1` and so on unless `states` names them.
+
+    Args:
+        name: the column's name, not empty.
+        states: distinct, non-empty names in a fixed order; at least one unless `bounds` are given.
+        bounds: public smallest and largest value, in the unit of the column; finite.
+        bins: public cut points, strictly increasing and strictly inside the bounds.
+
+    Raises:
+        InputError: a name is empty or twice there, bounds or cut points are not finite and increasing, or the number of
+            names does not match the number of bins.
+
+    Example:
+        >>> Variable("age", bounds=(0, 120), bins=(18, 65)).states
+        ('0_to_18', '18_to_65', '65_to_120')
+    """
+
+    name: str
+    states: tuple[str, ...] = ()
+    bounds: tuple[float, float] | None = None
+    bins: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Normalise the containers, then refuse what is not a variable."""
+        object.__setattr__(self, "states", tuple(self.states))
+        object.__setattr__(self, "bins", tuple(float(cut) for cut in self.bins))
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError("a variable needs a name that is not empty")
+        if self.bounds is None:
+            if self.bins:
+                raise InputError(
+                    f"variable {self.name!r}: bins need bounds; declare the smallest and largest value too"
+                )
+            if not self.states:
+                raise InputError(f"variable {self.name!r}: declare its states, or numeric bounds")
+        else:
+            self._check_numeric()
+        if any(not isinstance(state, str) or not state for state in self.states):
+            raise InputError(f"variable {self.name!r}: every state needs a name that is not empty")
+        if len(set(self.states)) != len(self.states):
+            twice = next(state for state in self.states if self.states.count(state) > 1)
+            raise InputError(f"variable {self.name!r}: state {twice!r} is declared twice")
+
+    def _check_numeric(self) -> None:
+        """Check bounds and cut points, and name the bins."""
+        if self.bounds is None or len(self.bounds) != 2:
+            raise InputError(f"variable {self.name!r}: bounds are a pair (smallest, largest)")
+        edges = (float(self.bounds[0]), *self.bins, float(self.bounds[1]))
+        object.__setattr__(self, "bounds", (edges[0], edges[-1]))
+        if not all(map(math.isfinite, edges)) or not all(a < b for a, b in pairwise(edges)):
+            raise InputError(
+                f"variable {self.name!r}: bounds and bins must be finite and strictly increasing, "
+                f"smallest < cut points < largest"
+            )
+        if self.bins and not self.states:
+            names = tuple(f"{a:.15g}_to_{b:.15g}" for a, b in pairwise(edges))
+            object.__setattr__(self, "states", names)
+        if self.states and len(self.states) != len(self.bins) + 1:
+            raise InputError(
+                f"variable {self.name!r}: {len(self.bins)} cut points make {len(self.bins) + 1} states, "
+                f"but {len(self.states)} are named"
+            )
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the column holds numbers with public bounds."""
+        return self.bounds is not None
+
+    @property
+    def size(self) -> int:
+        """Number of states; 0 for a numeric variable without bins."""
+        return len(self.states)
+
+    def code(self, state: str) -> int:
+        """Position of a state.
+
+        Args:
+            state: its name.
+
+        Returns:
+            Its position among the states, from 0.
+
+        Raises:
+            InputError: the variable has no such state; the message lists those it has.
+        """
+        if state in self.states:
+            return self.states.index(state)
+        raise InputError(f"variable {self.name!r} has no state {state!r}; its states: {', '.join(self.states[:12])}")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The variables of a table, in order, each name once.
+
+    Args:
+        variables: at least one.
+
+    Raises:
+        InputError: no variable, or a name twice.
+    """
+
+    variables: tuple[Variable, ...]
+
+    def __post_init__(self) -> None:
+        """Normalise, then refuse what is not a schema."""
+        object.__setattr__(self, "variables", tuple(self.variables))
+        if not self.variables:
+            raise InputError("a schema needs at least one variable")
+        if len(self._positions) != len(self.variables):
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise InputError(f"variable {twice!r} is declared twice")
+
+    @cached_property
+    def _positions(self) -> Mapping[str, int]:
+        """Position of each name."""
+        return {variable.name: position for position, variable in enumerate(self.variables)}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names in order."""
+        return tuple(variable.name for variable in self.variables)
+
+    def __iter__(self) -> Iterator[Variable]:
+        return iter(self.variables)
+
+    def __len__(self) -> int:
+        return len(self.variables)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._positions
+
+    def __getitem__(self, name: str) -> Variable:
+        if name not in self._positions:
+            raise InputError(f"no variable {name!r}; there are: {', '.join(self.names[:12])}")
+        return self.variables[self._positions[name]]

@@ -1,0 +1,137 @@
+"""Tables: one array per family of a network, axes `(*parents, child)`, in the network's order.
+
+This file owns the shape discipline that counts, concentrations, probabilities and draws of them share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.model.bif import Bif, read_bif, write_bif
+from discreet.model.network import Network
+
+__all__ = ["Array", "Tables"]
+
+Array = npt.NDArray[Any]
+
+
+class Tables(Mapping[str, Array]):
+    """One read-only array per family, made when it is first read.
+
+    Every array has the shape `(*parents, child)` of its family, or that shape and one more axis of draws, the same for
+    all families.
+
+    Args:
+        network: public; its families fix names and shapes.
+        source: arrays by node, or a function that makes the array of a node. A function must be pure: it is called at
+            most once for each node, whenever that node is first asked for, so that a query pays only for the families
+            it needs.
+        draws: length of the last axis; None where tables have none.
+
+    Raises:
+        InputError: a node is missing or unknown, or (when the node is read) the shape is not that of its family.
+    """
+
+    __slots__ = ("_made", "_source", "draws", "network")
+
+    def __init__(
+        self,
+        network: Network,
+        source: Mapping[str, npt.ArrayLike] | Callable[[str], Array],
+        *,
+        draws: int | None = None,
+    ) -> None:
+        self.network = network
+        self.draws = draws
+        self._made: dict[str, Array] = {}
+        if callable(source):
+            self._source: Callable[[str], npt.ArrayLike] = source
+            return
+        if set(source) != set(network.nodes):
+            odd = sorted(set(source) ^ set(network.nodes))
+            raise InputError(f"tables must name every node of the network once; missing or unknown: {odd[:5]}")
+        self._source = source.__getitem__
+        for node in network.nodes:
+            self._make(node)
+
+    def _make(self, node: str) -> Array:
+        """Make, check and freeze one array."""
+        array = np.array(self._source(node))
+        wanted = self.network.shape(node) if self.draws is None else (*self.network.shape(node), self.draws)
+        if array.shape != wanted:
+            axes = (*self.network.family(node), *(() if self.draws is None else ("draws",)))
+            raise InputError(f"table of {node!r} needs shape {wanted} for the axes {axes}, got {array.shape}")
+        array.flags.writeable = False
+        self._made[node] = array
+        return array
+
+    def __getitem__(self, node: str) -> Array:
+        if node in self._made:
+            return self._made[node]
+        if node not in self.network.schema:
+            raise InputError(f"no table {node!r}: the network has no such node")
+        return self._make(node)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.network.nodes)
+
+    def __len__(self) -> int:
+        return len(self.network.nodes)
+
+    def __repr__(self) -> str:
+        """Say what it is, and no number: tables of private counts use this class too."""
+        axis = "" if self.draws is None else f", {self.draws} draws"
+        return f"Tables({len(self)} families{axis})"
+
+    def map(self, function: Callable[[Array], npt.ArrayLike]) -> Tables:
+        """The tables of `function(array)`, which must keep every shape.
+
+        Args:
+            function: from array to array of the same shape.
+
+        Returns:
+            New tables.
+
+        Raises:
+            InputError: a shape changed.
+        """
+        return Tables(self.network, {node: function(array) for node, array in self.items()}, draws=self.draws)
+
+    @staticmethod
+    def read(path: str | Path) -> Tables:
+        """Read the probabilities of a network, and the network itself, from a BIF file.
+
+        Args:
+            path: BIF text, or the same packed by gzip.
+
+        Returns:
+            Probabilities, float64; `.network` is the network.
+
+        Raises:
+            InputError: the file is missing, is not BIF, has a cycle, or gives no probabilities for a variable.
+        """
+        bif = read_bif(path)
+        network = Network.from_bif(bif, where=str(path))
+        for node in network.nodes:
+            if node not in bif.arrays:
+                raise InputError(f"{path}: the probability block of {node!r} is empty; give its rows")
+        return Tables(network, bif.arrays)
+
+    def write(self, path: str | Path, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> None:
+        """Write the network with these probabilities as a BIF file.
+
+        Args:
+            path: packed by gzip if it ends in `.gz`.
+            name: of the network.
+            properties: lines for the network block, such as how the file was made.
+
+        Raises:
+            InputError: a name holds a quote or a line break, which BIF cannot express.
+        """
+        write_bif(path, Bif(self.network.variables, self.network.parents, self, name, properties))

@@ -1,0 +1,1 @@
+"""What is promised, what is spent, what is published: guarantee, ledger, release document."""

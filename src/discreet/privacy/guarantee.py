@@ -1,0 +1,209 @@
+"""Guarantees: what a release promises, kept exactly, and the only arithmetic on promises.
+
+Budgets are exact rationals: ten times "0.1" is 1, and nothing is lost or gained by rounding. Sums of guarantees and
+conversions between neighbouring relations live here and nowhere else; where a conversion is not rational it is
+rounded towards the larger promise.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from numbers import Rational
+from typing import SupportsFloat
+
+from discreet.errors import InputError
+
+__all__ = ["Guarantee", "Number", "Relation", "as_rational", "as_text", "compose", "convert"]
+
+Number = Rational | Decimal | SupportsFloat | str
+"""What a budget may be given as: an int, Fraction, Decimal, decimal text, or a float (read as its shortest text)."""
+
+
+class Relation(StrEnum):
+    """Which data sets count as neighbours.
+
+    ADD_REMOVE: one has one record more than the other; the number of records is private.
+    REPLACE: they differ in one record; the number of records is public.
+    """
+
+    ADD_REMOVE = "add-remove"
+    REPLACE = "replace"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Relation:
+        """Accept underscores; refuse the rest by name."""
+        for relation in cls:
+            if isinstance(value, str) and value.lower().replace("_", "-") == relation.value:
+                return relation
+        raise InputError(f"unknown relation {value!r}; it is one of: {', '.join(cls)}")
+
+
+@dataclass(frozen=True, init=False)
+class Guarantee:
+    """`(epsilon, delta)`-differential privacy for one relation and one unit of protection; no part has a default.
+
+    `P(M(D) in S) <= exp(epsilon) P(M(D') in S) + delta` for all neighbours D, D' and all sets S of outputs.
+
+    Args:
+        epsilon: nats; greater than 0, finite. Text such as "0.1" or "1/3" is kept exactly; a float is read as the
+            shortest text that denotes it, so 0.1 is one tenth.
+        delta: at least 0, less than 1; read in the same way.
+        relation: which data sets count as neighbours.
+        unit: what one record stands for in the promise, such as "record" or "patient".
+
+    Raises:
+        InputError: a number out of its range (zero, negative, NaN, infinite, not a number), an unknown relation, or an
+            empty unit.
+
+    Source:
+        Dwork and Roth (2014), Definition 2.4.
+
+    Example:
+        >>> Guarantee(epsilon="0.1", delta=0, relation="add-remove", unit="record").epsilon
+        Fraction(1, 10)
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    relation: Relation
+    unit: str
+
+    def __init__(self, *, epsilon: Number, delta: Number, relation: Relation | str, unit: str) -> None:
+        object.__setattr__(self, "epsilon", as_rational(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", as_rational(delta, "delta"))
+        object.__setattr__(self, "relation", Relation(relation))
+        object.__setattr__(self, "unit", unit)
+        if not self.epsilon > 0:
+            raise InputError(f"epsilon must be greater than 0, got {epsilon}")
+        if not 0 <= self.delta < 1:
+            raise InputError(f"delta must be at least 0 and less than 1, got {delta}")
+        if not isinstance(unit, str) or not unit.strip():
+            raise InputError("a guarantee needs its unit of protection, such as 'record'")
+
+    def __str__(self) -> str:
+        """The promise in one line."""
+        delta = f", delta {as_text(self.delta)}" if self.delta else ""
+        return f"epsilon {as_text(self.epsilon)}{delta}, {self.relation} one {self.unit}"
+
+
+def as_rational(value: Number, name: str) -> Fraction:
+    """Read a budget exactly.
+
+    Args:
+        value: a rational, decimal, decimal text, or float (read as its shortest text).
+        name: of the quantity, for the error.
+
+    Returns:
+        The exact rational.
+
+    Raises:
+        InputError: not a finite number.
+
+    Example:
+        >>> as_rational(0.1, "epsilon"), as_rational("1e-3", "epsilon")
+        (Fraction(1, 10), Fraction(1, 1000))
+    """
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        if isinstance(value, str | Decimal | Rational):
+            return Fraction(value)
+        return Fraction(repr(float(value)))
+    except (ValueError, TypeError, OverflowError, ZeroDivisionError):
+        raise InputError(f"{name} must be a finite number such as 0.1, got {value!r}") from None
+
+
+def as_text(value: Fraction) -> str:
+    """Exact text of a rational: a decimal where one exists, else a fraction.
+
+    Args:
+        value: any rational.
+
+    Returns:
+        Text that `as_rational` reads back as the same number.
+
+    Example:
+        >>> as_text(Fraction(1, 8)), as_text(Fraction(1, 3)), as_text(Fraction(2))
+        ('0.125', '1/3', '2')
+    """
+    rest, twos, fives = value.denominator, 0, 0
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    digits = max(twos, fives)
+    if rest != 1 or digits > 400:
+        return f"{value.numerator}/{value.denominator}"
+    shifted = str(abs(value.numerator) * 10**digits // value.denominator).rjust(digits + 1, "0")
+    whole, tail = shifted[: len(shifted) - digits], shifted[len(shifted) - digits :]
+    return ("-" if value < 0 else "") + whole + (f".{tail}" if tail else "")
+
+
+def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """What several releases on the same records promise together: epsilons and deltas add up.
+
+    Args:
+        guarantees: at least one; all for the same relation and unit (`convert` them first).
+
+    Returns:
+        Their exact sum.
+
+    Raises:
+        InputError: none given, or they differ in relation or unit.
+
+    Source:
+        Dwork and Roth (2014), Theorem 3.16 (basic composition).
+    """
+    parts = list(guarantees)
+    if not parts:
+        raise InputError("compose needs at least one guarantee")
+    if len({(part.relation, part.unit) for part in parts}) > 1:
+        raise InputError("guarantees for different relations or units do not add up; convert them first")
+    return Guarantee(
+        epsilon=sum((part.epsilon for part in parts), Fraction()),
+        delta=sum((part.delta for part in parts), Fraction()),
+        relation=parts[0].relation,
+        unit=parts[0].unit,
+    )
+
+
+def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
+    """The same promise for another relation, where one follows.
+
+    Replacing a record is removing one and adding one: `(epsilon, delta)` for ADD_REMOVE is
+    `(2 epsilon, (1 + exp(epsilon)) delta)` for REPLACE, delta rounded up. Nothing follows the other way.
+
+    Args:
+        guarantee: what holds.
+        relation: the one wanted.
+
+    Returns:
+        What then holds.
+
+    Raises:
+        InputError: from REPLACE to ADD_REMOVE, or a delta that would be 1 or more.
+
+    Source:
+        Dwork and Roth (2014), Theorem 2.2 (group privacy), for groups of two.
+    """
+    if guarantee.relation is relation:
+        return guarantee
+    if guarantee.relation is Relation.REPLACE:
+        raise InputError("a guarantee for replacing a record promises nothing for adding or removing one")
+    delta = guarantee.delta and guarantee.delta * (1 + _exp_above(guarantee.epsilon))
+    return Guarantee(epsilon=2 * guarantee.epsilon, delta=delta, relation=relation, unit=guarantee.unit)
+
+
+def _exp_above(value: Fraction) -> Fraction:
+    """A rational at least exp(value), and at most a relative 1e-30 above it."""
+    if value > 10_000:
+        raise InputError(f"epsilon {float(value):.4g} is too large to convert a delta")
+    context = decimal.Context(prec=math.ceil(40 + float(value)), rounding=decimal.ROUND_CEILING)
+    above = context.divide(Decimal(value.numerator), Decimal(value.denominator))
+    return Fraction(context.next_plus(context.exp(above)))

@@ -1,0 +1,1 @@
+"""The only code that touches records. What leaves it are statistics, for mechanisms only."""
