@@ -1,0 +1,84 @@
+"""The posterior: what every way of reading a release returns, and all that queries need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from discreet.errors import InputError
+from discreet.model.network import Network
+from discreet.model.tables import Tables
+
+__all__ = ["Posterior", "PosteriorDraws"]
+
+
+class Posterior(Protocol):
+    """A distribution over all probabilities of a network, given as draws."""
+
+    @property
+    def network(self) -> Network:
+        """The public network."""
+
+    @property
+    def cells(self) -> Tables:
+        """Probabilities, float64, shape `(*parents, child, draws)`; draw s of all families is one joint draw."""
+
+    def mean(self) -> Tables:
+        """Posterior mean of every probability."""
+
+    def draws(self, n: int, rng: np.random.Generator) -> Tables:
+        """Joint draws, shape `(*parents, child, n)`."""
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorDraws:
+    """Joint draws that are independent of each other; a family is drawn when it is first asked for.
+
+    Args:
+        cells: probabilities, float64, shape `(*parents, child, draws)`.
+
+    Raises:
+        InputError: tables without an axis of draws.
+    """
+
+    cells: Tables
+
+    def __post_init__(self) -> None:
+        """Refuse a single table of probabilities."""
+        if not self.cells.draws:
+            raise InputError("a posterior needs at least one draw of every family")
+
+    @property
+    def network(self) -> Network:
+        """The public network."""
+        return self.cells.network
+
+    def mean(self) -> Tables:
+        """Posterior mean of every probability.
+
+        Returns:
+            Averages over the draws; Monte Carlo error is the posterior's standard deviation over the root of their
+            number. Rows sum to 1.
+        """
+        return Tables(self.network, {node: draws.mean(axis=-1) for node, draws in self.cells.items()})
+
+    def draws(self, n: int, rng: np.random.Generator) -> Tables:
+        """Some of the joint draws, without repetition.
+
+        Args:
+            n: how many; at most as many as the posterior was made with.
+            rng: picks them.
+
+        Returns:
+            Probabilities, shape `(*parents, child, n)`.
+
+        Raises:
+            InputError: more draws than there are.
+        """
+        have = self.cells.draws or 0
+        if not 0 < n <= have:
+            raise InputError(f"this posterior has {have} draws, asked for {n}; make it with more draws")
+        picked = rng.permutation(have)[:n]
+        return Tables(self.network, lambda node: self.cells[node][..., picked], draws=n)
