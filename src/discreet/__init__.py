@@ -1,3 +1,113 @@
-"""x."""
+"""Differentially private Bayesian inference for probabilistic graphical models.
+
+A curator turns a private table and a public network into a release that is safe to publish; anybody turns a release
+into a posterior and asks it questions, and every answer has an interval that counts both the sampling error and the
+privacy noise:
+
+    network, records -> count -> release -> noise_aware -> answer
+
+Names are loaded when they are first used, so that `import discreet` stays cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from discreet.errors import BudgetError, DiscreetError, InputError
+    from discreet.mechanisms import MECHANISMS
+    from discreet.mechanisms.crossing import Mechanism, release, simulate
+    from discreet.mechanisms.laplace import laplace
+    from discreet.model.dirichlet import Dirichlet
+    from discreet.model.network import Network
+    from discreet.model.schema import Schema, Variable
+    from discreet.model.tables import Tables
+    from discreet.posterior.draws import Posterior, PosteriorDraws
+    from discreet.posterior.noise_aware import drowned_rows, noise_aware
+    from discreet.posterior.plug_in import plug_in
+    from discreet.privacy.guarantee import Guarantee, Relation, compose, convert
+    from discreet.privacy.ledger import Account, Ledger
+    from discreet.privacy.release import NoisyCounts, Release
+    from discreet.queries.query import Answer, answer, credible_interval, marginals, parse_query
+    from discreet.queries.synthetic import sample_records
+    from discreet.sensitive.counts import Counts, count, sensitivity
+    from discreet.sensitive.records import Records, check, draft_schema, read_records
+
+_HOMES = {
+    "errors": ("BudgetError", "DiscreetError", "InputError"),
+    "mechanisms": ("MECHANISMS",),
+    "mechanisms.crossing": ("Mechanism", "release", "simulate"),
+    "mechanisms.laplace": ("laplace",),
+    "model.dirichlet": ("Dirichlet",),
+    "model.network": ("Network",),
+    "model.schema": ("Schema", "Variable"),
+    "model.tables": ("Tables",),
+    "posterior.draws": ("Posterior", "PosteriorDraws"),
+    "posterior.noise_aware": ("drowned_rows", "noise_aware"),
+    "posterior.plug_in": ("plug_in",),
+    "privacy.guarantee": ("Guarantee", "Relation", "compose", "convert"),
+    "privacy.ledger": ("Account", "Ledger"),
+    "privacy.release": ("NoisyCounts", "Release"),
+    "queries.query": ("Answer", "answer", "credible_interval", "marginals", "parse_query"),
+    "queries.synthetic": ("sample_records",),
+    "sensitive.counts": ("Counts", "count", "sensitivity"),
+    "sensitive.records": ("Records", "check", "draft_schema", "read_records"),
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [  # noqa: RUF022 - in the order of the flow
+    "Variable",
+    "Schema",
+    "Network",
+    "Tables",
+    "Dirichlet",
+    "Relation",
+    "Guarantee",
+    "compose",
+    "convert",
+    "Ledger",
+    "Account",
+    "read_records",
+    "check",
+    "draft_schema",
+    "Records",
+    "count",
+    "Counts",
+    "sensitivity",
+    "laplace",
+    "MECHANISMS",
+    "Mechanism",
+    "release",
+    "simulate",
+    "Release",
+    "NoisyCounts",
+    "noise_aware",
+    "plug_in",
+    "drowned_rows",
+    "Posterior",
+    "PosteriorDraws",
+    "parse_query",
+    "answer",
+    "marginals",
+    "Answer",
+    "credible_interval",
+    "sample_records",
+    "DiscreetError",
+    "InputError",
+    "BudgetError",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from its module (PEP 562)."""
+    if name in _MODULE_OF:
+        return getattr(importlib.import_module(f"discreet.{_MODULE_OF[name]}"), name)
+    raise AttributeError(f"module 'discreet' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted([*__all__, "__version__"])

@@ -6,11 +6,14 @@ bound that no record reaches are part of the schema all the same.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 from discreet.errors import InputError
 
@@ -157,3 +160,44 @@ class Schema:
         if name not in self._positions:
             raise InputError(f"no variable {name!r}; there are: {', '.join(self.names[:12])}")
         return self.variables[self._positions[name]]
+
+    @staticmethod
+    def read(path: str | Path) -> Schema:
+        """Read a schema from JSON, as `discreet schema` drafts it.
+
+        Args:
+            path: `{"variables": [{"name": ..., "states": [...]}, {"name": ..., "bounds": [lo, hi], "bins": [...]}]}`.
+
+        Returns:
+            The schema.
+
+        Raises:
+            InputError: no such file, not JSON of this form, or not a schema.
+        """
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"cannot read schema {str(path)!r}: {error.strerror}") from None
+        except ValueError as error:
+            raise InputError(f"schema {str(path)!r} is not JSON: {error}") from None
+        parts = document.get("variables") if isinstance(document, dict) else None
+        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+            raise InputError(f"schema {str(path)!r} needs a list of objects under 'variables'")
+        try:
+            return Schema(tuple(_variable(part) for part in parts))
+        except (InputError, TypeError, ValueError) as error:
+            raise InputError(f"schema {str(path)!r}: {error}") from None
+
+
+def _variable(part: Mapping[str, Any]) -> Variable:
+    """One variable of a schema file."""
+    odd = set(part) - {"name", "states", "bounds", "bins"}
+    if odd or "name" not in part:
+        raise InputError(f"a variable has a name, and states or bounds and bins; got {sorted(part)}")
+    bounds = part.get("bounds")
+    return Variable(
+        part["name"],
+        tuple(part.get("states", ())),
+        bounds=None if bounds is None else tuple(bounds),
+        bins=tuple(part.get("bins", ())),
+    )

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.model.bif import Bif, read_bif, write_bif
+from discreet.model.bif import Bif, format_bif, read_bif, write_bif
 from discreet.model.network import Network
 
 __all__ = ["Array", "Tables"]
@@ -123,15 +123,25 @@ class Tables(Mapping[str, Array]):
                 raise InputError(f"{path}: the probability block of {node!r} is empty; give its rows")
         return Tables(network, bif.arrays)
 
-    def write(self, path: str | Path, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> None:
-        """Write the network with these probabilities as a BIF file.
+    def text(self, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> str:
+        """The network with these probabilities as BIF text.
 
         Args:
-            path: packed by gzip if it ends in `.gz`.
             name: of the network.
             properties: lines for the network block, such as how the file was made.
+
+        Returns:
+            The text.
 
         Raises:
             InputError: a name holds a quote or a line break, which BIF cannot express.
         """
-        write_bif(path, Bif(self.network.variables, self.network.parents, self, name, properties))
+        return format_bif(self._bif(name, properties))
+
+    def write(self, path: str | Path, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> None:
+        """Write what `text` returns to a file, packed by gzip if its name ends in `.gz`; errors as there."""
+        write_bif(path, self._bif(name, properties))
+
+    def _bif(self, name: str, properties: tuple[str, ...]) -> Bif:
+        """As a BIF file holds it."""
+        return Bif(self.network.variables, self.network.parents, self, name, properties)

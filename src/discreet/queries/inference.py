@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 
 CELL_BUDGET = 10_000_000
 """Most cells of all cliques together, for one draw: 80 MB, and tens of milliseconds."""
-CHUNK_BYTES = 32 * 2**20
+CHUNK_BYTES = 8 * 2**20
 """Memory for the cliques of one chunk of draws."""
 CANDIDATES = 16
 """Explanations whose probability is evaluated: those that are most probable under most draws."""
@@ -58,13 +58,12 @@ def joint(cells: Tables, targets: Sequence[str], evidence: Mapping[str, int]) ->
     wanted = tuple(targets)
     nodes = _relevant(network, wanted, evidence)
     sizes = _sizes(network, nodes, evidence)
-    scopes = [_scope(network, node, evidence) for node in nodes]
-    tree = junction_tree([*scopes, wanted], sizes)
+    tree = junction_tree(_families(network, nodes, evidence), sizes, wanted)
     _afford(tree.cells, f"P({', '.join(wanted)})")
     result = np.empty((*(sizes[name] for name in wanted), draws))
     for part in _chunks(tree.cells, draws):
         factors = _factors(cells, nodes, evidence, part)
-        table, log_total = collect(factors, wanted, sizes, part.stop - part.start, tree)
+        table, log_total = collect(tree, factors, wanted, part.stop - part.start)
         result[..., part] = np.where(np.isfinite(log_total), table, np.nan)
     return result
 
@@ -86,13 +85,12 @@ def marginals(cells: Tables, evidence: Mapping[str, int]) -> dict[str, Floats]:
     sizes = _sizes(network, network.nodes, evidence)
     if not sizes:
         return {}
-    scopes = [_scope(network, node, evidence) for node in network.nodes]
-    tree = junction_tree(scopes, sizes)
+    tree = junction_tree(_families(network, network.nodes, evidence), sizes)
     _afford(tree.cells, "all marginals")
     result = {name: np.empty((size, draws)) for name, size in sizes.items()}
     for part in _chunks(tree.cells, draws):
         factors = _factors(cells, network.nodes, evidence, part)
-        found, log_total = calibrate(factors, sizes, part.stop - part.start, tree)
+        found, log_total = calibrate(tree, factors, part.stop - part.start)
         possible = np.isfinite(log_total)
         for name, table in found.items():
             result[name][:, part] = np.where(possible, table, np.nan)
@@ -116,16 +114,11 @@ def log_probability(cells: Tables, evidence: Mapping[str, int]) -> Floats:
     above = network.ancestors(evidence)
     nodes = [node for node in network.nodes if node in above]
     sizes = _sizes(network, nodes, evidence)
-    scopes = [_scope(network, node, evidence) for node in nodes]
-    tree = junction_tree(scopes, sizes)
+    tree = junction_tree(_families(network, nodes, evidence), sizes)
     _afford(tree.cells, "the probability of the evidence")
     result = np.zeros(draws)
     for part in _chunks(tree.cells, draws):
-        factors = _factors(cells, nodes, evidence, part)
-        constants = [factor.array for factor in factors if not factor.scope]
-        _, log_total = collect([f for f in factors if f.scope], (), sizes, part.stop - part.start, tree)
-        with np.errstate(divide="ignore"):
-            result[part] = log_total + sum((np.log(array) for array in constants), np.zeros(part.stop - part.start))
+        _, result[part] = collect(tree, _factors(cells, nodes, evidence, part), (), part.stop - part.start)
     return result
 
 
@@ -149,7 +142,7 @@ def explanations(
     network, draws = cells.network, cells.draws or 1
     nodes = _relevant(network, tuple(targets), evidence)
     sizes = _sizes(network, nodes, evidence)
-    scopes = [_scope(network, node, evidence) for node in nodes]
+    scopes = [scope for _, scope in _families(network, nodes, evidence)]
     steps, cost = elimination_order(scopes, sizes, last=tuple(targets))
     _afford(cost, f"MAP({', '.join(targets)})")
     best = np.empty((len(targets), draws), np.int64)
@@ -215,20 +208,20 @@ def _sizes(network: Network, nodes: Iterable[str], evidence: Mapping[str, int]) 
     return {name: network.schema[name].size for name in network.nodes if name in names and name not in evidence}
 
 
-def _scope(network: Network, node: str, evidence: Mapping[str, int]) -> Scope:
-    """A family without its evidence."""
-    return tuple(name for name in network.family(node) if name not in evidence)
+def _families(network: Network, nodes: Iterable[str], evidence: Mapping[str, int]) -> list[tuple[str | None, Scope]]:
+    """Each node, unless it is evidence, with its family without evidence."""
+    return [
+        (None if node in evidence else node, tuple(name for name in network.family(node) if name not in evidence))
+        for node in nodes
+    ]
 
 
 def _factors(cells: Tables, nodes: Iterable[str], evidence: Mapping[str, int], part: slice) -> list[Factor]:
     """The families' tables of a chunk of draws, evidence sliced out; all are views."""
-    network = cells.network
+    network, listed = cells.network, list(nodes)
     return [
-        Factor(
-            _scope(network, node, evidence),
-            cells[node][(*(evidence.get(name, slice(None)) for name in network.family(node)), part)],
-        )
-        for node in nodes
+        Factor(scope, cells[node][(*(evidence.get(name, slice(None)) for name in network.family(node)), part)])
+        for node, (_, scope) in zip(listed, _families(network, listed, evidence), strict=True)
     ]
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Factor", "JunctionTree", "align", "calibrate", "collect", "elimination_order", "junction_tree", "multiply"]
+__all__ = ["Factor", "JunctionTree", "Scope", "calibrate", "collect", "elimination_order", "junction_tree", "multiply"]
 
 Floats = npt.NDArray[np.float64]
 Scope = tuple[str, ...]
@@ -38,24 +39,27 @@ class JunctionTree:
     """Cliques in an order in which every clique comes before its parent; the last of each tree is a root.
 
     Args:
+        sizes: states of each variable.
         cliques: variables of each, those it shares with its parent last.
         parents: position of each clique's parent; -1 for a root.
         shared: number of variables that each clique shares with its parent.
+        homes: for every factor the clique that takes it up.
+        barren: cliques whose message to their parent is 1 by construction: all below them are, and their factors are
+            the conditional probabilities of just their own variables.
         cells: of all cliques together, for one draw.
     """
 
+    sizes: Mapping[str, int]
     cliques: tuple[Scope, ...]
     parents: tuple[int, ...]
     shared: tuple[int, ...]
+    homes: tuple[int, ...]
+    barren: tuple[bool, ...]
     cells: int
 
-    def home(self, scope: Sequence[str], sizes: Mapping[str, int]) -> int:
-        """The smallest clique that holds some variables."""
-        wanted = set(scope)
-        return min(
-            (index for index, clique in enumerate(self.cliques) if wanted <= set(clique)),
-            key=lambda index: math.prod(sizes[name] for name in self.cliques[index]),
-        )
+    def separator(self, index: int) -> Scope:
+        """Variables that a clique shares with its parent."""
+        return self.cliques[index][len(self.cliques[index]) - self.shared[index] :]
 
 
 def elimination_order(
@@ -110,17 +114,44 @@ def _eliminate(
     return steps
 
 
-def junction_tree(scopes: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> JunctionTree:
-    """Plan a tree whose cliques hold every scope.
+def junction_tree(
+    families: Sequence[tuple[str | None, Scope]], sizes: Mapping[str, int], targets: Scope = ()
+) -> JunctionTree:
+    """Plan a tree whose cliques hold every factor, and the targets together.
 
     Args:
-        scopes: of the factors; at least one variable in all.
+        families: for every factor the variable whose conditional probabilities it holds (None where that variable is
+            observed), and its scope.
         sizes: states of each variable.
+        targets: variables wanted in one clique.
 
     Returns:
         The tree.
     """
-    steps, _ = elimination_order(scopes, sizes)
+    steps, _ = elimination_order([*(scope for _, scope in families), targets], sizes)
+    cliques, parents = _cliques(steps)
+    scoped, shared = [], []
+    for clique, parent in zip(cliques, parents, strict=True):
+        common = clique & cliques[parent] if parent >= 0 else set[str]()
+        scoped.append(tuple(name for part in (clique - common, common) for name in sizes if name in part))
+        shared.append(len(common))
+    sets = [frozenset(clique) for clique in scoped]
+    costs = [math.prod(sizes[name] for name in clique) for clique in scoped]
+    by_cost = sorted(range(len(scoped)), key=costs.__getitem__)
+    homes = tuple(next((i for i in by_cost if sets[i].issuperset(scope)), -1) for _, scope in families)
+    return JunctionTree(
+        sizes,
+        tuple(scoped),
+        parents,
+        tuple(shared),
+        homes,
+        _barren(families, scoped, parents, shared, homes),
+        sum(costs),
+    )
+
+
+def _cliques(steps: Sequence[Scope]) -> tuple[list[set[str]], tuple[int, ...]]:
+    """Cliques of an elimination and the tree they form, children first."""
     position = {step[0]: index for index, step in enumerate(steps)}
     cliques: list[set[str]] = []
     parents: list[int] = []
@@ -136,38 +167,48 @@ def junction_tree(scopes: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> 
             cliques.append(set(step))
             parents.append(at[above] if above >= 0 else -1)
             at[index] = len(cliques) - 1
-    scoped, shared = [], []
-    for clique, parent in zip(cliques, parents, strict=True):
-        common = clique & cliques[parent] if parent >= 0 else set[str]()
-        scoped.append(tuple(name for part in (clique - common, common) for name in sizes if name in part))
-        shared.append(len(common))
     last = len(cliques) - 1
-    return JunctionTree(
-        cliques=tuple(reversed(scoped)),
-        parents=tuple(last - parent if parent >= 0 else -1 for parent in reversed(parents)),
-        shared=tuple(reversed(shared)),
-        cells=sum(math.prod(sizes[name] for name in clique) for clique in scoped),
-    )
+    return cliques[::-1], tuple(last - parent if parent >= 0 else -1 for parent in parents[::-1])
 
 
-def align(factor: Factor, scope: Scope) -> Floats:
-    """View a factor with the axes of a larger scope, size 1 where it does not depend on a variable.
+def _barren(
+    families: Sequence[tuple[str | None, Scope]],
+    cliques: Sequence[Scope],
+    parents: Sequence[int],
+    shared: Sequence[int],
+    homes: Sequence[int],
+) -> tuple[bool, ...]:
+    """Cliques that send a message of ones."""
+    children: list[list[str | None]] = [[] for _ in cliques]
+    for (child, _), home in zip(families, homes, strict=True):
+        if home >= 0:
+            children[home].append(child)
+    barren = [True] * len(cliques)
+    for index, clique in enumerate(cliques):
+        own = clique[: len(clique) - shared[index]]
+        barren[index] &= len(children[index]) == len(own) and set(children[index]) == set(own)
+        if not barren[index] and parents[index] >= 0:
+            barren[parents[index]] = False
+    return tuple(barren)
 
-    Args:
-        factor: its scope lies in the other.
-        scope: the order of axes wanted.
 
-    Returns:
-        A view, shape `(*sizes or 1, draws)`.
-    """
-    inside = [name for name in scope if name in factor.scope]
-    array = factor.array.transpose([factor.scope.index(name) for name in inside] + [len(factor.scope)])
-    sizes = dict(zip(inside, array.shape, strict=False))
-    return array.reshape(*(sizes.get(name, 1) for name in scope), array.shape[-1])
+@lru_cache(maxsize=65536)
+def _alignment(inner: Scope, outer: Scope) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Axes of the inner scope in the order of the outer one, and the outer positions without an inner axis."""
+    axes = (*(inner.index(name) for name in outer if name in inner), len(inner))
+    return axes, tuple(position for position, name in enumerate(outer) if name not in inner)
+
+
+def _align(factor: Factor, scope: Scope) -> Floats:
+    """View a factor with the axes of a larger scope, size 1 where it does not depend on a variable."""
+    axes, absent = _alignment(factor.scope, scope)
+    return np.expand_dims(factor.array.transpose(axes), absent) if absent else factor.array.transpose(axes)
 
 
 def multiply(factors: Sequence[Factor], scope: Scope, sizes: Mapping[str, int], draws: int) -> Floats:
     """Product of factors over a scope, in a new array.
+
+    Small factors are multiplied first, over the variables they have, so that the large product is written once.
 
     Args:
         factors: their scopes lie in `scope`.
@@ -179,121 +220,132 @@ def multiply(factors: Sequence[Factor], scope: Scope, sizes: Mapping[str, int], 
         Shape `(*sizes, draws)`; ones where there is no factor.
     """
     shape = (*(sizes[name] for name in scope), draws)
-    if not factors:
+    ordered = sorted(factors, key=lambda factor: factor.array.size)
+    if not ordered:
         return np.ones(shape)
-    first, *rest = sorted(factors, key=lambda factor: -factor.array.size)
-    aligned = align(first, scope)
-    if not rest:
-        return np.array(np.broadcast_to(aligned, shape))
-    product = np.empty(shape)
-    np.multiply(aligned, align(rest[0], scope), out=product)
-    for factor in rest[1:]:
-        product *= align(factor, scope)
-    return product
+    product = ordered[0]
+    for factor in ordered[1:]:
+        union = tuple(name for name in scope if name in product.scope or name in factor.scope)
+        product = Factor(union, _align(product, union) * _align(factor, union))
+    if len(ordered) > 1 and product.scope == scope:
+        return product.array
+    return np.array(np.broadcast_to(_align(product, scope), shape))
 
 
-def _beliefs(tree: JunctionTree, factors: Sequence[Factor], sizes: Mapping[str, int], draws: int) -> list[Floats]:
-    """Product of the factors that live in each clique."""
-    homes: list[list[Factor]] = [[] for _ in tree.cliques]
-    for factor in factors:
-        homes[tree.home(factor.scope, sizes)].append(factor)
-    return [multiply(home, clique, sizes, draws) for home, clique in zip(homes, tree.cliques, strict=True)]
+class _Propagation:
+    """One pass of messages over one chunk of draws."""
+
+    def __init__(self, tree: JunctionTree, factors: Sequence[Factor], draws: int) -> None:
+        self.tree = tree
+        self.draws = draws
+        self.factors: list[list[Factor]] = [[] for _ in tree.cliques]
+        self.log_total = np.zeros(draws)
+        for factor, home in zip(factors, tree.homes, strict=True):
+            if home >= 0:
+                self.factors[home].append(factor)
+            else:
+                with np.errstate(divide="ignore"):
+                    self.log_total += np.log(factor.array)
+        self.beliefs: list[Floats | None] = [None] * len(tree.cliques)
+        self.messages: list[Floats | None] = [None] * len(tree.cliques)
+        self.separators: dict[int, Floats] = {}
+
+    def up(self) -> None:
+        """Send every message to a parent; what normalises the messages makes up log P(evidence)."""
+        for index, parent in enumerate(self.tree.parents):
+            if self.tree.barren[index]:
+                continue
+            belief = multiply(self.factors[index], self.tree.cliques[index], self.tree.sizes, self.draws)
+            message = belief.reshape(-1, *belief.shape[belief.ndim - 1 - self.tree.shared[index] :]).sum(axis=0)
+            total = message.reshape(-1, self.draws).sum(axis=0)
+            with np.errstate(divide="ignore"):
+                self.log_total += np.log(total)
+            self.beliefs[index] = belief
+            if parent >= 0:
+                message /= np.where(total > 0, total, 1)
+                self.messages[index] = message
+                self.factors[parent].append(Factor(self.tree.separator(index), message))
+
+    def down(self, order: Sequence[int]) -> None:
+        """Bring what the rest of the tree knows to the cliques of an order in which parents come first."""
+        for index in order:
+            parent, scope = self.tree.parents[index], self.tree.separator(index)
+            belief, message = self.beliefs[index], self.messages[index]
+            extra = list[Factor]()
+            if parent >= 0:
+                above = self.beliefs[parent]
+                assert above is not None
+                known = _sum_to(Factor(self.tree.cliques[parent], above), scope, self.draws)
+                self.separators[index] = known
+                # What came up is taken out again; where it was zero the product is zero already.
+                ratio = (
+                    known
+                    if message is None
+                    else np.divide(known, message, out=np.zeros(known.shape), where=message > 0)
+                )
+                extra.append(Factor(scope, ratio))
+            if belief is None:
+                parts = [*self.factors[index], *extra]
+                self.beliefs[index] = multiply(parts, self.tree.cliques[index], self.tree.sizes, self.draws)
+            elif extra:
+                belief *= _align(extra[0], self.tree.cliques[index])
+
+    def known(self) -> list[Factor]:
+        """Every clique and separator that was reached, the smallest last."""
+        cliques = zip(self.tree.cliques, self.beliefs, strict=True)
+        reached = [Factor(clique, belief) for clique, belief in cliques if belief is not None]
+        reached += [Factor(self.tree.separator(index), known) for index, known in self.separators.items()]
+        return sorted(reached, key=lambda factor: -factor.array.size)
 
 
-def _upward(tree: JunctionTree, beliefs: list[Floats], draws: int) -> tuple[list[Floats | None], Floats]:
-    """Send every clique's message to its parent; `beliefs` are multiplied in place, the logarithm is of P(evidence)."""
-    messages: list[Floats | None] = [None] * len(beliefs)
-    log_total = np.zeros(draws)
-    for index, parent in enumerate(tree.parents):
-        own = len(tree.cliques[index]) - tree.shared[index]
-        belief = beliefs[index]
-        message = belief.reshape(-1, *belief.shape[own:]).sum(axis=0)
-        total = message.reshape(-1, draws).sum(axis=0)
-        with np.errstate(divide="ignore"):
-            log_total += np.log(total)
-        if parent >= 0:
-            message /= np.where(total > 0, total, 1)
-            messages[index] = message
-            beliefs[parent] *= align(Factor(tree.cliques[index][own:], message), tree.cliques[parent])
-    return messages, log_total
-
-
-def collect(
-    factors: Sequence[Factor], targets: Scope, sizes: Mapping[str, int], draws: int, tree: JunctionTree
-) -> tuple[Floats, Floats]:
-    """The joint of some variables, not normalised, and the logarithm of the whole sum.
-
-    Args:
-        factors: all of the model, evidence sliced out.
-        targets: variables of one clique of the tree.
-        sizes: states of each variable.
-        draws: length of the last axis.
-        tree: planned over the scopes of the factors and the targets.
-
-    Returns:
-        (normalised joint of the targets, shape `(*sizes, draws)`, zero where a draw's sum is zero; log of the sum,
-        shape `(draws,)`, -inf where it is zero).
-    """
-    beliefs = _beliefs(tree, factors, sizes, draws)
-    messages, log_total = _upward(tree, beliefs, draws)
-    if not targets:
-        return np.ones(draws), log_total
-    _downward(tree, beliefs, messages, _path(tree, tree.home(targets, sizes)))
-    return marginal(tree, beliefs, targets, sizes), log_total
-
-
-def calibrate(
-    factors: Sequence[Factor], sizes: Mapping[str, int], draws: int, tree: JunctionTree
-) -> tuple[dict[str, Floats], Floats]:
-    """The marginal of every variable, and the logarithm of the whole sum.
-
-    Args:
-        factors: all of the model, evidence sliced out.
-        sizes: states of each variable.
-        draws: length of the last axis.
-        tree: planned over the scopes of the factors.
-
-    Returns:
-        (marginals by variable, shape `(size, draws)`; log of the sum, shape `(draws,)`).
-    """
-    beliefs = _beliefs(tree, factors, sizes, draws)
-    messages, log_total = _upward(tree, beliefs, draws)
-    _downward(tree, beliefs, messages, range(len(tree.cliques) - 1, -1, -1))
-    names = {name for clique in tree.cliques for name in clique}
-    return {name: marginal(tree, beliefs, (name,), sizes) for name in sizes if name in names}, log_total
-
-
-def _path(tree: JunctionTree, clique: int) -> list[int]:
-    """Cliques from the root down to one of them."""
-    path = [clique]
-    while tree.parents[path[-1]] >= 0:
-        path.append(tree.parents[path[-1]])
-    return path[::-1]
-
-
-def _downward(tree: JunctionTree, beliefs: list[Floats], messages: list[Floats | None], order: Sequence[int]) -> None:
-    """Bring the messages of the rest of the tree to the cliques of an order that starts at the roots."""
-    for index in order:
-        parent, message = tree.parents[index], messages[index]
-        if parent < 0 or message is None:
-            continue
-        own = len(tree.cliques[index]) - tree.shared[index]
-        scope = tree.cliques[index][own:]
-        above = tree.cliques[parent]
-        summed = beliefs[parent].sum(axis=tuple(axis for axis, name in enumerate(above) if name not in scope))
-        summed /= np.maximum(summed.reshape(-1, summed.shape[-1]).sum(axis=0), np.finfo(np.float64).tiny)
-        ratio = align(Factor(tuple(name for name in above if name in scope), summed), scope)
-        # What came up is taken out again; where it was zero the product is zero already.
-        beliefs[index] *= np.divide(ratio, message, out=np.zeros(message.shape), where=message > 0)
-
-
-def marginal(tree: JunctionTree, beliefs: Sequence[Floats], targets: Scope, sizes: Mapping[str, int]) -> Floats:
-    """Normalised marginal of variables of one clique, axes in the order asked for."""
-    home = tree.home(targets, sizes)
-    clique = tree.cliques[home]
-    summed = beliefs[home].sum(axis=tuple(axis for axis, name in enumerate(clique) if name not in targets))
-    kept = tuple(name for name in clique if name in targets)
-    joint = summed.transpose([kept.index(name) for name in targets] + [len(kept)])
-    total = joint.reshape(-1, joint.shape[-1]).sum(axis=0)
+def _sum_to(factor: Factor, scope: Scope, draws: int) -> Floats:
+    """Sum out what is not in the scope, in the scope's order, and normalise each draw."""
+    summed = factor.array.sum(axis=tuple(axis for axis, name in enumerate(factor.scope) if name not in scope))
+    kept = tuple(name for name in factor.scope if name in scope)
+    joint = summed.transpose(_alignment(kept, scope)[0])
+    total = joint.reshape(-1, draws).sum(axis=0)
     normalised: Floats = joint / np.where(total > 0, total, 1)
     return normalised
+
+
+def collect(tree: JunctionTree, factors: Sequence[Factor], targets: Scope, draws: int) -> tuple[Floats, Floats]:
+    """The normalised joint of some variables, and the logarithm of the sum over all.
+
+    Args:
+        tree: planned for these factors, with the targets in one clique.
+        factors: evidence sliced out; those without a scope are constants.
+        targets: as planned; none for the sum alone.
+        draws: length of the last axis.
+
+    Returns:
+        (joint of the targets, shape `(*sizes, draws)`, zero in draws whose sum is zero; log of the sum, shape
+        `(draws,)`, -inf where it is zero).
+    """
+    pass_ = _Propagation(tree, factors, draws)
+    pass_.up()
+    if not targets:
+        return np.ones(draws), pass_.log_total
+    path = [min((i for i, clique in enumerate(tree.cliques) if set(targets) <= set(clique)), default=-1)]
+    while tree.parents[path[-1]] >= 0:
+        path.append(tree.parents[path[-1]])
+    pass_.down(path[::-1])
+    holder = [factor for factor in pass_.known() if set(targets) <= set(factor.scope)][-1]
+    return _sum_to(holder, targets, draws), pass_.log_total
+
+
+def calibrate(tree: JunctionTree, factors: Sequence[Factor], draws: int) -> tuple[dict[str, Floats], Floats]:
+    """The marginal of every variable, and the logarithm of the sum over all.
+
+    Args:
+        tree: planned for these factors.
+        factors: evidence sliced out; those without a scope are constants.
+        draws: length of the last axis.
+
+    Returns:
+        (marginals by variable, shape `(size, draws)`; log of the sum, shape `(draws,)`, -inf where it is zero).
+    """
+    pass_ = _Propagation(tree, factors, draws)
+    pass_.up()
+    pass_.down(range(len(tree.cliques) - 1, -1, -1))
+    holders = {name: factor for factor in pass_.known() for name in factor.scope}
+    return {name: _sum_to(holders[name], (name,), draws) for name in tree.sizes}, pass_.log_total

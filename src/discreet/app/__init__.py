@@ -1,0 +1,1 @@
+"""The command line: the same verbs as the library's, for people and for scripts."""

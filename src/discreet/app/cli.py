@@ -1,0 +1,428 @@
+"""The command line. Every command prints text for a person, or JSON with `--json`; errors are one line on stderr.
+
+Exit codes: 0 done, 2 bad input, 3 the budget was refused, 1 anything else. A traceback is shown with `--debug` only,
+and never holds a value of a record.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import traceback
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import discreet as dc
+from discreet.errors import BudgetError, DiscreetError, InputError
+from discreet.privacy.guarantee import as_text
+
+__all__ = ["main"]
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
+ledger_app = typer.Typer(rich_markup_mode=None)
+app.add_typer(ledger_app, name="ledger", help="Open an account for a data set, or show what was spent.")
+
+DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
+
+Data = Annotated[str, typer.Argument(help="Parquet or CSV file, glob, or database URL; - reads CSV from stdin.")]
+NetworkFile = Annotated[Path, typer.Option("--network", help="BIF file (.bif or .bif.gz) with the public structure.")]
+SchemaFile = Annotated[
+    Path | None, typer.Option("--schema", help="JSON with bounds and bins of numeric columns; see `schema`.")
+]
+TableName = Annotated[str | None, typer.Option("--table", help="Table, where DATA is a database URL.")]
+Missing = Annotated[str, typer.Option(help="Records with a missing value: error, or drop them.")]
+OutOfBounds = Annotated[str, typer.Option(help="Numbers outside their public bounds: error, or clip them.")]
+LedgerUrl = Annotated[str, typer.Option("--ledger", help="Database of the ledger.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ReleaseFile = Annotated[str, typer.Argument(metavar="RELEASE", help="Release file; - reads stdin.")]
+Draws = Annotated[int, typer.Option(help="Draws from the posterior.")]
+Seed = Annotated[int, typer.Option(help="Seed of the posterior's draws; the release's noise has none.")]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command line.
+
+    Args:
+        argv: arguments without the program's name; None takes those of the process.
+
+    Returns:
+        The exit code.
+    """
+    given = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in given
+    arguments = [word for word in given if word != "--debug"]
+    try:
+        code = app(arguments or ["--help"], prog_name="discreet", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except typer.TyperException as error:
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        return _failed(f"{message} (discreet --help lists what there is)", 2, debug)
+    except typer.Abort:
+        return _failed("interrupted", 1, debug)
+    except KeyboardInterrupt:
+        return _failed("interrupted", 1, debug)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except BudgetError as error:
+        return _failed(str(error), 3, debug)
+    except InputError as error:
+        return _failed(str(error), 2, debug)
+    except DiscreetError as error:
+        return _failed(str(error), 1, debug)
+    except Exception as error:
+        # Whatever this is, its text was not written by us and may quote anything.
+        return _failed(f"internal error ({type(error).__name__}); run again with --debug and report it", 1, debug)
+
+
+def _failed(message: str, code: int, debug: bool) -> int:
+    """One line on stderr."""
+    if debug:
+        traceback.print_exc()
+    print(f"discreet: {' '.join(message.split())}", file=sys.stderr)  # noqa: T201
+    return code
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:
+    """Differentially private Bayesian inference for networks: private table, public release, honest intervals."""
+
+
+@app.command()
+def demo(
+    keep: Annotated[Path | None, typer.Option(help="New folder that keeps the demo's files.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the made-up records.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Run the whole flow on the bundled Asia network and show truth and private answers side by side."""
+    from discreet.app.demo import demo_lines, run_demo
+
+    result = run_demo(keep, seed)
+    pairs = [{"truth": _answer(true), "private": _answer(private)} for true, private in result.pairs]
+    _print(as_json, {"release": result.release.id, "answers": pairs}, demo_lines(result))
+
+
+@app.command()
+def schema(
+    data: Data,
+    table: TableName = None,
+    as_json: Json = False,
+) -> None:
+    """Draft a schema from a codebook or a sample that is NOT private, for you to edit; prints JSON."""
+    draft = dc.draft_schema(_source(data), table=table)
+    _say("drafted from the data: every state and bound below is a value of it; edit it, and never publish a draft")
+    _say("made from private records")
+    _print(as_json, draft, json.dumps(draft, indent=1, ensure_ascii=False))
+
+
+@app.command()
+def check(
+    data: Data,
+    network: NetworkFile,
+    schema: SchemaFile = None,
+    table: TableName = None,
+    missing: Missing = "error",
+    out_of_bounds: OutOfBounds = "error",
+    as_json: Json = False,
+) -> None:
+    """Hold records against the schema; costs nothing. The counts it shows are private: for your own screen."""
+    from discreet.app.report import columns
+
+    records = _records(data, _network(network, schema), table, missing, out_of_bounds)
+    faults = dc.check(records)
+    at_fault = [part for part in faults if part.missing or part.unknown or part.out_of_bounds]
+    blocking = [
+        part
+        for part in at_fault
+        if part.unknown or (part.missing and missing == "error") or (part.out_of_bounds and out_of_bounds == "error")
+    ]
+    found = {
+        "ok": not blocking,
+        "columns": [
+            {
+                "column": part.variable,
+                "missing": part.missing,
+                "unknown": part.unknown,
+                "out_of_bounds": part.out_of_bounds,
+            }
+            for part in faults
+        ],
+    }
+    head = ("column", "missing", "unknown state", "out of bounds")
+    rows = [(part.variable, str(part.missing), str(part.unknown), str(part.out_of_bounds)) for part in at_fault]
+    verdict = f"{len(faults)} columns hold what the schema says" if not at_fault else columns(head, rows)
+    _print(as_json, found, verdict)
+    if blocking:
+        _say(f"records are at fault in {len(blocking)} of {len(faults)} columns; these numbers are private")
+        raise typer.Exit(2)
+
+
+@ledger_app.command("open")
+def ledger_open(
+    account: Annotated[str, typer.Argument(help="Name of the account: one for each data set.")],
+    epsilon: Annotated[str, typer.Option(help="All that may ever be spent, as decimal text.")],
+    relation: Annotated[str, typer.Option(help="Neighbours: add-remove or replace one record.")],
+    delta: Annotated[str, typer.Option(help="All the delta that may ever be spent.")] = "0",
+    unit: Annotated[str, typer.Option(help="What one record stands for.")] = "record",
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Open an account with a limit that can never be changed."""
+    limit = dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
+    opened = dc.Ledger(ledger).open(account, limit)
+    _print(as_json, _account(opened), f"opened account {account!r}: at most {limit} in all")
+
+
+@ledger_app.command("show")
+def ledger_show(
+    account: Annotated[str | None, typer.Argument(help="One account; all without it.")] = None,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Show limits, charges and what is left."""
+    from discreet.app.report import columns
+
+    book = dc.Ledger(ledger)
+    shown = [_account(book.account(name)) for name in ([account] if account else book.names())]
+    rows = [
+        (part["account"], part["relation"], part["unit"], part["limit"]["epsilon"], part["spent"]["epsilon"],
+         part["left"]["epsilon"], str(len(part["charges"])))
+        for part in shown
+    ]  # fmt: skip
+    head = ("account", "relation", "unit", "epsilon limit", "spent", "left", "charges")
+    text = columns(head, rows) if rows else "no account is open"
+    if account:
+        charges = [
+            (charge["date"], charge["mechanism"], charge["epsilon"], charge["release"])
+            for charge in shown[0]["charges"]
+        ]
+        text += "\n\n" + columns(("date", "mechanism", "epsilon", "release"), charges) if charges else ""
+    _print(as_json, {"accounts": shown}, text)
+
+
+@app.command()
+def release(
+    data: Data,
+    network: NetworkFile,
+    account: Annotated[str, typer.Option(help="Account that pays; it fixes the relation and the unit.")],
+    epsilon: Annotated[str, typer.Option(help="Budget of this release, as decimal text.")],
+    output: Annotated[Path, typer.Option(help="New file for the release.")],
+    mechanism: Annotated[str, typer.Option(help="laplace")] = "laplace",
+    prior: Annotated[
+        str, typer.Option(help="Concentration of every cell, or a public BIF file with prior probabilities.")
+    ] = "0.25",
+    equivalent_sample_size: Annotated[
+        float, typer.Option(help="Records for each row that a BIF prior is worth.")
+    ] = 1.0,
+    schema: SchemaFile = None,
+    table: TableName = None,
+    missing: Missing = "error",
+    out_of_bounds: OutOfBounds = "error",
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Count the records, charge the account, add exact noise, and write a file that is safe to publish."""
+    from discreet.app.report import LateBar, release_lines
+
+    structure = _network(network, schema)
+    payer = dc.Ledger(ledger).account(account)
+    limit = payer.limit
+    promise = dc.Guarantee(epsilon=epsilon, delta=0, relation=limit.relation, unit=limit.unit)
+    if mechanism not in dc.MECHANISMS:
+        raise InputError(f"no mechanism {mechanism!r}; there are: {', '.join(dc.MECHANISMS)}")
+    chosen = dc.MECHANISMS[mechanism]()
+    believed = _prior(structure, prior, equivalent_sample_size)
+    chosen.calibrate(structure, believed, promise)
+    payer.check(promise)
+    _check_output(output)
+    records = _records(data, structure, table, missing, out_of_bounds)
+    with LateBar("counting") as bar:
+        counts = dc.count(records, structure, progress=bar)
+    made = dc.release(chosen, counts, believed, promise, account=payer)
+    try:
+        made.save(output)
+    except InputError:
+        # The budget is spent and the document is public: it goes where it can still be saved.
+        sys.stdout.write(made.dumps())
+        raise
+    balance = payer.balance()
+    _say(release_lines(made, balance))
+    summary = {
+        "release": str(output),
+        "id": made.id,
+        "epsilon": as_text(promise.epsilon),
+        "spent": as_text(balance.epsilon_spent),
+        "left": as_text(balance.epsilon_left),
+        "scales": dict(made.payload.scales),
+        "drowned": {node: list(rows) for node, rows in dc.drowned_rows(made).items()},
+    }
+    _print(as_json, summary, f"wrote {output}")
+
+
+@app.command()
+def query(
+    release: ReleaseFile,
+    queries: Annotated[
+        list[str] | None, typer.Argument(help='Such as "P(lung | smoke=yes)"; all marginals without any.')
+    ] = None,
+    level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
+    method: Annotated[str, typer.Option(help="noise-aware, or plug-in (over-confident).")] = "noise-aware",
+    draws: Draws = 1000,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Ask a release; every answer has an interval that counts sampling error and privacy noise."""
+    from discreet.app.report import answer_lines
+
+    posterior = _posterior(_load(release), method, draws, seed)
+    if queries:
+        answers = tuple(dc.answer(posterior, text, level=level) for text in queries)
+    else:
+        answers = dc.marginals(posterior, {}, level=level)
+    _print(as_json, {"answers": [_answer(part) for part in answers]}, answer_lines(answers))
+
+
+@app.command()
+def export(
+    release: ReleaseFile,
+    output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
+    to: Annotated[str, typer.Option(help="bif")] = "bif",
+    draws: Draws = 1000,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Write the posterior mean of every probability as a network file for other programs."""
+    if to != "bif":
+        raise InputError(f"cannot export to {to!r}; there is: bif")
+    made = _load(release)
+    mean = _posterior(made, "noise-aware", draws, seed).mean()
+    properties = (
+        f"released with {made.guarantee}",
+        f"release {made.id}",
+        "posterior mean; intervals need the release itself",
+    )
+    if output == "-":
+        sys.stdout.write(mean.text(properties=properties))
+        return
+    _check_writable(Path(output))
+    mean.write(output, properties=properties)
+    _print(as_json, {"output": output, "format": to}, f"wrote {output}")
+
+
+# ----------------------------------------------------------------------------------------------------------- helpers
+
+
+def _say(text: str) -> None:
+    """To stderr."""
+    print(text, file=sys.stderr)  # noqa: T201
+
+
+def _print(as_json: bool, value: object, text: str) -> None:
+    """To stdout, as JSON or as text."""
+    print(json.dumps(value, ensure_ascii=False) if as_json else text)  # noqa: T201
+
+
+def _source(data: str) -> Any:
+    """What `read_records` takes for a DATA argument."""
+    return sys.stdin.buffer if data == "-" else data
+
+
+def _network(path: Path, schema: Path | None) -> dc.Network:
+    """The public structure, with the numeric variables of a schema file."""
+    network = dc.Network.read(path)
+    if schema is None:
+        return network
+    known = [variable for variable in dc.Schema.read(schema) if variable.name in network.schema]
+    return network.with_variables(known)
+
+
+def _records(data: str, network: dc.Network, table: str | None, missing: str, out_of_bounds: str) -> dc.Records:
+    """The private table."""
+    return dc.read_records(_source(data), network.schema, table=table, missing=missing, out_of_bounds=out_of_bounds)
+
+
+def _prior(network: dc.Network, text: str, equivalent_sample_size: float) -> dc.Dirichlet:
+    """A concentration, or a prior network."""
+    try:
+        concentration = float(text)
+    except ValueError:
+        theta = dc.Tables.read(text)
+        if theta.network.parents != network.parents:
+            raise InputError(f"the prior {text!r} has another structure than the network") from None
+        return dc.Dirichlet.from_probabilities(dc.Tables(network, dict(theta)), equivalent_sample_size)
+    return dc.Dirichlet.uniform(network, concentration)
+
+
+def _posterior(release: dc.Release, method: str, draws: int, seed: int) -> dc.PosteriorDraws:
+    """The posterior that a command asks."""
+    methods = {"noise-aware": dc.noise_aware, "plug-in": dc.plug_in}
+    if method not in methods:
+        raise InputError(f"no method {method!r}; there are: {', '.join(methods)}")
+    if seed < 0:
+        raise InputError(f"a seed cannot be negative, got {seed}")
+    if not release.private:
+        _say("this release is a simulation: it protects nobody")
+    return methods[method](release, draws=draws, rng=np.random.default_rng(seed))
+
+
+def _load(path: str) -> dc.Release:
+    """A release from a file or from stdin."""
+    return dc.Release.loads(sys.stdin.read()) if path == "-" else dc.Release.load(path)
+
+
+def _check_output(path: Path) -> None:
+    """Refuse, before anything is spent, a file that cannot be written or holds a release that was paid for."""
+    if path.exists():
+        raise InputError(f"{str(path)!r} exists; a release costs budget and is not overwritten, name a new file")
+    _check_writable(path)
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse a file that cannot be made."""
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"cannot write into folder {str(path.parent)!r}: {error.strerror}") from None
+
+
+def _answer(answer: dc.Answer) -> dict[str, object]:
+    """An answer as JSON."""
+    return {"query": answer.query, "kind": answer.kind, "level": answer.level, "values": [dict(r) for r in answer.rows]}
+
+
+def _account(account: dc.Account) -> dict[str, Any]:
+    """An account as JSON."""
+    balance = account.balance()
+
+    def budget(epsilon: Fraction, delta: Fraction) -> dict[str, str]:
+        return {"epsilon": as_text(epsilon), "delta": as_text(delta)}
+
+    return {
+        "account": account.name,
+        "relation": balance.limit.relation.value,
+        "unit": balance.limit.unit,
+        "limit": budget(balance.limit.epsilon, balance.limit.delta),
+        "spent": budget(balance.epsilon_spent, balance.delta_spent),
+        "left": budget(balance.epsilon_left, balance.delta_left),
+        "charges": [
+            {
+                "date": charge.date.isoformat(),
+                "mechanism": charge.mechanism,
+                "release": charge.release,
+                **budget(charge.guarantee.epsilon, charge.guarantee.delta),
+            }
+            for charge in account.charges()
+        ],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""The demo: the whole flow on the bundled Asia network, from made-up records to answers beside the truth."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from discreet.app.report import columns, release_lines
+from discreet.errors import InputError
+from discreet.mechanisms.crossing import release
+from discreet.mechanisms.laplace import laplace
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.tables import Tables
+from discreet.posterior.draws import PosteriorDraws
+from discreet.posterior.noise_aware import noise_aware
+from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.ledger import Balance, Ledger
+from discreet.privacy.release import Release
+from discreet.queries.query import Answer, answer
+from discreet.queries.synthetic import sample_records
+from discreet.sensitive.counts import count
+from discreet.sensitive.records import read_records
+
+__all__ = ["Demo", "demo_lines", "run_demo"]
+
+RECORDS = 10_000
+LEVEL = 0.95
+DRAWS = 1000
+QUERIES = (
+    "P(lung=yes | smoke=yes)",
+    "P(dysp=yes | smoke=yes)",
+    "P(tub=yes | xray=yes, dysp=yes)",
+    "MAP(lung, bronc | dysp=yes, xray=yes)",
+    "MPE(| dysp=yes, smoke=yes)",
+)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demo did.
+
+    Args:
+        release: made with real noise.
+        balance: of the demo's account afterwards.
+        pairs: for each question the answer of the network that made the records, and the private one.
+        kept: folder with the files, if they were to be kept.
+    """
+
+    release: Release
+    balance: Balance
+    pairs: tuple[tuple[Answer, Answer], ...]
+    kept: Path | None
+
+
+def run_demo(keep: Path | None, seed: int) -> Demo:
+    """Sample records, open an account, release at epsilon 1, ask five questions.
+
+    Args:
+        keep: new or empty folder for the network, the records, the ledger and the release; None for none.
+        seed: of the made-up records and of the posterior's draws; the noise has none.
+
+    Returns:
+        What was done.
+
+    Raises:
+        InputError: the folder cannot be made, or holds something.
+    """
+    with ExitStack() as stack:
+        folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="discreet-demo-")))
+        _prepare(folder)
+        rng = np.random.default_rng(seed)
+        bundled = stack.enter_context(as_file(files("discreet.app") / "asia.bif"))
+        (folder / "asia.bif").write_bytes(bundled.read_bytes())
+        theta = Tables.read(folder / "asia.bif")
+        network = theta.network
+        pq.write_table(sample_records(theta, RECORDS, rng), folder / "records.parquet")
+
+        ledger = Ledger(f"sqlite:///{folder / 'ledger.db'}")
+        limit = Guarantee(epsilon=3, delta=0, relation="add-remove", unit="record")
+        account = ledger.open("demo", limit)
+        records = read_records(folder / "records.parquet", network.schema)
+        guarantee = Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        made = release(laplace(), count(records, network), Dirichlet.uniform(network), guarantee, account=account)
+        made.save(folder / "release.json")
+
+        posterior = noise_aware(Release.load(folder / "release.json"), draws=DRAWS, rng=rng)
+        truth = PosteriorDraws(Tables(network, {node: table[..., None] for node, table in theta.items()}, draws=1))
+        pairs = tuple((answer(truth, query, level=LEVEL), answer(posterior, query, level=LEVEL)) for query in QUERIES)
+        return Demo(made, account.balance(), pairs, keep)
+
+
+def demo_lines(demo: Demo) -> str:
+    """The demo as text: what was spent, then truth and private answer side by side."""
+    rows = []
+    for true, private in demo.pairs:
+        known, found = true.rows[0], private.rows[0]
+        rows.append(
+            (
+                private.query,
+                _state(known["state"]),
+                f"{known['mean']:.4f}",
+                _state(found["state"]) if found["state"] != known["state"] else "same",
+                f"{found['mean']:.4f}",
+                f"{found['lower']:.4f} to {found['upper']:.4f}",
+            )
+        )
+    head = ("query", "true state", "truth", "private state", "private", f"{100 * LEVEL:g} % interval")
+    lines = [
+        f"made up {RECORDS:,} records from the Asia network (Lauritzen, Spiegelhalter 1988) and took them as private",
+        release_lines(demo.release, demo.balance),
+        "",
+        columns(head, rows),
+    ]
+    if demo.kept is not None:
+        lines += ["", f"kept in {demo.kept}: asia.bif, records.parquet, ledger.db, release.json"]
+    return "\n".join(lines)
+
+
+def _state(state: object) -> str:
+    """A joint state in one line."""
+    assert isinstance(state, Mapping)
+    return ", ".join(f"{name}={value}" for name, value in state.items())
+
+
+def _prepare(folder: Path) -> None:
+    """Make the folder; refuse one that holds something."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InputError(f"folder {str(folder)!r} is not empty; name a new one")
+    except OSError as error:
+        raise InputError(f"cannot make folder {str(folder)!r}: {error.strerror}") from None
