@@ -8,11 +8,37 @@ import pyarrow as pa
 from discreet.errors import InputError
 from discreet.model.tables import Array, Tables
 
-__all__ = ["sample_records"]
+__all__ = ["sample_codes", "sample_records"]
+
+
+def sample_codes(theta: Tables, n: int, rng: np.random.Generator) -> dict[str, Array]:
+    """Records drawn independently from a network, parents before children, as positions of states.
+
+    Args:
+        theta: probabilities, axes `(*parents, child)`.
+        n: number of records.
+        rng: source of randomness; these records are made up, not private.
+
+    Returns:
+        For every node, in topological order, int64 codes, shape `(n,)`.
+
+    Raises:
+        InputError: a negative number of records.
+    """
+    if n < 0:
+        raise InputError(f"cannot sample {n} records")
+    network = theta.network
+    codes: dict[str, Array] = {}
+    for node in network.order:
+        cumulative = np.cumsum(theta[node], axis=-1)
+        rows = cumulative[tuple(codes[parent] for parent in network.parents[node])]
+        drawn = (rng.random(n)[:, None] * rows[..., -1:] >= rows[..., :-1]).sum(axis=-1)
+        codes[node] = drawn.astype(np.int64)
+    return codes
 
 
 def sample_records(theta: Tables, n: int, rng: np.random.Generator) -> pa.Table:
-    """Records drawn independently from a network, parents before children.
+    """Records drawn independently from a network, as a table.
 
     Args:
         theta: probabilities, axes `(*parents, child)`.
@@ -26,21 +52,12 @@ def sample_records(theta: Tables, n: int, rng: np.random.Generator) -> pa.Table:
     Raises:
         InputError: a negative number of records.
     """
-    if n < 0:
-        raise InputError(f"cannot sample {n} records")
-    network = theta.network
-    codes: dict[str, Array] = {}
-    for node in network.order:
-        rows = theta[node][tuple(codes[parent] for parent in network.parents[node])]
-        cumulative = np.cumsum(np.broadcast_to(rows, (n, theta[node].shape[-1])), axis=-1)
-        drawn = (rng.random(n)[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=-1)
-        codes[node] = np.minimum(drawn, theta[node].shape[-1] - 1)
+    codes = sample_codes(theta, n, rng)
     columns = {}
-    for variable in network.schema:
+    for variable in theta.network.schema:
         if variable.bounds is None:
-            columns[variable.name] = pa.array(
-                np.array(variable.states, dtype=object)[codes[variable.name]], pa.string()
-            )
+            names = pa.array(variable.states, pa.string())
+            columns[variable.name] = names.take(pa.array(codes[variable.name]))
         else:
             edges = np.array([variable.bounds[0], *variable.bins, variable.bounds[1]])
             low, high = edges[codes[variable.name]], edges[codes[variable.name] + 1]
