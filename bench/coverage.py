@@ -16,8 +16,8 @@ import numpy as np
 
 import discreet as dc
 from discreet.privacy.release import RecordsPolicy
-from discreet.queries import inference
 from discreet.queries.synthetic import sample_codes
+from discreet.theory import inference
 
 from .networks import theta_of
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.model.schema import Schema
 from discreet.posterior.draws import Posterior
-from discreet.queries import inference
+from discreet.theory import inference
 
 __all__ = ["Answer", "Explanation", "Probability", "Query", "answer", "credible_interval", "marginals", "parse_query"]
 

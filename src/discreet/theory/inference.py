@@ -18,7 +18,7 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.model.network import Network
 from discreet.model.tables import Tables
-from discreet.queries.junction_tree import (
+from discreet.theory.junction_tree import (
     Factor,
     Scope,
     calibrate,

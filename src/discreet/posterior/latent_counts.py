@@ -1,0 +1,306 @@
+r"""Latent counts of one row given its noisy counts, drawn independently of each other.
+
+With cells k = 1..K, concentrations a_k (sum A), noisy counts z_k and noise scale b, the law is
+
+    p(N_1..N_K)  ~  prod_k w_k(N_k)  *  v(N),      N = sum_k N_k,
+    w_k(m) = exp(-|z_k - m| / b) Gamma(m + a_k) / m!,      v(N) = N! / Gamma(N + A) * p(N),
+
+where p(N) is the law of the row's total before its table is read. Proposals come from a mixture whose parts have
+densities that are known exactly, so importance weights are exact too:
+
+    cell-led    cells independent, each from its factor w_k, from a table; best where the noise is small;
+    total-led   N from p, all cells but the largest from their factors, the largest takes the rest;
+    prior-led   N from p, then Dirichlet-multinomial; best where the noise drowns the row;
+    tilted      cells independent from `w_k(m) exp(-s m)`, for several s; where the prior is steep in N.
+
+A pilot finds the shares of the parts. An attempt passes the gate if it has as many effective proposals as draws.
+
+Source: the law is the Dirichlet-multinomial in its Poisson-gamma form; mixtures adapted in this way are population
+Monte Carlo (Cappe, Douc, Guillin, Marin and Robert, 2008) with the balance heuristic of Veach and Guibas (1995).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+
+from discreet.model.dirichlet import dirichlet_draws
+from discreet.model.tables import Array
+
+__all__ = ["NotDrawnError", "TotalLaw", "draw_counts"]
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+TAIL = 24.0
+"""Noise beyond 24 scales is left out: its probability is exp(-24) = 4e-11."""
+ATTEMPTS = ((0, 3), (12, 6), (48, 40))
+"""(tilts, proposals for each draw) of one attempt after the other, until one passes the gate."""
+LARGEST_TILT = 8.0
+"""Tilts reach from a twentieth of the noise's own decay to this, under which every cell is 0 but for one in 3,000."""
+TABULATED = 2**20
+"""Counts below it have tabulated log-gamma ratios; above it, a formula with relative error below 1e-12 a^3."""
+
+
+class NotDrawnError(ArithmeticError):
+    """No attempt passed the gate; the message has the best effective number of proposals."""
+
+
+@dataclass(frozen=True, eq=False)
+class TotalLaw:
+    """A law of a row's total: bins of whole numbers, evenly filled.
+
+    Args:
+        edges: int64, increasing; bin i holds the totals from `edges[i]` to `edges[i + 1] - 1`.
+        mass: of each bin, at least 0, not all 0; need not sum to 1.
+    """
+
+    edges: Codes
+    mass: Floats
+
+    def sample(self, size: int, rng: np.random.Generator) -> Codes:
+        """Independent totals, shape (size,)."""
+        cumulative = np.cumsum(self.mass)
+        bins = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
+        return rng.integers(self.edges[bins], self.edges[bins + 1])
+
+    def log_density(self, totals: Floats) -> Floats:
+        """Logarithm of the probability of each total; -inf outside the bins."""
+        bins = np.searchsorted(self.edges, totals, side="right") - 1
+        inside = (bins >= 0) & (bins < len(self.mass))
+        with np.errstate(divide="ignore"):
+            each = np.log(self.mass / self.mass.sum()) - np.log(np.diff(self.edges))
+        return np.where(inside, each[np.clip(bins, 0, len(self.mass) - 1)], -np.inf)
+
+
+def draw_counts(
+    z: Array, a: Floats, scale: float, draws: int, rng: np.random.Generator, law: TotalLaw | None
+) -> Floats:
+    """Draw the counts of a row.
+
+    Args:
+        z: noisy counts, shape (K,).
+        a: concentrations, shape (K,), greater than 0.
+        scale: of the discrete Laplace noise, records.
+        draws: how many.
+        rng: source of randomness.
+        law: p(N); None for a flat one.
+
+    Returns:
+        Whole, non-negative counts, shape (K, draws).
+
+    Raises:
+        NotDrawnError: too few effective proposals even in the last attempt.
+    """
+    row = _Row.of(z, a, scale)
+    cells = _Tilted.of(row, 0.0)
+    parts: list[_Part] = [cells]
+    if law is not None:
+        parts += [_TotalLed(row, law, cells), _PriorLed(row, law)]
+    best = 0.0
+    for tilts, proposals in ATTEMPTS:
+        tried = [*parts, *(_Tilted.of(row, tilt) for tilt in np.geomspace(0.05 / scale, LARGEST_TILT, tilts))]
+        counts, log_weights = _propose(row, law, tried, proposals * draws, rng)
+        effective = _effective(log_weights)
+        if effective >= draws:
+            return counts[:, _resample(log_weights, draws, rng)]
+        best = max(best, effective)
+    raise NotDrawnError(f"{best:.0f} effective proposals for {draws} draws")
+
+
+# -------------------------------------------------------------------------------------------------------- proposals
+
+
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """A row, with log w_k over windows that hold all but 1e-10 of the mass.
+
+    Args:
+        z: noisy counts, shape (K,), the largest last.
+        a: concentrations, in the same order.
+        scale: of the noise.
+        low: smallest count of each cell's window, shape (K,).
+        log_w: shape (K, L).
+        order: positions of the cells in the row as it was given.
+    """
+
+    z: Floats
+    a: Floats
+    scale: float
+    low: Codes
+    log_w: Floats
+    order: Codes
+
+    @staticmethod
+    def of(z: Array, a: Floats, scale: float) -> _Row:
+        """Tabulate the factors of a row."""
+        order = np.argsort(z, kind="stable")
+        z, a = z[order].astype(np.float64), a[order]
+        # With a > 1 a factor decays like a gamma density of shape a, which reaches further up than the noise does.
+        more = np.maximum(a - 1, 0)
+        reach = scale * (TAIL + 2 * more + 2 * np.sqrt(2 * TAIL * more))
+        centre = np.maximum(z, 0)
+        low = np.maximum(np.floor(centre - scale * TAIL), 0)
+        length = int(np.ceil(np.max(centre + reach - low))) + 2
+        counts = low[:, None] + np.arange(length)
+        log_w = -np.abs(counts - z[:, None]) / scale
+        for k, concentration in enumerate(a):
+            log_w[k] += _log_gamma_ratio(counts[k], float(concentration))
+        return _Row(z, a, scale, low.astype(np.int64), log_w, order)
+
+    def log_v(self, law: TotalLaw | None, totals: Floats) -> Floats:
+        """Logarithm of the target's density over the factors'."""
+        believed = 0.0 if law is None else law.log_density(totals)
+        return believed - _log_gamma_ratio(totals, float(self.a.sum()))
+
+
+class _Part(Protocol):
+    """One part of the mixture of proposals."""
+
+    def draw(self, size: int, rng: np.random.Generator) -> Floats:
+        """Independent proposals, shape (K, size); a negative count marks an impossible one."""
+
+    def log_density(self, counts: Floats, totals: Floats) -> Floats:
+        """Logarithm of the part's density over the product of the factors w_k, shape (size,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Tilted:
+    """Cells independent from `w_k(m) exp(-tilt m)`, as cumulative tables with the logs of their masses."""
+
+    tilt: float
+    low: Codes
+    cumulative: tuple[Floats, ...]
+    log_masses: tuple[float, ...]
+
+    @staticmethod
+    def of(row: _Row, tilt: float) -> _Tilted:
+        """Tabulate."""
+        tables, log_masses = [], []
+        steps = tilt * np.arange(row.log_w.shape[1]) if tilt else 0.0
+        for low, log_w in zip(row.low, row.log_w, strict=True):
+            tilted = log_w - steps
+            peak = float(tilted.max())
+            tables.append(np.cumsum(np.exp(tilted - peak)))
+            log_masses.append(peak + float(np.log(tables[-1][-1])) - tilt * float(low))
+        return _Tilted(tilt, row.low, tuple(tables), tuple(log_masses))
+
+    def draw(self, size: int, rng: np.random.Generator) -> Floats:
+        """See `_Part`."""
+        return np.array([self.draw_cell(k, size, rng) for k in range(len(self.low))])
+
+    def draw_cell(self, k: int, size: int, rng: np.random.Generator) -> Floats:
+        """Exact draws of one cell."""
+        found = np.searchsorted(self.cumulative[k], rng.random(size) * self.cumulative[k][-1], side="right")
+        return np.asarray(self.low[k] + found, np.float64)
+
+    def log_density(self, counts: Floats, totals: Floats) -> Floats:
+        """See `_Part`: `exp(-s N) / Z`."""
+        return np.asarray(-self.tilt * totals - sum(self.log_masses))
+
+
+@dataclass(frozen=True, eq=False)
+class _TotalLed:
+    """The total from its law, all cells but the last from their factors, and the last one is what is left."""
+
+    row: _Row
+    law: TotalLaw
+    cells: _Tilted
+
+    def draw(self, size: int, rng: np.random.Generator) -> Floats:
+        """See `_Part`."""
+        others = [self.cells.draw_cell(k, size, rng) for k in range(len(self.row.z) - 1)]
+        left = self.law.sample(size, rng) - np.sum(others, axis=0, initial=0.0)
+        return np.array([*others, left])
+
+    def log_density(self, counts: Floats, totals: Floats) -> Floats:
+        """See `_Part`: `p(N) / (w_K(N_K) Z_1 ... Z_(K-1))`."""
+        last = np.maximum(counts[-1], 0)
+        log_w = -np.abs(self.row.z[-1] - last) / self.row.scale + _log_gamma_ratio(last, float(self.row.a[-1]))
+        return np.asarray(self.law.log_density(totals) - log_w - sum(self.cells.log_masses[:-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class _PriorLed:
+    """The total from its law, its cells Dirichlet-multinomial, as if nothing of the row had been seen."""
+
+    row: _Row
+    law: TotalLaw
+
+    def draw(self, size: int, rng: np.random.Generator) -> Floats:
+        """See `_Part`."""
+        theta = dirichlet_draws(np.broadcast_to(self.row.a[:, None], (len(self.row.a), size)), rng)
+        return np.asarray(rng.multinomial(self.law.sample(size, rng), theta.T).T, np.float64)
+
+    def log_density(self, counts: Floats, totals: Floats) -> Floats:
+        """See `_Part`: the Dirichlet-multinomial's gamma ratios cancel those of the factors."""
+        total = float(self.row.a.sum())
+        constant = float(gammaln(total) - gammaln(self.row.a).sum())
+        distance = np.abs(self.row.z[:, None] - counts).sum(axis=0) / self.row.scale
+        return self.law.log_density(totals) - _log_gamma_ratio(totals, total) + constant + distance
+
+
+def _propose(
+    row: _Row, law: TotalLaw | None, parts: Sequence[_Part], size: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Proposals in the row's own order, shape (K, some), and their log weights; impossible ones are left out."""
+    shares = np.full(len(parts), 1 / len(parts))
+    for sample in (max(size // 4, 16 * len(parts)), size) if len(parts) > 1 else (size,):
+        sizes = rng.multinomial(sample, shares)
+        drawn = np.concatenate([part.draw(n, rng) for n, part in zip(sizes, parts, strict=True) if n], axis=1)
+        drawn = drawn[:, drawn[-1] >= 0]
+        totals = drawn.sum(axis=0)
+        log_parts = np.log(shares)[:, None] + np.array([part.log_density(drawn, totals) for part in parts])
+        peak = log_parts.max(axis=0)
+        parts_of = np.exp(log_parts - peak)
+        mixture = parts_of.sum(axis=0)
+        log_weights = row.log_v(law, totals) - peak - np.log(mixture)
+        if not np.any(log_weights > -np.inf):
+            continue
+        taken = (parts_of / mixture * np.exp(log_weights - log_weights.max())).sum(axis=1)
+        # A tenth stays spread evenly, so that no region is left without proposals.
+        shares = 0.9 * taken / taken.sum() + 0.1 / len(parts)
+    counts = np.empty_like(drawn)
+    counts[row.order] = drawn
+    return counts, log_weights
+
+
+def _effective(log_weights: Floats) -> float:
+    """Kish's effective number of weighted proposals; 0 where none is possible."""
+    if not np.any(log_weights > -np.inf):
+        return 0.0
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights.sum() ** 2 / np.sum(weights**2))
+
+
+def _resample(log_weights: Floats, draws: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Systematic resampling, in random order."""
+    cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
+    grid = (np.arange(draws) + rng.random()) / draws * cumulative[-1]
+    picked = np.minimum(np.searchsorted(cumulative, grid, side="right"), len(log_weights) - 1)
+    return rng.permutation(picked)
+
+
+def _log_gamma_ratio(counts: Floats, a: float) -> Floats:
+    """Log Gamma(m + a) - log m!, for non-negative whole m."""
+    if counts.size and counts.max() < TABULATED:
+        length = 1 << int(counts.max()).bit_length()
+        ratios: Floats = _log_gamma_table(a, length)[counts.astype(np.int64)]
+        return ratios
+    # Log-gamma differences lose their digits at large m; the expansion around m + a/2 does not.
+    exact = gammaln(np.minimum(counts, TABULATED) + a) - gammaln(np.minimum(counts, TABULATED) + 1)
+    return np.where(counts < TABULATED, exact, (a - 1) * np.log(counts + a / 2))
+
+
+@lru_cache(maxsize=64)
+def _log_gamma_table(a: float, length: int) -> Floats:
+    """Log Gamma(m + a) - log m! for m = 0..length - 1."""
+    m = np.arange(length)
+    ratios: Floats = gammaln(m + a) - gammaln(m + 1)
+    return ratios
