@@ -42,6 +42,9 @@ TAIL = 24.0
 """Noise beyond 24 scales is left out: its probability is exp(-24) = 4e-11."""
 ATTEMPTS = ((0, 3), (12, 6), (48, 40))
 """(tilts, proposals for each draw) of one attempt after the other, until one passes the gate."""
+SLOPES = (-0.7, 0.7, 1.0)
+"""Tilts, in units of the noise's decay, of total-led parts: for a row whose cells and total law disagree, so that the
+counts must lie far on one side of the noisy ones."""
 LARGEST_TILT = 8.0
 """Tilts reach from a twentieth of the noise's own decay to this, under which every cell is 0 but for one in 3,000."""
 TABULATED = 2**20
@@ -68,7 +71,8 @@ class TotalLaw:
         """Independent totals, shape (size,)."""
         cumulative = np.cumsum(self.mass)
         bins = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
-        return rng.integers(self.edges[bins], self.edges[bins + 1])
+        totals: Codes = rng.integers(self.edges[bins], self.edges[bins + 1])
+        return totals
 
     def log_density(self, totals: Floats) -> Floats:
         """Logarithm of the probability of each total; -inf outside the bins."""
@@ -106,6 +110,8 @@ def draw_counts(
     best = 0.0
     for tilts, proposals in ATTEMPTS:
         tried = [*parts, *(_Tilted.of(row, tilt) for tilt in np.geomspace(0.05 / scale, LARGEST_TILT, tilts))]
+        if tilts and law is not None:
+            tried += [_TotalLed(row, law, _Tilted.of(row, slope / scale)) for slope in SLOPES]
         counts, log_weights = _propose(row, law, tried, proposals * draws, rng)
         effective = _effective(log_weights)
         if effective >= draws:
@@ -183,9 +189,9 @@ class _Tilted:
     def of(row: _Row, tilt: float) -> _Tilted:
         """Tabulate."""
         tables, log_masses = [], []
-        steps = tilt * np.arange(row.log_w.shape[1]) if tilt else 0.0
+        steps = tilt * np.arange(row.log_w.shape[1])
         for low, log_w in zip(row.low, row.log_w, strict=True):
-            tilted = log_w - steps
+            tilted = log_w - steps if tilt else log_w
             peak = float(tilted.max())
             tables.append(np.cumsum(np.exp(tilted - peak)))
             log_masses.append(peak + float(np.log(tables[-1][-1])) - tilt * float(low))
@@ -220,10 +226,11 @@ class _TotalLed:
         return np.array([*others, left])
 
     def log_density(self, counts: Floats, totals: Floats) -> Floats:
-        """See `_Part`: `p(N) / (w_K(N_K) Z_1 ... Z_(K-1))`."""
+        """See `_Part`: `p(N) exp(-s (N - N_K)) / (w_K(N_K) Z_1 ... Z_(K-1))`."""
         last = np.maximum(counts[-1], 0)
         log_w = -np.abs(self.row.z[-1] - last) / self.row.scale + _log_gamma_ratio(last, float(self.row.a[-1]))
-        return np.asarray(self.law.log_density(totals) - log_w - sum(self.cells.log_masses[:-1]))
+        tilted = -self.cells.tilt * (totals - last) - sum(self.cells.log_masses[:-1])
+        return np.asarray(self.law.log_density(totals) - log_w + tilted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,14 +243,15 @@ class _PriorLed:
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """See `_Part`."""
         theta = dirichlet_draws(np.broadcast_to(self.row.a[:, None], (len(self.row.a), size)), rng)
-        return np.asarray(rng.multinomial(self.law.sample(size, rng), theta.T).T, np.float64)
+        counts: Floats = rng.multinomial(self.law.sample(size, rng), theta.T).T.astype(np.float64)
+        return counts
 
     def log_density(self, counts: Floats, totals: Floats) -> Floats:
         """See `_Part`: the Dirichlet-multinomial's gamma ratios cancel those of the factors."""
         total = float(self.row.a.sum())
         constant = float(gammaln(total) - gammaln(self.row.a).sum())
         distance = np.abs(self.row.z[:, None] - counts).sum(axis=0) / self.row.scale
-        return self.law.log_density(totals) - _log_gamma_ratio(totals, total) + constant + distance
+        return np.asarray(self.law.log_density(totals) - _log_gamma_ratio(totals, total) + constant + distance)
 
 
 def _propose(
