@@ -18,6 +18,7 @@ import numpy as np
 import typer
 
 import discreet as dc
+from discreet.app.report import answer_lines, columns, release_lines
 from discreet.errors import BudgetError, DiscreetError, InputError
 from discreet.privacy.guarantee import as_text
 
@@ -133,8 +134,6 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Hold records against the schema; costs nothing. The counts it shows are private: for your own screen."""
-    from discreet.app.report import columns
-
     records = _records(data, _network(network, schema), table, missing, out_of_bounds)
     faults = dc.check(records)
     at_fault = [part for part in faults if part.missing or part.unknown or part.out_of_bounds]
@@ -187,8 +186,6 @@ def ledger_show(
     as_json: Json = False,
 ) -> None:
     """Show limits, charges and what is left."""
-    from discreet.app.report import columns
-
     book = dc.Ledger(ledger)
     shown = [_account(book.account(name)) for name in ([account] if account else book.names())]
     rows = [
@@ -229,7 +226,7 @@ def release(
     as_json: Json = False,
 ) -> None:
     """Count the records, charge the account, add exact noise, and write a file that is safe to publish."""
-    from discreet.app.report import LateBar, release_lines
+    from discreet.app.progress import LateBar
 
     structure = _network(network, schema)
     payer = dc.Ledger(ledger).account(account)
@@ -279,8 +276,6 @@ def query(
     as_json: Json = False,
 ) -> None:
     """Ask a release; every answer has an interval that counts sampling error and privacy noise."""
-    from discreet.app.report import answer_lines
-
     posterior = _posterior(_load(release), method, draws, seed)
     if queries:
         answers = tuple(dc.answer(posterior, text, level=level) for text in queries)

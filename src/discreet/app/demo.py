@@ -12,21 +12,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
+import discreet as dc
 from discreet.app.report import columns, release_lines
 from discreet.errors import InputError
-from discreet.mechanisms.crossing import release
-from discreet.mechanisms.laplace import laplace
-from discreet.model.dirichlet import Dirichlet
-from discreet.model.tables import Tables
-from discreet.posterior.draws import PosteriorDraws
-from discreet.posterior.noise_aware import noise_aware
-from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.ledger import Balance, Ledger
-from discreet.privacy.release import Release
-from discreet.queries.query import Answer, answer
-from discreet.queries.synthetic import sample_records
-from discreet.sensitive.counts import count
-from discreet.sensitive.records import read_records
+from discreet.privacy.ledger import Balance
 
 __all__ = ["Demo", "demo_lines", "run_demo"]
 
@@ -53,9 +42,9 @@ class Demo:
         kept: folder with the files, if they were to be kept.
     """
 
-    release: Release
+    release: dc.Release
     balance: Balance
-    pairs: tuple[tuple[Answer, Answer], ...]
+    pairs: tuple[tuple[dc.Answer, dc.Answer], ...]
     kept: Path | None
 
 
@@ -78,21 +67,27 @@ def run_demo(keep: Path | None, seed: int) -> Demo:
         rng = np.random.default_rng(seed)
         bundled = stack.enter_context(as_file(files("discreet.app") / "asia.bif"))
         (folder / "asia.bif").write_bytes(bundled.read_bytes())
-        theta = Tables.read(folder / "asia.bif")
+        theta = dc.Tables.read(folder / "asia.bif")
         network = theta.network
-        pq.write_table(sample_records(theta, RECORDS, rng), folder / "records.parquet")
+        pq.write_table(dc.sample_records(theta, RECORDS, rng), folder / "records.parquet")
 
-        ledger = Ledger(f"sqlite:///{folder / 'ledger.db'}")
-        limit = Guarantee(epsilon=3, delta=0, relation="add-remove", unit="record")
+        ledger = dc.Ledger(f"sqlite:///{folder / 'ledger.db'}")
+        limit = dc.Guarantee(epsilon=3, delta=0, relation="add-remove", unit="record")
         account = ledger.open("demo", limit)
-        records = read_records(folder / "records.parquet", network.schema)
-        guarantee = Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-        made = release(laplace(), count(records, network), Dirichlet.uniform(network), guarantee, account=account)
+        records = dc.read_records(folder / "records.parquet", network.schema)
+        guarantee = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        made = dc.release(
+            dc.laplace(), dc.count(records, network), dc.Dirichlet.uniform(network), guarantee, account=account
+        )
         made.save(folder / "release.json")
 
-        posterior = noise_aware(Release.load(folder / "release.json"), draws=DRAWS, rng=rng)
-        truth = PosteriorDraws(Tables(network, {node: table[..., None] for node, table in theta.items()}, draws=1))
-        pairs = tuple((answer(truth, query, level=LEVEL), answer(posterior, query, level=LEVEL)) for query in QUERIES)
+        posterior = dc.noise_aware(dc.Release.load(folder / "release.json"), draws=DRAWS, rng=rng)
+        truth = dc.PosteriorDraws(
+            dc.Tables(network, {node: table[..., None] for node, table in theta.items()}, draws=1)
+        )
+        pairs = tuple(
+            (dc.answer(truth, query, level=LEVEL), dc.answer(posterior, query, level=LEVEL)) for query in QUERIES
+        )
         return Demo(made, account.balance(), pairs, keep)
 
 
