@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -117,7 +118,7 @@ def _eliminate(
 def junction_tree(
     families: Sequence[tuple[str | None, Scope]], sizes: Mapping[str, int], targets: Scope = ()
 ) -> JunctionTree:
-    """Plan a tree whose cliques hold every factor, and the targets together.
+    """Plan a tree whose cliques hold every factor, and the targets together; equal questions share a plan.
 
     Args:
         families: for every factor the variable whose conditional probabilities it holds (None where that variable is
@@ -128,6 +129,15 @@ def junction_tree(
     Returns:
         The tree.
     """
+    return _plan(tuple(families), tuple(sizes.items()), targets)
+
+
+@lru_cache(maxsize=1024)
+def _plan(
+    families: tuple[tuple[str | None, Scope], ...], listed: tuple[tuple[str, int], ...], targets: Scope
+) -> JunctionTree:
+    """The tree, from arguments that can be looked up."""
+    sizes = MappingProxyType(dict(listed))
     steps, _ = elimination_order([*(scope for _, scope in families), targets], sizes)
     cliques, parents = _cliques(steps)
     scoped, shared = [], []
@@ -139,15 +149,8 @@ def junction_tree(
     costs = [math.prod(sizes[name] for name in clique) for clique in scoped]
     by_cost = sorted(range(len(scoped)), key=costs.__getitem__)
     homes = tuple(next((i for i in by_cost if sets[i].issuperset(scope)), -1) for _, scope in families)
-    return JunctionTree(
-        sizes,
-        tuple(scoped),
-        parents,
-        tuple(shared),
-        homes,
-        _barren(families, scoped, parents, shared, homes),
-        sum(costs),
-    )
+    barren = _barren(families, scoped, parents, shared, homes)
+    return JunctionTree(sizes, tuple(scoped), parents, tuple(shared), homes, barren, sum(costs))
 
 
 def _cliques(steps: Sequence[Scope]) -> tuple[list[set[str]], tuple[int, ...]]:
