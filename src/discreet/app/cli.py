@@ -298,11 +298,8 @@ def export(
         raise InputError(f"cannot export to {to!r}; there is: bif")
     made = _load(release)
     mean = _posterior(made, "noise-aware", draws, seed).mean()
-    properties = (
-        f"released with {made.guarantee}",
-        f"release {made.id}",
-        "posterior mean; intervals need the release itself",
-    )
+    promise = str(made.guarantee).replace(";", ",").replace("\n", " ")
+    properties = (f"released with {promise}", f"release {made.id}", "posterior mean, without its intervals")
     if output == "-":
         sys.stdout.write(mean.text(properties=properties))
         return

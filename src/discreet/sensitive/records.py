@@ -7,7 +7,9 @@ replaced before anybody sees it.
 
 from __future__ import annotations
 
+import csv
 import glob
+import gzip
 import io
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -33,6 +35,8 @@ MISSING = -1
 UNKNOWN = -2
 """Code of a value that is no state, no number, or a number out of bounds."""
 
+DELIMITERS = (",", ";", "\t", "|")
+"""What may separate the columns of a CSV file."""
 FILE_READERS: Mapping[str, str] = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -120,9 +124,10 @@ def read_records(
     columns = tuple(expression.columns)
     absent = [name for name in schema.names if name not in columns]
     if absent:
+        # Their own names are not shown: in a file without a header they are the values of a record.
         raise InputError(
-            f"the records have no column {', '.join(map(repr, absent[:5]))}; "
-            f"their columns: {', '.join(map(repr, columns[:12]))}{', ...' if len(columns) > 12 else ''}"
+            f"the records have no column {', '.join(map(repr, absent[:5]))}, and {len(columns)} others; "
+            "names must be equal in case and blanks, and a CSV file needs a header"
         )
     types = expression.schema()
     for variable in schema:
@@ -354,7 +359,21 @@ def _open_file(engine: Any, path: str) -> ir.Table:
         raise InputError(f"{path!r} is empty; a table needs at least a header")
     if kind == "parquet":
         return engine.read_parquet(path)
-    return engine.read_csv(path, all_varchar=True, header=True)
+    headers = {_header(name) for name in found}
+    if len(headers) > 1:
+        raise InputError(f"the files of {path!r} differ in their headers")
+    ((delimiter, names),) = headers
+    # Nothing is detected from the rows: a guess could take a record for a header, or "yes" for a logical value.
+    options = {"auto_detect": False, "header": True, "delim": delimiter, "quote": '"', "escape": '"', "nullstr": ""}
+    return engine.read_csv(path, columns=dict.fromkeys(names, "VARCHAR"), **options)
+
+
+def _header(path: str) -> tuple[str, tuple[str, ...]]:
+    """Delimiter and column names of a CSV file: the delimiter that makes most columns of its first line."""
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as lines:
+        text = lines.readline()
+    rows = [(delimiter, tuple(next(csv.reader([text], delimiter=delimiter), ()))) for delimiter in DELIMITERS]
+    return max(rows, key=lambda row: len(row[1]))
 
 
 # ------------------------------------------------------------------------------------------------------- columns
