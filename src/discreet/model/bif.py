@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import math
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -22,13 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.model.schema import Variable
+from discreet.model.schema import Variable, table_cells
 
 __all__ = ["Bif", "format_bif", "parse_bif", "read_bif", "write_bif"]
 
 Array = npt.NDArray[np.float64]
 
-ROW_TOLERANCE = 1e-6
+ROW_TOLERANCE = 1.000001e-6
 """A row that misses 1 by this much is rounded text and is renormalised; more is an error of the file."""
 EXACT_ROW = 1e-15
 """A row this near to 1 is left as it is, so that a file that is written and read again does not change."""
@@ -77,7 +78,7 @@ def read_bif(path: str | Path) -> Bif:
     try:
         raw = Path(path).read_bytes()
         text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot read network {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
     except UnicodeDecodeError:
         raise InputError(f"network {str(path)!r} is not UTF-8 text; save it as UTF-8") from None
@@ -153,7 +154,7 @@ class _Parser:
                 end = text.find(";", position)
                 if end < 0:
                     self.fail(line, "a property that does not end with ';'")
-                yield _Token("property", line_of_word, False, text[position:end].strip().strip('"'))
+                yield _Token("property", line_of_word, False, _unquoted(text[position:end].strip()))
                 line += text.count("\n", position, end)
                 position = end
             elif match["quoted"] is not None:
@@ -229,7 +230,7 @@ class _Parser:
         while self.at < len(self.tokens):
             token = self.expect("network", "variable", "probability")
             if token.text == "network":
-                name = "unknown" if self.peek().text == "{" else self.name("the network's name").text
+                name = "unknown" if self.peek().mark else self.name("the network's name").text
                 self.expect("{")
                 while not self.take("}"):
                     properties.append(self.property())
@@ -276,12 +277,14 @@ class _Parser:
                 if key in ("discreet-bounds", "discreet-bins"):
                     numeric[key] = self.floats(value, line)
                 continue
-            self.next()
+            again = self.next()
+            if states:
+                self.fail(again.line, f"variable {name.text!r} has two types")
             self.expect("discrete")
             if self.take("["):
                 size = self.name("the number of states")
-                if not size.text.isdecimal():
-                    self.fail(size.line, f"expected the number of states of {name.text!r}, got {size.text!r}")
+                if not size.text.isdecimal() or len(size.text) > 9:
+                    self.fail(size.line, f"expected the number of states of {name.text!r}, got {size.text[:20]!r}")
                 declared = int(size.text)
                 self.expect("]")
             self.expect("{")
@@ -292,8 +295,10 @@ class _Parser:
         if declared is not None and declared != len(states):
             self.fail(name.line, f"variable {name.text!r} declares {declared} states but names {len(states)}")
         bounds = numeric.get("discreet-bounds")
+        if bounds is not None and len(bounds) != 2:
+            self.fail(name.line, f"variable {name.text!r}: discreet-bounds are two numbers, got {len(bounds)}")
         try:
-            pair = None if bounds is None else (bounds[0], bounds[-1])
+            pair = None if bounds is None else (bounds[0], bounds[1])
             return Variable(name.text, states, bounds=pair, bins=numeric.get("discreet-bins", ()))
         except InputError as error:
             self.fail(name.line, str(error))
@@ -335,6 +340,10 @@ class _Parser:
     def array(self, variables: Mapping[str, Variable], block: _Block) -> Array:
         """The table of a block."""
         *parent_shape, size = (variables[name].size for name in (*block.parents, block.node))
+        try:
+            table_cells((*parent_shape, size))
+        except InputError as error:
+            self.fail(block.line, f"{block.node!r}: {error}; give it fewer parents")
         array = np.full((*parent_shape, size), np.nan)
         if block.table is not None:
             numbers, line = block.table
@@ -423,8 +432,15 @@ def write_bif(path: str | Path, bif: Bif) -> None:
     Path(path).write_bytes(gzip.compress(raw, mtime=0) if str(path).endswith(".gz") else raw)
 
 
+def _unquoted(text: str) -> str:
+    """The text of a property that is one quoted string, any other as it is."""
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1] else text
+
+
 def _quote(name: str) -> str:
     """The name as BIF text."""
+    if not name:
+        raise InputError("a BIF network needs a name that is not empty")
     if '"' in name or "\n" in name or "\r" in name:
         raise InputError(f"name {name!r} holds a quote or a line break, which BIF cannot express; rename it")
     plain = PLAIN.fullmatch(name) and not name.startswith(("//", "/*")) and name != "property"

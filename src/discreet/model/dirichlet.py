@@ -132,6 +132,8 @@ class Dirichlet:
         Raises:
             InputError: counts of another shape, or so negative that a concentration is not positive.
         """
+        if counts.network != self.network:
+            raise InputError("the counts and the prior are over different networks")
         return Dirichlet(Tables(self.network, {node: self.alpha[node] + counts[node] for node in self.alpha}))
 
     def draws(self, size: int, rng: np.random.Generator) -> Tables:

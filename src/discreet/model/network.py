@@ -18,7 +18,7 @@ import networkx as nx
 
 from discreet.errors import InputError
 from discreet.model.bif import Bif, read_bif
-from discreet.model.schema import Schema, Variable
+from discreet.model.schema import Schema, Variable, table_cells
 
 __all__ = ["Network"]
 
@@ -38,8 +38,8 @@ class Network:
         parents: for every node its parents, possibly none.
 
     Raises:
-        InputError: a node without states or without an entry in `parents`, an unknown or repeated parent, or a cycle;
-            the message names the nodes.
+        InputError: a node without states or without an entry in `parents`, an unknown or repeated parent, a cycle, or a
+            table that no machine can hold; the message names the nodes.
 
     Example:
         >>> rain = Variable("rain", ("no", "yes"))
@@ -70,6 +70,10 @@ class Network:
                     raise InputError(f"node {name!r} has an unknown parent {parent!r}")
             if len({name, *family}) != len(family) + 1:
                 raise InputError(f"node {name!r}: a parent is listed twice, or is the node itself")
+            try:
+                table_cells(self.schema[member].size for member in (*family, name))
+            except InputError as error:
+                raise InputError(f"node {name!r}: {error}; give it fewer parents") from None
         if not nx.is_directed_acyclic_graph(self.graph):
             cycle = [arc[0] for arc in nx.find_cycle(self.graph)]
             raise InputError(f"the network has a cycle: {' -> '.join([*cycle, cycle[0]])}; remove one of its arcs")
@@ -161,27 +165,28 @@ class Network:
 
     def in_degree(self, node: str) -> int:
         """Number of parents."""
-        return int(self.graph.in_degree(node))
+        return len(self.family(node)) - 1
 
     def out_degree(self, node: str) -> int:
         """Number of children."""
-        return int(self.graph.out_degree(node))
+        return len(self.children(node))
 
     def children(self, node: str) -> tuple[str, ...]:
         """The children of a node, in the schema's order."""
-        return tuple(name for name in self.nodes if node in self.parents[name])
+        wanted = self.schema[node].name
+        return tuple(name for name in self.nodes if wanted in self.parents[name])
 
     def ancestors(self, nodes: Iterable[str]) -> frozenset[str]:
         """The nodes themselves and all their ancestors."""
         found: set[str] = set()
         for name in nodes:
             if name not in found:
-                found |= nx.ancestors(self.graph, name) | {name}
+                found |= nx.ancestors(self.graph, self.schema[name].name) | {name}
         return frozenset(found)
 
     def markov_blanket(self, node: str) -> frozenset[str]:
         """Parents, children and the children's other parents."""
-        blanket = set(self.parents[node])
+        blanket = set(self.family(node))
         for child in self.children(node):
             blanket |= {child, *self.parents[child]}
         return frozenset(blanket - {node})
@@ -214,14 +219,12 @@ class Network:
 
     @cached_property
     def maximal_families(self) -> tuple[str, ...]:
-        """Nodes whose family lies in no other family; of equal families the first counts."""
+        """Nodes whose family lies in no other family; two nodes of a DAG never have the same one."""
         families = [frozenset(self.family(name)) for name in self.nodes]
         return tuple(
             name
-            for index, (name, family) in enumerate(zip(self.nodes, families, strict=True))
-            if not any(
-                family < other or (family == other and position < index) for position, other in enumerate(families)
-            )
+            for name, family in zip(self.nodes, families, strict=True)
+            if not any(family < other for other in families)
         )
 
     def cover_sets(self, limit: int = COVER_CELLS) -> tuple[tuple[str, ...], ...]:

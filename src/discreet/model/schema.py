@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,7 +17,11 @@ from typing import Any
 
 from discreet.errors import InputError
 
-__all__ = ["Schema", "Variable"]
+__all__ = ["Schema", "Variable", "table_cells"]
+
+AXES_LIMIT = 31
+CELLS_LIMIT = 2**28
+"""Largest table of a family that can be held at all: 2 GiB."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,14 @@ class Variable:
 
     def __post_init__(self) -> None:
         """Normalise the containers, then refuse what is not a variable."""
-        object.__setattr__(self, "states", tuple(self.states))
-        object.__setattr__(self, "bins", tuple(float(cut) for cut in self.bins))
         if not isinstance(self.name, str) or not self.name:
             raise InputError("a variable needs a name that is not empty")
+        if isinstance(self.states, str) or not isinstance(self.states, Iterable):
+            raise InputError(f"variable {self.name!r}: states are a list of names")
+        object.__setattr__(self, "states", tuple(self.states))
+        object.__setattr__(self, "bins", self._floats("bins", self.bins))
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", self._floats("bounds", self.bounds))
         if self.bounds is None:
             if self.bins:
                 raise InputError(
@@ -68,12 +76,18 @@ class Variable:
             twice = next(state for state in self.states if self.states.count(state) > 1)
             raise InputError(f"variable {self.name!r}: state {twice!r} is declared twice")
 
+    def _floats(self, what: str, values: Iterable[float]) -> tuple[float, ...]:
+        """Bounds or bins as floats."""
+        try:
+            return tuple(float(value) for value in values)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"variable {self.name!r}: {what} must be a list of numbers") from None
+
     def _check_numeric(self) -> None:
         """Check bounds and cut points, and name the bins."""
         if self.bounds is None or len(self.bounds) != 2:
             raise InputError(f"variable {self.name!r}: bounds are a pair (smallest, largest)")
-        edges = (float(self.bounds[0]), *self.bins, float(self.bounds[1]))
-        object.__setattr__(self, "bounds", (edges[0], edges[-1]))
+        edges = (self.bounds[0], *self.bins, self.bounds[1])
         if not all(map(math.isfinite, edges)) or not all(a < b for a, b in pairwise(edges)):
             raise InputError(
                 f"variable {self.name!r}: bounds and bins must be finite and strictly increasing, "
@@ -113,6 +127,30 @@ class Variable:
         if state in self.states:
             return self.states.index(state)
         raise InputError(f"variable {self.name!r} has no state {state!r}; its states: {', '.join(self.states[:12])}")
+
+
+def table_cells(sizes: Iterable[int]) -> int:
+    """Number of cells of a family's table.
+
+    Args:
+        sizes: states of the parents and of the child.
+
+    Returns:
+        Their product.
+
+    Raises:
+        InputError: no machine can hold the table.
+
+    Example:
+        >>> table_cells((2, 3))
+        6
+    """
+    listed = list(sizes)
+    if len(listed) > AXES_LIMIT or math.prod(listed) > CELLS_LIMIT:
+        raise InputError(
+            f"a table over {len(listed)} variables with {math.prod(listed):.3g} cells is too large to hold"
+        )
+    return math.prod(listed)
 
 
 @dataclass(frozen=True)
@@ -178,14 +216,14 @@ class Schema:
             document = json.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(f"cannot read schema {str(path)!r}: {error.strerror}") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"schema {str(path)!r} is not JSON: {error}") from None
         parts = document.get("variables") if isinstance(document, dict) else None
         if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
             raise InputError(f"schema {str(path)!r} needs a list of objects under 'variables'")
         try:
             return Schema(tuple(_variable(part) for part in parts))
-        except (InputError, TypeError, ValueError) as error:
+        except InputError as error:
             raise InputError(f"schema {str(path)!r}: {error}") from None
 
 
@@ -194,10 +232,9 @@ def _variable(part: Mapping[str, Any]) -> Variable:
     odd = set(part) - {"name", "states", "bounds", "bins"}
     if odd or "name" not in part:
         raise InputError(f"a variable has a name, and states or bounds and bins; got {sorted(part)}")
-    bounds = part.get("bounds")
     return Variable(
         part["name"],
-        tuple(part.get("states", ())),
-        bounds=None if bounds is None else tuple(bounds),
-        bins=tuple(part.get("bins", ())),
+        part.get("states", ()),
+        bounds=part.get("bounds"),
+        bins=part.get("bins", ()),
     )

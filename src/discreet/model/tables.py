@@ -78,11 +78,23 @@ class Tables(Mapping[str, Array]):
             raise InputError(f"no table {node!r}: the network has no such node")
         return self._make(node)
 
+    def __contains__(self, node: object) -> bool:
+        return node in self.network.schema
+
+    def get(self, node: str, default: Any = None) -> Any:
+        """The table of a node, or the default where there is no such node."""
+        if node not in self:
+            return default
+        return self[node]
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.network.nodes)
 
     def __len__(self) -> int:
         return len(self.network.nodes)
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         """Say what it is, and no number: tables of private counts use this class too."""
@@ -144,4 +156,6 @@ class Tables(Mapping[str, Array]):
 
     def _bif(self, name: str, properties: tuple[str, ...]) -> Bif:
         """As a BIF file holds it."""
+        if self.draws is not None:
+            raise InputError(f"a BIF file holds one table per node, these hold {self.draws} draws; write one of them")
         return Bif(self.network.variables, self.network.parents, self, name, properties)

@@ -61,5 +61,6 @@ def sample_records(theta: Tables, n: int, rng: np.random.Generator) -> pa.Table:
         else:
             edges = np.array([variable.bounds[0], *variable.bins, variable.bounds[1]])
             low, high = edges[codes[variable.name]], edges[codes[variable.name] + 1]
-            columns[variable.name] = pa.array(low + (high - low) * rng.random(n))
+            # Rounding may reach the upper end, which belongs to the next bin.
+            columns[variable.name] = pa.array(np.minimum(low + (high - low) * rng.random(n), np.nextafter(high, low)))
     return pa.table(columns)
