@@ -21,6 +21,7 @@ from opendp.metrics import l1_distance
 from opendp.mod import enable_features
 
 from discreet.errors import DiscreetError, InputError
+from discreet.sensitive.counts import COUNT_LIMIT
 
 __all__ = ["ExactNoise", "Noise", "SimulatedNoise", "scale_for"]
 
@@ -32,9 +33,6 @@ enable_features("contrib")
 
 SCALE_LIMIT = 2.0**52
 """Largest noise scale: 1,000 scales still lie within 64-bit integers, where the sampler would saturate."""
-COUNT_LIMIT = 2**53
-"""Largest count that noise is added to, for the same reason."""
-
 Integers = npt.NDArray[np.int64]
 
 

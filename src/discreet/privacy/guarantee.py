@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import decimal
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -23,6 +24,10 @@ __all__ = ["Guarantee", "Number", "Relation", "as_rational", "as_text", "compose
 
 Number = Rational | Decimal | SupportsFloat | str
 """What a budget may be given as: an int, Fraction, Decimal, decimal text, or a float (read as its shortest text)."""
+
+
+DIGITS_LIMIT = 1200
+"""Most digits of a budget's numerator or denominator: far beyond any use, far below what Python prints."""
 
 
 class Relation(StrEnum):
@@ -110,13 +115,34 @@ def as_rational(value: Number, name: str) -> Fraction:
         (Fraction(1, 10), Fraction(1, 1000))
     """
     try:
-        if isinstance(value, bool):
+        if isinstance(value, str):
+            return _from_text(value)
+        if isinstance(value, Decimal):
+            return _from_text(str(value))
+        if isinstance(value, Rational) and not isinstance(value, bool):
+            # Integers of numpy would wrap around in later sums.
+            return _bounded(Fraction(int(value.numerator), int(value.denominator)))
+        if type(value).__name__ in ("bool", "bool_"):
             raise ValueError
-        if isinstance(value, str | Decimal | Rational):
-            return Fraction(value)
-        return Fraction(repr(float(value)))
+        return _from_text(repr(float(value)))
     except (ValueError, TypeError, OverflowError, ZeroDivisionError):
-        raise InputError(f"{name} must be a finite number such as 0.1, got {value!r}") from None
+        shown = repr(value)[:40]
+        raise InputError(f"{name} must be a finite number such as 0.1, got {shown}") from None
+
+
+def _from_text(text: str) -> Fraction:
+    """Decimal text or a fraction, refused before a long exponent makes it a number of millions of digits."""
+    exponent = re.search(r"[eE]([+-]?\d+)\s*$", text)
+    if len(text) > DIGITS_LIMIT or (exponent is not None and len(exponent[1]) > 4):
+        raise ValueError
+    return _bounded(Fraction(text))
+
+
+def _bounded(value: Fraction) -> Fraction:
+    """Refuse what could not be printed."""
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > 3 * DIGITS_LIMIT:
+        raise ValueError
+    return value
 
 
 def as_text(value: Fraction) -> str:
@@ -197,13 +223,17 @@ def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
     if guarantee.relation is Relation.REPLACE:
         raise InputError("a guarantee for replacing a record promises nothing for adding or removing one")
     delta = guarantee.delta and guarantee.delta * (1 + _exp_above(guarantee.epsilon))
+    if delta >= 1:
+        raise InputError(
+            "the guarantee, converted to replacing a record, has a delta of 1 or more and promises nothing"
+        )
     return Guarantee(epsilon=2 * guarantee.epsilon, delta=delta, relation=relation, unit=guarantee.unit)
 
 
 def _exp_above(value: Fraction) -> Fraction:
     """A rational at least exp(value), and at most a relative 1e-30 above it."""
-    if value > 10_000:
-        raise InputError(f"epsilon {float(value):.4g} is too large to convert a delta")
+    if value > 1000:
+        raise InputError("an epsilon above 1,000 is too large to convert a delta; such a guarantee promises nothing")
     context = decimal.Context(prec=math.ceil(40 + float(value)), rounding=decimal.ROUND_CEILING)
     above = context.divide(Decimal(value.numerator), Decimal(value.denominator))
     return Fraction(context.next_plus(context.exp(above)))

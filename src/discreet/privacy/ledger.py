@@ -54,9 +54,16 @@ def _ddl(dialect: str, statement: str) -> sa.ExecutableDDLElement:
     return sa.DDL(statement).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
 
 
-def _append_only(table: str) -> list[sa.ExecutableDDLElement]:
+def _append_only(table: str, same: str) -> list[sa.ExecutableDDLElement]:
     """Triggers that refuse to change or delete rows, for the databases that have them."""
     return [
+        # SQLite's REPLACE deletes without asking the trigger on deletions.
+        _ddl(
+            "sqlite",
+            f"CREATE TRIGGER IF NOT EXISTS {table}_no_replace BEFORE INSERT ON {table} "
+            f"WHEN EXISTS (SELECT 1 FROM {table} WHERE {same}) "
+            "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
+        ),
         *(
             _ddl(
                 "sqlite",
@@ -78,8 +85,11 @@ def _append_only(table: str) -> list[sa.ExecutableDDLElement]:
     ]
 
 
-for _table in (_accounts, _charges):
-    for _trigger in _append_only(_table.name):
+for _table, _same in (
+    (_accounts, "name = NEW.name"),
+    (_charges, "number = NEW.number OR release = NEW.release"),
+):
+    for _trigger in _append_only(_table.name, _same):
         sa.event.listen(_table, "after_create", _trigger)
 
 
@@ -141,8 +151,12 @@ class Ledger:
                 sa.event.listen(self._engine, "begin", _begin_immediate)
             with self._transaction() as connection:
                 _metadata.create_all(connection)
-        except (sa.exc.ArgumentError, ModuleNotFoundError) as error:
-            raise InputError(f"cannot use ledger {_shown(url)}: {error}; try sqlite:///budget.db") from None
+        except ModuleNotFoundError as error:
+            raise InputError(f"ledger {_shown(url)} needs the package {error.name}; install it") from None
+        except (sa.exc.ArgumentError, ValueError, TypeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"cannot understand the address {_shown(url)}; try sqlite:///budget.db") from None
 
     def __repr__(self) -> str:
         """The address without its password."""
@@ -160,7 +174,7 @@ class Ledger:
             with self._engine.begin() as connection:
                 yield connection
         except (sa.exc.OperationalError, sa.exc.DatabaseError) as error:
-            failure = str(error.orig)
+            failure = " ".join(str(error.orig).split())
         if failure is not None:
             raise InputError(f"ledger {_shown(self.url)}: {failure}; nothing was charged")
 
@@ -356,8 +370,8 @@ def _shown(url: str) -> str:
     """The address without its password."""
     try:
         return sa.make_url(url).render_as_string(hide_password=True)
-    except sa.exc.ArgumentError:
-        return repr(url)
+    except (sa.exc.ArgumentError, ValueError):
+        return "of the ledger"  # it may hold a password, and we cannot tell where
 
 
 def _no_implicit_begin(connection: Any, _record: object) -> None:

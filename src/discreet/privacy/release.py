@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
@@ -152,6 +153,11 @@ class Release:
             raise InputError("a release states its number of records exactly where replacing a record is the relation")
         if self.records is not None and self.records < 0:
             raise InputError("a number of records cannot be negative")
+        if dict(self.payload.scales) != dict(self.calibration.scales):
+            raise InputError("the payload and the calibration state different noise scales")
+        spent = sum(self.calibration.epsilons.values(), Fraction())
+        if max(spent, self.calibration.reported) > self.guarantee.epsilon:
+            raise InputError("the calibration spends more epsilon than the guarantee promises")
 
     @property
     def network(self) -> Network:
@@ -181,21 +187,23 @@ class Release:
             InputError: not JSON, of another format or version, or damaged; the message has the place.
         """
         try:
-            raw = json.loads(text, parse_constant=_refuse_constant)
+            raw = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_twice)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"the release is not JSON: {error}; the file is damaged or not a release") from None
+            reason = _one_line(str(error))
+            raise InputError(f"the release is not JSON: {reason}; the file is damaged or not a release") from None
         if not isinstance(raw, dict) or raw.get("format") != FORMAT:
             raise InputError(f"not a release: the field 'format' must be {FORMAT!r}")
-        if raw.get("version") != VERSION:
-            raise InputError(f"the release has version {raw.get('version')!r}; this package reads version {VERSION}")
+        version = raw.get("version")
+        if type(version) is not int or version != VERSION:
+            raise InputError(f"the release has version {str(version)[:20]}; this package reads version {VERSION}")
         try:
             return _release(_Document.model_validate(raw))
         except pydantic.ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(part) for part in first["loc"])
-            raise InputError(f"the release is damaged at '{place}': {first['msg']}") from None
+            raise InputError(f"the release is damaged at '{_one_line(place)}': {_one_line(first['msg'])}") from None
         except InputError as error:
-            raise InputError(f"the release is damaged: {error}") from None
+            raise InputError(f"the release is damaged: {_one_line(str(error))}") from None
 
     def save(self, path: str | Path) -> None:
         """Write the document, whole or not at all.
@@ -207,12 +215,13 @@ class Release:
             InputError: the file cannot be written.
         """
         target = Path(path)
-        temporary = target.with_name(f".{target.name}.{self.id}.part")
+        temporary = target.parent / f".{self.id}.part"
         try:
             temporary.write_text(self.dumps(), encoding="utf-8")
             temporary.replace(target)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
             raise InputError(f"cannot write release {str(path)!r}: {error.strerror}") from None
 
     @staticmethod
@@ -239,7 +248,8 @@ class Release:
 
 # ------------------------------------------------------------------------------------------------------- the document
 
-Positive = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False, strict=True)]
+Day = Annotated[str, pydantic.Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 Integer = Annotated[int, pydantic.Field(ge=-(2**63), lt=2**63, strict=True)]
 Budget = Annotated[str, pydantic.Field(pattern=r"^[0-9]+(\.[0-9]+|/[0-9]+)?$")]
 
@@ -295,7 +305,7 @@ class _Document(_Part):
     format: Literal["discreet-release"]
     version: Literal[1]
     id: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{32}$")]
-    date: date
+    date: Day
     private: Annotated[bool, pydantic.Field(strict=True)]
     guarantee: _Guarantee
     mechanism: Annotated[str, pydantic.Field(min_length=1)]
@@ -322,7 +332,7 @@ def _document(release: Release) -> _Document:
         format="discreet-release",
         version=1,
         id=release.id,
-        date=release.date,
+        date=release.date.isoformat(),
         private=release.private,
         guarantee=_Guarantee(
             epsilon=as_text(release.guarantee.epsilon),
@@ -379,7 +389,7 @@ def _release(document: _Document) -> Release:
             raise InputError(f"'{name}' must name every node of the network once")
     return Release(
         id=document.id,
-        date=document.date,
+        date=_day(document.date),
         private=document.private,
         guarantee=Guarantee(**document.guarantee.model_dump()),
         mechanism=document.mechanism,
@@ -431,6 +441,28 @@ def _lines(value: object, *, depth: int, indent: int = 0) -> str:
         f"{pad}{json.dumps(key)}: {_lines(part, depth=depth - 1, indent=indent + 1)}" for key, part in value.items()
     )
     return "{\n" + ",\n".join(inner) + "\n" + " " * indent + "}"
+
+
+def _day(text: str) -> date:
+    """A day of the calendar."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"the date {text!r} is no day") from None
+
+
+def _one_line(text: str) -> str:
+    """A text without line breaks, not too long."""
+    return " ".join(text.split())[:300]
+
+
+def _refuse_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object whose fields are all different: of two equal ones readers would take either."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} is there twice")
+    return found
 
 
 def _refuse_constant(name: str) -> float:

@@ -20,10 +20,14 @@ from discreet.privacy.guarantee import Relation
 from discreet.privacy.release import RecordsPolicy
 from discreet.sensitive.records import MISSING, Records, arrow, codes, decode, grouping
 
-__all__ = ["Counts", "Sensitivity", "count", "sensitivity"]
+__all__ = ["COUNT_LIMIT", "Counts", "Sensitivity", "cells_moved", "count", "sensitivity"]
 
 CELL_LIMIT = 2**24
 """Most cells of one family's table: 128 MiB, and about two minutes of exact noise."""
+
+
+COUNT_LIMIT = 2**53
+"""Largest count: any noise scale we accept then stays within 64-bit integers but for a chance below exp(-1000)."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,8 @@ class Counts:
         """Refuse what cannot be counts of one set of records; no message has a count."""
         if any(table.dtype != np.int64 or np.any(table < 0) for table in self.tables.values()):
             raise InputError("counts must be 64-bit integers and not negative")
+        if any(table.size and table.max() > COUNT_LIMIT for table in self.tables.values()):
+            raise InputError(f"a count is larger than {COUNT_LIMIT:,}, where 64-bit noise could saturate")
         if len({int(table.sum()) for table in self.tables.values()}) != 1:
             raise InputError("all tables must count the same records")
 

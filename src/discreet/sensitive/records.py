@@ -26,7 +26,18 @@ from discreet.errors import InputError
 from discreet.model.schema import Schema, Variable
 from discreet.privacy.release import RecordsPolicy
 
-__all__ = ["Faults", "Records", "check", "draft_schema", "read_records"]
+__all__ = [
+    "MISSING",
+    "Faults",
+    "Records",
+    "arrow",
+    "check",
+    "codes",
+    "decode",
+    "draft_schema",
+    "grouping",
+    "read_records",
+]
 
 T = TypeVar("T")
 
