@@ -6,6 +6,7 @@ and never holds a value of a record.
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import tempfile
@@ -56,6 +57,9 @@ def main(argv: list[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in given
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no reason to fail
     arguments = [word for word in given if word != "--debug"]
     try:
         code = app(arguments or ["--help"], prog_name="discreet", standalone_mode=False)
@@ -210,7 +214,7 @@ def release(
     network: NetworkFile,
     account: Annotated[str, typer.Option(help="Account that pays; it fixes the relation and the unit.")],
     epsilon: Annotated[str, typer.Option(help="Budget of this release, as decimal text.")],
-    output: Annotated[Path, typer.Option(help="New file for the release.")],
+    output: Annotated[Path, typer.Option(help="New file for the release; - writes stdout.")],
     mechanism: Annotated[str, typer.Option(help="laplace")] = "laplace",
     prior: Annotated[
         str, typer.Option(help="Concentration of every cell, or a public BIF file with prior probabilities.")
@@ -238,17 +242,19 @@ def release(
     believed = _prior(structure, prior, equivalent_sample_size)
     chosen.calibrate(structure, believed, promise)
     payer.check(promise)
-    _check_output(output)
+    to_stdout = str(output) == "-"
+    if to_stdout and as_json:
+        raise InputError("the release and the summary cannot both go to stdout; name a file, or leave out --json")
+    if not to_stdout:
+        _check_output(output)
     records = _records(data, structure, table, missing, out_of_bounds)
     with LateBar("counting") as bar:
         counts = dc.count(records, structure, progress=bar)
     made = dc.release(chosen, counts, believed, promise, account=payer)
-    try:
-        made.save(output)
-    except InputError:
-        # The budget is spent and the document is public: it goes where it can still be saved.
+    if to_stdout:
         sys.stdout.write(made.dumps())
-        raise
+    else:
+        _save(made, output)
     balance = payer.balance()
     _say(release_lines(made, balance))
     summary = {
@@ -260,7 +266,8 @@ def release(
         "scales": dict(made.payload.scales),
         "drowned": {node: list(rows) for node, rows in dc.drowned_rows(made).items()},
     }
-    _print(as_json, summary, f"wrote {output}")
+    if not to_stdout:
+        _print(as_json, summary, f"wrote {output}")
 
 
 @app.command()
@@ -348,6 +355,11 @@ def _prior(network: dc.Network, text: str, equivalent_sample_size: float) -> dc.
         theta = dc.Tables.read(text)
         if theta.network.parents != network.parents:
             raise InputError(f"the prior {text!r} has another structure than the network") from None
+        for variable in theta.network.schema:
+            if network.schema[variable.name].bounds is None and variable.states != network.schema[variable.name].states:
+                raise InputError(
+                    f"the prior {text!r} lists other states of {variable.name!r} than the network"
+                ) from None
         return dc.Dirichlet.from_probabilities(dc.Tables(network, dict(theta)), equivalent_sample_size)
     return dc.Dirichlet.uniform(network, concentration)
 
@@ -366,7 +378,21 @@ def _posterior(release: dc.Release, method: str, draws: int, seed: int) -> dc.Po
 
 def _load(path: str) -> dc.Release:
     """A release from a file or from stdin."""
-    return dc.Release.loads(sys.stdin.read()) if path == "-" else dc.Release.load(path)
+    if path != "-":
+        return dc.Release.load(path)
+    try:
+        return dc.Release.loads(sys.stdin.buffer.read().decode("utf-8"))
+    except UnicodeDecodeError:
+        raise InputError("cannot read the release from stdin: not UTF-8 text") from None
+
+
+def _save(release: dc.Release, path: Path) -> None:
+    """Write a release; where that fails the document goes to stdout, for it is public and was paid for."""
+    try:
+        release.save(path)
+    except InputError:
+        sys.stdout.write(release.dumps())
+        raise
 
 
 def _check_output(path: Path) -> None:

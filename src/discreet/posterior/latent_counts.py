@@ -13,7 +13,8 @@ densities that are known exactly, so importance weights are exact too:
     prior-led   N from p, then Dirichlet-multinomial; best where the noise drowns the row;
     tilted      cells independent from `w_k(m) exp(-s m)`, for several s; where the prior is steep in N.
 
-A pilot finds the shares of the parts. An attempt passes the gate if it has as many effective proposals as draws.
+A pilot finds the shares of the parts. An attempt passes the gate if it has as many effective proposals as draws, and
+at least 400.
 
 Source: the law is the Dirichlet-multinomial in its Poisson-gamma form; mixtures adapted in this way are population
 Monte Carlo (Cappe, Douc, Guillin, Marin and Robert, 2008) with the balance heuristic of Veach and Guibas (1995).
@@ -40,15 +41,19 @@ Codes = npt.NDArray[np.int64]
 
 TAIL = 24.0
 """Noise beyond 24 scales is left out: its probability is exp(-24) = 4e-11."""
+FEWEST = 400
+"""Fewest effective proposals, however few draws are wanted: each draw is then nearly one from the exact law."""
 ATTEMPTS = ((0, 3), (12, 6), (48, 40))
 """(tilts, proposals for each draw) of one attempt after the other, until one passes the gate."""
-SLOPES = (-0.7, 0.7, 1.0)
-"""Tilts, in units of the noise's decay, of total-led parts: for a row whose cells and total law disagree, so that the
-counts must lie far on one side of the noisy ones."""
+SLOPES = (-0.9, -0.5, 0.7, 1.0)
+"""More tilts, in units of the noise's decay, with which counts lie far on one side of the noisy ones: of total-led
+parts where a row's cells and its total disagree, of cell-led ones where a sparse prior wants one cell to hold all."""
 LARGEST_TILT = 8.0
 """Tilts reach from a twentieth of the noise's own decay to this, under which every cell is 0 but for one in 3,000."""
 TABULATED = 2**14
-"""Counts below it have tabulated log-gamma ratios; above it, an expansion whose error is below 1e-20 a^5."""
+"""Log-gamma ratios of counts below it are tabulated."""
+FAR = 300.0
+"""Counts beyond the table and above it, in units of a, have log-gamma ratios from an expansion: error below 1e-13 a."""
 
 
 class NotDrawnError(ArithmeticError):
@@ -108,16 +113,18 @@ def draw_counts(
     if law is not None:
         parts += [_TotalLed(row, law, cells), _PriorLed(row, law)]
     best = 0.0
+    wanted = max(draws, FEWEST)
     for tilts, proposals in ATTEMPTS:
         tried = [*parts, *(_Tilted.of(row, tilt) for tilt in np.geomspace(0.05 / scale, LARGEST_TILT, tilts))]
-        if tilts and law is not None:
-            tried += [_TotalLed(row, law, _Tilted.of(row, slope / scale)) for slope in SLOPES]
-        counts, log_weights = _propose(row, law, tried, proposals * draws, rng)
+        if tilts:
+            sloped = [_Tilted.of(row, slope / scale) for slope in SLOPES]
+            tried += sloped if law is None else [_TotalLed(row, law, part) for part in sloped]
+        counts, log_weights = _propose(row, law, tried, proposals * wanted, rng)
         effective = _effective(log_weights)
-        if effective >= draws:
+        if effective >= wanted:
             return counts[:, _resample(log_weights, draws, rng)]
         best = max(best, effective)
-    raise NotDrawnError(f"{best:.0f} effective proposals for {draws} draws")
+    raise NotDrawnError(f"{best:.0f} effective proposals instead of {wanted}")
 
 
 # -------------------------------------------------------------------------------------------------------- proposals
@@ -300,12 +307,12 @@ def _log_gamma_ratio(counts: Floats, a: float) -> Floats:
     if not counts.size or counts.max() < TABULATED:
         ratios: Floats = _log_gamma_table(a)[counts.astype(np.int64)]
         return ratios
+    near = np.minimum(counts, max(TABULATED - 1, FAR * a))
+    exact = gammaln(near + a) - gammaln(near + 1)
     # Log-gamma differences lose their digits at large m; this expansion (Tricomi and Erdelyi, 1951) does not.
     centre, power = counts + a / 2, a - 1
     expanded = power * np.log(centre) - power * (power**2 - 1) / (24 * centre**2)
-    return np.where(
-        counts < TABULATED, _log_gamma_table(a)[np.minimum(counts, TABULATED - 1).astype(np.int64)], expanded
-    )
+    return np.where(counts <= near, exact, expanded)
 
 
 @lru_cache(maxsize=256)

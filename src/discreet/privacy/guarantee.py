@@ -126,8 +126,15 @@ def as_rational(value: Number, name: str) -> Fraction:
             raise ValueError
         return _from_text(repr(float(value)))
     except (ValueError, TypeError, OverflowError, ZeroDivisionError):
-        shown = repr(value)[:40]
-        raise InputError(f"{name} must be a finite number such as 0.1, got {shown}") from None
+        raise InputError(f"{name} must be a finite number such as 0.1, got {_shown(value)}") from None
+
+
+def _shown(value: object) -> str:
+    """The value for an error, where it can be printed."""
+    try:
+        return repr(value)[:40]
+    except ValueError:
+        return f"a {type(value).__name__} with too many digits"
 
 
 def _from_text(text: str) -> Fraction:

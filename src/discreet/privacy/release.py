@@ -195,7 +195,7 @@ class Release:
             raise InputError(f"not a release: the field 'format' must be {FORMAT!r}")
         version = raw.get("version")
         if type(version) is not int or version != VERSION:
-            raise InputError(f"the release has version {str(version)[:20]}; this package reads version {VERSION}")
+            raise InputError(f"the release has version {repr(version)[:20]}; this package reads version {VERSION}")
         try:
             return _release(_Document.model_validate(raw))
         except pydantic.ValidationError as error:

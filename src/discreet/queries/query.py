@@ -224,17 +224,15 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
     size = ordered.shape[-1]
     lower, upper = np.quantile(ordered, [(1 - level) / 2, (1 + level) / 2], axis=-1)
     held = min(size, int(np.ceil(level * size)))
-    starts = ordered[..., : size - held + 1]
-    widths = ordered[..., held - 1 :] - starts
-    start = widths.argmin(axis=-1)[..., None]
-    shortest = np.take_along_axis(starts, start, -1)[..., 0]
-    longest = np.take_along_axis(ordered, start + held - 1, -1)[..., 0]
+    widths = ordered[..., held - 1 :] - ordered[..., : size - held + 1]
+    shortest = widths.min(axis=-1)
+    first, last = ordered[..., 0], ordered[..., -1]
     # "At 0" means within a few typical gaps between draws: nothing in the draws tells that end from 0.
-    gap = 4 * (longest - shortest) / held
-    at_zero = (start[..., 0] == 0) & (shortest <= gap)
-    at_one = (start[..., 0] == size - held) & (1 - longest <= gap)
-    lower = np.where(at_zero, 0.0, np.where(at_one, shortest, lower))
-    upper = np.where(at_one, 1.0, np.where(at_zero, longest, upper))
+    gap = 4 * shortest / held
+    at_zero = (widths[..., 0] == shortest) & (first <= gap)
+    at_one = (widths[..., -1] == shortest) & (1 - last <= gap) & ~at_zero
+    lower = np.where(at_zero, 0.0, np.where(at_one, ordered[..., size - held], lower))
+    upper = np.where(at_one, 1.0, np.where(at_zero, ordered[..., held - 1], upper))
     return lower, upper
 
 
@@ -273,6 +271,7 @@ def _probability_rows(
 
 def _rows(states: Sequence[Mapping[str, str]], draws: Floats, level: float) -> tuple[Row, ...]:
     """One row for each joint state; `draws` has shape (states, draws)."""
+    draws = np.clip(draws, 0.0, 1.0)  # products of probabilities may exceed 1 by a rounding
     lower, upper = credible_interval(draws, level)
     mean = draws.mean(axis=-1)
     return tuple(
@@ -326,7 +325,7 @@ def _items(body: str, text: str) -> tuple[list[tuple[str, str | None]], list[tup
         if match is None:
             _refuse(text, f"cannot read {body[position:].strip()[:20]!r}")
         position = match.end()
-        if match["mark"] == "|" and len(sides) == 1:
+        if match["mark"] == "|" and len(sides) == 1 and not (expected and sides[0]):
             sides.append([])
             expected = True
         elif match["mark"] == "," and not expected:

@@ -12,12 +12,14 @@ import glob
 import gzip
 import io
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import ibis
+import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.csv
@@ -137,7 +139,7 @@ def read_records(
     if absent:
         # Their own names are not shown: in a file without a header they are the values of a record.
         raise InputError(
-            f"the records have no column {', '.join(map(repr, absent[:5]))}, and {len(columns)} others; "
+            f"the records have no column {', '.join(map(repr, absent[:5]))} among their {len(columns)}; "
             "names must be equal in case and blanks, and a CSV file needs a header"
         )
     types = expression.schema()
@@ -321,12 +323,14 @@ def _open(source: Any, table: str | None) -> ir.Table:
     if isinstance(source, str) and "://" in source:
         if table is None:
             raise InputError("a database URL needs the name of its table")
-        return _connect(source).table(table)
+        return _connect(source, table)
     if table is not None:
         raise InputError("only a database URL takes the name of a table")
     engine = ibis.duckdb.connect()
     if isinstance(source, str | Path):
         return _open_file(engine, str(source))
+    if hasattr(source, "read"):
+        return _in_memory(engine, _parse_csv(source.read()))
     if hasattr(source, "__arrow_c_stream__"):
         return _in_memory(engine, pa.table(source))
     raise InputError(
@@ -334,23 +338,33 @@ def _open(source: Any, table: str | None) -> ir.Table:
     )
 
 
-def _connect(url: str) -> Any:
-    """The database of a URL."""
-    kind = url.partition("://")[0]
+def _connect(url: str, table: str) -> ir.Table:
+    """A table of a database."""
+    kind, _, place = url.partition("://")
+    if kind in ("sqlite", "duckdb") and place.startswith("/") and not Path(place[1:].partition("?")[0]).is_file():
+        raise InputError(f"no file {place[1:].partition('?')[0]!r}")
     try:
-        return ibis.connect(url)
+        return ibis.connect(url).table(table)
     except ImportError:
-        wanted = {"postgresql": "postgres", "postgres": "postgres"}.get(kind, kind)
-    raise InputError(f"reading from {kind} needs its driver; install discreet[{wanted}] or ibis-framework[{wanted}]")
+        extras = {"postgresql": "discreet[postgres]", "sqlite": "discreet[sqlite]"}
+        wanted = extras.get(kind, f"ibis-framework[{kind}]")
+    except ibis.common.exceptions.TableNotFound:
+        raise InputError(f"the database has no table {table!r}") from None
+    raise InputError(f"reading from {kind} needs its driver; install {wanted}")
 
 
 def _parse_csv(raw: bytes) -> pa.Table:
     """CSV bytes with a header, every field as text, empty fields as NULL."""
-    header = pyarrow.csv.read_csv(io.BytesIO(raw.partition(b"\n")[0] + b"\n")).column_names
-    options = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=True, null_values=[""]
+    delimiter, names = _dialect(raw.partition(b"\n")[0].decode("utf-8-sig"))
+    if len(set(names)) != len(names):
+        raise InputError("two columns of the records have one name; rename one")
+    return pyarrow.csv.read_csv(
+        io.BytesIO(raw if raw.endswith(b"\n") else raw + b"\n"),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
+        ),
     )
-    return pyarrow.csv.read_csv(io.BytesIO(raw), convert_options=options)
 
 
 def _in_memory(engine: Any, table: pa.Table) -> ir.Table:
@@ -363,26 +377,32 @@ def _open_file(engine: Any, path: str) -> ir.Table:
     kind = next((FILE_READERS[end] for end in sorted(FILE_READERS, key=len, reverse=True) if path.endswith(end)), None)
     if kind is None:
         raise InputError(f"cannot tell the format of {path!r}; name it .parquet, .csv or .csv.gz")
-    found = glob.glob(path, recursive=True) if any(mark in path for mark in "*?[") else [path]
+    found = [path] if Path(path).is_file() else sorted(glob.glob(path, recursive=True))
     if not found or not all(Path(name).is_file() for name in found):
         raise InputError(f"no file {path!r}")
     if any(Path(name).stat().st_size == 0 for name in found):
         raise InputError(f"{path!r} is empty; a table needs at least a header")
+    # DuckDB would take a path with brackets for a pattern, and a folder `x=1` for a column.
+    literal = [re.sub(r"([*?[])", r"[\1]", name) for name in found]
     if kind == "parquet":
-        return engine.read_parquet(path)
+        return engine.read_parquet(literal, hive_partitioning=False)
     headers = {_header(name) for name in found}
     if len(headers) > 1:
         raise InputError(f"the files of {path!r} differ in their headers")
     ((delimiter, names),) = headers
     # Nothing is detected from the rows: a guess could take a record for a header, or "yes" for a logical value.
     options = {"auto_detect": False, "header": True, "delim": delimiter, "quote": '"', "escape": '"', "nullstr": ""}
-    return engine.read_csv(path, columns=dict.fromkeys(names, "VARCHAR"), **options)
+    return engine.read_csv(literal, columns=dict.fromkeys(names, "VARCHAR"), hive_partitioning=False, **options)
 
 
 def _header(path: str) -> tuple[str, tuple[str, ...]]:
     """Delimiter and column names of a CSV file: the delimiter that makes most columns of its first line."""
     with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as lines:
-        text = lines.readline()
+        return _dialect(lines.readline())
+
+
+def _dialect(text: str) -> tuple[str, tuple[str, ...]]:
+    """Delimiter and column names in the first line."""
     rows = [(delimiter, tuple(next(csv.reader([text], delimiter=delimiter), ()))) for delimiter in DELIMITERS]
     return max(rows, key=lambda row: len(row[1]))
 
@@ -430,16 +450,20 @@ def _keys(column: ir.Column, variable: Variable) -> Iterable[object]:
 
 def _missing(column: ir.Column) -> ir.BooleanColumn:
     """Whether the value is missing."""
-    return column.isnull() | column.isnan() if column.type().is_floating() else column.isnull()
+    return column.isnull() | column.cast("float64").isnan() if _may_be_nan(column) else column.isnull()
+
+
+def _may_be_nan(column: ir.Column) -> bool:
+    """Whether the column can hold NaN; SQLite stores it as NULL and has no function for it."""
+    kind = column.type()
+    return bool((kind.is_floating() or kind.is_decimal()) and column.get_backend().has_operation(ops.IsNan))
 
 
 def _number(column: ir.Column) -> ir.FloatingColumn:
     """The column as numbers; NULL where there is none."""
-    if column.type().is_string():
-        number = column.try_cast("float64")
-        return number.isnan().ifelse(ibis.null("float64"), number)
-    number = column.cast("float64")
-    return number.isnan().ifelse(ibis.null("float64"), number) if column.type().is_floating() else number
+    number = column.try_cast("float64") if column.type().is_string() else column.cast("float64")
+    nan = column.type().is_string() or _may_be_nan(column)
+    return number.isnan().ifelse(ibis.null("float64"), number) if nan else number
 
 
 def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool) -> ir.IntegerColumn:

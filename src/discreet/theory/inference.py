@@ -63,8 +63,11 @@ def joint(cells: Tables, targets: Sequence[str], evidence: Mapping[str, int]) ->
     result = np.empty((*(sizes[name] for name in wanted), draws))
     for part in _chunks(tree.cells, draws):
         factors = _factors(cells, nodes, evidence, part)
-        table, log_total = collect(tree, factors, wanted, part.stop - part.start)
-        result[..., part] = np.where(np.isfinite(log_total), table, np.nan)
+        table, _ = collect(tree, factors, wanted, part.stop - part.start)
+        result[..., part] = table
+    if evidence:
+        # Evidence that does not bear on the targets was pruned, but it must be possible all the same.
+        result[..., np.isneginf(log_probability(cells, evidence))] = np.nan
     return result
 
 

@@ -294,7 +294,7 @@ class _Propagation:
                 belief *= _align(extra[0], self.tree.cliques[index])
 
     def known(self) -> list[Factor]:
-        """Every clique and separator that was reached, the smallest last."""
+        """Every clique and separator after a full pass down, the smallest last."""
         cliques = zip(self.tree.cliques, self.beliefs, strict=True)
         reached = [Factor(clique, belief) for clique, belief in cliques if belief is not None]
         reached += [Factor(self.tree.separator(index), known) for index, known in self.separators.items()]
@@ -328,12 +328,14 @@ def collect(tree: JunctionTree, factors: Sequence[Factor], targets: Scope, draws
     pass_.up()
     if not targets:
         return np.ones(draws), pass_.log_total
-    path = [min((i for i, clique in enumerate(tree.cliques) if set(targets) <= set(clique)), default=-1)]
+    path = [next(index for index, clique in enumerate(tree.cliques) if set(targets) <= set(clique))]
     while tree.parents[path[-1]] >= 0:
         path.append(tree.parents[path[-1]])
     pass_.down(path[::-1])
-    holder = [factor for factor in pass_.known() if set(targets) <= set(factor.scope)][-1]
-    return _sum_to(holder, targets, draws), pass_.log_total
+    # Cliques off the path know only what lies below them.
+    belief = pass_.beliefs[path[0]]
+    assert belief is not None
+    return _sum_to(Factor(tree.cliques[path[0]], belief), targets, draws), pass_.log_total
 
 
 def calibrate(tree: JunctionTree, factors: Sequence[Factor], draws: int) -> tuple[dict[str, Floats], Floats]:

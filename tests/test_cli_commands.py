@@ -1,0 +1,213 @@
+"""The other commands: what they print, their exit codes, and the commands of the README."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import discreet as dc
+from networks import asia
+from shell import RELEASE, Shell, as_csv, charges, opened, sample, stdin
+from sources import PEER_WARNINGS
+
+pytestmark = PEER_WARNINGS
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
+    return opened(tmp_path, monkeypatch, capfd)
+
+
+# -------------------------------------------------------------------------------------------------- ledger and check
+
+
+def test_ledger_open_and_show(run: Shell) -> None:
+    opened = run.json("ledger open stays --epsilon 0.3 --delta 1e-6 --relation replace --unit stay")
+    assert opened == {
+        "account": "stays",
+        "relation": "replace",
+        "unit": "stay",
+        "limit": {"epsilon": "0.3", "delta": "0.000001"},
+        "spent": {"epsilon": "0", "delta": "0"},
+        "left": {"epsilon": "0.3", "delta": "0.000001"},
+        "charges": [],
+    }
+    assert "open already" in run.fails("ledger open stays --epsilon 3 --relation replace")
+    assert "add-remove" in run.fails("ledger open more --epsilon 3 --relation bounded")
+    assert "unit" in run.fails("ledger open more --epsilon 3 --relation replace --unit ''")
+    assert "relation" in run.fails("ledger open more --epsilon 3")
+    assert [part["account"] for part in run.json("ledger show")["accounts"]] == ["add-remove", "replace", "stays"]
+    assert "'nobody'" in run.fails("ledger show nobody")
+    assert run.json("ledger show --ledger sqlite:///empty.db") == {"accounts": []}
+
+
+def test_ledger_show_after_a_release(run: Shell) -> None:
+    identity = run.json(RELEASE.replace("epsilon 1", "epsilon 0.1"))["id"]
+    (shown,) = run.json("ledger show add-remove")["accounts"]
+    assert (shown["limit"]["epsilon"], shown["spent"]["epsilon"], shown["left"]["epsilon"]) == ("3", "0.1", "2.9")
+    (charge,) = shown["charges"]
+    assert set(charge) == {"date", "mechanism", "release", "epsilon", "delta"}
+    assert (charge["release"], charge["mechanism"], charge["epsilon"]) == (identity, "laplace", "0.1")
+    _, out, _ = run("ledger show add-remove")
+    assert identity in out
+    assert "2.9" in out
+
+
+def test_check(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run.json("check d.parquet --network asia.bif")
+    assert found["ok"]
+    assert found["columns"][0] == {"column": "asia", "missing": 0, "unknown": 0, "out_of_bounds": 0}
+    assert [part["column"] for part in found["columns"]] == list(asia())
+    worse = sample().set_column(0, "asia", pa.array([None, None, "maybe", *sample()["asia"].to_pylist()[3:]]))
+    pq.write_table(worse, "w.parquet")
+    code, out, err = run("check w.parquet --network asia.bif")
+    assert code == 2
+    assert re.search(r"^asia +2 +1 +0$", out, re.MULTILINE)
+    assert "private" in err
+    assert "maybe" not in out + err
+    pq.write_table(worse.slice(0, 2), "m.parquet")
+    assert run("check m.parquet --network asia.bif")[0] == 2
+    assert run.json("check m.parquet --network asia.bif --missing drop")["columns"][0]["missing"] == 2
+    stdin(monkeypatch, as_csv(sample()))
+    assert run.json("check - --network asia.bif") == found
+    assert charges() == 0
+
+
+def test_schema_drafts_what_check_then_reads(run: Shell) -> None:
+    rng = np.random.default_rng(1)
+    pq.write_table(pa.table({"asia": ["no", "yes"] * 40, "age": rng.uniform(0, 90, 80)}), "s.parquet")
+    code, out, err = run("schema s.parquet")
+    assert code == 0
+    assert "never publish" in err
+    Path("s.json").write_text(out)
+    drafted = dc.Schema.read("s.json")
+    assert drafted["asia"].states == ("no", "yes")
+    assert drafted["age"].size == 4
+    assert run.json("schema s.parquet") == json.loads(out)
+    states = "variable age { type discrete [ 4 ] { a, b, c, d }; } probability ( age ) { }"
+    Path("age.bif").write_text(f"network n {{ }} {states}")
+    assert run.json("check s.parquet --network age.bif --schema s.json")["ok"]
+    assert "s.parquet" in run.fails("check s.parquet --network age.bif --schema s.parquet")
+
+
+# --------------------------------------------------------------------------------------------------- query and export
+
+
+def test_query(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.json(RELEASE)
+    found = run.json('query r.json "P(lung | smoke=yes)" "MAP(tub, lung | dysp=yes)" --level 0.9')
+    assert [(part["query"], part["kind"], part["level"]) for part in found["answers"]] == [
+        ("P(lung | smoke=yes)", "conditional", 0.9),
+        ("MAP(tub, lung | dysp=yes)", "map", 0.9),
+    ]
+    rows = found["answers"][0]["values"]
+    assert [row["state"] for row in rows] == [{"lung": "yes"}, {"lung": "no"}]
+    assert all(set(row) == {"state", "mean", "lower", "upper"} for row in rows)
+    assert all(0 <= row["lower"] < row["mean"] < row["upper"] <= 1 for row in rows)
+    assert sum(row["mean"] for row in rows) == pytest.approx(1)
+    assert len(found["answers"][1]["values"]) == 1
+    stdin(monkeypatch, Path("r.json").read_bytes())
+    assert run.json('query - "P(lung | smoke=yes)" "MAP(tub, lung | dysp=yes)" --level 0.9') == found
+    plug_in = run.json('query r.json "P(lung)" --method plug-in --seed 3 --draws 100')
+    assert plug_in != run.json('query r.json "P(lung)" --method plug-in --seed 4 --draws 100')
+    marginals = run.json("query r.json")["answers"]
+    assert [part["query"] for part in marginals] == [f"P({node})" for node in asia()]
+    code, out, err = run('query r.json "P(lung | smoke=yes)"')
+    assert (code, err) == (0, "")
+    (answer,) = run.json('query r.json "P(lung | smoke=yes)"')["answers"]
+    assert all(f"{row['mean']:.4f}" in out for row in answer["values"])
+
+
+def test_bad_queries_and_documents(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.json(RELEASE)
+    assert "did you mean 'lung'" in run.fails('query r.json "P(lungs)"')
+    for bad in ('"P(lung | smoke=maybe)"', '"P(lung"', "lung", '"P()"', '"P(lung, lung)"', '"MPE(lung)"', '""'):
+        run.fails(f"query r.json {bad}")
+    for option in ("--level 2", "--level nan", "--method exact", "--seed -1", "--draws 0", "--draws many"):
+        run.fails(f"query r.json {option}")
+    whole = Path("r.json").read_text()
+    damaged = [whole[:-40], "", "[]", "{}", whole.replace('"version": 1', '"version": 2'), whole.replace("yes", "no")]
+    for text in damaged:
+        assert text != whole
+        Path("bad.json").write_text(text)
+        for command in ("query bad.json", "export bad.json --output -"):
+            run.fails(command)
+        stdin(monkeypatch, text.encode())
+        run.fails("query -")
+    Path("bad.json").write_bytes(b"\xff\xfe")
+    run.fails("query bad.json")
+    stdin(monkeypatch, b"\xff\xfe")
+    run.fails("query -")
+    run.fails("query no.json")
+
+
+def test_export(run: Shell) -> None:
+    run.json(RELEASE)
+    assert run.json("export r.json --output out.bif") == {"output": "out.bif", "format": "bif"}
+    theta = dc.Tables.read("out.bif")
+    assert theta.network == asia().network
+    assert all(np.allclose(table.sum(axis=-1), 1, atol=1e-12) for table in theta.values())
+    _, out, _ = run("export r.json --output -")
+    assert out == Path("out.bif").read_text()
+    assert "epsilon 1" in out
+    assert "xdsl" in run.fails("export r.json --to xdsl --output out.xdsl")
+    run.fails("export r.json --output no/such/out.bif")
+
+
+def test_demo(run: Shell) -> None:
+    found = run.json("demo --keep kept")
+    assert set(found) == {"release", "answers"}
+    assert len(found["answers"]) == 5
+    assert all(set(pair) == {"truth", "private"} for pair in found["answers"])
+    assert sorted(path.name for path in Path("kept").iterdir()) == [
+        "asia.bif", "ledger.db", "records.parquet", "release.json",
+    ]  # fmt: skip
+    assert dc.Release.load("kept/release.json").id == found["release"]
+    assert "not empty" in run.fails("demo --keep kept")
+
+
+# ----------------------------------------------------------------------------------------------- help, README, script
+
+
+@pytest.mark.parametrize("command", ["", "--help", "release --help", "ledger --help", "query --help"])
+def test_help(command: str, run: Shell) -> None:
+    code, out, err = run(command)
+    assert (code, err) == (0, "")
+    assert "Usage" in out
+
+
+@pytest.mark.parametrize("command", ["nothing", "ledger", "ledger close", "query", "release"])
+def test_what_is_no_command(command: str, run: Shell) -> None:
+    run.fails(command)
+
+
+def test_the_installed_command_and_a_closed_pipe(tmp_path: Path) -> None:
+    program = shutil.which("discreet", path=str(Path(sys.executable).parent))
+    assert program is not None
+    piped = f"{shlex.quote(program)} --help | head -c 0; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", piped], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    bad = subprocess.run([program, "query", "no.json"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (bad.returncode, bad.stdout, len(bad.stderr.splitlines())) == (2, "", 1)
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
+    skipped = ("make", "pip", "git", "python -m venv")
+    lines = [line for block in blocks for line in block.splitlines() if not line.startswith(skipped)]
+    assert sum(line.startswith("discreet ") for line in lines) >= 5
+    folder = f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
+    script = "\n".join([folder, *lines])
+    done = subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,120 @@
+"""A process that dies at any moment leaves no release without its charge, and no half of one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import discreet as dc
+
+DRIVER = """
+import os, pathlib, sys
+import pyarrow as pa
+import sqlalchemy as sa
+import discreet as dc
+from discreet.mechanisms.noise import ExactNoise
+
+DIED = 9
+step = sys.argv[1]
+network = dc.Network((dc.Variable("x", ("a", "b")),), {"x": ()})
+counts = dc.count(dc.read_records(pa.table({"x": ["a", "b", "b"]}), network.schema), network)
+promise = dc.Guarantee(epsilon="0.0001", delta=0, relation="add-remove", unit="record")
+
+
+def plant(owner, name, *, after):
+    whole = getattr(owner, name)
+
+    def dying(*arguments, **options):
+        if after:
+            whole(*arguments, **options)
+        os._exit(DIED)
+
+    setattr(owner, name, dying)
+
+
+def release():
+    account = dc.Ledger("sqlite:///ledger.db").account("a")
+    return dc.release(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise, account=account)
+
+
+def half(path, text, **options):
+    with open(path, "w") as file:
+        file.write(text[: len(text) // 2])
+        file.flush()
+        os._exit(DIED)
+
+
+if step == "fork":
+    for name in ("one.json", "other.json"):
+        if os.fork() == 0:
+            release().save(name)
+            os._exit(0)
+        assert os.wait()[1] == 0
+    sys.exit(0)
+match step:
+    case "before the charge":
+        plant(dc.Account, "charge", after=False)
+    case "before the commit":
+        sa.event.listen(sa.engine.Engine, "commit", lambda connection: find_charge(connection))
+        def find_charge(connection):
+            if connection.execute(sa.text("SELECT count(*) FROM discreet_charges")).scalar():
+                os._exit(DIED)
+    case "after the charge":
+        plant(dc.Account, "charge", after=True)
+    case "after the draw":
+        plant(ExactNoise, "discrete_laplace", after=True)
+    case "before the file":
+        plant(dc.Release, "dumps", after=True)
+    case "half a file":
+        pathlib.Path.write_text = half
+    case "before the rename":
+        plant(pathlib.Path, "replace", after=False)
+    case "after the rename":
+        plant(pathlib.Path, "replace", after=True)
+release().save("r.json")
+"""
+# Step at which the process dies, charges that are then in the ledger, and whether there is a release.
+STEPS = {
+    "before the charge": (0, False),
+    "before the commit": (0, False),
+    "after the charge": (1, False),
+    "after the draw": (1, False),
+    "before the file": (1, False),
+    "half a file": (1, False),
+    "before the rename": (1, False),
+    "after the rename": (1, True),
+    "never": (1, True),
+}
+
+
+def drive(folder: Path, step: str) -> int:
+    """Run the driver in a process of its own; its exit code."""
+    limit = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+    dc.Ledger(f"sqlite:///{folder / 'ledger.db'}").open("a", limit)
+    command = [sys.executable, "-W", "ignore", "-c", DRIVER, step]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == done.stderr == ""
+    return done.returncode
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_death_never_leaves_a_release_that_nobody_paid_for(step: str, tmp_path: Path) -> None:
+    charges, there = STEPS[step]
+    assert drive(tmp_path, step) == (0 if step == "never" else 9)
+    paid = dc.Ledger(f"sqlite:///{tmp_path / 'ledger.db'}").account("a").charges()
+    assert len(paid) == charges
+    output = tmp_path / "r.json"
+    assert output.exists() is there
+    if there:
+        assert dc.Release.load(output).id == paid[0].release
+
+
+def test_children_of_one_process_draw_noise_of_their_own(tmp_path: Path) -> None:
+    assert drive(tmp_path, "fork") == 0
+    made = [dc.Release.load(tmp_path / name) for name in ("one.json", "other.json")]
+    assert made[0].id != made[1].id
+    # Two cells with noise of scale 10,000: both are equal once in 10^8 runs.
+    assert made[0].payload.tables["x"].tolist() != made[1].payload.tables["x"].tolist()

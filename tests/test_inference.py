@@ -1,0 +1,298 @@
+"""Exact inference over draws against the enumerated joint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import discreet as dc
+from discreet.theory import inference
+from networks import asia, theta_of
+from oracle import conditional, event, most_probable, random_draws, stacked, with_draws
+from strategies import networks, theta_over
+
+EXACT = 1e-10
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[dc.Tables, tuple[str, ...], dict[str, int]]:
+    """One to three draws of probabilities, zeros among them, with targets and evidence."""
+    network = draw(networks())
+    cells = stacked([draw(theta_over(network)) for _ in range(draw(st.integers(1, 3)))])
+    shuffled = draw(st.permutations(network.nodes))
+    count = draw(st.integers(1, len(shuffled)))
+    evidence = {}
+    for name in shuffled[count:]:
+        if draw(st.booleans()):
+            evidence[name] = draw(st.integers(0, network.schema[name].size - 1))
+    return cells, tuple(shuffled[:count]), evidence
+
+
+def log_of(probabilities: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities)
+
+
+@given(questions())
+def test_joint_is_that_of_the_oracle(question: tuple[dc.Tables, tuple[str, ...], dict[str, int]]) -> None:
+    cells, targets, evidence = question
+    found, expected = inference.joint(cells, targets, evidence), conditional(cells, targets, evidence)
+    possible = event(cells, (), evidence) > 0  # else: test_impossible_evidence
+    np.testing.assert_allclose(found[..., possible], expected[..., possible], atol=EXACT)
+
+
+@given(questions())
+def test_marginals_are_those_of_the_oracle(question: tuple[dc.Tables, tuple[str, ...], dict[str, int]]) -> None:
+    cells, _, evidence = question
+    found = inference.marginals(cells, evidence)
+    assert list(found) == [name for name in cells.network.nodes if name not in evidence]
+    for name, table in found.items():
+        np.testing.assert_allclose(table, conditional(cells, (name,), evidence), atol=EXACT)
+
+
+@given(questions())
+def test_log_probability_is_that_of_the_oracle(question: tuple[dc.Tables, tuple[str, ...], dict[str, int]]) -> None:
+    cells, _, evidence = question
+    found = inference.log_probability(cells, evidence)
+    np.testing.assert_allclose(found, log_of(event(cells, (), evidence)), atol=EXACT)
+
+
+@given(questions())
+def test_explanations_hold_the_best_of_every_draw(question: tuple[dc.Tables, tuple[str, ...], dict[str, int]]) -> None:
+    cells, targets, evidence = question
+    check_explanations(cells, targets, evidence)
+
+
+def check_explanations(cells: dc.Tables, targets: tuple[str, ...], evidence: Mapping[str, int]) -> None:
+    exact = conditional(cells, targets, evidence)
+    found = inference.explanations(cells, targets, evidence)
+    assert 1 <= len(found) <= min(inference.CANDIDATES, cells.draws)
+    assert len({tuple(states.items()) for states, _ in found}) == len(found)
+    for states, probabilities in found:
+        assert tuple(states) == targets
+        np.testing.assert_allclose(probabilities, exact[tuple(states.values())], atol=EXACT)
+    if np.isnan(exact).any():
+        return
+    means = [probabilities.mean() for _, probabilities in found]
+    assert means == sorted(means, reverse=True)
+    # Ties aside, no joint state is better under a draw than the best of those found.
+    for draw, (_, best) in enumerate(most_probable(cells, targets, evidence)):
+        assert max(probabilities[draw] for _, probabilities in found) == pytest.approx(best, abs=EXACT)
+
+
+ASIA = random_draws(asia().network, 4, seed=1)
+QUESTIONS: list[tuple[tuple[str, ...], dict[str, int]]] = [
+    (("lung",), {}),
+    (("lung", "smoke"), {}),
+    (("smoke", "lung"), {"dysp": 0}),
+    (("xray", "tub", "bronc"), {"asia": 1, "dysp": 1}),
+    (("asia", "smoke"), {"either": 0}),
+    (("dysp", "asia", "xray", "smoke"), {"lung": 1}),
+    (("tub",), {"asia": 0, "smoke": 1, "xray": 0, "dysp": 0, "bronc": 1, "lung": 0, "either": 1}),
+]
+
+
+@pytest.mark.parametrize(("targets", "evidence"), QUESTIONS)
+def test_asia(targets: tuple[str, ...], evidence: dict[str, int]) -> None:
+    expected = conditional(ASIA, targets, evidence)
+    np.testing.assert_allclose(inference.joint(ASIA, targets, evidence), expected, atol=EXACT)
+    np.testing.assert_allclose(inference.log_probability(ASIA, evidence), np.log(event(ASIA, (), evidence)), atol=EXACT)
+    for name, table in inference.marginals(ASIA, evidence).items():
+        np.testing.assert_allclose(table, conditional(ASIA, (name,), evidence), atol=EXACT)
+    check_explanations(ASIA, targets, evidence)
+    check_explanations(ASIA, tuple(name for name in ASIA.network.nodes if name not in evidence), evidence)
+
+
+def small(*parts: tuple[str, int, tuple[str, ...]]) -> dc.Network:
+    """A network from (name, number of states, parents)."""
+    variables = tuple(dc.Variable(name, tuple(f"s{k}" for k in range(size))) for name, size, _ in parts)
+    return dc.Network(variables, {name: parents for name, _, parents in parts})
+
+
+def test_components_and_single_states() -> None:
+    """a -> b, a one-state c -> d, and e alone."""
+    network = small(("a", 2, ()), ("b", 3, ("a",)), ("c", 1, ()), ("d", 2, ("c",)), ("e", 2, ()))
+    cells = random_draws(network, 3, seed=2)
+    for targets in (("a", "d", "e"), ("c",), ("c", "e", "b"), network.nodes):
+        for evidence in ({}, {"b": 2}, {"c": 0}, {"d": 1, "e": 0}):
+            if set(targets) & set(evidence):
+                continue
+            expected = conditional(cells, targets, evidence)
+            np.testing.assert_allclose(inference.joint(cells, targets, evidence), expected, atol=EXACT)
+            check_explanations(cells, targets, evidence)
+    found = inference.marginals(cells, {"e": 1})
+    np.testing.assert_allclose(found["b"], conditional(cells, ("b",), {}), atol=EXACT)
+    assert np.array_equal(found["c"], np.ones((1, 3)))
+    np.testing.assert_allclose(inference.log_probability(cells, {"e": 1}), np.log(cells["e"][1]), atol=EXACT)
+
+
+def test_everything_is_observed() -> None:
+    evidence = dict.fromkeys(ASIA.network.nodes, 0)
+    assert inference.marginals(ASIA, evidence) == {}
+    expected = np.log(event(ASIA, (), evidence))
+    np.testing.assert_allclose(inference.log_probability(ASIA, evidence), expected, atol=EXACT)
+    assert inference.log_probability(ASIA, {}).tolist() == [0] * 4
+
+
+def impossible() -> dc.Tables:
+    """a -> b -> c and d alone; in the first of three draws a is never s1, b is never s0 and d is never s1."""
+    network = small(("a", 2, ()), ("b", 2, ("a",)), ("c", 2, ("b",)), ("d", 2, ()))
+    arrays = {node: np.array(table) for node, table in random_draws(network, 3, seed=3).items()}
+    for node, state in (("a", 1), ("b", 0), ("d", 1)):
+        arrays[node][..., 0] = 0
+        arrays[node][..., 1 - state, 0] = 1
+    return dc.Tables(network, arrays, draws=3)
+
+
+@pytest.mark.parametrize("evidence", [{"a": 1}, {"b": 0}, {"b": 0, "c": 1}, {"d": 1}, {"d": 1, "b": 1}])
+def test_impossible_evidence(evidence: dict[str, int]) -> None:
+    """NaN and -inf in the draw that rules the evidence out, wherever in the network that is, and only there."""
+    cells = impossible()
+    np.testing.assert_allclose(inference.log_probability(cells, evidence), log_of(event(cells, (), evidence)))
+    assert np.isneginf(inference.log_probability(cells, evidence)[0])
+    for name, table in inference.marginals(cells, evidence).items():
+        np.testing.assert_allclose(table, conditional(cells, (name,), evidence), atol=EXACT)
+    check_explanations(cells, ("c",), evidence) if "c" not in evidence else None
+    for target in ("a", "b", "c", "d"):
+        if target not in evidence:
+            expected = conditional(cells, (target,), evidence)
+            assert np.isnan(expected[:, 0]).all()
+            np.testing.assert_allclose(inference.joint(cells, (target,), evidence), expected, atol=EXACT)
+
+
+def test_only_the_families_that_matter_are_read() -> None:
+    """Ancestors that are not d-separated: a family that is read is a family that has to be drawn."""
+    read = []
+
+    def source(node: str) -> np.ndarray:
+        read.append(node)
+        return ASIA[node]
+
+    for targets, evidence, needed in (
+        (("smoke",), {}, {"smoke"}),
+        (("lung",), {}, {"lung", "smoke"}),
+        (("xray",), {"either": 0}, {"xray"}),
+        (("bronc",), {"smoke": 1, "lung": 0}, {"bronc"}),
+    ):
+        read.clear()
+        inference.joint(dc.Tables(ASIA.network, source, draws=4), targets, evidence)
+        above = set(ASIA.network.ancestors(evidence)) if evidence else set()
+        assert needed <= set(read) <= needed | above
+
+
+# ------------------------------------------------------------------------------------------------------------- size
+
+
+def dense() -> dc.Tables:
+    """30 binary roots, and a child for every pair of them: one clique of 2^30 cells."""
+    roots = [f"r{i}" for i in range(30)]
+    pairs = [(first, second) for i, first in enumerate(roots) for second in roots[i + 1 :]]
+    network = small(*((root, 2, ()) for root in roots), *((f"c{i}", 2, pair) for i, pair in enumerate(pairs)))
+    return dc.Tables(network, lambda node: np.full((*network.shape(node), 1), 0.5), draws=1)
+
+
+def test_a_dense_network_is_refused_with_its_size() -> None:
+    cells = dense()
+    evidence = {name: 0 for name in cells.network.nodes if name.startswith("c")}
+    for ask in (
+        lambda: inference.joint(cells, ("r0",), evidence),
+        lambda: inference.log_probability(cells, evidence),
+        lambda: inference.explanations(cells, ("r0",), evidence),
+        lambda: inference.marginals(cells, {}),
+    ):
+        with pytest.raises(dc.InputError, match=r"needs [\d,]{13,} cells for each draw, more than .* 10,000,000") as e:
+            ask()
+        assert int(str(e.value).split(" needs ")[1].split(" ")[0].replace(",", "")) >= 2**30
+    # Without the children's evidence the same network is no trouble: they are barren.
+    np.testing.assert_allclose(inference.joint(cells, ("r0", "r1"), {}), 0.25)
+
+
+def test_the_budget_counts_the_targets_clique(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three independent binary targets need 8 cells together."""
+    cells = random_draws(small(("a", 2, ()), ("b", 2, ()), ("c", 2, ())), 2, seed=4)
+    monkeypatch.setattr(inference, "CELL_BUDGET", 8)
+    assert inference.joint(cells, ("a", "b", "c"), {}).shape == (2, 2, 2, 2)
+    monkeypatch.setattr(inference, "CELL_BUDGET", 7)
+    with pytest.raises(dc.InputError, match=r"P\(a, b, c\) needs 8 cells for each draw, more than the budget of 7"):
+        inference.joint(cells, ("a", "b", "c"), {})
+
+
+@pytest.mark.parametrize("size", [1, 300, 2000])
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    cells = random_draws(asia().network, 37, seed=5)
+    evidence, targets = {"xray": 0, "dysp": 1}, ("lung", "bronc")
+
+    def everything() -> list[np.ndarray]:
+        found = [inference.joint(cells, targets, evidence), inference.log_probability(cells, evidence)]
+        found += inference.marginals(cells, evidence).values()
+        return found + [probabilities for _, probabilities in inference.explanations(cells, targets, evidence)]
+
+    whole = everything()
+    monkeypatch.setattr(inference, "CHUNK_BYTES", size)
+    for part, one in zip(everything(), whole, strict=True):
+        np.testing.assert_allclose(part, one, rtol=1e-13)
+
+
+# ------------------------------------------------------------------------------------------------- larger networks
+
+
+@pytest.mark.parametrize("name", ["alarm", "hailfinder", "win95pts"])
+def test_marginals_agree_with_probabilities_of_evidence(name: str) -> None:
+    """P(x | e) = P(x, e) / P(e), where the right side uses other cliques and no downward pass."""
+    network = theta_of(name).network
+    cells = random_draws(network, 3, seed=6)
+    rng = np.random.default_rng(7)
+    observed = rng.choice(network.nodes, 6, replace=False)
+    evidence = {str(node): int(rng.integers(network.schema[str(node)].size)) for node in observed}
+    base = inference.log_probability(cells, evidence)
+    found = inference.marginals(cells, evidence)
+    for node in network.nodes:
+        if node in evidence:
+            continue
+        np.testing.assert_allclose(found[node].sum(axis=0), 1, atol=EXACT)
+        expected = [
+            np.exp(inference.log_probability(cells, {**evidence, node: code}) - base)
+            for code in range(network.schema[node].size)
+        ]
+        np.testing.assert_allclose(found[node], expected, atol=EXACT)
+        np.testing.assert_allclose(inference.joint(cells, (node,), evidence), expected, atol=EXACT)
+
+
+def test_alarm_marginals_agree_with_sums_over_ancestors() -> None:
+    """One einsum over all ancestors' tables, nothing planned by the package."""
+    theta = theta_of("alarm")
+    network = theta.network
+    found = inference.marginals(with_draws(theta), {})
+    letters = {node: position for position, node in enumerate(network.nodes)}
+    for node in network.nodes:
+        above = [name for name in network.nodes if name in network.ancestors((node,))]
+        operands = []
+        for name in above:
+            operands += [theta[name], [letters[other] for other in network.family(name)]]
+        expected = np.einsum(*operands, [letters[node]], optimize="greedy")
+        # The file's rows are rounded and sum to 1 within 1e-7.
+        np.testing.assert_allclose(found[node][:, 0], expected / expected.sum(), atol=1e-7)
+
+
+def test_mpe_of_alarm_is_not_improved_by_any_change() -> None:
+    """The most probable explanation under one draw beats all states that differ in one or two variables of a family."""
+    cells = random_draws(theta_of("alarm").network, 1, seed=8)
+    network, evidence = cells.network, {"HRBP": 0, "CVP": 2}
+    targets = tuple(name for name in network.nodes if name not in evidence)
+    states, probability = inference.explanations(cells, targets, evidence)[0]
+
+    def log_joint(state: Mapping[str, int]) -> float:
+        return sum(float(np.log(cells[n][tuple(state[v] for v in network.family(n))][0])) for n in network.nodes)
+
+    best = {**evidence, **states}
+    assert np.log(probability[0]) == pytest.approx(
+        log_joint(best) - inference.log_probability(cells, evidence)[0], abs=1e-9
+    )
+    for node in network.nodes:
+        free = [name for name in network.family(node) if name not in evidence]
+        for codes in np.ndindex(*(network.schema[name].size for name in free)):
+            assert log_joint({**best, **dict(zip(free, codes, strict=True))}) <= log_joint(best) + 1e-12

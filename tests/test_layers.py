@@ -1,0 +1,182 @@
+"""The import graph is the architecture (design.md, section 1), and the privacy boundary is one of its walls."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import discreet
+
+ROOT = Path(discreet.__file__).parent
+MAY_IMPORT = {
+    "errors": set(),
+    "model": set(),
+    "privacy": {"model"},
+    "theory": {"model", "privacy"},
+    "sensitive": {"model", "privacy"},
+    "mechanisms": {"model", "privacy", "theory", "sensitive"},
+    "posterior": {"model", "privacy", "theory"},
+    "queries": {"model", "privacy", "theory", "posterior"},
+    "estimators": {"model", "privacy", "theory", "sensitive", "mechanisms", "posterior", "queries"},
+    "app": {"model", "privacy", "theory", "sensitive", "mechanisms", "posterior", "queries", "estimators"},
+}
+"""Besides itself and `errors`, which all folders may import."""
+
+PRIVATE, PUBLIC = {"sensitive", "mechanisms"}, {"posterior", "queries"}
+RECORD_READERS = ("duckdb", "ibis", "opendp", "pandas", "polars", "sqlite3")
+MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if path.parent != ROOT)
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    """The syntax tree of a module, given by its path inside the package."""
+    return ast.parse((ROOT / module).read_text(encoding="utf-8"), module)
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """Dotted names that a statement imports; `from a import b` is `a.b`."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        yield from (f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names)
+
+
+def imports(module: str) -> set[str]:
+    """Dotted names that a module imports, anywhere in it."""
+    return {name for node in ast.walk(tree(module)) for name in imported(node)}
+
+
+def ours(module: str) -> set[str]:
+    """Folders of ours that a module imports from; `discreet` stands for the package's own namespace."""
+    parts = [name.split(".") for name in imports(module)]
+    return {part[1] if len(part) > 1 else "discreet" for part in parts if part[0] == "discreet"}
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Top-level packages that a fresh interpreter holds after a statement."""
+    code = f"{statement}\nimport sys\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def random_uses(module: str) -> set[str]:
+    """Top-level definitions in which a module touches a seedable generator, or `module`."""
+    generators = {"random", "default_rng", "Generator", "RandomState"}
+    return {
+        getattr(statement, "name", "module")
+        for statement in tree(module).body
+        for node in ast.walk(statement)
+        if (isinstance(node, ast.Attribute) and node.attr in generators)
+        or (isinstance(node, ast.Name) and node.id in ("rng", "random"))
+        or any("random" in name.split(".") for name in imported(node))
+    }
+
+
+# ------------------------------------------------------------------------------------------ the graph
+
+
+def test_every_file_stands_in_a_known_folder() -> None:
+    assert {module.split("/")[0] for module in MODULES} <= set(MAY_IMPORT)
+    assert {path.name for path in ROOT.glob("*.py")} == {"__init__.py", "errors.py"}
+
+
+def test_the_folders_stand_in_an_order() -> None:
+    folders = list(MAY_IMPORT)
+    assert all(allowed <= set(folders[: folders.index(folder)]) for folder, allowed in MAY_IMPORT.items())
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_folder_imports_only_what_is_above_it(module: str) -> None:
+    folder = module.split("/")[0]
+    allowed = MAY_IMPORT[folder] | {folder, "errors"} | ({"discreet"} if folder == "app" else set())
+    assert ours(module) <= allowed
+    assert not any(name.startswith(".") for name in imports(module)), "imports are absolute"
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.split("/")[0] in PRIVATE | PUBLIC])
+def test_the_two_wings_meet_only_in_the_release(module: str) -> None:
+    other = PUBLIC if module.split("/")[0] in PRIVATE else PRIVATE
+    assert not ours(module) & other
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.split("/")[0] != "app"])
+def test_no_import_hides_in_a_function(module: str) -> None:
+    functions = [node for node in ast.walk(tree(module)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert not [name for function in functions for node in ast.walk(function) for name in imported(node)]
+    assert not imports(module) & {"importlib", "importlib.import_module"}
+
+
+def test_the_package_itself_imports_lazily() -> None:
+    checked = [node for node in tree("__init__.py").body if isinstance(node, ast.If)]
+    assert [ast.unparse(node.test) for node in checked] == ["TYPE_CHECKING"]
+    outside = [name for node in tree("__init__.py").body if node not in checked for name in imported(node)]
+    assert not [name for name in outside if name.split(".")[0] == "discreet"]
+
+
+def test_errors_need_nothing() -> None:
+    assert imports("errors.py") == set()
+
+
+# ------------------------------------------------------------------------------------------ what an import loads
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = {"numpy", "scipy", "networkx", "pyarrow", "pydantic", "sqlalchemy", "typer", "rich", *RECORD_READERS}
+    assert not loaded_by("import discreet") & heavy
+
+
+def test_the_public_wing_cannot_read_records() -> None:
+    loaded = loaded_by("import discreet.queries.query, discreet.queries.synthetic, discreet.posterior.noise_aware")
+    assert "numpy" in loaded
+    assert not loaded & set(RECORD_READERS)
+
+
+@pytest.mark.parametrize("name", ["answer", "noise_aware", "plug_in", "Release", "Network"])
+def test_a_public_name_of_the_public_wing_loads_no_reader(name: str) -> None:
+    assert not loaded_by(f"import discreet; discreet.{name}") & set(RECORD_READERS)
+
+
+def test_the_model_loads_no_science_it_does_not_need() -> None:
+    loaded = loaded_by("import discreet.model.dirichlet")
+    assert not loaded & {"scipy", "pyarrow", "pydantic", "sqlalchemy", *RECORD_READERS}
+
+
+# ------------------------------------------------------------------------------------------ the package's namespace
+
+
+def test_every_public_name_can_be_loaded() -> None:
+    assert len(set(discreet.__all__)) == len(discreet.__all__)
+    assert all(getattr(discreet, name) is not None for name in discreet.__all__)
+    assert set(discreet.__all__) == set(dir(discreet)) - {"__version__"}
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="'discreet' has no attribute 'nothing'"):
+        discreet.nothing  # noqa: B018 - the access is the test
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_begins_with_an_underscore_stays_in_its_file(module: str) -> None:
+    private = [name for name in imports(module) if name.startswith("discreet.") and "._" in name]
+    assert private == []
+
+
+# ------------------------------------------------------------------------------------------ randomness
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.split("/")[0] in PRIVATE])
+def test_nothing_near_records_can_be_seeded(module: str) -> None:
+    allowed = {"mechanisms/noise.py": {"SimulatedNoise"}, "mechanisms/crossing.py": {"simulate"}}
+    assert random_uses(module) <= allowed.get(module, set())
+
+
+def test_the_search_for_randomness_finds_what_is_there() -> None:
+    assert random_uses("mechanisms/crossing.py") == {"simulate"}
+    assert random_uses("mechanisms/noise.py") == {"SimulatedNoise"}
+    assert random_uses("model/dirichlet.py") == {"Dirichlet", "dirichlet_draws"}

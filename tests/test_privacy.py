@@ -1,0 +1,247 @@
+"""Every mechanism is as private as it says, exactly: all neighbouring data sets of up to 3 records on tiny networks.
+
+The output of a mechanism of noisy counts is `y = counts + M e`, where e are the independent draws of discrete Laplace
+noise it asked for, and M says which draw went into which cell. A recording source of noise reads M and the scales off
+the mechanism's own `draw`, so nothing here trusts what the mechanism says of itself.
+
+If every cell has one draw of its own, `P(y | D) = prod_j p_j(y_j - c_j(D))` with `p_j(k) ~ exp(-|k| / b_j)`, and so
+
+    log P(y | D) / P(y | D') = sum_j (|y_j - c_j(D')| - |y_j - c_j(D)|) / b_j <= sum_j |c_j(D) - c_j(D')| / b_j
+
+by the triangle inequality, with equality at every y that lies, in each cell, on the side of c(D) away from c(D'). The
+right side is therefore the largest log ratio, not only a bound, and it is rational: it is compared with epsilon without
+rounding. `test_the_largest_ratio_is_what_enumeration_finds` checks the step on every output of a window.
+
+If two cells share a draw, their difference tells the difference of the counts: unless the counts differ alike in both,
+the two data sets have no output in common, and the ratio is infinite. A cell without a draw is told outright.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+import discreet as dc
+from discreet.privacy.release import Calibration
+from mutants import (
+    a_cell_without_noise,
+    a_table_uncounted,
+    a_table_without_noise,
+    calibrated_for,
+    half_scale,
+    noise_reused_in_two_cells,
+    noise_where_there_are_records,
+    plain,
+    promise,
+    redrawn,
+    rescaled,
+)
+from tiny import TINY, all_datasets, counts_of, neighbours
+
+MOST_RECORDS = 3
+BASE = 4
+"""Counts of up to 3 records are one digit in this base, and each draw has a digit of its own above it."""
+
+
+@dataclass
+class Recorder:
+    """A source of noise that adds, instead of noise, a digit of its own to each value, and keeps the scales."""
+
+    scales: list[float]
+
+    def discrete_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        tags = [BASE ** (len(self.scales) + 1 + index) for index in range(values.size)]
+        self.scales += [scale] * values.size
+        return values + np.array(tags, np.int64).reshape(values.shape)
+
+
+@dataclass(frozen=True)
+class Design:
+    """How noise enters the released cells: for each cell the draws in it, with their multiplicity; scale of each draw.
+
+    `claimed` are the scales that the payload states for each cell, which inference will believe.
+    """
+
+    cells: tuple[Mapping[int, int], ...]
+    scales: tuple[Fraction, ...]
+    claimed: tuple[Fraction, ...]
+
+
+def observe(mechanism: dc.Mechanism, counts: dc.Counts, calibration: Calibration) -> tuple[np.ndarray, Design]:
+    """The counts in the released cells, and the design of the noise, read off one draw."""
+    network, recorder = counts.network, Recorder([])
+    payload = mechanism.draw(counts, dc.Dirichlet.uniform(network), calibration, recorder)
+    assert len(recorder.scales) < 31, "more digits than an int64 has"
+    released = [int(cell) for node in network.nodes for cell in payload.tables[node].ravel()]
+    claimed = [Fraction(payload.scales[node]) for node in network.nodes for _ in payload.tables[node].ravel()]
+    digits = [[cell // BASE**place % BASE for place in range(len(recorder.scales) + 1)] for cell in released]
+    cells = tuple({place: times for place, times in enumerate(row[1:]) if times} for row in digits)
+    design = Design(cells, tuple(map(Fraction, recorder.scales)), tuple(claimed))
+    return np.array([row[0] for row in digits]), design
+
+
+def loss(design: Design, difference: np.ndarray) -> Fraction | float:
+    """Largest log ratio of output probabilities between data sets whose released counts differ by this much."""
+    moved: dict[int, int] = {}
+    for draws, by in zip(design.cells, difference.tolist(), strict=True):
+        if len(draws) > 1 or any(times != 1 for times in draws.values()):
+            raise AssertionError("a cell holds more than one draw of noise")
+        for draw in draws:
+            if moved.setdefault(draw, by) != by:
+                return math.inf
+        if not draws and by:
+            return math.inf
+    return sum((abs(by) / design.scales[draw] for draw, by in moved.items()), Fraction())
+
+
+def largest_loss(
+    mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee, most: int = MOST_RECORDS
+) -> tuple[Fraction | float, Design]:
+    """Over all neighbouring data sets; the design must be the same for all data sets, else it tells about them."""
+    calibration = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+    seen = {
+        dataset: observe(mechanism, counts_of(network, dataset), calibration) for dataset in all_datasets(network, most)
+    }
+    design = next(iter(seen.values()))[1]
+    assert all(other == design for _, other in seen.values()), "the noise depends on the data"
+    pairs = neighbours(network, guarantee.relation, most)
+    differences = np.unique([seen[one][0] - seen[other][0] for one, other in pairs], axis=0)
+    return max(loss(design, difference) for difference in differences), design
+
+
+def check(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> Fraction | float:
+    """The proof by enumeration: within the guarantee, every cell noised once, and by what the payload claims."""
+    largest, design = largest_loss(mechanism, network, guarantee)
+    assert largest <= guarantee.epsilon, f"the ratio reaches {float(largest)}, the guarantee is {guarantee}"
+    assert sorted(draw for draws in design.cells for draw in draws) == list(range(len(design.cells))), (
+        "draws and cells differ"
+    )
+    drawn = tuple(design.scales[next(iter(draws))] for draws in design.cells)
+    assert drawn == design.claimed, "the payload claims other scales than those drawn"
+    return largest
+
+
+def uneven(network: dc.Network) -> dict[str, Fraction]:
+    """Budgets in the proportion 1 : 2 : 4 that sum to 1."""
+    weights = [Fraction(2**position) for position in range(len(network.nodes))]
+    return {node: weight / sum(weights) for node, weight in zip(network.nodes, weights, strict=True)}
+
+
+# -------------------------------------------------------------------------------------------------- the guarantee holds
+
+
+@pytest.mark.parametrize("epsilon", ["1", "0.1", "7/3"])
+@pytest.mark.parametrize("relation", dc.Relation)
+@pytest.mark.parametrize("network", TINY.values(), ids=TINY)
+@pytest.mark.parametrize("name", dc.MECHANISMS)
+def test_the_guarantee_holds_and_is_tight(name: str, network: dc.Network, relation: dc.Relation, epsilon: str) -> None:
+    guarantee = promise(epsilon, relation)
+    assert check(dc.MECHANISMS[name](), network, guarantee) >= guarantee.epsilon * (1 - Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize("relation", dc.Relation)
+@pytest.mark.parametrize("network", TINY.values(), ids=TINY)
+def test_the_guarantee_holds_and_is_tight_for_uneven_budgets(network: dc.Network, relation: dc.Relation) -> None:
+    assert check(dc.laplace(uneven(network)), network, promise(1, relation)) >= 1 - Fraction(1, 10**9)
+
+
+@pytest.mark.parametrize("relation", dc.Relation)
+def test_an_add_remove_guarantee_costs_its_conversion_under_replace(relation: dc.Relation) -> None:
+    """What `convert` says of the whole mechanism, seen in the enumeration: at most 2 epsilon, and reached."""
+    network = TINY["chain"]
+    mechanism = calibrated_for(dc.Relation.ADD_REMOVE)
+    largest, _ = largest_loss(mechanism, network, promise("0.5", relation))
+    assert largest == dc.convert(promise("0.5", dc.Relation.ADD_REMOVE), relation).epsilon
+
+
+def log_probability(counts: np.ndarray, scales: np.ndarray, window: range) -> np.ndarray:
+    """Exact log probability of every output of the window in every cell, one axis a cell."""
+    total = np.zeros((1,) * len(counts))
+    for axis, (count, scale) in enumerate(zip(counts, scales, strict=True)):
+        k = np.array(window) - count
+        pmf = np.log(np.tanh(1 / (2 * scale))) - np.abs(k) / scale
+        total = total + pmf.reshape([-1 if other == axis else 1 for other in range(len(counts))])
+    return total
+
+
+@pytest.mark.parametrize("relation", dc.Relation)
+def test_the_largest_ratio_is_what_enumeration_finds(relation: dc.Relation) -> None:
+    """All 5^6 outputs around the counts, for all pairs of data sets of up to 2 records."""
+    network, guarantee = TINY["two binary"], promise(1, relation)
+    mechanism = dc.laplace(uneven(network))
+    calibration = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+    worst = 0.0
+    for one, other in neighbours(network, relation, 2):
+        (c, design), (d, _) = (observe(mechanism, counts_of(network, data), calibration) for data in (one, other))
+        scales = np.array([float(design.scales[next(iter(draws))]) for draws in design.cells])
+        window = range(-1, 4)
+        ratio = log_probability(c, scales, window) - log_probability(d, scales, window)
+        assert ratio.shape == (5,) * 6
+        assert float(np.abs(ratio).max()) == pytest.approx(float(loss(design, c - d)), rel=1e-12)
+        worst = max(worst, float(np.abs(ratio).max()))
+    assert worst == pytest.approx(1, rel=1e-9)
+    wide = log_probability(np.array([0, 3]), np.array([0.5, 2.0]), range(-90, 91))
+    assert float(np.exp(wide).sum()) == pytest.approx(1, rel=1e-12)  # the probabilities are probabilities
+
+
+# ----------------------------------------------------------------------------------------------- planted bugs are found
+
+
+MUTANTS = {
+    "half the scale in the draw": (redrawn(half_scale), 2),
+    "half the scale in the calibration": (rescaled(0.5), 2),
+    "a scale one part in a million short": (rescaled(1 - 1e-6), 1.000001),
+    "a table uncounted": (a_table_uncounted(), 2),
+    "a table without noise": (redrawn(a_table_without_noise), math.inf),
+    "a cell without noise": (redrawn(a_cell_without_noise), math.inf),
+    "noise reused in two cells": (redrawn(noise_reused_in_two_cells), math.inf),
+}
+"""Each with the ratio it really has at epsilon 1, on a network of two nodes."""
+
+
+@pytest.mark.parametrize("relation", dc.Relation)
+@pytest.mark.parametrize("name", MUTANTS)
+def test_planted_bugs_are_found(name: str, relation: dc.Relation) -> None:
+    mutant, truth = MUTANTS[name]
+    with pytest.raises(AssertionError, match="the ratio reaches"):
+        check(mutant, TINY["two binary"], promise(1, relation))
+    assert float(largest_loss(mutant, TINY["two binary"], promise(1, relation))[0]) == pytest.approx(truth, rel=1e-7)
+
+
+def test_the_wrong_relation_is_found() -> None:
+    mutant = calibrated_for(dc.Relation.ADD_REMOVE)
+    with pytest.raises(AssertionError, match="the ratio reaches 2"):
+        check(mutant, TINY["two binary"], promise(1, dc.Relation.REPLACE))
+    check(mutant, TINY["two binary"], promise(1, dc.Relation.ADD_REMOVE))
+
+
+def test_noise_that_depends_on_the_data_or_comes_twice_is_found() -> None:
+    guarantee = promise(1, dc.Relation.ADD_REMOVE)
+    with pytest.raises(AssertionError, match="the noise depends on the data"):
+        check(redrawn(noise_where_there_are_records), TINY["two binary"], guarantee)
+    twice = redrawn(lambda counts, calibration, noise: {
+        node: noise.discrete_laplace(table, calibration.scales[node])
+        for node, table in plain(counts, calibration, noise).items()
+    })  # fmt: skip
+    with pytest.raises(AssertionError, match="more than one draw"):
+        check(twice, TINY["two binary"], guarantee)
+
+
+def test_a_scale_the_payload_does_not_state_is_found() -> None:
+    double = redrawn(lambda counts, calibration, noise: {
+        node: noise.discrete_laplace(table, 2 * calibration.scales[node]) for node, table in counts.tables.items()
+    })  # fmt: skip
+    with pytest.raises(AssertionError, match="claims other scales"):
+        check(double, TINY["two binary"], promise(1, dc.Relation.ADD_REMOVE))
+
+
+def test_the_planted_frame_itself_is_right() -> None:
+    """`redrawn` with a faithful draw passes, so the mutants fail for their bug and not for their frame."""
+    for relation, network in product(dc.Relation, (TINY["two binary"], TINY["collider"])):
+        assert check(redrawn(plain), network, promise(1, relation)) == 1

@@ -1,0 +1,406 @@
+"""Queries: their text, their answers against the oracle, and credible intervals."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import discreet as dc
+from discreet.queries import query as module
+from discreet.queries.query import Explanation, Probability
+from networks import asia
+from oracle import conditional, event, most_probable, random_draws, with_draws
+from strategies import ODD_NAMES, networks, variables
+
+ODD = dc.Schema(
+    (
+        dc.Variable("LVH report", ("yes", "no")),
+        dc.Variable("O2", ("<5", "5-12", ">=7.5")),
+        dc.Variable("Asy/Patch", ("a, b", "x=1", "(y)", " lead", "p|q")),
+        dc.Variable("a, b", ("A", "=")),
+        dc.Variable("f(x)|y=1", ("A", "B")),
+        dc.Variable(" lead", ("MAP", "P")),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "targets", "evidence"),
+    [
+        ("P(O2)", [("O2", None)], []),
+        ("  P ( O2 , LVH report )  ", [("O2", None), ("LVH report", None)], []),
+        ("P(O2=<5)", [("O2", "<5")], []),
+        ("P(O2 = >=7.5 | LVH report=yes)", [("O2", ">=7.5")], [("LVH report", "yes")]),
+        ("P(Asy/Patch|O2=5-12,LVH report = no)", [("Asy/Patch", None)], [("O2", "5-12"), ("LVH report", "no")]),
+        ("P(O2, LVH report=no | Asy/Patch=x=1)", [("O2", None), ("LVH report", "no")], [("Asy/Patch", "x=1")]),
+        ('P("O2"="<5" | "a, b"=A)', [("O2", "<5")], [("a, b", "A")]),
+        ('P("f(x)|y=1" | Asy/Patch="a, b")', [("f(x)|y=1", None)], [("Asy/Patch", "a, b")]),
+        ('P(" lead"=MAP | Asy/Patch=" lead")', [(" lead", "MAP")], [("Asy/Patch", " lead")]),
+        ('P(O2 | Asy/Patch="(y)")', [("O2", None)], [("Asy/Patch", "(y)")]),
+        ('P(O2 | Asy/Patch="p|q", "a, b"==)', [("O2", None)], [("Asy/Patch", "p|q"), ("a, b", "=")]),
+        ("P(O2 |)", [("O2", None)], []),
+    ],
+)
+def test_probabilities_are_read(text: str, targets: list, evidence: list) -> None:
+    assert dc.parse_query(text, ODD) == Probability(tuple(targets), tuple(evidence))
+
+
+@pytest.mark.parametrize(
+    ("text", "targets", "evidence"),
+    [
+        ("MAP(O2)", ["O2"], []),
+        ('MAP(O2, "a, b" | LVH report=yes)', ["O2", "a, b"], [("LVH report", "yes")]),
+        ("MPE(| O2=<5)", [], [("O2", "<5")]),
+        ("MPE ( )", [], []),
+        ("MPE(|)", [], []),
+    ],
+)
+def test_explanations_are_read(text: str, targets: list, evidence: list) -> None:
+    assert dc.parse_query(text, ODD) == Explanation(tuple(targets), tuple(evidence))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "write P"),
+        ("O2", "write P"),
+        ("P(O2", "write P"),
+        ("Q(O2)", "write P"),
+        ("p(O2)", "write P"),
+        ("P()", "at least one variable"),
+        ("P(| O2=<5)", "at least one variable"),
+        ("P(O2 | LVH report)", "needs a state"),
+        ("P(O2 | LVH report=yes | a=b)", "did not expect"),
+        ("P(O2,)", "missing after the last comma"),
+        ("P(O2 | LVH report=yes,)", "missing after the last comma"),
+        ("P(O2, | LVH report=yes)", "missing after the last comma|did not expect"),
+        ("P(,O2)", "did not expect"),
+        ("P(O2,,LVH report)", "did not expect"),
+        ('P("O2" LVH report)', "did not expect"),
+        ('P("O2" "a, b")', "did not expect"),
+        ("P(O2=)", "a state is missing"),
+        ("P(O2=|LVH report=yes)", "a state is missing"),
+        ("P(=<5)", "did not expect"),
+        ("P((O2))", "did not expect"),
+        ("P(O2))", "did not expect"),
+        ('P("O2)', "cannot read"),
+        ("P(LVH reports)", "no variable 'LVH reports'; did you mean 'LVH report'"),
+        ("P(zzzzzz)", "no variable 'zzzzzz'$"),
+        ("P(O2 | LVH=yes)", "no variable 'LVH'"),
+        ("P(O2=5)", "'O2' has no state '5'; its states: <5, 5-12, >=7.5"),
+        ("P(LVH report | O2=no)", "'O2' has no state 'no'"),
+        ("P(O2, O2)", "'O2' is named twice"),
+        ("P(O2 | O2=<5)", "'O2' is named twice"),
+        ("P(O2 | LVH report=yes, LVH report=no)", "'LVH report' is named twice"),
+        ("MAP(O2=<5)", "MAP finds the states itself"),
+        ("MAP()", "to explain some variables"),
+        ("MAP(| O2=<5)", "to explain some variables"),
+        ("MPE(O2)", "to explain some variables"),
+        ("MPE(O2 | LVH report=yes)", "to explain some variables"),
+        ("MAP(O2 | O2=<5)", "'O2' is named twice"),
+    ],
+)
+def test_refused_texts(text: str, reason: str) -> None:
+    with pytest.raises(dc.InputError, match=reason):
+        dc.parse_query(text, ODD)
+
+
+def test_nothing_is_left_to_explain() -> None:
+    schema = dc.Schema((dc.Variable("a", ("x", "y")), dc.Variable("b", ("x", "y"))))
+    with pytest.raises(dc.InputError, match="nothing is left to explain"):
+        dc.parse_query("MPE(| a=x, b=y)", schema)
+
+
+@given(st.data(), networks())
+def test_text_reads_back(data: st.DataObject, network: dc.Network) -> None:
+    """For every name that BIF can express: `strategies.names` draws no double quotes."""
+    schema = network.schema
+    shuffled = data.draw(st.permutations(schema.names))
+    cut = data.draw(st.integers(0, len(shuffled)))
+
+    def state_of(name: str) -> str:
+        return data.draw(st.sampled_from(schema[name].states))
+
+    evidence = tuple((name, state_of(name)) for name in shuffled[cut:])
+    query: Probability | Explanation
+    if data.draw(st.booleans()) and len(evidence) < len(schema):
+        query = Explanation(tuple(shuffled[:cut]), evidence)
+    elif cut:
+        query = Probability(
+            tuple((name, state_of(name) if data.draw(st.booleans()) else None) for name in shuffled[:cut]), evidence
+        )
+    else:
+        return
+    assert dc.parse_query(str(query), schema) == query
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_odd_names_read_back(name: str) -> None:
+    schema = dc.Schema((dc.Variable(name, (name, "other")), dc.Variable("z", ("no", name))))
+    for query in (
+        Probability(((name, None),)),
+        Probability(((name, name), ("z", name))),
+        Probability((("z", None),), ((name, name),)),
+        Explanation((name,), (("z", name),)),
+        Explanation((), ((name, name),)),
+    ):
+        assert dc.parse_query(str(query), schema) == query
+
+
+@given(st.data())
+def test_states_of_any_text_read_back(data: st.DataObject) -> None:
+    schema = dc.Schema((data.draw(variables("x")), dc.Variable("y", ("no", "yes"))))
+    for state in schema["x"].states:
+        for query in (Probability((("x", state),)), Probability((("y", None),), (("x", state),))):
+            assert dc.parse_query(str(query), schema) == query
+
+
+# ----------------------------------------------------------------------------------------------------------- answers
+
+
+CELLS = random_draws(asia().network, 200, seed=1)
+POSTERIOR = dc.PosteriorDraws(CELLS)
+ONE = dc.PosteriorDraws(with_draws(dc.Tables(CELLS.network, {node: CELLS[node][..., 0] for node in CELLS})))
+
+
+def check_rows(answer: dc.Answer, names: list[str], draws: np.ndarray) -> None:
+    """Rows in the order of the states, the last variable fastest, with means and intervals of these draws."""
+    schema = CELLS.network.schema
+    states = list(product(*(schema[name].states for name in names)))
+    lower, upper = dc.credible_interval(draws.reshape(len(states), -1), answer.level)
+    assert [row["state"] for row in answer.rows] == [dict(zip(names, state, strict=True)) for state in states]
+    np.testing.assert_allclose([row["mean"] for row in answer.rows], draws.reshape(len(states), -1).mean(axis=-1))
+    np.testing.assert_allclose([row["lower"] for row in answer.rows], lower, atol=1e-12)
+    np.testing.assert_allclose([row["upper"] for row in answer.rows], upper, atol=1e-12)
+
+
+def test_marginal_answer() -> None:
+    answer = dc.answer(POSTERIOR, " P( lung )", level=0.9)
+    assert (answer.query, answer.kind, answer.level, answer.unit) == ("P(lung)", "marginal", 0.9, "probability")
+    check_rows(answer, ["lung"], conditional(CELLS, ("lung",), {}))
+
+
+def test_conditional_answer_in_the_order_of_the_query() -> None:
+    answer = dc.answer(POSTERIOR, "P(xray, asia | dysp=yes, smoke=no)", level=0.95)
+    assert answer.kind == "conditional"
+    check_rows(answer, ["xray", "asia"], conditional(CELLS, ("xray", "asia"), {"dysp": 0, "smoke": 1}))
+
+
+@pytest.mark.parametrize(
+    ("text", "evidence"),
+    [
+        ("P(tub=no, bronc, lung=yes | dysp=yes)", {"dysp": 0}),
+        ("P(lung=yes, bronc, tub=no)", {}),
+        ("P(tub=no, lung=yes | dysp=yes)", {"dysp": 0}),
+    ],
+)
+def test_fixed_states_keep_their_rows_of_the_joint(text: str, evidence: dict[str, int]) -> None:
+    answer = dc.answer(POSTERIOR, text, level=0.8)
+    names = [name for name, _ in dc.parse_query(text, CELLS.network.schema).targets]
+    joint = conditional(CELLS, tuple(names), evidence)
+    index = tuple({"tub": slice(1, 2), "lung": slice(0, 1)}.get(name, slice(None)) for name in names)
+    expected = joint[index].reshape(-1, 200)
+    lower, upper = dc.credible_interval(expected, 0.8)
+    assert len(answer.rows) == len(expected)
+    for row, draws, low, high in zip(answer.rows, expected, lower, upper, strict=True):
+        assert (row["state"]["tub"], row["state"]["lung"]) == ("no", "yes")
+        assert list(row["state"]) == names
+        assert row["mean"] == pytest.approx(draws.mean(), abs=1e-12)
+        assert (row["lower"], row["upper"]) == (pytest.approx(low, abs=1e-12), pytest.approx(high, abs=1e-12))
+    if "bronc" in names:
+        assert [row["state"]["bronc"] for row in answer.rows] == ["yes", "no"]
+
+
+@pytest.mark.parametrize("evidence", [{}, {"dysp": "yes"}, {"xray": "no", "asia": "yes"}])
+def test_explanations_of_one_draw_are_those_of_the_oracle(evidence: dict[str, str]) -> None:
+    schema = CELLS.network.schema
+    codes = {name: schema[name].code(state) for name, state in evidence.items()}
+    text = ", ".join(f"{name}={state}" for name, state in evidence.items())
+    free = tuple(name for name in schema.names if name not in evidence)
+    for asked, kind, targets in ((f"MAP(tub, lung | {text})", "map", ("tub", "lung")), (f"MPE(| {text})", "mpe", free)):
+        answer = dc.answer(ONE, asked, level=0.95)
+        ((states, probability),) = most_probable(ONE.cells, targets, codes)
+        assert answer.kind == kind
+        (row,) = answer.rows
+        assert row["state"] == {name: schema[name].states[code] for name, code in states.items()}
+        assert row["mean"] == pytest.approx(probability, abs=1e-12)
+
+
+def test_explanation_of_many_draws_is_best_on_average() -> None:
+    (row,) = dc.answer(POSTERIOR, "MAP(tub, lung | dysp=yes)", level=0.9).rows
+    table = conditional(CELLS, ("tub", "lung"), {"dysp": 0})
+    best = np.unravel_index(table.mean(axis=-1).argmax(), (2, 2))
+    assert list(row["state"].values()) == [("yes", "no")[code] for code in best]
+    lower, upper = dc.credible_interval(table[best], 0.9)
+    assert (row["mean"], row["lower"], row["upper"]) == pytest.approx((table[best].mean(), float(lower), float(upper)))
+
+
+def test_a_parsed_query_is_as_good_as_text() -> None:
+    query = Probability((("lung", None),), (("smoke", "yes"),))
+    assert dc.answer(POSTERIOR, query, level=0.9) == dc.answer(POSTERIOR, "P(lung | smoke=yes)", level=0.9)
+    with pytest.raises(dc.InputError, match="no variable 'lunge'; did you mean 'lung'"):
+        dc.answer(POSTERIOR, Probability((("lunge", None),)), level=0.9)
+    with pytest.raises(dc.InputError, match="'lung' has no state 'maybe'"):
+        dc.answer(POSTERIOR, Explanation(("tub",), (("lung", "maybe"),)), level=0.9)
+
+
+def test_all_marginals() -> None:
+    answers = dc.marginals(POSTERIOR, {"xray": "yes"}, level=0.9)
+    names = [name for name in CELLS.network.nodes if name != "xray"]
+    assert [answer.query for answer in answers] == [f"P({name} | xray=yes)" for name in names]
+    for name, answer in zip(names, answers, strict=True):
+        assert answer.kind == "conditional"
+        check_rows(answer, [name], conditional(CELLS, (name,), {"xray": 0}))
+    assert [answer.kind for answer in dc.marginals(POSTERIOR, {}, level=0.9)] == ["marginal"] * 8
+
+
+@pytest.mark.parametrize("level", [0, 1, -0.5, 1.5, 95, math.nan])
+def test_levels(level: float) -> None:
+    for ask in (
+        lambda: dc.answer(POSTERIOR, "P(lung)", level=level),
+        lambda: dc.marginals(POSTERIOR, {}, level=level),
+        lambda: dc.credible_interval(np.zeros(3), level),
+    ):
+        with pytest.raises(dc.InputError, match="between 0 and 1"):
+            ask()
+
+
+def test_unknown_evidence_of_all_marginals() -> None:
+    for evidence in ({"lunge": "yes"}, {"lung": "maybe"}):
+        with pytest.raises(dc.InputError, match=r"no variable 'lunge'|no state 'maybe'"):
+            dc.marginals(POSTERIOR, evidence, level=0.9)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["P(tub | {})", "P(tub=yes | {})", "P(tub=no, bronc | {})", "MAP(tub | {})", "MPE(| {})"],
+)
+def test_impossible_evidence(text: str) -> None:
+    """In the bundled network `either` is the disjunction of `lung` and `tub`: with certainty."""
+    posterior = dc.PosteriorDraws(with_draws(asia()))
+    with pytest.raises(dc.InputError, match="the evidence is impossible under 1 of 1 draws"):
+        dc.answer(posterior, text.format("either=no, lung=yes"), level=0.9)
+    with pytest.raises(dc.InputError, match="impossible"):
+        dc.marginals(posterior, {"either": "no", "lung": "yes"}, level=0.9)
+
+
+def test_an_impossible_target_is_an_answer() -> None:
+    posterior = dc.PosteriorDraws(with_draws(asia()))
+    answer = dc.answer(posterior, "P(either=no, smoke | lung=yes)", level=0.9)
+    assert [(row["mean"], row["lower"], row["upper"]) for row in answer.rows] == [(0, 0, 0)] * 2
+
+
+def test_row_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROW_LIMIT", 4)
+    assert len(dc.answer(POSTERIOR, "P(lung, tub, smoke=yes)", level=0.9).rows) == 4
+    with pytest.raises(dc.InputError, match=r"P\(lung, tub, smoke\) has 8 rows, more than 4"):
+        dc.answer(POSTERIOR, "P(lung, tub, smoke)", level=0.9)
+
+
+def test_answers_stay_within_0_and_1() -> None:
+    """Quotients of probabilities may not leave [0, 1], not even by a rounding error."""
+    network = dc.Network(
+        (dc.Variable("root", ("a", "b", "c")), dc.Variable("sure", ("only",))), {"root": (), "sure": ("root",)}
+    )
+    posterior = dc.PosteriorDraws(random_draws(network, 300, seed=5))
+    for query in ("P(sure=only)", "MAP(sure)", "P(sure)", "P(sure=only, root)"):
+        for row in dc.answer(posterior, query, level=0.99).rows:
+            assert 0 <= row["lower"] <= row["upper"] <= 1
+            assert 0 <= row["mean"] <= 1
+
+
+# --------------------------------------------------------------------------------------------------------- intervals
+
+
+def beta(a: float, b: float, draws: int = 1000) -> np.ndarray:
+    """Evenly spread quantiles: a sample without sampling error."""
+    return stats.beta.ppf((np.arange(draws) + 0.5) / draws, a, b)
+
+
+def test_equal_tails_are_quantiles() -> None:
+    """Of 0.3, 0.301, ..., 0.4 shuffled; numpy's quantiles interpolate between order statistics."""
+    draws = np.random.default_rng(2).permutation(np.linspace(0.3, 0.4, 101) ** 1.5)
+    ordered = np.sort(draws)
+    lower, upper = dc.credible_interval(draws, 0.9)
+    assert lower == pytest.approx(ordered[5])
+    assert upper == pytest.approx(ordered[95])
+
+
+@pytest.mark.parametrize(("a", "b"), [(20, 5), (3, 3), (400, 9000), (2.5, 30)])
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
+def test_interior_posteriors_have_equal_tails(a: float, b: float, level: float) -> None:
+    lower, upper = dc.credible_interval(beta(a, b), level)
+    tails = stats.beta.cdf([lower, upper], a, b)
+    np.testing.assert_allclose(tails, [(1 - level) / 2, (1 + level) / 2], atol=1e-3)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.25, 50), (0.25, 3), (0.01, 10), (1.0, 200)])
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
+def test_posteriors_that_are_densest_at_an_edge_end_there(a: float, b: float, level: float) -> None:
+    lower, upper = dc.credible_interval(beta(a, b), level)
+    assert lower == 0
+    assert stats.beta.cdf(upper, a, b) == pytest.approx(level, abs=2e-3)
+    low, high = dc.credible_interval(1 - beta(a, b), level)
+    assert high == 1
+    assert low == pytest.approx(1 - float(upper), abs=1e-12)
+
+
+def test_random_draws_of_a_sparse_posterior_end_at_the_edge() -> None:
+    draws = np.random.default_rng(3).beta(0.25, 50, size=(200, 1000))
+    lower, upper = dc.credible_interval(draws, 0.95)
+    assert not lower.any()
+    assert np.all(upper < 0.06)
+    low, high = dc.credible_interval(1 - draws, 0.95)
+    assert np.all(high == 1)
+    np.testing.assert_allclose(1 - low, upper)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("draws", [1, 2, 50])
+def test_equal_draws(value: float, draws: int) -> None:
+    assert dc.credible_interval(np.full(draws, value), 0.95) == (value, value)
+
+
+def test_draws_at_both_edges_are_not_cut_off() -> None:
+    """Half exactly 0 and half exactly 1: 95 % needs both."""
+    assert dc.credible_interval(np.repeat([0.0, 1.0], 500), 0.95) == (0, 1)
+
+
+@pytest.mark.parametrize(("a", "b"), [(20, 5), (0.25, 50), (50, 0.25), (0.25, 2), (2, 40), (3, 3)])
+def test_intervals_are_nested_in_level_and_inside(a: float, b: float) -> None:
+    draws = np.random.default_rng(4).beta(a, b, 2000)
+    ends = [dc.credible_interval(draws, level) for level in (0.1, 0.5, 0.8, 0.9, 0.95, 0.99)]
+    for (low, high), (lower, upper) in zip(ends, ends[1:], strict=False):
+        assert 0 <= lower <= low <= high <= upper <= 1
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.floats(0.01, 0.99))
+def test_intervals_hold_their_share_of_the_draws(values: list[float], level: float) -> None:
+    """At least the level less the two draws that an interpolated quantile may cut off."""
+    draws = np.array(values)
+    lower, upper = dc.credible_interval(draws, level)
+    assert 0 <= lower <= upper <= 1
+    assert np.sum((draws >= lower) & (draws <= upper)) >= math.floor(level * len(values)) - 1
+
+
+def test_every_row_gets_its_own_interval() -> None:
+    draws = np.stack([beta(20, 5), beta(0.25, 50), 1 - beta(0.25, 50)]).reshape(3, 1, 1000)
+    lower, upper = dc.credible_interval(draws, 0.9)
+    assert lower.shape == upper.shape == (3, 1)
+    for row in range(3):
+        assert dc.credible_interval(draws[row, 0], 0.9) == (lower[row, 0], upper[row, 0])
+
+
+def test_evidence_probability_is_not_needed_for_the_mean_of_means() -> None:
+    """The mean of P(a | c) over draws is not P(a, c) / P(c) of means: each draw is conditioned on its own."""
+    table = conditional(CELLS, ("lung",), {"xray": 0})[0]
+    ratio = event(CELLS, ("lung",), {"xray": 0})[0].mean() / event(CELLS, (), {"xray": 0}).mean()
+    row = dc.answer(POSTERIOR, "P(lung=yes | xray=yes)", level=0.9).rows[0]
+    assert row["mean"] == pytest.approx(table.mean())
+    assert abs(row["mean"] - ratio) > 1e-4

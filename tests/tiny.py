@@ -1,0 +1,74 @@
+"""Networks so small that every data set on them can be written down, and their exact counts, without a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import combinations, combinations_with_replacement, product
+
+import numpy as np
+
+import discreet as dc
+from discreet.privacy.release import RecordsPolicy
+
+STRICT = RecordsPolicy("error", "error")
+
+Record = tuple[int, ...]
+"""Codes of the states, in the order of the network's nodes."""
+
+
+def network_of(sizes: dict[str, int], arcs: str = "") -> dc.Network:
+    """A network from the number of states of each node and arcs such as "a>b b>c"."""
+    pairs = [arc.split(">") for arc in arcs.split()]
+    parents = {node: tuple(parent for parent, child in pairs if child == node) for node in sizes}
+    variables = tuple(dc.Variable(node, tuple(f"s{code}" for code in range(size))) for node, size in sizes.items())
+    return dc.Network(variables, parents)
+
+
+TINY = {
+    "two binary": network_of({"a": 2, "b": 2}, "a>b"),
+    "two binary, backwards": network_of({"a": 2, "b": 2}, "b>a"),
+    "two and three states": network_of({"a": 2, "b": 3}, "a>b"),
+    "chain": network_of({"a": 2, "b": 2, "c": 2}, "a>b b>c"),
+    "collider": network_of({"a": 2, "b": 2, "c": 2}, "a>c b>c"),
+    "complete, three states": network_of({"a": 2, "b": 3, "c": 2}, "a>b a>c b>c"),
+}
+"""Every node has two states or more, so two records can differ everywhere and the bounds are attained."""
+
+
+def counts_of(network: dc.Network, records: Iterable[Record]) -> dc.Counts:
+    """Family counts, slow and obvious: one record at a time."""
+    tables = {node: np.zeros(network.shape(node), np.int64) for node in network.nodes}
+    for record in records:
+        code = dict(zip(network.nodes, record, strict=True))
+        for node in network.nodes:
+            tables[node][tuple(code[name] for name in network.family(node))] += 1
+    return dc.Counts(dc.Tables(network, tables), STRICT)
+
+
+def all_records(network: dc.Network) -> list[Record]:
+    """Every record there can be."""
+    return list(product(*(range(variable.size) for variable in network.variables)))
+
+
+def all_datasets(network: dc.Network, most: int) -> list[tuple[Record, ...]]:
+    """Every data set of at most `most` records, up to the order of the records, which counts do not see."""
+    return [
+        dataset
+        for size in range(most + 1)
+        for dataset in combinations_with_replacement(all_records(network), size)
+    ]  # fmt: skip
+
+
+def neighbours(
+    network: dc.Network, relation: dc.Relation, most: int
+) -> Iterator[tuple[tuple[Record, ...], tuple[Record, ...]]]:
+    """Every pair of neighbouring data sets of at most `most` records, each unordered pair once, sorted inside."""
+    records = all_records(network)
+    for rest in all_datasets(network, most - 1):
+        match relation:
+            case dc.Relation.ADD_REMOVE:
+                for record in records:
+                    yield rest, tuple(sorted((*rest, record)))
+            case dc.Relation.REPLACE:
+                for one, other in combinations(records, 2):
+                    yield tuple(sorted((*rest, one))), tuple(sorted((*rest, other)))
