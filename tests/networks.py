@@ -1,7 +1,7 @@
 """Where tests find the public benchmark networks; the project bundles none but Asia.
 
-From the folder `$DISCREET_DATA/networks` where it is set, else from an installed `pgmpy<1.3`, whose wheel holds the same
-files, else the test is skipped and says so.
+From the folder `$DISCREET_DATA/networks` where it is set, else from an installed `pgmpy<1.3`, whose wheel holds the
+same files, else the test is skipped and says so.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -376,7 +376,7 @@ def test_draws_at_both_edges_are_not_cut_off() -> None:
 def test_intervals_are_nested_in_level_and_inside(a: float, b: float) -> None:
     draws = np.random.default_rng(4).beta(a, b, 2000)
     ends = [dc.credible_interval(draws, level) for level in (0.1, 0.5, 0.8, 0.9, 0.95, 0.99)]
-    for (low, high), (lower, upper) in zip(ends, ends[1:], strict=False):
+    for (low, high), (lower, upper) in pairwise(ends):
         assert 0 <= lower <= low <= high <= upper <= 1
 
 

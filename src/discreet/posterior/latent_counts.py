@@ -53,7 +53,7 @@ LARGEST_TILT = 8.0
 TABULATED = 2**14
 """Log-gamma ratios of counts below it are tabulated."""
 FAR = 300.0
-"""Counts beyond the table and above it, in units of a, have log-gamma ratios from an expansion: error below 1e-13 a."""
+"""Counts beyond the table and above it, in units of a, have log-gamma ratios from an expansion: error below 5e-13 a."""
 
 
 class NotDrawnError(ArithmeticError):
