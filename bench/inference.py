@@ -30,13 +30,11 @@ def fastest(run: Callable[[], object], repeats: int) -> float:
     return min(times)
 
 
-def peer(
-    theta: dc.Tables, cells: dc.Tables, evidence: dict[str, int], loops: int, ours: dict[str, np.ndarray]
-) -> float:
+def peer(cells: dc.Tables, evidence: dict[str, int], loops: int, ours: dict[str, np.ndarray]) -> float:
     """CPU seconds for each draw of the same work in pyAgrum; fails if an answer differs."""
     import pyagrum as gum
 
-    network, net = theta.network, gum.BayesNet()
+    network, net = cells.network, gum.BayesNet()
     # States are numbered: pyAgrum refuses some names that real files use.
     for variable in network.schema:
         net.add(gum.LabelizedVariable(variable.name, variable.name, [str(code) for code in range(variable.size)]))
