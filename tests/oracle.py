@@ -17,6 +17,12 @@ import discreet as dc
 # ------------------------------------------------------------------------------------------------------- the joint
 
 
+def small(*parts: tuple[str, int, tuple[str, ...]]) -> dc.Network:
+    """A network from (name, number of states, parents)."""
+    variables = tuple(dc.Variable(name, tuple(f"s{k}" for k in range(size))) for name, size, _ in parts)
+    return dc.Network(variables, {name: parents for name, _, parents in parts})
+
+
 def with_draws(theta: dc.Tables) -> dc.Tables:
     """One table of probabilities as a posterior of one draw."""
     return dc.Tables(theta.network, {node: array[..., None] for node, array in theta.items()}, draws=1)

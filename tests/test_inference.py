@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.theory import inference
-from networks import asia, theta_of
-from oracle import conditional, event, most_probable, random_draws, stacked, with_draws
+from discreet.theory.junction_tree import JunctionTree, collect
+from networks import asia
+from oracle import conditional, event, most_probable, random_draws, small, stacked
 from strategies import networks, theta_over
 
 EXACT = 1e-10
@@ -107,14 +108,8 @@ def test_asia(targets: tuple[str, ...], evidence: dict[str, int]) -> None:
     check_explanations(ASIA, tuple(name for name in ASIA.network.nodes if name not in evidence), evidence)
 
 
-def small(*parts: tuple[str, int, tuple[str, ...]]) -> dc.Network:
-    """A network from (name, number of states, parents)."""
-    variables = tuple(dc.Variable(name, tuple(f"s{k}" for k in range(size))) for name, size, _ in parts)
-    return dc.Network(variables, {name: parents for name, _, parents in parts})
-
-
 def test_components_and_single_states() -> None:
-    """a -> b, a one-state c -> d, and e alone."""
+    """An arc a -> b, a one-state c -> d, and e alone."""
     network = small(("a", 2, ()), ("b", 3, ("a",)), ("c", 1, ()), ("d", 2, ("c",)), ("e", 2, ()))
     cells = random_draws(network, 3, seed=2)
     for targets in (("a", "d", "e"), ("c",), ("c", "e", "b"), network.nodes):
@@ -139,7 +134,7 @@ def test_everything_is_observed() -> None:
 
 
 def impossible() -> dc.Tables:
-    """a -> b -> c and d alone; in the first of three draws a is never s1, b is never s0 and d is never s1."""
+    """A chain a -> b -> c and d alone; in the first of three draws a is never s1, b is never s0 and d is never s1."""
     network = small(("a", 2, ()), ("b", 2, ("a",)), ("c", 2, ("b",)), ("d", 2, ()))
     arrays = {node: np.array(table) for node, table in random_draws(network, 3, seed=3).items()}
     for node, state in (("a", 1), ("b", 0), ("d", 1)):
@@ -184,115 +179,25 @@ def test_only_the_families_that_matter_are_read() -> None:
         assert needed <= set(read) <= needed | above
 
 
-# ------------------------------------------------------------------------------------------------------------- size
+@pytest.mark.parametrize(
+    ("targets", "evidence", "left"),
+    [
+        (("xray",), {"either": 0}, {"xray"}),
+        (("bronc",), {"smoke": 1, "lung": 0}, {"bronc"}),
+        (("lung",), {"bronc": 0, "asia": 1}, {"lung", "smoke"}),
+        (("lung",), {"dysp": 0}, {"lung", "smoke", "bronc", "either", "tub", "asia"}),
+    ],
+)
+def test_what_is_separated_by_evidence_is_not_planned(
+    monkeypatch: pytest.MonkeyPatch, targets: tuple[str, ...], evidence: dict[str, int], left: set[str]
+) -> None:
+    plans = []
 
+    def spy(tree: JunctionTree, *rest: object) -> object:
+        plans.append(set(tree.sizes))
+        return collect(tree, *rest)
 
-def dense() -> dc.Tables:
-    """30 binary roots, and a child for every pair of them: one clique of 2^30 cells."""
-    roots = [f"r{i}" for i in range(30)]
-    pairs = [(first, second) for i, first in enumerate(roots) for second in roots[i + 1 :]]
-    network = small(*((root, 2, ()) for root in roots), *((f"c{i}", 2, pair) for i, pair in enumerate(pairs)))
-    return dc.Tables(network, lambda node: np.full((*network.shape(node), 1), 0.5), draws=1)
-
-
-def test_a_dense_network_is_refused_with_its_size() -> None:
-    cells = dense()
-    evidence = {name: 0 for name in cells.network.nodes if name.startswith("c")}
-    for ask in (
-        lambda: inference.joint(cells, ("r0",), evidence),
-        lambda: inference.log_probability(cells, evidence),
-        lambda: inference.explanations(cells, ("r0",), evidence),
-        lambda: inference.marginals(cells, {}),
-    ):
-        with pytest.raises(dc.InputError, match=r"needs [\d,]{13,} cells for each draw, more than .* 10,000,000") as e:
-            ask()
-        assert int(str(e.value).split(" needs ")[1].split(" ")[0].replace(",", "")) >= 2**30
-    # Without the children's evidence the same network is no trouble: they are barren.
-    np.testing.assert_allclose(inference.joint(cells, ("r0", "r1"), {}), 0.25)
-
-
-def test_the_budget_counts_the_targets_clique(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three independent binary targets need 8 cells together."""
-    cells = random_draws(small(("a", 2, ()), ("b", 2, ()), ("c", 2, ())), 2, seed=4)
-    monkeypatch.setattr(inference, "CELL_BUDGET", 8)
-    assert inference.joint(cells, ("a", "b", "c"), {}).shape == (2, 2, 2, 2)
-    monkeypatch.setattr(inference, "CELL_BUDGET", 7)
-    with pytest.raises(dc.InputError, match=r"P\(a, b, c\) needs 8 cells for each draw, more than the budget of 7"):
-        inference.joint(cells, ("a", "b", "c"), {})
-
-
-@pytest.mark.parametrize("size", [1, 300, 2000])
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    cells = random_draws(asia().network, 37, seed=5)
-    evidence, targets = {"xray": 0, "dysp": 1}, ("lung", "bronc")
-
-    def everything() -> list[np.ndarray]:
-        found = [inference.joint(cells, targets, evidence), inference.log_probability(cells, evidence)]
-        found += inference.marginals(cells, evidence).values()
-        return found + [probabilities for _, probabilities in inference.explanations(cells, targets, evidence)]
-
-    whole = everything()
-    monkeypatch.setattr(inference, "CHUNK_BYTES", size)
-    for part, one in zip(everything(), whole, strict=True):
-        np.testing.assert_allclose(part, one, rtol=1e-13)
-
-
-# ------------------------------------------------------------------------------------------------- larger networks
-
-
-@pytest.mark.parametrize("name", ["alarm", "hailfinder", "win95pts"])
-def test_marginals_agree_with_probabilities_of_evidence(name: str) -> None:
-    """P(x | e) = P(x, e) / P(e), where the right side uses other cliques and no downward pass."""
-    network = theta_of(name).network
-    cells = random_draws(network, 3, seed=6)
-    rng = np.random.default_rng(7)
-    observed = rng.choice(network.nodes, 6, replace=False)
-    evidence = {str(node): int(rng.integers(network.schema[str(node)].size)) for node in observed}
-    base = inference.log_probability(cells, evidence)
-    found = inference.marginals(cells, evidence)
-    for node in network.nodes:
-        if node in evidence:
-            continue
-        np.testing.assert_allclose(found[node].sum(axis=0), 1, atol=EXACT)
-        expected = [
-            np.exp(inference.log_probability(cells, {**evidence, node: code}) - base)
-            for code in range(network.schema[node].size)
-        ]
-        np.testing.assert_allclose(found[node], expected, atol=EXACT)
-        np.testing.assert_allclose(inference.joint(cells, (node,), evidence), expected, atol=EXACT)
-
-
-def test_alarm_marginals_agree_with_sums_over_ancestors() -> None:
-    """One einsum over all ancestors' tables, nothing planned by the package."""
-    theta = theta_of("alarm")
-    network = theta.network
-    found = inference.marginals(with_draws(theta), {})
-    letters = {node: position for position, node in enumerate(network.nodes)}
-    for node in network.nodes:
-        above = [name for name in network.nodes if name in network.ancestors((node,))]
-        operands = []
-        for name in above:
-            operands += [theta[name], [letters[other] for other in network.family(name)]]
-        expected = np.einsum(*operands, [letters[node]], optimize="greedy")
-        # The file's rows are rounded and sum to 1 within 1e-7.
-        np.testing.assert_allclose(found[node][:, 0], expected / expected.sum(), atol=1e-7)
-
-
-def test_mpe_of_alarm_is_not_improved_by_any_change() -> None:
-    """The most probable explanation under one draw beats all states that differ in one or two variables of a family."""
-    cells = random_draws(theta_of("alarm").network, 1, seed=8)
-    network, evidence = cells.network, {"HRBP": 0, "CVP": 2}
-    targets = tuple(name for name in network.nodes if name not in evidence)
-    states, probability = inference.explanations(cells, targets, evidence)[0]
-
-    def log_joint(state: Mapping[str, int]) -> float:
-        return sum(float(np.log(cells[n][tuple(state[v] for v in network.family(n))][0])) for n in network.nodes)
-
-    best = {**evidence, **states}
-    assert np.log(probability[0]) == pytest.approx(
-        log_joint(best) - inference.log_probability(cells, evidence)[0], abs=1e-9
-    )
-    for node in network.nodes:
-        free = [name for name in network.family(node) if name not in evidence]
-        for codes in np.ndindex(*(network.schema[name].size for name in free)):
-            assert log_joint({**best, **dict(zip(free, codes, strict=True))}) <= log_joint(best) + 1e-12
+    monkeypatch.setattr(inference, "collect", spy)
+    found = inference.joint(ASIA, targets, evidence)
+    np.testing.assert_allclose(found, conditional(ASIA, targets, evidence), atol=EXACT)
+    assert plans[0] == left

@@ -74,6 +74,23 @@ def test_a_public_number_of_records_is_the_roots_total() -> None:
     check_first_state(theta, row_posterior(*row, (21, 21), believing(20)), row_posterior(*row, (400, 400)))
 
 
+@pytest.mark.parametrize("n", [0, 1, 700])
+def test_roots_hold_exactly_the_public_number_of_records(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    totals = []
+
+    def spy(*arguments: object) -> np.ndarray:
+        counts = draw_counts(*arguments)
+        totals.append(counts.sum(axis=0))
+        return counts
+
+    monkeypatch.setattr(module, "draw_counts", spy)
+    made = simulated(asia(), n, guarantee(relation="replace"), np.random.default_rng(25))
+    cells = noise_aware(made, draws=200, rng=np.random.default_rng(26)).cells
+    for node in ("asia", "smoke"):
+        assert cells[node].shape == (2, 200)
+    assert np.array_equal(totals, np.full((2, 200), n))
+
+
 def test_other_tables_tell_the_number_of_records() -> None:
     """Two roots under ADD_REMOVE: `y` is nearly exact and counts 20 records."""
     network = dc.Network((X, Y), {"x": (), "y": ()})

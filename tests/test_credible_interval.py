@@ -1,0 +1,93 @@
+"""Credible intervals: equal tails inside, shortest at an edge."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import discreet as dc
+
+
+def beta(a: float, b: float, draws: int = 1000) -> np.ndarray:
+    """Evenly spread quantiles: a sample without sampling error."""
+    return stats.beta.ppf((np.arange(draws) + 0.5) / draws, a, b)
+
+
+def test_equal_tails_are_quantiles() -> None:
+    """Of 0.3, 0.301, ..., 0.4 shuffled; numpy's quantiles interpolate between order statistics."""
+    draws = np.random.default_rng(2).permutation(np.linspace(0.3, 0.4, 101) ** 1.5)
+    ordered = np.sort(draws)
+    lower, upper = dc.credible_interval(draws, 0.9)
+    assert lower == pytest.approx(ordered[5])
+    assert upper == pytest.approx(ordered[95])
+
+
+@pytest.mark.parametrize(("a", "b"), [(20, 5), (3, 3), (400, 9000), (2.5, 30)])
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
+def test_interior_posteriors_have_equal_tails(a: float, b: float, level: float) -> None:
+    lower, upper = dc.credible_interval(beta(a, b), level)
+    tails = stats.beta.cdf([lower, upper], a, b)
+    np.testing.assert_allclose(tails, [(1 - level) / 2, (1 + level) / 2], atol=1e-3)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.25, 50), (0.25, 3), (0.01, 10), (1.0, 200)])
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
+def test_posteriors_that_are_densest_at_an_edge_end_there(a: float, b: float, level: float) -> None:
+    lower, upper = dc.credible_interval(beta(a, b), level)
+    assert lower == 0
+    assert stats.beta.cdf(upper, a, b) == pytest.approx(level, abs=2e-3)
+    low, high = dc.credible_interval(1 - beta(a, b), level)
+    assert high == 1
+    assert low == pytest.approx(1 - float(upper), abs=1e-12)
+
+
+def test_random_draws_of_a_sparse_posterior_end_at_the_edge() -> None:
+    draws = np.random.default_rng(3).beta(0.25, 50, size=(200, 1000))
+    lower, upper = dc.credible_interval(draws, 0.95)
+    assert not lower.any()
+    assert np.all(upper < 0.06)
+    low, high = dc.credible_interval(1 - draws, 0.95)
+    assert np.all(high == 1)
+    np.testing.assert_allclose(1 - low, upper)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("draws", [1, 2, 50])
+def test_equal_draws(value: float, draws: int) -> None:
+    assert dc.credible_interval(np.full(draws, value), 0.95) == (value, value)
+
+
+def test_draws_at_both_edges_are_not_cut_off() -> None:
+    """Half exactly 0 and half exactly 1: 95 % needs both."""
+    assert dc.credible_interval(np.repeat([0.0, 1.0], 500), 0.95) == (0, 1)
+
+
+@pytest.mark.parametrize(("a", "b"), [(20, 5), (0.25, 50), (50, 0.25), (0.25, 2), (2, 40), (3, 3)])
+def test_intervals_are_nested_in_level_and_inside(a: float, b: float) -> None:
+    draws = np.random.default_rng(4).beta(a, b, 2000)
+    ends = [dc.credible_interval(draws, level) for level in (0.1, 0.5, 0.8, 0.9, 0.95, 0.99)]
+    for (low, high), (lower, upper) in pairwise(ends):
+        assert 0 <= lower <= low <= high <= upper <= 1
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.floats(0.01, 0.99))
+def test_intervals_hold_their_share_of_the_draws(values: list[float], level: float) -> None:
+    """At least the level less the two draws that an interpolated quantile may cut off."""
+    draws = np.array(values)
+    lower, upper = dc.credible_interval(draws, level)
+    assert 0 <= lower <= upper <= 1
+    assert np.sum((draws >= lower) & (draws <= upper)) >= math.floor(level * len(values)) - 1
+
+
+def test_every_row_gets_its_own_interval() -> None:
+    draws = np.stack([beta(20, 5), beta(0.25, 50), 1 - beta(0.25, 50)]).reshape(3, 1, 1000)
+    lower, upper = dc.credible_interval(draws, 0.9)
+    assert lower.shape == upper.shape == (3, 1)
+    for row in range(3):
+        assert dc.credible_interval(draws[row, 0], 0.9) == (lower[row, 0], upper[row, 0])
