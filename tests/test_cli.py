@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -77,14 +79,40 @@ def test_release_options_reach_the_document(run: Shell) -> None:
 
 
 def test_a_document_that_cannot_be_saved_goes_to_stdout(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_release: dc.Release, path: object) -> None:
+    def full(_release: dc.Release, path: object, **_options: object) -> None:
         raise dc.InputError(f"cannot write release {str(path)!r}: no space left on device")
 
     monkeypatch.setattr(dc.Release, "save", full)
     code, out, err = run(RELEASE)
-    assert code == 2
-    assert "no space left" in err
+    assert code == 1
+    assert "no space left" in err and "paid for" in err
     assert dc.Release.loads(out).id == dc.Ledger(LEDGER).account("add-remove").charges()[0].release
+
+
+def test_a_file_that_appears_meanwhile_is_not_overwritten(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    charge = dc.Account.charge
+
+    def late(*arguments: object) -> object:
+        Path("r.json").write_text("another release")
+        return charge(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(dc.Account, "charge", late)
+    code, out, err = run(RELEASE)
+    assert code == 0
+    assert Path("r.json").read_text() == "another release"
+    (other,) = Path().glob("r-*.json")
+    assert str(other) in out and str(other) in err
+    assert dc.Release.load(other).id == dc.Ledger(LEDGER).account("add-remove").charges()[0].release
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_release_that_stdout_cannot_take_says_what_was_charged(run: Shell) -> None:
+    command = [sys.executable, "-m", "discreet.app.cli", *RELEASE.replace("r.json", "-").split()]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    (charge,) = dc.Ledger(LEDGER).account("add-remove").charges()
+    assert done.returncode == 1
+    assert f"release {charge.release} was charged" in done.stderr.splitlines()[-1]
 
 
 CHEAP = {

@@ -211,3 +211,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     script = "\n".join([folder, *lines])
     done = subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_more_draws_are_asked_for_than_a_level_can_be_told_from(run: Shell) -> None:
+    assert "about 20,000" in run.fails("query r.json --level 0.9999")

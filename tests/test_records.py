@@ -335,3 +335,46 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ibis, "connect", absent)
     assert "discreet[postgres]" in refusal(lambda: counted(f"postgresql://u:{CANARY}@host/base", AB, table="people"))
+
+
+# ------------------------------------------------------------------------------------------- paths and interruptions
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_three_slashes_are_relative_and_nothing_is_made(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(dc.InputError, match=r"no file 'r\.db'"):
+        dc.read_records(f"{kind}:///r.db", dc.Schema((AB,)), table="people")
+    assert list(tmp_path.iterdir()) == []
+    base: Any = sqlite3.connect("r.db") if kind == "sqlite" else duckdb.connect("r.db")
+    base.execute("CREATE TABLE people (x TEXT)")
+    base.execute("INSERT INTO people VALUES ('a'), ('b'), ('b')")
+    if kind == "sqlite":
+        base.commit()
+    base.close()
+    assert counted(f"{kind}:///r.db", AB, table="people") == [1, 2]
+    assert counted(f"{kind}:///{tmp_path / 'r.db'}", AB, table="people") == [1, 2]
+
+
+def test_a_column_without_a_name_is_no_obstacle(tmp_path: Path) -> None:
+    text = ",x\n0,a\n1,b\n"
+    assert counted(csv_file(tmp_path, text), AB) == counted(io.BytesIO(text.encode()), AB) == [1, 1]
+
+
+@pytest.mark.parametrize("text", ["x,x\na,b\n", "x,X\na,b\n"])
+def test_a_name_that_is_there_twice_is_said_to_be(text: str, tmp_path: Path) -> None:
+    for source in (csv_file(tmp_path, text), io.BytesIO(text.encode())):
+        with pytest.raises(dc.InputError, match="one name"):
+            counted(source, AB)
+
+
+def test_an_interrupted_scan_is_no_fault_of_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_arguments: object) -> None:
+        raise RuntimeError("Query interrupted")
+
+    records = dc.read_records(column(["a"]), dc.Schema((AB,)))
+    monkeypatch.setattr(ibis.expr.types.Table, "to_pyarrow", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dc.check(records)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import tempfile
 import traceback
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +31,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 ledger_app = typer.Typer(rich_markup_mode=None)
 app.add_typer(ledger_app, name="ledger", help="Open an account for a data set, or show what was spent.")
 
+INTERRUPTED = "interrupted; `discreet ledger show` tells whether anything was spent"
 DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
 
 Data = Annotated[str, typer.Argument(help="Parquet or CSV file, glob, or database URL; - reads CSV from stdin.")]
@@ -68,12 +71,14 @@ def main(argv: list[str] | None = None) -> int:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         return _failed(f"{message} (discreet --help lists what there is)", 2, debug)
     except typer.Abort:
-        return _failed("interrupted", 1, debug)
+        return _failed(INTERRUPTED, 1, debug)
     except KeyboardInterrupt:
-        return _failed("interrupted", 1, debug)
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 1
+        return _failed(INTERRUPTED, 1, debug)
+    except OSError as error:
+        _abandon_stdout()
+        if isinstance(error, BrokenPipeError):
+            return 1
+        return _failed(f"cannot read or write: {error.strerror or type(error).__name__}", 1, debug)
     except BudgetError as error:
         return _failed(str(error), 3, debug)
     except InputError as error:
@@ -163,7 +168,10 @@ def check(
     verdict = f"{len(faults)} columns hold what the schema says" if not at_fault else columns(head, rows)
     _print(as_json, found, verdict)
     if blocking:
-        _say(f"records are at fault in {len(blocking)} of {len(faults)} columns; these numbers are private")
+        _say(
+            f"discreet: records are at fault in {len(blocking)} of {len(faults)} columns (these numbers are private); "
+            "mend them, declare the states, or see --missing drop and --out-of-bounds clip"
+        )
         raise typer.Exit(2)
 
 
@@ -251,14 +259,11 @@ def release(
     with LateBar("counting") as bar:
         counts = dc.count(records, structure, progress=bar)
     made = dc.release(chosen, counts, believed, promise, account=payer)
-    if to_stdout:
-        sys.stdout.write(made.dumps())
-    else:
-        _save(made, output)
+    saved = _publish(made, None if to_stdout else output)
     balance = payer.balance()
     _say(release_lines(made, balance))
     summary = {
-        "release": str(output),
+        "release": str(saved),
         "id": made.id,
         "epsilon": as_text(promise.epsilon),
         "spent": as_text(balance.epsilon_spent),
@@ -267,7 +272,7 @@ def release(
         "drowned": {node: list(rows) for node, rows in dc.drowned_rows(made).items()},
     }
     if not to_stdout:
-        _print(as_json, summary, f"wrote {output}")
+        _print(as_json, summary, f"wrote {saved}")
 
 
 @app.command()
@@ -283,6 +288,8 @@ def query(
     as_json: Json = False,
 ) -> None:
     """Ask a release; every answer has an interval that counts sampling error and privacy noise."""
+    if 0 < level < 1 and 0 < draws * (1 - level) < 1.999:
+        raise InputError(f"{draws} draws cannot tell a level of {level}; ask for about {2 / (1 - level):,.0f}")
     posterior = _posterior(_load(release), method, draws, seed)
     if queries:
         answers = tuple(dc.answer(posterior, text, level=level) for text in queries)
@@ -338,8 +345,11 @@ def _network(path: Path, schema: Path | None) -> dc.Network:
     network = dc.Network.read(path)
     if schema is None:
         return network
-    known = [variable for variable in dc.Schema.read(schema) if variable.name in network.schema]
-    return network.with_variables(known)
+    listed = dc.Schema.read(schema)
+    beside = [variable.name for variable in listed if variable.name not in network.schema]
+    if beside:
+        _say(f"not in the network, and not used: {', '.join(map(repr, beside[:8]))} of {schema}")
+    return network.with_variables([variable for variable in listed if variable.name in network.schema])
 
 
 def _records(data: str, network: dc.Network, table: str | None, missing: str, out_of_bounds: str) -> dc.Records:
@@ -386,13 +396,42 @@ def _load(path: str) -> dc.Release:
         raise InputError("cannot read the release from stdin: not UTF-8 text") from None
 
 
-def _save(release: dc.Release, path: Path) -> None:
-    """Write a release; where that fails the document goes to stdout, for it is public and was paid for."""
+def _publish(release: dc.Release, path: Path | None) -> Path | None:
+    """Write a release that is paid for: to its file, to another name if that was taken meanwhile, else to stdout."""
     try:
-        release.save(path)
-    except InputError:
+        if path is not None:
+            with suppress(FileExistsError):
+                release.save(path, replace=False)
+                return path
+            other = path.with_name(f"{path.stem}-{release.id[:8]}{path.suffix}")
+            _say(f"{str(path)!r} was written by another release meanwhile; this one goes to {str(other)!r}")
+            release.save(other, replace=False)
+            return other
+    except (InputError, FileExistsError) as error:
+        _say(f"discreet: {error}; the release is paid for and follows on stdout")
+        _print_release(release)
+        raise typer.Exit(1) from None
+    _print_release(release)
+    return None
+
+
+def _print_release(release: dc.Release) -> None:
+    """The document on stdout; if that fails too, say that it was paid for."""
+    try:
         sys.stdout.write(release.dumps())
-        raise
+        sys.stdout.flush()
+    except OSError as error:
+        reason = error.strerror
+    else:
+        return
+    _abandon_stdout()
+    raise DiscreetError(f"cannot write to stdout ({reason}); release {release.id} was charged and is lost")
+
+
+def _abandon_stdout() -> None:
+    """Let what is still buffered go nowhere: at its end the interpreter would try to write it again."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _check_output(path: Path) -> None:

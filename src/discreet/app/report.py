@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 __all__ = ["answer_lines", "columns", "release_lines"]
 
 
+WIDE = 3
+"""Most variables of a joint state that are shown on one line."""
+
+
 def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Rows as left-aligned text under a header."""
     listed = [list(header), *map(list, rows)]
@@ -23,16 +27,18 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def answer_lines(answers: Iterable[dc.Answer]) -> str:
-    """Answers as one table."""
+    """Answers as one table; a joint state of many variables takes a line for each."""
     rows = []
     level = 0.0
     for answer in answers:
         level = answer.level
         for index, row in enumerate(answer.rows):
-            state = ", ".join(f"{name}={value}" for name, value in dict(row["state"]).items())  # type: ignore[call-overload]
+            states = [f"{name}={value}" for name, value in dict(row["state"]).items()]  # type: ignore[call-overload]
+            shown = [", ".join(states)] if len(states) <= WIDE else states
             interval = f"{row['lower']:.4f} to {row['upper']:.4f}"
-            rows.append((answer.query if index == 0 else "", state, f"{row['mean']:.4f}", interval))
-    return columns(("query", "state", "mean", f"{100 * level:g} % interval"), rows)
+            rows.append((answer.query if index == 0 else "", shown[0], f"{row['mean']:.4f}", interval))
+            rows += [("", state, "", "") for state in shown[1:]]
+    return columns(("query", "state", "mean", f"{100 * level:.6g} % interval"), rows)
 
 
 def release_lines(release: dc.Release, balance: Balance) -> str:

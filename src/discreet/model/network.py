@@ -255,7 +255,7 @@ class Network:
         return tuple(tuple(name for name in self.nodes if name in cover) for cover in sets)
 
     def with_variables(self, variables: Sequence[Variable]) -> Network:
-        """The same graph with other descriptions of some of its variables (bins of a numeric column, say).
+        """The same graph with numeric bounds and bins for some of its variables; states keep the network's names.
 
         Args:
             variables: each has the name of a node and as many states as that node.
@@ -264,13 +264,18 @@ class Network:
             A new network.
 
         Raises:
-            InputError: a name is not a node, or the number of states differs.
+            InputError: a name is not a node, the number of states differs, or a variable without bounds names other
+                states.
         """
-        replaced = {variable.name: variable for variable in variables}
-        for name, variable in replaced.items():
-            if variable.size != self.schema[name].size:
+        replaced = {}
+        for variable in variables:
+            own = self.schema[variable.name]
+            if variable.size != own.size:
                 raise InputError(
-                    f"variable {name!r} has {self.schema[name].size} states in the network "
-                    f"but {variable.size} in the schema; make them equal"
+                    f"variable {own.name!r} has {own.size} states in the network but {variable.size} in the schema; "
+                    f"a numeric variable needs {own.size - 1} cut points in its bins"
                 )
+            if variable.bounds is None and set(variable.states) != set(own.states):
+                raise InputError(f"variable {own.name!r} has other states in the schema than in the network")
+            replaced[own.name] = Variable(own.name, own.states, bounds=variable.bounds, bins=variable.bins)
         return Network(tuple(replaced.get(variable.name, variable) for variable in self.variables), self.parents)

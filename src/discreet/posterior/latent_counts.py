@@ -56,8 +56,12 @@ FAR = 300.0
 """Counts beyond the table and above it, in units of a, have log-gamma ratios from an expansion: error below 5e-13 a."""
 
 
+WINDOW_CELLS = 50_000_000
+"""Most tabulated counts of a row: 400 MB, and noise that drowns any table."""
+
+
 class NotDrawnError(ArithmeticError):
-    """No attempt passed the gate; the message has the best effective number of proposals."""
+    """No attempt passed the gate, or none could be made; the message says how far they came."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +165,8 @@ class _Row:
         centre = np.maximum(z, 0)
         low = np.maximum(np.floor(centre - scale * TAIL), 0)
         length = int(np.ceil(np.max(centre + reach - low))) + 2
+        if length * len(z) > WINDOW_CELLS:
+            raise NotDrawnError(f"noise of scale {scale:.3g} makes {length:,} counts possible in each cell")
         counts = low[:, None] + np.arange(length)
         log_w = -np.abs(counts - z[:, None]) / scale
         for k, concentration in enumerate(a):

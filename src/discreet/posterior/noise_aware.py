@@ -61,7 +61,8 @@ def noise_aware(
 
     Raises:
         InputError: a prior over another network, or no draws.
-        DiscreetError: when a family is drawn, and its effective number of proposals stays below the number of draws.
+        DiscreetError: when a family is drawn, and its effective number of proposals stays below the number of draws or
+            below 400, or its noise is so large that the counts cannot be tabulated.
 
     Guarantee:
         None spent: reads the release alone.
@@ -88,8 +89,7 @@ def noise_aware(
                 counts[j] = draw_counts(z, a, scale, draws, own, laws[j])
             except NotDrawnError as error:
                 raise DiscreetError(
-                    f"the posterior of {node!r}, row {j}, could not be drawn ({error}); "
-                    "use a prior with smaller concentrations"
+                    f"the posterior of {node!r}, row {j}, could not be drawn ({error}); use another prior"
                 ) from None
         theta = dirichlet_draws(alpha[..., None] + counts, own)
         return theta.reshape(*payload.tables[node].shape, draws)

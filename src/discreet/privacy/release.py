@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -205,24 +206,32 @@ class Release:
         except InputError as error:
             raise InputError(f"the release is damaged: {_one_line(str(error))}") from None
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, replace: bool = True) -> None:
         """Write the document, whole or not at all.
 
         Args:
-            path: replaced if it exists.
+            path: of the file.
+            replace: whether a file of this name is replaced.
 
         Raises:
+            FileExistsError: there is a file of this name, and it is not to be replaced.
             InputError: the file cannot be written.
         """
         target = Path(path)
         temporary = target.parent / f".{self.id}.part"
         try:
             temporary.write_text(self.dumps(), encoding="utf-8")
-            temporary.replace(target)
+            if replace:
+                temporary.replace(target)
+            else:
+                os.link(temporary, target)  # fails if there is one, whoever made it, whenever
+        except FileExistsError:
+            raise
         except OSError as error:
+            raise InputError(f"cannot write release {str(path)!r}: {error.strerror}") from None
+        finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
-            raise InputError(f"cannot write release {str(path)!r}: {error.strerror}") from None
 
     @staticmethod
     def load(path: str | Path) -> Release:

@@ -50,6 +50,17 @@ UNKNOWN = -2
 
 DELIMITERS = (",", ";", "\t", "|")
 """What may separate the columns of a CSV file."""
+EMBEDDED = ("sqlite", "duckdb")
+"""Databases that are a file."""
+HINTS = {
+    "ArrowInvalid": "is it CSV with a header, and has every row as many fields?",
+    "BinderException": "are the names of its columns all different?",
+    "ConversionException": "do its columns have the types that the schema needs?",
+    "InvalidInputException": "is it whole, and has every row as many fields as the header?",
+    "IOException": "is it whole, and of the format its name says?",
+    "UnicodeDecodeError": "is it UTF-8 text, not packed?",
+}
+"""What to look at, for the engine's kinds of failure; their own text may quote a record."""
 FILE_READERS: Mapping[str, str] = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -189,15 +200,20 @@ def guarded(read: Callable[[], T], failure: str) -> T:
     Raises:
         InputError: with the kind of the failure only; our own errors pass as they are.
     """
-    kind = ""
+    kind, interrupted = "", False
     try:
         return read()
     except InputError:
         raise
     except Exception as error:
         kind = type(error).__name__
+        # DuckDB turns Ctrl-C into an exception of its own.
+        interrupted = kind == "InterruptException" or "interrupted" in str(error).lower()
     # Raised outside the handler: an exception raised inside would carry the engine's own as its context.
-    raise InputError(f"{failure} ({kind}); check the source with a tool of your own: its message may quote a record")
+    if interrupted:
+        raise KeyboardInterrupt
+    hint = HINTS.get(kind, "look at it with a tool of your own")
+    raise InputError(f"{failure} ({kind}); {hint} The engine's own message may quote a record and is not shown")
 
 
 def arrow(expression: ir.Table) -> pa.Table:
@@ -339,12 +355,19 @@ def _open(source: Any, table: str | None) -> ir.Table:
 
 
 def _connect(url: str, table: str) -> ir.Table:
-    """A table of a database."""
+    """A table of a database; as everywhere, three slashes before a file's name are relative and four absolute."""
     kind, _, place = url.partition("://")
-    if kind in ("sqlite", "duckdb") and place.startswith("/") and not Path(place[1:].partition("?")[0]).is_file():
-        raise InputError(f"no file {place[1:].partition('?')[0]!r}")
+    path = place.removeprefix("/")
+    if kind in EMBEDDED and not Path(path).is_file():
+        raise InputError(f"no file {path!r}; a relative name has three slashes before it, an absolute one four")
     try:
-        return ibis.connect(url).table(table)
+        match kind:
+            case "sqlite":
+                return ibis.sqlite.connect(path).table(table)
+            case "duckdb":
+                return ibis.duckdb.connect(path, read_only=True).table(table)
+            case _:
+                return ibis.connect(url).table(table)
     except ImportError:
         extras = {"postgresql": "discreet[postgres]", "sqlite": "discreet[sqlite]"}
         wanted = extras.get(kind, f"ibis-framework[{kind}]")
@@ -356,10 +379,9 @@ def _connect(url: str, table: str) -> ir.Table:
 def _parse_csv(raw: bytes) -> pa.Table:
     """CSV bytes with a header, every field as text, empty fields as NULL."""
     delimiter, names = _dialect(raw.partition(b"\n")[0].decode("utf-8-sig"))
-    if len(set(names)) != len(names):
-        raise InputError("two columns of the records have one name; rename one")
     return pyarrow.csv.read_csv(
         io.BytesIO(raw if raw.endswith(b"\n") else raw + b"\n"),
+        read_options=pyarrow.csv.ReadOptions(column_names=names, skip_rows=1),
         parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
@@ -402,9 +424,13 @@ def _header(path: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _dialect(text: str) -> tuple[str, tuple[str, ...]]:
-    """Delimiter and column names in the first line."""
-    rows = [(delimiter, tuple(next(csv.reader([text], delimiter=delimiter), ()))) for delimiter in DELIMITERS]
-    return max(rows, key=lambda row: len(row[1]))
+    """Delimiter and column names in the first line; a column without a name is called after its position."""
+    rows = [(delimiter, next(csv.reader([text], delimiter=delimiter), [])) for delimiter in DELIMITERS]
+    delimiter, found = max(rows, key=lambda row: len(row[1]))
+    names = tuple(name or f"column {position}" for position, name in enumerate(found, 1))
+    if len({name.lower() for name in names}) < len(names):
+        raise InputError("two columns of the records have one name (capitals do not count); rename one of them")
+    return delimiter, names
 
 
 # ------------------------------------------------------------------------------------------------------- columns

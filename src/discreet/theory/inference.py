@@ -65,8 +65,9 @@ def joint(cells: Tables, targets: Sequence[str], evidence: Mapping[str, int]) ->
         factors = _factors(cells, nodes, evidence, part)
         table, _ = collect(tree, factors, wanted, part.stop - part.start)
         result[..., part] = table
-    if evidence:
-        # Evidence that does not bear on the targets was pruned, but it must be possible all the same.
+    # Evidence that does not bear on the targets was pruned, but it must be possible all the same; only a probability of
+    # exactly 0 can make it impossible.
+    if any(not np.all(cells[node]) for node in network.ancestors(evidence)):
         result[..., np.isneginf(log_probability(cells, evidence))] = np.nan
     return result
 
@@ -147,7 +148,7 @@ def explanations(
     sizes = _sizes(network, nodes, evidence)
     scopes = [scope for _, scope in _families(network, nodes, evidence)]
     steps, cost = elimination_order(scopes, sizes, last=tuple(targets))
-    _afford(cost, f"MAP({', '.join(targets)})")
+    _afford(cost, f"the most probable state of {len(targets)} variables")
     best = np.empty((len(targets), draws), np.int64)
     for part in _chunks(cost, draws):
         factors = [factor for factor in _factors(cells, nodes, evidence, part) if factor.scope]
