@@ -18,7 +18,8 @@ from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Relation
 from discreet.privacy.release import RecordsPolicy
-from discreet.sensitive.records import MISSING, Records, arrow, codes, decode, grouping
+from discreet.sensitive.records import MISSING, Records, codes, decode, grouping
+from discreet.sensitive.sources import arrow
 
 __all__ = ["COUNT_LIMIT", "Counts", "Sensitivity", "cells_moved", "count", "sensitivity"]
 
