@@ -115,6 +115,15 @@ def test_a_release_that_stdout_cannot_take_says_what_was_charged(run: Shell) -> 
     assert f"release {charge.release} was charged" in done.stderr.splitlines()[-1]
 
 
+def test_an_interruption_is_said_to_be_one(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("discreet.sensitive.counts.arrow", interrupted)
+    assert "interrupted" in run.fails(RELEASE, 1)
+    assert charges() == 0
+
+
 CHEAP = {
     "wrong column": (RELEASE.replace("d.parquet", "column.parquet"), 2, "'asia'"),
     "wrong state": (RELEASE.replace("d.parquet", "state.parquet"), 2, "'asia'"),

@@ -32,6 +32,8 @@ ledger_app = typer.Typer(rich_markup_mode=None)
 app.add_typer(ledger_app, name="ledger", help="Open an account for a data set, or show what was spent.")
 
 INTERRUPTED = "interrupted; `discreet ledger show` tells whether anything was spent"
+TYPER_INTERRUPTED = 130
+"""What Typer returns, without a word, where a command was interrupted."""
 DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
 
 Data = Annotated[str, typer.Argument(help="Parquet or CSV file, glob, or database URL; - reads CSV from stdin.")]
@@ -66,13 +68,13 @@ def main(argv: list[str] | None = None) -> int:
     arguments = [word for word in given if word != "--debug"]
     try:
         code = app(arguments or ["--help"], prog_name="discreet", standalone_mode=False)
+        if code == TYPER_INTERRUPTED:
+            return _failed(INTERRUPTED, 1, debug)
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         return _failed(f"{message} (discreet --help lists what there is)", 2, debug)
-    except typer.Abort:
-        return _failed(INTERRUPTED, 1, debug)
-    except KeyboardInterrupt:
+    except (typer.Abort, KeyboardInterrupt):
         return _failed(INTERRUPTED, 1, debug)
     except OSError as error:
         _abandon_stdout()

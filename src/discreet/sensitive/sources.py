@@ -103,7 +103,7 @@ def _guarded(read: Callable[[], T], failure: str) -> T:
     except Exception as error:
         kind = type(error).__name__
         # DuckDB turns Ctrl-C into an exception of its own.
-        interrupted = kind == "InterruptException" or "interrupted" in str(error).lower()
+        interrupted = kind == "InterruptException" or str(error).startswith("Query interrupted")
     # Raised outside the handler: an exception raised inside would carry the engine's own as its context.
     if interrupted:
         raise KeyboardInterrupt
