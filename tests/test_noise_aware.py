@@ -248,3 +248,15 @@ def test_drowned_rows_at_the_edge() -> None:
     """Scale 4 and two states: the standard deviation of a row's total noise is 8."""
     assert drowned_rows(row_release((7, 1), (1.0, 1.0), 4.0)) == {}
     assert drowned_rows(row_release((8, -1), (1.0, 1.0), 4.0)) == {"x": (1, 1)}
+
+
+def test_a_long_chain_listed_backwards_can_be_drawn() -> None:
+    nodes = [f"v{i}" for i in range(400)]
+    network = dc.Network(
+        tuple(dc.Variable(node, ("a", "b")) for node in reversed(nodes)),
+        {node: (nodes[i - 1],) if i else () for i, node in enumerate(nodes)},
+    )
+    tables = {node: np.full(network.shape(node), 50) for node in nodes}
+    release = noisy_release(dc.Dirichlet.uniform(network), tables, 1.0)
+    theta = noise_aware(release, draws=2, rng=np.random.default_rng(0)).cells["v399"]
+    assert theta.shape == (2, 2, 2) and np.allclose(theta.sum(axis=1), 1)

@@ -130,6 +130,11 @@ def _total_laws(release: Release, node: str, cells: Tables, rng: np.random.Gener
     mean, deviation = records
     if not parents:
         return [_normal_law(mean, deviation)]
+    # Ancestors are drawn from the roots down: left to `joint`, a long chain would nest as deep as it is long.
+    above = network.ancestors(parents)
+    for ancestor in network.order:
+        if ancestor in above:
+            cells[ancestor]
     try:
         reached = inference.joint(cells, parents, {}).reshape(rows, -1)
     except InputError:
