@@ -173,3 +173,10 @@ def test_evidence_probability_is_not_needed_for_the_mean_of_means() -> None:
     row = dc.answer(POSTERIOR, "P(lung=yes | xray=yes)", level=0.9).rows[0]
     assert row["mean"] == pytest.approx(table.mean())
     assert abs(row["mean"] - ratio) > 1e-4
+
+
+def test_map_is_best_on_average_even_where_it_wins_under_no_draw() -> None:
+    network = dc.Network((dc.Variable("x", tuple("abcd")),), {"x": ()})
+    table = np.array([[0.5, 0.05, 0.05, 0.4], [0.05, 0.5, 0.05, 0.4], [0.05, 0.05, 0.5, 0.4]]).T
+    (row,) = dc.answer(dc.PosteriorDraws(dc.Tables(network, {"x": table}, draws=3)), "MAP(x)", level=0.9).rows
+    assert row["state"] == {"x": "d"} and row["mean"] == pytest.approx(0.4)

@@ -171,3 +171,13 @@ def test_counts_over_another_network_are_refused(ours: dc.Network, theirs: dc.Ne
     counts = dc.Tables(theirs, lambda node: np.ones(theirs.shape(node), int))
     with pytest.raises(dc.InputError, match=r"network|shape"):
         dc.Dirichlet.uniform(ours).updated(counts)
+
+
+@pytest.mark.parametrize("alpha", [1e-2, 1e-3, 1e-8])
+def test_sparse_draws_are_vertices_and_never_uniform(alpha: float) -> None:
+    """P(largest entry < 0.999) of Beta(a, a) is about 14 a: 0.14 at a = 0.01."""
+    theta = dirichlet_draws(np.full((2, 20_000), alpha), np.random.default_rng(0))
+    assert not np.any(theta[0] == 0.5)
+    # Six standard errors of a share p over 20,000 draws, false alarm 2e-9.
+    assert np.mean(theta.max(axis=0) < 0.999) < 15 * alpha + 6 * np.sqrt(15 * alpha / 20_000)
+    assert abs(np.mean(theta[0]) - 0.5) < 6 * 0.5 / np.sqrt(20_000)

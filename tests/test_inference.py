@@ -201,3 +201,18 @@ def test_what_is_separated_by_evidence_is_not_planned(
     found = inference.joint(ASIA, targets, evidence)
     np.testing.assert_allclose(found, conditional(ASIA, targets, evidence), atol=EXACT)
     assert plans[0] == left
+
+
+def test_a_star_of_many_observed_children_does_not_underflow() -> None:
+    """400 observations, odds 2 each for the second state of their parent."""
+    names = [f"x{i}" for i in range(400)]
+    variables = (dc.Variable("c", ("a", "b")), *(dc.Variable(name, tuple("0123456789")) for name in names))
+    network = dc.Network(variables, {"c": (), **dict.fromkeys(names, ("c",))})
+    rows = np.stack([[0.05] + [0.95 / 9] * 9, [0.1] * 10])
+    cells = dc.Tables(network, {"c": [[0.3], [0.7]], **dict.fromkeys(names, rows[..., None])}, draws=1)
+    evidence = dict.fromkeys(names, 0)
+    np.testing.assert_allclose(inference.joint(cells, ["c"], evidence)[:, 0], [0, 1], atol=1e-12)
+    logs = [np.log(0.3) + 400 * np.log(0.05), np.log(0.7) + 400 * np.log(0.1)]
+    np.testing.assert_allclose(inference.log_probability(cells, evidence), np.logaddexp(*logs), rtol=1e-12)
+    ((states, probability),) = inference.explanations(cells, ["c"], evidence)
+    assert states == {"c": 1} and probability == pytest.approx(1)

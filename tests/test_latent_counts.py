@@ -112,11 +112,33 @@ def test_a_law_of_totals_is_what_its_bins_say() -> None:
     assert not np.any(drawn[np.array(expected) == 0])
 
 
-def test_gates_are_errors() -> None:
-    """A prior worth 10,000 records of one state, against 2,000 noisy records of the other."""
+def test_gates_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prior worth 10,000 records of one state, against 2,000 noisy records of the other, without tilts."""
+    monkeypatch.setattr(module, "ATTEMPTS", ((0, 3),))
+    monkeypatch.setattr(module, "GENTLE", math.inf)
     z, a = np.array([2000, 0]), np.array([1.0, 10_000.0])
     with pytest.raises(NotDrawnError, match=r"\d+ effective proposals"):
         draw_counts(z, a, 3.0, 1000, np.random.default_rng(0), None)
+
+
+@pytest.mark.parametrize(
+    ("z", "a", "b", "mean"),
+    [((0, 60), (99.25, 1.25), 2.0, 0.057), ((2, 30), (50.25, 0.25), 1.0, 0.055), ((0, 22), (20.0, 0.001), 0.7, 3.95)],
+)
+def test_strong_priors_reach_beyond_the_noise(
+    z: tuple[int, int], a: tuple[float, float], b: float, mean: float
+) -> None:
+    """The second cell's mean by enumeration: a strong prior pulls its count far below the noisy one."""
+    grid = np.arange(0.0, 1500.0)
+    log_w = [-np.abs(grid - z[k]) / b + _log_gamma_ratio(grid, a[k]) for k in range(2)]
+    log_joint = log_w[0][:, None] + log_w[1] - _log_gamma_ratio(grid[:, None] + grid, sum(a))
+    weight = np.exp(log_joint - log_joint.max())
+    exact = float((weight.sum(axis=0) * grid).sum() / weight.sum())
+    assert exact == pytest.approx(mean, rel=0.02)
+    drawn = draw_counts(np.array(z), np.array(a), b, 4000, np.random.default_rng(0), None)[1]
+    spread = float(np.sqrt((weight.sum(axis=0) * (grid - exact) ** 2).sum() / weight.sum()))
+    # At least 4,000 effective proposals resampled 4,000 times: 7 standard errors of twice the variance, below 1e-11.
+    assert abs(drawn.mean() - exact) < 7 * spread * np.sqrt(2 / 4000)
 
 
 # ------------------------------------------------------------------------------------------------ log-gamma ratios

@@ -210,8 +210,10 @@ def test_no_draws(release: dc.Release, draws: int) -> None:
         noise_aware(release, draws=draws, rng=np.random.default_rng(0))
 
 
-def test_gate_is_an_error_when_the_family_is_drawn() -> None:
-    """A prior worth 10,000 records of one state against 2,000 noisy records of the other."""
+def test_gate_is_an_error_when_the_family_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prior worth 10,000 records of one state against 2,000 noisy records of the other, without tilts."""
+    monkeypatch.setattr("discreet.posterior.latent_counts.ATTEMPTS", ((0, 3),))
+    monkeypatch.setattr("discreet.posterior.latent_counts.GENTLE", math.inf)
     posterior = noise_aware(row_release((2000, 0), (1.0, 10_000.0), 3.0), draws=1000, rng=np.random.default_rng(0))
     with pytest.raises(dc.DiscreetError, match=r"posterior of 'x', row 0, could not be drawn"):
         posterior.cells["x"]
@@ -260,3 +262,15 @@ def test_a_long_chain_listed_backwards_can_be_drawn() -> None:
     release = noisy_release(dc.Dirichlet.uniform(network), tables, 1.0)
     theta = noise_aware(release, draws=2, rng=np.random.default_rng(0)).cells["v399"]
     assert theta.shape == (2, 2, 2) and np.allclose(theta.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("epsilon", ["20000", "1e6"])
+def test_noise_that_never_shows_is_no_obstacle(epsilon: str) -> None:
+    release = simulated(asia(), 1000, guarantee(float(epsilon)), np.random.default_rng(0))
+    assert np.isfinite(noise_aware(release, draws=50, rng=np.random.default_rng(0)).cells["dysp"]).all()
+
+
+def test_noise_beyond_all_tables_is_an_error_and_no_exhaustion() -> None:
+    posterior = noise_aware(row_release((5, 7), (0.25, 0.25), 1e9), draws=10, rng=np.random.default_rng(0))
+    with pytest.raises(dc.DiscreetError, match="noise of scale"):
+        posterior.cells["x"]

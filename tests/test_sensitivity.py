@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import sqlite3
+from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -109,3 +112,27 @@ def test_counting_a_table_agrees_with_counting_by_hand(data: st.DataObject) -> N
         by_hand = counts_of(NETWORK, records)
         assert all(np.array_equal(both[-1].tables[node], by_hand.tables[node]) for node in NETWORK.nodes)
     assert distance(*both).l1 <= dc.sensitivity(NETWORK, REPLACE).l1
+
+
+@PEER_WARNINGS
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_a_collation_cannot_make_one_record_decide_for_others(kind: str, tmp_path: Path) -> None:
+    """Where `p` and `P` are equal to the database, they are two states all the same, and anything else is neither."""
+    network = dc.Network((dc.Variable("x", ("p", "P")), dc.Variable("y", ("0", "1"))), {"x": (), "y": ("x",)})
+
+    def counted(name: str, rows: list[tuple[str, str]], **options: str) -> dict[str, list[int]]:
+        base = sqlite3.connect(tmp_path / name) if kind == "sqlite" else duckdb.connect(tmp_path / name)
+        base.execute("CREATE TABLE t (x VARCHAR COLLATE NOCASE, y VARCHAR)")
+        base.executemany("INSERT INTO t VALUES (?, ?)", rows)
+        if kind == "sqlite":
+            base.commit()
+        base.close()
+        records = dc.read_records(f"{kind}:///{tmp_path / name}", network.schema, table="t", **options)
+        return {node: table.ravel().tolist() for node, table in dc.count(records, network).tables.items()}
+
+    many = [("p", "0")] * 50
+    assert counted("a", many) == {"x": [50, 0], "y": [50, 0, 0, 0]}
+    assert counted("b", [("P", "0"), *many]) == {"x": [50, 1], "y": [50, 0, 1, 0]}
+    assert counted("c", [("P", "0"), *many], missing="drop") == {"x": [50, 1], "y": [50, 0, 1, 0]}
+    with pytest.raises(dc.InputError, match="'y'"):
+        counted("d", [("p", "O"), *many])

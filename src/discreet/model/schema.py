@@ -72,6 +72,8 @@ class Variable:
             self._check_numeric()
         if any(not isinstance(state, str) or not state for state in self.states):
             raise InputError(f"variable {self.name!r}: every state needs a name that is not empty")
+        if any("\ud800" <= mark <= "\udfff" for text in (self.name, *self.states) for mark in text):
+            raise InputError("a variable's name or state holds half a character (a surrogate); it cannot be written")
         if len(set(self.states)) != len(self.states):
             twice = next(state for state in self.states if self.states.count(state) > 1)
             raise InputError(f"variable {self.name!r}: state {twice!r} is declared twice")

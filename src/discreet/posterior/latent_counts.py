@@ -45,6 +45,8 @@ FEWEST = 400
 """Fewest effective proposals, however few draws are wanted: each draw is then nearly one from the exact law."""
 ATTEMPTS = ((0, 3), (12, 6), (48, 40))
 """(tilts, proposals for each draw) of one attempt after the other, until one passes the gate."""
+GENTLE = 4.0
+"""Sum of the concentrations up to which v(N) is gentle enough for a first attempt without tilts."""
 SLOPES = (-0.9, -0.5, 0.7, 1.0)
 """More tilts, in units of the noise's decay, with which counts lie far on one side of the noisy ones: of total-led
 parts where a row's cells and its total disagree, of cell-led ones where a sparse prior wants one cell to hold all."""
@@ -56,8 +58,8 @@ FAR = 300.0
 """Counts beyond the table and above it, in units of a, have log-gamma ratios from an expansion: error below 5e-13 a."""
 
 
-WINDOW_CELLS = 50_000_000
-"""Most tabulated counts of a row: 400 MB, and noise that drowns any table."""
+WINDOW_CELLS = 10_000_000
+"""Most tabulated counts of a row: 80 MB, and noise that drowns any table."""
 
 
 class NotDrawnError(ArithmeticError):
@@ -118,7 +120,8 @@ def draw_counts(
         parts += [_TotalLed(row, law, cells), _PriorLed(row, law)]
     best = 0.0
     wanted = max(draws, FEWEST)
-    for tilts, proposals in ATTEMPTS:
+    # With a steep v(N) the cell-led part alone could miss where the target is, and pass the gate all the same.
+    for tilts, proposals in ATTEMPTS if float(a.sum()) <= GENTLE else ATTEMPTS[1:]:
         tried = [*parts, *(_Tilted.of(row, tilt) for tilt in np.geomspace(0.05 / scale, LARGEST_TILT, tilts))]
         if tilts:
             sloped = [_Tilted.of(row, slope / scale) for slope in SLOPES]
@@ -163,7 +166,9 @@ class _Row:
         more = np.maximum(a - 1, 0)
         reach = scale * (TAIL + 2 * more + 2 * np.sqrt(2 * TAIL * more))
         centre = np.maximum(z, 0)
-        low = np.maximum(np.floor(centre - scale * TAIL), 0)
+        # The target's v(N) ~ N^(1 - A) favours small totals: where A is large the windows reach down to meet it.
+        favoured = max(float(a.sum()) - 1, 0) * np.log1p(centre.sum())
+        low = np.maximum(np.floor(centre - scale * (TAIL + favoured)), 0)
         length = int(np.ceil(np.max(centre + reach - low))) + 2
         if length * len(z) > WINDOW_CELLS:
             raise NotDrawnError(f"noise of scale {scale:.3g} makes {length:,} counts possible in each cell")
@@ -220,8 +225,11 @@ class _Tilted:
         return np.asarray(self.low[k] + found, np.float64)
 
     def log_density(self, counts: Floats, totals: Floats) -> Floats:
-        """See `_Part`: `exp(-s N) / Z`."""
-        return np.asarray(-self.tilt * totals - sum(self.log_masses))
+        """See `_Part`: `exp(-s N) / Z`, and 0 outside the windows."""
+        size = self.cumulative[0].size
+        low = self.low[:, None]
+        inside = np.all((counts >= low) & (counts < low + size), axis=0)
+        return np.where(inside, -self.tilt * totals - sum(self.log_masses), -np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +286,10 @@ def _propose(
         drawn = drawn[:, drawn[-1] >= 0]
         totals = drawn.sum(axis=0)
         log_parts = np.log(shares)[:, None] + np.array([part.log_density(drawn, totals) for part in parts])
+        possible = log_parts.max(axis=0) > -np.inf
+        drawn, totals, log_parts = drawn[:, possible], totals[possible], log_parts[:, possible]
+        if not possible.any():
+            continue
         peak = log_parts.max(axis=0)
         parts_of = np.exp(log_parts - peak)
         mixture = parts_of.sum(axis=0)
@@ -289,7 +301,7 @@ def _propose(
         shares = 0.9 * taken / taken.sum() + 0.1 / len(parts)
     counts = np.empty_like(drawn)
     counts[row.order] = drawn
-    return counts, log_weights
+    return counts, log_weights if drawn.shape[1] else np.full(0, -np.inf)
 
 
 def _effective(log_weights: Floats) -> float:

@@ -10,8 +10,9 @@ ancestors: a row that almost no record reaches is known to be empty, whatever it
 records n is public under REPLACE; under ADD_REMOVE its law follows from the totals of the other families' tables.
 Totals of roots are n itself. Counts are drawn independently (`latent_counts.py`), then theta_j ~ Dirichlet(a_j + N_j).
 
-Families are taken in topological order and a family's own table never informs its ancestors (a cut): nothing is used
-twice, but margins that several tables share are not pooled, so intervals are wider than they could be.
+Families are taken in topological order and a family's own table never informs its ancestors, but by its total where the
+number of records is private (a cut): margins that several tables share are not pooled, so intervals are wider than they
+could be.
 
 Source: Bernstein and Sheldon (2018) for noise-aware posteriors of exponential families, here with exact integer counts
 instead of a normal approximation; Williams and McSherry (2010), eq. 3; Zhang et al. (2016), Algorithm 1, for the
@@ -85,12 +86,7 @@ def noise_aware(
         counts = np.empty((*noisy.shape, draws))
         laws = _total_laws(release, node, cells, own)
         for j, (z, a) in enumerate(zip(noisy, alpha, strict=True)):
-            try:
-                counts[j] = draw_counts(z, a, scale, draws, own, laws[j])
-            except NotDrawnError as error:
-                raise DiscreetError(
-                    f"the posterior of {node!r}, row {j}, could not be drawn ({error}); use another prior"
-                ) from None
+            counts[j] = _row_counts(z, a, scale, draws, own, laws[j], f"{node!r}, row {j}")
         theta = dirichlet_draws(alpha[..., None] + counts, own)
         return theta.reshape(*payload.tables[node].shape, draws)
 
@@ -117,7 +113,19 @@ def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
     return found
 
 
-# ------------------------------------------------------------------------------------------------------- row totals
+# ------------------------------------------------------------------------------------------------------- rows
+
+
+def _row_counts(
+    z: Array, a: Floats, scale: float, draws: int, rng: np.random.Generator, law: TotalLaw | None, where: str
+) -> Floats:
+    """Counts of a row; a law of its total that makes them too hard to draw is left out: wider, not less honest."""
+    for tried in (law, None) if law is not None else (None,):
+        try:
+            return draw_counts(z, a, scale, draws, rng, tried)
+        except NotDrawnError as error:
+            reason = str(error)
+    raise DiscreetError(f"the posterior of {where}, could not be drawn ({reason}); use another prior")
 
 
 def _total_laws(release: Release, node: str, cells: Tables, rng: np.random.Generator) -> list[TotalLaw | None]:
@@ -158,7 +166,8 @@ def _record_law(release: Release, node: str) -> tuple[float, float] | None:
 
 def _noise_variance(scale: float) -> float:
     """Variance of discrete Laplace noise: `2 q / (1 - q)^2` with `q = exp(-1 / scale)`."""
-    return float(0.5 / np.sinh(0.5 / scale) ** 2)
+    q = np.exp(-1 / scale)
+    return max(float(2 * q / (1 - q) ** 2), 1e-6)  # noise that never shows still leaves a proper weight
 
 
 def _normal_law(mean: float, deviation: float) -> TotalLaw:

@@ -140,7 +140,7 @@ def _shown(value: object) -> str:
 def _from_text(text: str) -> Fraction:
     """Decimal text or a fraction, refused before a long exponent makes it a number of millions of digits."""
     exponent = re.search(r"[eE]([+-]?\d+)\s*$", text)
-    if len(text) > DIGITS_LIMIT or (exponent is not None and len(exponent[1]) > 4):
+    if len(text) > 3 * DIGITS_LIMIT or (exponent is not None and len(exponent[1]) > 4):
         raise ValueError
     return _bounded(Fraction(text))
 

@@ -144,6 +144,8 @@ class Ledger:
         self.url = url
         try:
             address = sa.make_url(url)
+            if address.get_backend_name() not in ("sqlite", "postgresql"):
+                raise InputError(f"a ledger needs SQLite or PostgreSQL, not {address.get_backend_name()}")
             options = {"timeout": WAIT_S} if address.get_backend_name() == "sqlite" else {}
             self._engine = sa.create_engine(address, connect_args=options)
             if address.get_backend_name() == "sqlite":

@@ -4,13 +4,14 @@
     MAP(A, B | C=c)         the most probable joint state of A and B
     MPE(| C=c)              the most probable joint state of all variables that are not observed
 
-Names that hold a comma, an equal sign, a bar, a bracket or a quote are written in double quotes.
+Names that hold a comma, an equal sign, a bar or a bracket are written in double quotes.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import product
@@ -91,7 +92,8 @@ class Answer:
         kind: "marginal", "conditional", "map" or "mpe".
         level: posterior probability of each interval.
         rows: `{"state": {variable: state}, "mean": x, "lower": x, "upper": x}` for every joint state asked for; for
-            "map" and "mpe" the one state that is most probable on average over the posterior.
+            "map" and "mpe" one: the most probable on average over the posterior, where there are at most 4,096 joint
+            states, else the most probable on average of the (at most 16) that most draws favour.
         unit: of the numbers.
     """
 
@@ -170,7 +172,7 @@ def answer(posterior: Posterior, query: str | Query, *, level: float) -> Answer:
             rows = _probability_rows(posterior, asked, evidence, level)
         case Explanation():
             targets = asked.targets or tuple(name for name in schema.names if name not in evidence)
-            codes, draws = inference.explanations(posterior.cells, targets, evidence)[0]
+            codes, draws = _best(posterior, targets, evidence)
             _check_possible(draws, asked)
             states = {name: schema[name].states[code] for name, code in codes.items()}
             rows = _rows([states], draws[None], level)
@@ -237,6 +239,16 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
 
 
 # ------------------------------------------------------------------------------------------------------------ rows
+
+
+def _best(posterior: Posterior, targets: tuple[str, ...], evidence: Mapping[str, int]) -> tuple[dict[str, int], Floats]:
+    """The most probable joint state, and its probability under every draw."""
+    if posterior.network.cells(targets) <= ROW_LIMIT:
+        with suppress(InputError):
+            table = inference.joint(posterior.cells, targets, evidence)
+            best = np.unravel_index(int(table.mean(axis=-1).argmax()), table.shape[:-1])
+            return dict(zip(targets, map(int, best), strict=True)), table[best]
+    return inference.explanations(posterior.cells, targets, evidence)[0]
 
 
 def _probability_rows(

@@ -200,7 +200,7 @@ def count(
 def _complete(records: Records, network: Network) -> Records:
     """Only the records without a missing value; each record decides for itself alone."""
     present = [codes(records, network.schema[node]) != MISSING for node in network.nodes]
-    return Records(records.table.filter(*present), records.schema, records.policy)
+    return Records(records.table.filter(*present), records.schema, records.policy, records.bytewise)
 
 
 def _joint_counts(records: Records, network: Network, cover: tuple[str, ...], faulty: set[str]) -> Array:

@@ -6,6 +6,7 @@ pickle, a log or an error: an error names columns.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -48,11 +49,14 @@ class Records:
         table: the Ibis expression of the table; read at every pass, never copied.
         schema: public.
         policy: what is done with incomplete records.
+        bytewise: whether the engine compares text byte by byte. Where a collation may take different texts for equal, a
+            record's state would depend on the other records; fingerprints of the bytes are compared instead.
     """
 
     table: ir.Table
     schema: Schema
     policy: RecordsPolicy
+    bytewise: bool
 
     def __repr__(self) -> str:
         """Nothing of the records."""
@@ -111,7 +115,7 @@ def read_records(
         None spent: nothing leaves. Assumes one row for each unit of protection.
     """
     policy = RecordsPolicy(missing, out_of_bounds)
-    expression = open_source(source, table)
+    expression, bytewise = open_source(source, table)
     columns = tuple(expression.columns)
     absent = [name for name in schema.names if name not in columns]
     if absent:
@@ -123,7 +127,7 @@ def read_records(
     types = expression.schema()
     for variable in schema:
         _check_type(variable, types[variable.name])
-    return Records(expression.select(*schema.names), schema, policy)
+    return Records(expression.select(*schema.names), schema, policy, bytewise)
 
 
 def check(records: Records) -> tuple[Faults, ...]:
@@ -141,7 +145,7 @@ def check(records: Records) -> tuple[Faults, ...]:
     Guarantee:
         None: the result must not leave the curator's screen.
     """
-    strict = Records(records.table, records.schema, RecordsPolicy(records.policy.missing, "error"))
+    strict = Records(records.table, records.schema, RecordsPolicy(records.policy.missing, "error"), records.bytewise)
     sums = {}
     for variable in records.schema:
         column = records.table[variable.name]
@@ -167,9 +171,13 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     column = records.table[variable.name]
     if variable.numeric:
         return _bin_codes(column, variable, clip=records.policy.out_of_bounds == "clip")
-    value = _comparable(column, variable)
     absent = _missing(column)
-    cases = [(value == key, code) for code, key in enumerate(_keys(column, variable))]
+    keys: Iterable[object]
+    if _textual(column, variable) and not records.bytewise:
+        value, keys = _fingerprint(column), _fingerprints(column, variable)
+    else:
+        value, keys = _comparable(column, variable), _keys(column, variable)
+    cases = [(value == key, code) for code, key in enumerate(keys)]
     return ibis.cases((absent, MISSING), *cases, else_=UNKNOWN)
 
 
@@ -181,10 +189,11 @@ def grouping(records: Records, variable: Variable) -> ir.Column:
         variable: of their schema.
 
     Returns:
-        The raw column of a textual variable (grouping text is twice as fast as grouping codes), else its codes.
+        The raw column of a textual variable that is compared byte by byte (grouping text is twice as fast as grouping
+        codes), else its codes.
     """
     column = records.table[variable.name]
-    return column if _textual(column, variable) else codes(records, variable)
+    return column if _textual(column, variable) and records.bytewise else codes(records, variable)
 
 
 def decode(values: pa.ChunkedArray, variable: Variable) -> Any:
@@ -222,7 +231,7 @@ def draft_schema(source: Any, *, table: str | None = None, most_states: int = 50
     Guarantee:
         None: every state and bound is a value of the source. Never publish a draft made from private records.
     """
-    expression = open_source(source, table)
+    expression, _ = open_source(source, table)
     drafts: list[dict[str, object]] = []
     for name in expression.columns:
         column = expression[name]
@@ -268,6 +277,8 @@ def _check_type(variable: Variable, kind: Any) -> None:
             f"column {variable.name!r} holds numbers, but its states are names; declare numbers as states, "
             "or numeric bounds and bins"
         )
+    if kind.is_numeric() and len(set(map(float, variable.states))) < variable.size:
+        raise InputError(f"column {variable.name!r} holds numbers, and two of its states are the same number")
     if kind.is_boolean() and not {state.lower() for state in variable.states} <= {"true", "false"}:
         raise InputError(f"column {variable.name!r} is logical; its states must be true and false")
     if not (kind.is_string() or kind.is_numeric() or kind.is_boolean()):
@@ -277,6 +288,29 @@ def _check_type(variable: Variable, kind: Any) -> None:
 def _textual(column: ir.Column, variable: Variable) -> bool:
     """Whether the column's own values are the states' names."""
     return not variable.numeric and column.type().is_string()
+
+
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+def hex(text: str) -> str:  # type: ignore[empty-body]
+    """The bytes of a text in hexadecimal digits: DuckDB, SQLite, MySQL, Spark."""
+
+
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+def md5(text: str) -> str:  # type: ignore[empty-body]
+    """Digest of the bytes of a text: PostgreSQL."""
+
+
+def _fingerprint(column: ir.StringColumn) -> ir.StringColumn:
+    """A text that equals another in every collation exactly if the bytes are equal."""
+    return md5(column) if column.get_backend().name == "postgres" else hex(column)
+
+
+def _fingerprints(column: ir.StringColumn, variable: Variable) -> list[str]:
+    """What `_fingerprint` makes of each state."""
+    raw = [state.encode("utf-8") for state in variable.states]
+    if column.get_backend().name == "postgres":
+        return [hashlib.md5(state, usedforsecurity=False).hexdigest() for state in raw]
+    return [state.hex().upper() for state in raw]
 
 
 def _comparable(column: ir.Column, variable: Variable) -> ir.Column:

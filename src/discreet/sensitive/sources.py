@@ -51,7 +51,7 @@ FILE_READERS: Mapping[str, str] = {
 }
 
 
-def open_source(source: Any, table: str | None) -> ir.Table:
+def open_source(source: Any, table: str | None) -> tuple[ir.Table, bool]:
     """The table of any source, as `read_records` takes it.
 
     Args:
@@ -59,12 +59,14 @@ def open_source(source: Any, table: str | None) -> ir.Table:
         table: its name, where the source is a database.
 
     Returns:
-        An expression; nothing but its column names and types is read.
+        (an expression, of which nothing but column names and types is read; whether its text is compared byte by byte).
+        A database may have columns whose collation takes different texts for equal; files and frames have not.
 
     Raises:
         InputError: the source cannot be opened.
     """
-    return _guarded(lambda: _open(source, table), "the records cannot be read")
+    foreign = isinstance(source, ir.Table) or (isinstance(source, str) and "://" in source)
+    return _guarded(lambda: _open(source, table), "the records cannot be read"), not foreign
 
 
 def arrow(expression: ir.Table) -> pa.Table:

@@ -172,7 +172,7 @@ def _most_probable(
         name, rest = scope[0], scope[1:]
         bucket = [factor for factor in factors if name in factor.scope]
         factors = [factor for factor in factors if name not in factor.scope]
-        product = multiply(bucket, scope, sizes, draws)
+        product, _ = multiply(bucket, scope, sizes, draws)
         if name in targets:
             choices.append((name, rest, product.argmax(axis=0)))
             message = product.max(axis=0)

@@ -1,7 +1,7 @@
 """Junction trees over all draws at once: exact inference with the draws on the last axis of every array.
 
 A tree is planned from scopes and sizes alone, so its cost is known before anything is computed; evidence is sliced out
-before. Messages are normalised, and what that removes is kept in a separate logarithm, so nothing underflows.
+before. Messages and partial products are normalised, and what that removes is kept in a separate logarithm.
 Algorithm: Lauritzen and Spiegelhalter (1988), in the form of Jensen, Lauritzen and Olesen (1990).
 """
 
@@ -208,10 +208,12 @@ def _align(factor: Factor, scope: Scope) -> Floats:
     return np.expand_dims(factor.array.transpose(axes), absent) if absent else factor.array.transpose(axes)
 
 
-def multiply(factors: Sequence[Factor], scope: Scope, sizes: Mapping[str, int], draws: int) -> Floats:
-    """Product of factors over a scope, in a new array.
+def multiply(factors: Sequence[Factor], scope: Scope, sizes: Mapping[str, int], draws: int) -> tuple[Floats, Floats]:
+    """Product of factors over a scope, in a new array, up to a scale for each draw.
 
-    Small factors are multiplied first, over the variables they have, so that the large product is written once.
+    Small factors are multiplied first, over the variables they have, so that the large product is written once. Partial
+    products are divided by their largest entry: a clique may hold any number of factors, and their plain product would
+    underflow.
 
     Args:
         factors: their scopes lie in `scope`.
@@ -220,19 +222,27 @@ def multiply(factors: Sequence[Factor], scope: Scope, sizes: Mapping[str, int], 
         draws: length of the last axis.
 
     Returns:
-        Shape `(*sizes, draws)`; ones where there is no factor.
+        (product over its scale, shape `(*sizes, draws)`, ones where there is no factor; log of the scale, shape
+        `(draws,)`).
     """
     shape = (*(sizes[name] for name in scope), draws)
     ordered = sorted(factors, key=lambda factor: factor.array.size)
+    log_scale = np.zeros(draws)
     if not ordered:
-        return np.ones(shape)
+        return np.ones(shape), log_scale
     product = ordered[0]
-    for factor in ordered[1:]:
+    for step, factor in enumerate(ordered[1:], 2):
         union = tuple(name for name in scope if name in product.scope or name in factor.scope)
-        product = Factor(union, _align(product, union) * _align(factor, union))
+        array = _align(product, union) * _align(factor, union)
+        if step < len(ordered):
+            peak = array.reshape(-1, draws).max(axis=0)
+            peak = np.where(peak > 0, peak, 1)
+            array /= peak
+            log_scale += np.log(peak)
+        product = Factor(union, array)
     if len(ordered) > 1 and product.scope == scope:
-        return product.array
-    return np.array(np.broadcast_to(_align(product, scope), shape))
+        return product.array, log_scale
+    return np.array(np.broadcast_to(_align(product, scope), shape)), log_scale
 
 
 class _Propagation:
@@ -258,11 +268,11 @@ class _Propagation:
         for index, parent in enumerate(self.tree.parents):
             if self.tree.barren[index]:
                 continue
-            belief = multiply(self.factors[index], self.tree.cliques[index], self.tree.sizes, self.draws)
+            belief, log_scale = multiply(self.factors[index], self.tree.cliques[index], self.tree.sizes, self.draws)
             message = belief.reshape(-1, *belief.shape[belief.ndim - 1 - self.tree.shared[index] :]).sum(axis=0)
             total = message.reshape(-1, self.draws).sum(axis=0)
             with np.errstate(divide="ignore"):
-                self.log_total += np.log(total)
+                self.log_total += np.log(total) + log_scale
             self.beliefs[index] = belief
             if parent >= 0:
                 message /= np.where(total > 0, total, 1)
@@ -289,7 +299,7 @@ class _Propagation:
                 extra.append(Factor(scope, ratio))
             if belief is None:
                 parts = [*self.factors[index], *extra]
-                self.beliefs[index] = multiply(parts, self.tree.cliques[index], self.tree.sizes, self.draws)
+                self.beliefs[index], _ = multiply(parts, self.tree.cliques[index], self.tree.sizes, self.draws)
             elif extra:
                 belief *= _align(extra[0], self.tree.cliques[index])
 
