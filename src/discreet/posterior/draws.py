@@ -8,10 +8,12 @@ from typing import Protocol
 import numpy as np
 
 from discreet.errors import InputError
+from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables
+from discreet.privacy.release import Release
 
-__all__ = ["Posterior", "PosteriorDraws"]
+__all__ = ["Posterior", "PosteriorDraws", "prior_for"]
 
 
 class Posterior(Protocol):
@@ -34,7 +36,7 @@ class Posterior(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PosteriorDraws:
-    """Joint draws that are independent of each other; a family is drawn when it is first asked for.
+    """Joint draws, independent of each other but for resampling; a family is drawn when it is first asked for.
 
     Args:
         cells: probabilities, float64, shape `(*parents, child, draws)`.
@@ -82,3 +84,25 @@ class PosteriorDraws:
             raise InputError(f"this posterior has {have} draws, asked for {n}; make it with more draws")
         picked = rng.permutation(have)[:n]
         return Tables(self.network, lambda node: self.cells[node][..., picked], draws=n)
+
+
+def prior_for(release: Release, prior: Dirichlet | None, draws: int) -> Dirichlet:
+    """The prior that an analyst reads a release with.
+
+    Args:
+        release: whose prior holds where no other is given.
+        prior: another than the curator's, or None.
+        draws: joint draws wanted.
+
+    Returns:
+        The prior.
+
+    Raises:
+        InputError: a prior over another network, or no draws.
+    """
+    believed = prior or release.prior
+    if believed.network != release.network:
+        raise InputError("the prior is over another network than the release")
+    if not draws > 0:
+        raise InputError(f"a posterior needs at least one draw, got {draws}")
+    return believed

@@ -30,7 +30,7 @@ from scipy.special import ndtr
 from discreet.errors import DiscreetError, InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.tables import Array, Tables
-from discreet.posterior.draws import PosteriorDraws
+from discreet.posterior.draws import PosteriorDraws, prior_for
 from discreet.posterior.latent_counts import NotDrawnError, TotalLaw, draw_counts
 from discreet.privacy.release import Release
 from discreet.theory import inference
@@ -48,7 +48,7 @@ DEFENCE = 0.02
 def noise_aware(
     release: Release, *, draws: int, rng: np.random.Generator, prior: Dirichlet | None = None
 ) -> PosteriorDraws:
-    """Joint draws of all probabilities given the noisy counts, independent of each other.
+    """Joint draws of all probabilities given the noisy counts, independent of each other but for resampling.
 
     Args:
         release: of noisy counts.
@@ -71,11 +71,7 @@ def noise_aware(
     Source:
         The module's docstring has the model.
     """
-    believed = prior or release.prior
-    if believed.network != release.network:
-        raise InputError("the prior is over another network than the release")
-    if not draws > 0:
-        raise InputError(f"a posterior needs at least one draw, got {draws}")
+    believed = prior_for(release, prior, draws)
     network, payload = release.network, release.payload
     generators = dict(zip(network.nodes, rng.spawn(len(network.nodes)), strict=True))
 

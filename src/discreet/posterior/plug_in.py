@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
-from discreet.posterior.draws import PosteriorDraws
+from discreet.posterior.draws import PosteriorDraws, prior_for
 from discreet.privacy.release import Release
 
 __all__ = ["plug_in"]
@@ -36,10 +35,6 @@ def plug_in(
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithm 1.
     """
-    believed = prior or release.prior
-    if believed.network != release.network:
-        raise InputError("the prior is over another network than the release")
-    if not draws > 0:
-        raise InputError(f"a posterior needs at least one draw, got {draws}")
+    believed = prior_for(release, prior, draws)
     counts = release.payload.tables.map(lambda table: np.maximum(table, 0))
     return PosteriorDraws(believed.updated(counts).draws(draws, rng))

@@ -165,7 +165,7 @@ class Ledger:
         return f"Ledger({_shown(self.url)})"
 
     def __reduce__(self) -> tuple[type[Ledger], tuple[str]]:
-        """A copy, a deep copy and a pickle are handles on the same database: none carries a budget of its own."""
+        """Copies and pickles are handles on the same database; one in memory (`sqlite://`) they cannot reach."""
         return (Ledger, (self.url,))
 
     @contextmanager
