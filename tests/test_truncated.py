@@ -1,0 +1,228 @@
+"""`discreet.theory.truncated` and `simplex`: masses against 40-digit and rational references, draws in every tail."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import comb, log
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, stats
+from scipy.special import betainc, gammaincc, gammaln
+
+import discreet as dc
+from discreet.theory.simplex import truncated_dirichlet
+from discreet.theory.truncated import log_beta_mass, log_gamma_mass, truncated_beta, truncated_gamma
+
+Floats = npt.NDArray[np.float64]
+
+FALSE_ALARM = 1e-8
+"""Of each statistical test: its Kolmogorov-Smirnov p-value is below this once in a hundred million seeds."""
+
+# a, b, low, high, log mass by the hypergeometric series with 40 digits
+REFERENCE = [
+    (1, 1, 0.01, 0.99, -0.020202707317519457684),
+    (10, 90, 0.01, 0.99, -6.9309842030556030448e-8),
+    (0.1, 0.1, 0.01, 0.99, -1.0233652176267102136),
+    (0.01, 0.01, 0.001, 0.999, -2.70927253047320517),
+    (2, 500, 0.01, 0.99, -3.2334084575226656787),
+    (2, 5000, 0.01, 0.99, -46.319853634782881177),
+    (1, 1e5, 0.001, 0.999, -100.0500333583533521),
+    (1, 1e6, 0.01, 0.99, -10050.335853501441394),
+    (5e5, 2, 0.01, 0.99, -5016.6505335793061729),
+    (1e-6, 1e-6, 0.01, 0.99, -12.29051837091545568),
+    (1e-6, 1e4, 0.001, 0.5, -26.211149929451707987),
+    (1e9, 1e9, 0.6, 0.9, -40822004.5379622527),
+    (5e11, 1e12, 0.2, 0.3, -3890093671.7691731538),
+    (1e12, 1e6, 0.5, 0.9, -105348002751.20091735),
+    (0.004350373893979621, 491.34960994522106, 5.650277481248095e-06, 0.4398952025392321, -3.7781692490757352742),
+    (0.01, 1, 1e-9, 0.5, -1.713344045813540316),
+    (1e4, 1e4, 0.49, 0.4901, -8.4446579137267482512),
+]
+HARD = [(2, 5000, 0.01), (1, 1e5, 0.001), (1, 1e6, 0.01), (5e5, 2, 0.01)]
+EASY = [(1, 1, 0.01), (10, 90, 0.01), (0.1, 0.1, 0.01), (0.01, 0.01, 0.001), (1e5, 1e5, 0.01), (2, 500, 0.01)]
+
+
+@pytest.mark.parametrize(("a", "b", "low", "high", "expected"), REFERENCE)
+def test_log_masses_have_nine_digits(a: float, b: float, low: float, high: float, expected: float) -> None:
+    assert log_beta_mass(a, b, low, high) == pytest.approx(expected, rel=1e-10, abs=0)
+    # The mirror image has another upper end after rounding; only intervals that survive it are compared.
+    if 1 - (1 - high) == high and 1 - (1 - low) == low:
+        assert log_beta_mass(b, a, 1 - high, 1 - low) == pytest.approx(expected, rel=1e-9, abs=0)
+
+
+def test_log_masses_are_vectorised() -> None:
+    a, b, low, high, expected = np.array(REFERENCE).T
+    assert np.allclose(log_beta_mass(a, b, low, high), expected, rtol=1e-10, atol=0)
+    table = log_beta_mass(np.array([[1.0], [2.0]]), [3.0, 4.0, 5.0], 0.1, 0.2)
+    assert table.shape == (2, 3) and table[1, 2] == log_beta_mass(2, 5, 0.1, 0.2)
+
+
+def exact_log_mass(a: int, b: int, low: Fraction, high: Fraction) -> float:
+    """Binomial sums in rationals."""
+
+    def below(x: Fraction) -> Fraction:
+        n = a + b - 1
+        return sum((comb(n, j) * x**j * (1 - x) ** (n - j) for j in range(a, n + 1)), Fraction())
+
+    mass = below(high) - below(low)
+    # The logarithm of a rational that may be far below the smallest float, or close to 1.
+    if mass > Fraction(1, 2):
+        return float(np.log1p(-float(1 - mass)))
+    shift = mass.denominator.bit_length() - mass.numerator.bit_length()
+    return log(mass * 2**shift) - shift * log(2)
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 255), st.integers(1, 256))
+def test_log_masses_equal_rational_sums(a: int, b: int, low: int, width: int) -> None:
+    high = min(low + width, 256)
+    expected = exact_log_mass(a, b, Fraction(low, 256), Fraction(high, 256))
+    assert log_beta_mass(a, b, low / 256, high / 256) == pytest.approx(expected, rel=1e-9, abs=1e-300)
+
+
+def test_the_whole_range_has_mass_one() -> None:
+    assert log_beta_mass([0.01, 3, 1e7], [0.2, 1e-3, 5], 0, 1).tolist() == [0, 0, 0]
+    assert abs(float(log_gamma_mass(0.3, 2, 0, np.inf))) < 1e-11
+
+
+@pytest.mark.parametrize(("shape", "rate"), [(0.01, 1.0), (1, 3.0), (30, 0.5), (1e6, 1e3)])
+def test_gamma_masses_are_those_of_scipy(shape: float, rate: float) -> None:
+    cuts = stats.gamma.ppf([0.001, 0.2, 0.9], shape, scale=1 / rate)
+    expected = np.log(gammaincc(shape, rate * cuts[:-1]) - gammaincc(shape, rate * cuts[1:]))
+    assert np.allclose(log_gamma_mass(shape, rate, cuts[:-1], cuts[1:]), expected, rtol=1e-8)
+
+
+def test_gamma_masses_far_out() -> None:
+    # Shape 1 is the exponential law, whatever the distance.
+    assert np.allclose(log_gamma_mass(1, 2, [1, 1e3, 1e9], np.inf), [-2, -2e3, -2e9], rtol=1e-12)
+    assert log_gamma_mass(5, 1, 0, 1e-80) == pytest.approx(5 * log(1e-80) - log(120), rel=1e-12)
+
+
+# ------------------------------------------------------------------------------------------ draws
+
+
+@pytest.mark.parametrize(("a", "b", "floor"), HARD + EASY)
+def test_beta_draws_follow_the_truncated_law(a: float, b: float, floor: float) -> None:
+    draws = truncated_beta(a, b, floor, 1 - floor, 20_000, np.random.default_rng(1))
+    assert draws.min() >= floor and draws.max() <= 1 - floor
+    assert len(set(draws.tolist())) > 19_000
+    inner = draws[(draws > floor) & (draws < 1 - floor)]
+    levels = np.exp(log_beta_mass(a, b, floor, inner) - log_beta_mass(a, b, floor, 1 - floor))
+    assert stats.kstest(levels, "uniform").pvalue > FALSE_ALARM
+
+
+def test_the_law_in_the_hard_cases_is_known_otherwise() -> None:
+    # b is large: theta is floor plus an exponential variate, of the rate at which the density falls at the floor.
+    for a, b, floor in HARD[:3]:
+        excess = truncated_beta(a, b, floor, 1 - floor, 20_000, np.random.default_rng(2)) - floor
+        rate = (b - 1) / (1 - floor) - (a - 1) / floor
+        assert stats.kstest(excess[:2000] * rate, "expon").pvalue > FALSE_ALARM
+    below = 0.99 - truncated_beta(5e5, 2, 0.01, 0.99, 2000, np.random.default_rng(2))
+    assert stats.kstest(below * ((5e5 - 1) / 0.99 - 100), "expon").pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "low", "high"), [(0.3, 0.4, 0, 1), (5, 2, 0.1, 0.9), (0.001, 1, 0, 1), (3, 3, 0, 0.2)]
+)
+def test_beta_draws_agree_with_scipy_where_scipy_is_right(a: float, b: float, low: float, high: float) -> None:
+    draws = truncated_beta(a, b, low, high, 20_000, np.random.default_rng(3))
+    levels = (betainc(a, b, draws) - betainc(a, b, low)) / (betainc(a, b, high) - betainc(a, b, low))
+    # Draws of Beta(0.001, 1) below 1e-308 are 0, which is right to within the smallest float.
+    assert stats.kstest(levels[levels > 0.5] * 2 - 1, "uniform").pvalue > FALSE_ALARM
+    assert abs(np.mean(levels > 0.5) - 0.5) < 6 * 0.5 / np.sqrt(20_000)
+
+
+def test_beta_draws_take_arrays_of_parameters() -> None:
+    low = np.where(np.arange(20_000) % 2, 0.2, 0.5)
+    draws = truncated_beta(1, 1, low, low + 0.1, 20_000, np.random.default_rng(4))
+    assert stats.kstest((draws - low) / 0.1, "uniform").pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("shape", "rate", "low", "high"),
+    [(1, 1, 0.2, 3), (50, 10, 0.1, 1), (50, 10, 20, 1e9), (1e5, 10, 1, 2), (0.01, 3, 0.5, 4), (2, 1, 0, 0.01)],
+)  # fmt: skip
+def test_gamma_draws_follow_the_truncated_law(shape: float, rate: float, low: float, high: float) -> None:
+    draws = truncated_gamma(shape, rate, low, high, 20_000, np.random.default_rng(5))
+    assert draws.min() >= low and draws.max() <= high
+    inner = draws[(draws > low) & (draws < high)]
+    levels = np.exp(log_gamma_mass(shape, rate, low, inner) - log_gamma_mass(shape, rate, low, high))
+    assert stats.kstest(levels, "uniform").pvalue > FALSE_ALARM
+
+
+# ------------------------------------------------------------------------------------------ rows
+
+
+def marginal_cdf(alpha: Floats, floor: float, state: int, points: Floats) -> Floats:
+    """Of one of three probabilities: the other two are a truncated Beta share of the rest, whose mass is integrated."""
+    own, (first, second) = alpha[state], np.delete(alpha, state)
+
+    def log_density(t: Floats) -> Floats:
+        share = np.asarray(log_beta_mass(first, second, floor / (1 - t), 1 - floor / (1 - t)))
+        return (own - 1) * np.log(t) + (first + second - 1) * np.log1p(-t) + share
+
+    # Graded towards the floor, where rare states pile up.
+    grid = floor + (1 - 3 * floor) * np.linspace(0, 1, 40_001)[:-1] ** 3
+    values = log_density(grid)
+    masses = integrate.cumulative_trapezoid(np.exp(values - values.max()), grid, initial=0)
+    return np.asarray(np.interp(points, grid, masses / masses[-1]))
+
+
+@pytest.mark.parametrize(
+    ("alpha", "floor"),
+    [([2, 3, 4], 0.05), ([0.25, 0.25, 0.25], 0.1), ([0.25, 0.5, 3], 0.3), ([300, 20, 0.25], 0.05), ([1] * 3, 0.2)],
+)  # fmt: skip
+def test_rows_follow_the_trimmed_law(alpha: list[float], floor: float) -> None:
+    theta = truncated_dirichlet(alpha, floor, 20_000, np.random.default_rng(6))
+    assert theta.shape == (3, 20_000)
+    assert theta.min() >= floor * (1 - 1e-12) and np.allclose(theta.sum(axis=0), 1)
+    for state in range(3):
+        levels = marginal_cdf(np.array(alpha), floor, state, theta[state])
+        # The reference is good to a few 1e-5, far below what 20,000 draws can resolve.
+        assert stats.kstest(levels, "uniform").pvalue > FALSE_ALARM
+
+
+def test_rows_of_one_and_two_states() -> None:
+    rng = np.random.default_rng(7)
+    assert truncated_dirichlet([3.0], 0.5, 4, rng).tolist() == [[1, 1, 1, 1]]
+    pair = truncated_dirichlet([2.0, 5000.0], 0.01, 100, rng)
+    assert np.all(pair[0] >= 0.01) and np.allclose(pair.sum(axis=0), 1)
+
+
+def test_rare_states_against_the_floor_are_no_trouble() -> None:
+    theta = truncated_dirichlet([0.25, 1000.25, *[0.25] * 8], 0.01, 200, np.random.default_rng(8))
+    assert theta.min() >= 0.01 and np.all(theta[1] > 0.85)
+
+
+def test_a_hopeless_row_is_refused_at_once() -> None:
+    with pytest.raises(dc.InputError, match="would accept"):
+        truncated_dirichlet([0.25] * 50, 0.005, 1000, np.random.default_rng(9))
+
+
+def test_bad_arguments_are_refused() -> None:
+    rng, nan = np.random.default_rng(0), float("nan")
+    for a, b, low, high in [(0, 1, 0.1, 0.9), (1, nan, 0.1, 0.9), (1e13, 1, 0.1, 0.9), (1, 1, 0.5, 0.5), (1, 1, -1, 0.5), (1, 1, 0.5, nan)]:  # fmt: skip # noqa: E501
+        with pytest.raises(dc.InputError, match=r"must be numbers|interval"):
+            truncated_beta(a, b, low, high, 1, rng)
+        with pytest.raises(dc.InputError, match=r"must be numbers|interval"):
+            log_beta_mass(a, b, low, high)
+    for shape, rate, low, high in [(0, 1, 1, 2), (1, 0, 1, 2), (1, nan, 1, 2), (1, 1, 2, 1), (1, 1, 1e101, np.inf)]:
+        with pytest.raises(dc.InputError, match=r"gamma law|interval"):
+            truncated_gamma(shape, rate, low, high, 1, rng)
+    with pytest.raises(dc.InputError, match="shape"):
+        truncated_beta([1.0, 2.0], 1, 0.1, 0.9, 3, rng)
+    for row, floor in [([], 0.1), ([1.0, nan], 0.1), ([0.0, 1.0], 0.1), ([1.0, 1.0], 0.5), ([1.0, 2.0, 3.0], nan)]:
+        with pytest.raises(dc.InputError, match=r"row needs|floor"):
+            truncated_dirichlet(row, floor, 1, rng)
+
+
+def test_a_gamma_of_large_shape_has_the_normalisation_of_stirling() -> None:
+    shape, low = 1e8, 1e8 + 2e5
+    grid = low + np.linspace(0, 2e4, 200_001)
+    values = (shape - 1) * np.log(grid / low) - (grid - low)
+    at_low = (shape - 1) * np.log(low) - low - gammaln(shape)
+    expected = at_low + np.log(integrate.trapezoid(np.exp(values), grid))
+    assert log_gamma_mass(shape, 1, low, np.inf) == pytest.approx(expected, rel=1e-6)
