@@ -1,4 +1,4 @@
-"""Laplace mechanisms with one bug each, for the tests that must find it."""
+"""Mechanisms of noisy tables with one bug each, for the tests that must find it."""
 
 from __future__ import annotations
 
@@ -9,57 +9,78 @@ import numpy as np
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise
-from discreet.privacy.release import Calibration, NoisyCounts
+from discreet.privacy.calibration import TableNoise
+
+Tables = dict[str, np.ndarray]
 
 
 def promise(epsilon: object, relation: dc.Relation) -> dc.Guarantee:
     return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
 
 
-def redrawn(draw: Callable[[dc.Counts, Calibration, Noise], dict[str, np.ndarray]]) -> dc.Mechanism:
+def redrawn(draw: Callable[[dc.Counts, TableNoise, Noise], Tables]) -> dc.Mechanism:
     """The mechanism with another draw; its payload claims the scales of the calibration."""
     return replace(
         dc.laplace(),
-        draw=lambda counts, _, calibration, noise: NoisyCounts(
-            dc.Tables(counts.network, draw(counts, calibration, noise)), calibration.scales
+        draw=lambda counts, _, calibration, noise: dc.NoisyCounts(
+            counts.network, draw(counts, calibration, noise), calibration.scales
         ),
     )
 
 
-def plain(counts: dc.Counts, calibration: Calibration, noise: Noise) -> dict[str, np.ndarray]:
-    return {node: noise.discrete_laplace(table, calibration.scales[node]) for node, table in counts.tables.items()}
+def plain(counts: dc.Counts, calibration: TableNoise, noise: Noise) -> Tables:
+    return scaled(1, counts, calibration, noise)
 
 
-def half_scale(counts: dc.Counts, calibration: Calibration, noise: Noise) -> dict[str, np.ndarray]:
-    return {node: noise.discrete_laplace(table, calibration.scales[node] / 2) for node, table in counts.tables.items()}
+def scaled(factor: float, counts: dc.Counts, calibration: TableNoise, noise: Noise) -> Tables:
+    """The measured tables, each with noise of a multiple of its scale."""
+    scales = calibration.scales.items()
+    return {node: noise.discrete_laplace(counts.tables[node], factor * scale) for node, scale in scales}
 
 
-def a_table_without_noise(counts: dc.Counts, calibration: Calibration, noise: Noise) -> dict[str, np.ndarray]:
-    return plain(counts, calibration, noise) | {"b": counts.tables["b"]}
+def half_scale(counts: dc.Counts, calibration: TableNoise, noise: Noise) -> Tables:
+    return scaled(0.5, counts, calibration, noise)
 
 
-def a_cell_without_noise(counts: dc.Counts, calibration: Calibration, noise: Noise) -> dict[str, np.ndarray]:
+def double_scale(counts: dc.Counts, calibration: TableNoise, noise: Noise) -> Tables:
+    return scaled(2, counts, calibration, noise)
+
+
+def a_table_without_noise(counts: dc.Counts, calibration: TableNoise, noise: Noise) -> Tables:
+    *_, last = calibration.scales
+    return plain(counts, calibration, noise) | {last: counts.tables[last]}
+
+
+def a_cell_without_noise(counts: dc.Counts, calibration: TableNoise, noise: Noise) -> Tables:
+    *_, last = calibration.scales
     noisy = plain(counts, calibration, noise)
-    noisy["b"] = noisy["b"].copy()
-    noisy["b"][0, 0] = counts.tables["b"][0, 0]
+    noisy[last] = noisy[last].copy()
+    noisy[last].flat[0] = counts.tables[last].flat[0]
     return noisy
 
 
-def noise_reused_in_two_cells(counts: dc.Counts, calibration: Calibration, noise: Noise) -> dict[str, np.ndarray]:
-    noisy = plain(counts, calibration, noise)
-    one = noise.discrete_laplace(np.zeros(1, np.int64), calibration.scales["a"])
-    return noisy | {"a": counts.tables["a"] + one}
+def noise_reused_in_two_cells(counts: dc.Counts, calibration: TableNoise, noise: Noise) -> Tables:
+    first, *_ = calibration.scales
+    one = noise.discrete_laplace(np.zeros(1, np.int64), calibration.scales[first])
+    return plain(counts, calibration, noise) | {first: counts.tables[first] + one}
 
 
-def noise_where_there_are_records(counts: dc.Counts, calibration: Calibration, noise: Noise) -> dict[str, np.ndarray]:
-    return plain(counts, calibration, noise) if counts.records else dict(counts.tables)
+def noise_added_twice(counts: dc.Counts, calibration: TableNoise, noise: Noise) -> Tables:
+    once = plain(counts, calibration, noise)
+    return {node: noise.discrete_laplace(table, calibration.scales[node]) for node, table in once.items()}
+
+
+def noise_where_there_are_records(counts: dc.Counts, calibration: TableNoise, noise: Noise) -> Tables:
+    if counts.records:
+        return plain(counts, calibration, noise)
+    return {node: counts.tables[node] for node in calibration.scales}
 
 
 def calibrated_for(relation: dc.Relation) -> dc.Mechanism:
     """The mechanism that calibrates for this relation, whatever the guarantee says."""
     right = dc.laplace()
 
-    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> Calibration:
+    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> TableNoise:
         return right.calibrate(network, prior, promise(guarantee.epsilon, relation))
 
     return replace(right, calibrate=calibrate)
@@ -69,7 +90,7 @@ def rescaled(factor: float) -> dc.Mechanism:
     """The mechanism whose calibration itself is off."""
     right = dc.laplace()
 
-    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> Calibration:
+    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> TableNoise:
         honest = right.calibrate(network, prior, guarantee)
         return replace(honest, scales={node: factor * scale for node, scale in honest.scales.items()})
 
@@ -77,13 +98,23 @@ def rescaled(factor: float) -> dc.Mechanism:
 
 
 def a_table_uncounted() -> dc.Mechanism:
-    """Budgets as if the last table were free."""
+    """Budgets as if the last measured table were free."""
     right = dc.laplace()
 
-    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> Calibration:
-        nodes = len(network.nodes)
-        return right.calibrate(
-            network, prior, promise(guarantee.epsilon * nodes / (nodes - 1), guarantee.relation)
-        )  # fmt: skip
+    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> TableNoise:
+        tables = len(network.maximal_families)
+        return right.calibrate(network, prior, promise(guarantee.epsilon * tables / (tables - 1), guarantee.relation))
+
+    return replace(right, calibrate=calibrate)
+
+
+def every_table_at_the_price_of_some() -> dc.Mechanism:
+    """Measures all families, with the noise that the budgets of those in no other family buy."""
+    right = dc.laplace()
+
+    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> TableNoise:
+        each = guarantee.epsilon / len(network.maximal_families)
+        every = dict.fromkeys(network.nodes, each)
+        return dc.laplace(every).calibrate(network, prior, promise(sum(every.values()), guarantee.relation))
 
     return replace(right, calibrate=calibrate)

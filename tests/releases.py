@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -24,16 +25,17 @@ def noisy_release(
     scales: float | Mapping[str, float],
     records: int | None = None,
 ) -> dc.Release:
-    """A release that says exactly these noisy counts; a public number of records makes it one for REPLACE."""
+    """A release that says exactly these noisy tables; a public number of records makes it one for REPLACE."""
     network = prior.network
     zeros = dc.Tables(network, {node: np.zeros(network.shape(node), np.int64) for node in network.nodes})
     promise = guarantee(relation="add-remove" if records is None else "replace")
-    made = dc.simulate(dc.laplace(), dc.Counts(zeros, POLICY), prior, promise, rng=np.random.default_rng(0))
-    noisy = dc.Tables(network, {node: np.asarray(tables[node], np.int64) for node in network.nodes})
+    mechanism = dc.laplace(dict.fromkeys(tables, Fraction(1, len(tables))))
+    made = dc.simulate(mechanism, dc.Counts(zeros, POLICY), prior, promise, rng=np.random.default_rng(0))
+    noisy = {node: np.asarray(table, np.int64) for node, table in tables.items()}
     if not isinstance(scales, Mapping):
-        scales = dict.fromkeys(network.nodes, scales)
+        scales = dict.fromkeys(tables, scales)
     calibration = replace(made.calibration, scales=scales)
-    return replace(made, payload=dc.NoisyCounts(noisy, scales), calibration=calibration, records=records)
+    return replace(made, payload=dc.NoisyCounts(network, noisy, scales), calibration=calibration, records=records)
 
 
 def row_release(z: Sequence[int], a: Sequence[float], b: float) -> dc.Release:

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import socket
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.privacy import release as release_module
-from discreet.privacy.release import Calibration, NoisyCounts, RecordsPolicy, release_schema
+from discreet.privacy.calibration import (
+    Calibration,
+    CoefficientNoise,
+    GaussianNoise,
+    Selection,
+    Stages,
+    TableNoise,
+    Tempering,
+    Trimming,
+)
+from discreet.privacy.payload import Payload
+from discreet.privacy.release import RecordsPolicy, release_schema
 from networks import asia
 from published import DATA, committed, example
-from strategies import networks, priors_over
-from tiny import STRICT
+from registry import RELATIONS, arrays
+from strategies import networks, priors_over, same, theta_over
+from tiny import STRICT, counts_of, network_of
 
-RELATIONS = tuple(dc.Relation)
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(release_schema()))
 
 
 # ------------------------------------------------------------------------------------------------- what was published
@@ -46,6 +61,22 @@ def test_a_published_file_loads_and_is_written_back_byte_for_byte(relation: dc.R
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_release_made_today_has_the_fields_of_the_published_one(relation: dc.Relation) -> None:
     assert fields(json.loads(example(relation).dumps())) == fields(json.loads(committed(relation)))
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_release_of_fewer_tables_leaves_out_no_other_field(relation: dc.Relation) -> None:
+    """By default the tables that are sums of others are not published; every other field is there, and no new one."""
+    network = asia().network
+    published = json.loads(committed(relation))
+    counts = counts_of(network, [[0] * len(network.nodes)])
+    asked = dc.Guarantee(epsilon=1, delta=0, relation=relation, unit="record")
+    prior = dc.Release.loads(committed(relation)).prior
+    made = dc.simulate(dc.laplace(), counts, prior, asked, rng=np.random.default_rng(1))
+    for part, name in (
+        ("calibration", "epsilons"), ("calibration", "scales"), ("payload", "scales"), ("payload", "tables"),
+    ):  # fmt: skip
+        published[part][name] = {node: published[part][name][node] for node in network.maximal_families}
+    assert fields(json.loads(made.dumps())) == fields(published)
 
 
 def fields(document: Any) -> Any:
@@ -77,62 +108,167 @@ def test_the_schema_in_the_package_is_the_one_of_the_code() -> None:
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_the_schema_accepts_releases(relation: dc.Relation) -> None:
-    schema = json.loads(release_schema())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    validator = jsonschema.Draft202012Validator(schema)
+    jsonschema.Draft202012Validator.check_schema(VALIDATOR.schema)
     for text in (committed(relation), example(relation).dumps()):
-        validator.validate(json.loads(text))
+        VALIDATOR.validate(json.loads(text))
 
 
 # --------------------------------------------------------------------------------------------------------- round trip
 
 
+INT64 = st.integers(-(2**63), 2**63 - 1)
+POSITIVE = st.floats(1e-3, 1e15)
+BUDGET = st.fractions(Fraction(1, 100), 1, max_denominator=100)
+Parts = tuple[Calibration, Payload]
+
+
+def integers(draw: st.DrawFn, shape: tuple[int, ...]) -> np.ndarray:
+    """Any counts that an int64 holds."""
+    size = math.prod(shape)
+    return np.array(draw(st.lists(INT64, min_size=size, max_size=size)), np.int64).reshape(shape)
+
+
+def measured(draw: st.DrawFn, network: dc.Network) -> list[str]:
+    """Nodes whose tables are published: those that must be, and some others."""
+    others = [node for node in network.nodes if node not in network.maximal_families]
+    return [*network.maximal_families, *draw(st.lists(st.sampled_from(others), unique=True) if others else st.just([]))]
+
+
+def table_noise(draw: st.DrawFn, network: dc.Network) -> TableNoise:
+    epsilons = {node: draw(BUDGET) for node in measured(draw, network)}
+    scales = {node: draw(POSITIVE) for node in epsilons}
+    return TableNoise(draw(st.integers(1, 2)), epsilons, scales, sum(epsilons.values(), Fraction()))
+
+
+def counts_with(draw: st.DrawFn, network: dc.Network, noise: TableNoise) -> dc.NoisyCounts:
+    return dc.NoisyCounts(
+        network, {node: integers(draw, network.shape(node)) for node in noise.scales}, noise.scales
+    )  # fmt: skip
+
+
 @st.composite
-def releases(draw: st.DrawFn) -> dc.Release:
-    """Releases over any network, with any counts an int64 holds, any prior and any scales."""
+def noisy_counts(draw: st.DrawFn, network: dc.Network) -> Parts:
+    noise = table_noise(draw, network)
+    return noise, counts_with(draw, network, noise)
+
+
+@st.composite
+def gaussian_counts(draw: st.DrawFn, network: dc.Network) -> Parts:
+    noise = GaussianNoise(draw(st.integers(1, 50)), draw(POSITIVE), draw(BUDGET), draw(BUDGET))
+    tables = {node: integers(draw, network.shape(node)) for node in measured(draw, network)}
+    return noise, dc.NoisyCounts(network, tables, dict.fromkeys(tables, noise.scale), "discrete_gaussian")
+
+
+@st.composite
+def staged_counts(draw: st.DrawFn, network: dc.Network) -> Parts:
+    first = table_noise(draw, network)
+    later = {node: draw(POSITIVE) for node in first.scales}
+    stages = Stages(first, draw(BUDGET), draw(BUDGET), draw(BUDGET), draw(st.sampled_from(("kl", "structure"))))
+    second = counts_with(draw, network, replace(first, scales=later))
+    return stages, dc.TwoStageCounts(counts_with(draw, network, first), second, stages.sampling)
+
+
+@st.composite
+def noisy_coefficients(draw: st.DrawFn, network: dc.Network) -> Parts:
+    sizes = {node: network.schema[node].size for node in network.nodes}
+    components = {
+        subset: integers(draw, tuple(sizes[name] - 1 for name in subset)) for subset in network.downward_closure
+    }
+    scale, shift, noisy = draw(POSITIVE), draw(st.integers(0, 2**53)), draw(st.booleans())
+    calibration = CoefficientNoise(draw(st.integers(1, 50)), draw(st.booleans()), scale, shift, noisy, draw(BUDGET))
+    return calibration, dc.NoisyCoefficients(network, components, scale, shift, noisy)
+
+
+@st.composite
+def parameter_draws(draw: st.DrawFn, network: dc.Network) -> Parts:
+    draws, rng = draw(st.integers(1, 3)), np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    cells, temper = dc.Dirichlet.uniform(network, 0.5).draws(draws, rng), draw(POSITIVE)
+    if draw(st.booleans()):
+        return Tempering(temper, draws, draw(st.integers(1, 9)), draw(BUDGET)), dc.ParameterDraws(cells, temper, {})
+    floors = {node: draw(st.floats(1e-300, 0.5)) for node in network.nodes}
+    steps = {node: draw(st.integers(1, 2**40)) for node in network.nodes}
+    return Trimming(floors, temper, draws, steps, draw(BUDGET)), dc.ParameterDraws(cells, temper, floors)
+
+
+@st.composite
+def choices(draw: st.DrawFn, network: dc.Network) -> Parts:
+    candidates = tuple(draw(st.lists(theta_over(network), min_size=2, max_size=3)))
+    selection = Selection(draw(POSITIVE), draw(POSITIVE), draw(BUDGET))
+    return selection, dc.Choice(candidates, draw(st.integers(0, len(candidates) - 1)))
+
+
+KINDS: dict[str, tuple[Callable[[dc.Network], st.SearchStrategy[Parts]], tuple[type, ...], type]] = {
+    "noisy counts": (noisy_counts, (TableNoise,), dc.NoisyCounts),
+    "gaussian counts": (gaussian_counts, (GaussianNoise,), dc.NoisyCounts),
+    "two stages": (staged_counts, (Stages,), dc.TwoStageCounts),
+    "coefficients": (noisy_coefficients, (CoefficientNoise,), dc.NoisyCoefficients),
+    "draws": (parameter_draws, (Trimming, Tempering), dc.ParameterDraws),
+    "choice": (choices, (Selection,), dc.Choice),
+}
+"""Parts that belong together, and their types."""
+
+
+@st.composite
+def releases(draw: st.DrawFn, kind: str) -> dc.Release:
+    """Releases over any network, with any numbers that the payload's types hold, any prior and any noise."""
     network = draw(networks(max_nodes=3))
     relation = draw(st.sampled_from(RELATIONS))
-    integers = st.integers(-(2**63), 2**63 - 1)
-    tables = {
-        node: np.array(draw(st.lists(integers, min_size=size, max_size=size)), np.int64).reshape(network.shape(node))
-        for node in network.nodes
-        for size in [network.cells(network.family(node))]
-    }
-    scales = {node: draw(st.floats(1e-3, 1e15)) for node in network.nodes}
-    epsilons = {node: draw(st.fractions(Fraction(1, 100), 1, max_denominator=100)) for node in network.nodes}
-    total = sum(epsilons.values(), Fraction())
+    calibration, payload = draw(KINDS[kind][0](network))
     return dc.Release(
         id=draw(st.binary(min_size=16, max_size=16)).hex(),
         date=draw(st.dates()),
         private=draw(st.booleans()),
         guarantee=dc.Guarantee(
-            epsilon=total,
+            epsilon=calibration.total,
             delta=draw(st.fractions(0, Fraction(1, 2))),
             relation=relation,
             unit=draw(st.sampled_from("aé雪")),
         ),
-        mechanism="laplace",
+        mechanism=draw(st.sampled_from(sorted(dc.MECHANISMS))),
         policy=RecordsPolicy(draw(st.sampled_from(("error", "drop"))), draw(st.sampled_from(("error", "clip")))),
         records=draw(st.integers(0, 2**53)) if relation is dc.Relation.REPLACE else None,
         prior=draw(priors_over(network) | st.just(dc.Dirichlet.uniform(network))),
-        calibration=Calibration(1, epsilons, scales, total),
-        payload=NoisyCounts(dc.Tables(network, tables), scales),
+        calibration=calibration,
+        payload=payload,
     )
 
 
-@given(releases())
-def test_a_release_reads_back_as_itself(release: dc.Release) -> None:
+def public(payload: Payload) -> dict[str, object]:
+    """What a payload says of its noise, and nothing of the records."""
+    match payload:
+        case dc.NoisyCounts():
+            return {"scales": dict(payload.scales), "noise": payload.noise}
+        case dc.TwoStageCounts():
+            return {"sampling": payload.sampling, "first": public(payload.first), "second": public(payload.second)}
+        case dc.NoisyCoefficients():
+            return {"scale": payload.scale, "shift": payload.shift, "noisy": payload.noisy_total}
+        case dc.ParameterDraws():
+            return {"temper": payload.temper, "floors": dict(payload.floors)}
+        case dc.Choice():
+            return {"candidates": [{node: t.tolist() for node, t in tables.items()} for tables in payload.candidates]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_a_release_reads_back_as_itself(kind: str, data: st.DataObject) -> None:
+    release = data.draw(releases(kind))
+    assert (type(release.calibration) in KINDS[kind][1], type(release.payload)) == (True, KINDS[kind][2])
     text = release.dumps()
     again = dc.Release.loads(text)
     assert again.dumps() == text
     for name in ("id", "date", "private", "guarantee", "mechanism", "policy", "records", "calibration", "network"):
         assert getattr(again, name) == getattr(release, name)
-    assert again.payload.scales == release.payload.scales
+    assert public(again.payload) == public(release.payload)
+    assert same(arrays(again.payload), arrays(release.payload))
     for node in release.network.nodes:
-        assert np.array_equal(again.payload.tables[node], release.payload.tables[node])
-        assert again.payload.tables[node].dtype == np.int64
         assert np.array_equal(again.prior.alpha[node], release.prior.alpha[node])
-    jsonschema.validate(json.loads(text), json.loads(release_schema()))
+    VALIDATOR.validate(json.loads(text))
+
+
+def test_the_kinds_are_all_there_are() -> None:
+    assert {payload for _, _, payload in KINDS.values()} == set(get_args(Payload))
+    assert {calibration for _, found, _ in KINDS.values() for calibration in found} == set(get_args(Calibration))
 
 
 def test_another_layout_of_the_same_json_is_read_too() -> None:
@@ -195,24 +331,104 @@ def test_a_place_that_cannot_be_written_is_an_input_error(tmp_path: Path) -> Non
 
 # ------------------------------------------------------------------------------------------------- parts, made by hand
 
+NETWORK = network_of({"a": 2, "b": 3}, "a>b")
+TABLE = np.zeros((2, 3), np.int64)
+CONTRASTS = {(): np.zeros((), np.int64), ("a",): np.zeros(1, np.int64), ("b",): np.zeros(2, np.int64)} | {
+    ("a", "b"): np.zeros((1, 2), np.int64)
+}
+DRAWN = dc.Tables(NETWORK, {"a": np.full((2, 1), 0.5), "b": np.full((2, 3, 1), 1 / 3)}, draws=1)
+THETA = dc.Tables(NETWORK, {"a": np.full(2, 0.5), "b": np.full((2, 3), 1 / 3)})
+ONE = Fraction(1)
+TABLES = TableNoise(1, {"b": ONE}, {"b": 1.0}, ONE)
+COUNTS = dc.NoisyCounts(NETWORK, {"b": TABLE}, {"b": 1.0})
+BOTH = dc.NoisyCounts(NETWORK, {"a": np.zeros(2, np.int64), "b": TABLE}, {"a": 1.0, "b": 1.0})
+NO_SCALES = (math.nan, math.inf, 0.0, -1.0)
 
-def test_parts_of_a_release_refuse_what_they_cannot_mean() -> None:
-    network = asia().network
-    release = example(dc.Relation.REPLACE)
-    tables, scales = release.payload.tables, dict(release.payload.scales)
-    epsilons, total = dict(release.calibration.epsilons), release.calibration.reported
-    for wrong in ({"asia": 1.0}, *({**scales, "asia": scale} for scale in (float("nan"), float("inf"), 0.0, -1.0))):
-        with pytest.raises(dc.InputError, match="scale"):
-            NoisyCounts(tables, wrong)
-        with pytest.raises(dc.InputError, match="scale"):
-            Calibration(1, epsilons, wrong, total)
-    with pytest.raises(dc.InputError, match="64-bit integers"):
-        NoisyCounts(tables.map(lambda table: table * 1.0), scales)
-    for sensitivity, reported in ((0, total), (1, Fraction(0))):
-        with pytest.raises(dc.InputError, match="greater than 0"):
-            Calibration(sensitivity, epsilons, scales, reported)
-    for words in (("ignore", "error"), ("error", "drop")):
-        with pytest.raises(dc.InputError, match="'error' or"):
-            RecordsPolicy(*words)
+WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
+    "no scale of a table": (lambda x: dc.NoisyCounts(NETWORK, {"b": TABLE}, {"b": x}), NO_SCALES, "noise scale"),
+    "scales of other tables": (lambda x: dc.NoisyCounts(NETWORK, {"b": TABLE}, x), ({}, {"a": 1.0}), "noise scale"),
+    "a scale too many": (lambda x: dc.NoisyCounts(NETWORK, {"b": TABLE}, {"b": 1, x: 1}), ("a", "z"), "noise scale"),
+    "a family that no table holds": (lambda x: dc.NoisyCounts(NETWORK, {"a": x}, {"a": 1}), (TABLE[0],), "no other"),
+    "a table of nobody": (lambda x: dc.NoisyCounts(NETWORK, {"b": TABLE, x: TABLE}, {}), ("z",), "no other node"),
+    "tables that are no counts": (
+        lambda x: dc.NoisyCounts(NETWORK, {"b": x}, {"b": 1.0}),
+        (TABLE * 1.0, TABLE.astype(np.int32), TABLE.T, TABLE.ravel(), TABLE[:1]),
+        "'b' must be 64-bit integers",
+    ),
+    "a missing or unknown contrast": (
+        lambda x: dc.NoisyCoefficients(NETWORK, x, 1.0, 0, True),
+        ({}, CONTRASTS | {("b", "a"): CONTRASTS["a", "b"]}, {key: CONTRASTS[key] for key in [(), ("a",)]}),
+        "every subset of every family once",
+    ),
+    "contrasts that are no integers": (
+        lambda x: dc.NoisyCoefficients(NETWORK, CONTRASTS | {("b",): x}, 1.0, 0, True),
+        (np.zeros(2), np.zeros(3, np.int64), np.zeros((), np.int64), np.zeros(2, np.int32)),
+        r"\('b',\) must be 64-bit integers",
+    ),
+    "no scale of the contrasts": (
+        lambda x: dc.NoisyCoefficients(NETWORK, CONTRASTS, x, 0, True), NO_SCALES, "noise scale",
+    ),
+    "a negative shift": (lambda x: dc.NoisyCoefficients(NETWORK, CONTRASTS, 1.0, x, True), (-1,), "shift"),
+    "no draws": (lambda x: dc.ParameterDraws(x, 1.0, {}), (THETA,), "at least one draw"),
+    "no temper": (lambda x: dc.ParameterDraws(DRAWN, x, {}), NO_SCALES, "temper"),
+    "floors of some": (lambda x: dc.ParameterDraws(DRAWN, 1.0, x), ({"a": 0.1}, {"z": 0.1}), "floor of every node"),
+    "rows that are no probabilities": (
+        lambda x: dc.ParameterDraws(DRAWN.map(lambda array: np.full(array.shape, x)), 1.0, {}),
+        (0.5, 0.0, -0.5, math.nan, math.inf),
+        "no probabilities",
+    ),
+    "no choice": (lambda x: dc.Choice((THETA,) * x, 0), (1,), "at least two candidates"),
+    "a candidate over another network": (lambda x: dc.Choice((THETA, x), 0), (asia(),), "over one network"),
+    "a choice of nobody": (lambda x: dc.Choice((THETA, THETA), x), (-1, 2), "not in the list"),
+    "stages of other tables": (lambda x: dc.TwoStageCounts(COUNTS, x, ONE), (BOTH,), "the same families"),
+    "sampling of payloads": (lambda x: dc.TwoStageCounts(COUNTS, COUNTS, x), (0, -1, Fraction(3, 2)), "sampling"),
+    "a sensitivity": (lambda x: TableNoise(x, {"b": ONE}, {"b": 1.0}, ONE), (0, -1), "greater than 0"),
+    "a report": (lambda x: TableNoise(1, {"b": ONE}, {"b": 1.0}, x), (0, -ONE), "greater than 0"),
+    "a budget": (lambda x: TableNoise(1, {"b": x}, {"b": 1.0}, ONE), (0, -ONE), "greater than 0"),
+    "a calibrated scale": (lambda x: TableNoise(1, {"b": ONE}, {"b": x}, ONE), NO_SCALES, "scale for each"),
+    "calibrated scales": (lambda x: TableNoise(1, {"b": ONE}, x, ONE), ({}, {"a": 1.0}), "scale for each"),
+    "a squared sensitivity": (lambda x: GaussianNoise(x, 1.0, ONE, ONE), (0, -1), "positive sensitivity"),
+    "rho": (lambda x: GaussianNoise(1, 1.0, x, ONE), (0, -ONE), "positive .* losses"),
+    "a Gaussian report": (lambda x: GaussianNoise(1, 1.0, ONE, x), (0, -ONE), "positive .* losses"),
+    "a Gaussian scale": (lambda x: GaussianNoise(1, x, ONE, ONE), NO_SCALES, "scale"),
+    "a sensitivity of contrasts": (
+        lambda x: CoefficientNoise(x, True, 1.0, 0, True, ONE), (0, -1), "greater than 0",
+    ),
+    "a report of contrasts": (lambda x: CoefficientNoise(1, True, 1.0, 0, True, x), (0, -ONE), "greater than 0"),
+    "a scale of contrasts": (lambda x: CoefficientNoise(1, True, x, 0, True, ONE), NO_SCALES, "scale"),
+    "a calibrated shift": (lambda x: CoefficientNoise(1, True, 1.0, x, True, ONE), (-1,), "shift"),
+    "trimmed draws": (lambda x: Trimming({"a": 0.1}, 1.0, x, {"a": 8}, ONE), (0, -1), "at least one draw"),
+    "a trimmed temper": (lambda x: Trimming({"a": 0.1}, x, 1, {"a": 8}, ONE), NO_SCALES, "temper"),
+    "a floor": (lambda x: Trimming({"a": x}, 1.0, 1, {"a": 8}, ONE), NO_SCALES, "floors"),
+    "a grid": (lambda x: Trimming({"a": 0.1}, 1.0, 1, x, ONE), ({}, {"b": 8}, {"a": 0}, {"a": -8}), "grid"),
+    "a report of trimmed draws": (lambda x: Trimming({"a": 0.1}, 1.0, 1, {"a": 8}, x), (0, -ONE), "greater than 0"),
+    "tempered draws": (lambda x: Tempering(1.0, x, 9, ONE), (0, -1), "draws"),
+    "digits": (lambda x: Tempering(1.0, 1, x, ONE), (0, -1), "digits"),
+    "a temper": (lambda x: Tempering(x, 1, 9, ONE), NO_SCALES, "temper"),
+    "a report of tempered draws": (lambda x: Tempering(1.0, 1, 9, x), (0, -ONE), "greater than 0"),
+    "a range": (lambda x: Selection(x, 1.0, ONE), NO_SCALES, "sensitivity"),
+    "a scale of a choice": (lambda x: Selection(1.0, x, ONE), NO_SCALES, "scale"),
+    "a report of a choice": (lambda x: Selection(1.0, 1.0, x), (0, -ONE), "greater than 0"),
+    "a first stage": (lambda x: Stages(TABLES, x, ONE, ONE, "kl"), (0, -ONE), "both stages"),
+    "a second stage": (lambda x: Stages(TABLES, ONE, x, ONE, "kl"), (0, -ONE), "both stages"),
+    "sampling": (lambda x: Stages(TABLES, ONE, ONE, x, "kl"), (0, -ONE, Fraction(3, 2)), "probability"),
+    "a word for missing values": (lambda x: RecordsPolicy(x, "error"), ("ignore", "clip", ""), "'error' or"),
+    "a word for bounds": (lambda x: RecordsPolicy("error", x), ("drop", ""), "'error' or"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_parts_of_a_release_refuse_what_they_cannot_mean(name: str) -> None:
+    make, values, message = WRONG[name]
+    for value in values:
+        with pytest.raises(dc.InputError, match=message):
+            make(value)
+
+
+def test_parts_of_a_release_cannot_be_changed() -> None:
+    for part in (COUNTS.tables, COUNTS.scales, TABLES.epsilons, TABLES.scales):
+        with pytest.raises(TypeError):
+            part["b"] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        COUNTS.tables["b"][0, 0] = 1
     assert RecordsPolicy("error", "error") == STRICT
-    assert network == release.network

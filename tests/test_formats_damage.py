@@ -5,15 +5,18 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 
 import discreet as dc
 from discreet.privacy.release import release_schema
 from published import committed
+from registry import VARIANTS
+from tiny import TINY, counts_of
 
 Damage = Callable[[dict[str, Any]], str]
 
@@ -41,8 +44,8 @@ def without(place: str) -> Damage:
         document = copy.deepcopy(document)
         part: Any = document
         for name in outer:
-            part = part[name]
-        del part[last]
+            part = part[int(name) if isinstance(part, list) else name]
+        del part[int(last) if isinstance(part, list) else last]
         return json.dumps(document)
 
     return damaged
@@ -187,6 +190,44 @@ def test_the_number_of_records_stands_where_it_is_public(relation: dc.Relation, 
 )
 def test_parts_that_contradict_each_other_are_refused(place: str, value: object, where: str) -> None:
     assert_refused(put(place, value)(json.loads(committed(dc.Relation.ADD_REMOVE))), where)
+
+
+def places(part: Any, outer: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every place in a document; of lists, the first and the last."""
+    if outer:
+        yield outer
+    if isinstance(part, dict):
+        inner = list(part.items())
+    else:
+        inner = [(str(at), part[at]) for at in sorted({0, len(part) - 1})] if isinstance(part, list) and part else []
+    for name, value in inner:
+        yield from places(value, (*outer, name))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_no_damage_to_any_kind_of_release_is_anything_but_refused_in_place(name: str) -> None:
+    """Every place of a document of every kind, with every odd value, and without it: refused, or read as a release."""
+    network, variant = TINY["two and three states"], VARIANTS[name]
+    counts, prior = counts_of(network, [(0, 2), (1, 1), (1, 0)]), dc.Dirichlet.uniform(network)
+    made = dc.simulate(variant.make(network), counts, prior, variant.promise(), rng=np.random.default_rng(8))
+    whole = made.dumps()
+    document, refused = json.loads(whole), 0
+    for place in places(document):
+        odd = [put(".".join(place), value) for value in (None, True, -1, 0.5, 2**64, "a", [], {}, [[1]], {"a": 1})]
+        for damaged in (*odd, without(".".join(place))):
+            try:
+                assert dc.Release.loads(damaged(document)).dumps()
+            except dc.InputError as error:
+                refused += 1
+                message = str(error)
+                assert "\n" not in message
+                stated = re.search(r"damaged at '([^']*)'", message)
+                if stated:
+                    steps = stated[1].split(".")
+                    # A calibration of no kind is read as that of the first releases, and misses the fields of that.
+                    where = place[:1] if place == ("calibration", "kind") else place
+                    assert all(one == other for one, other in zip(steps, where, strict=False)), (place, message)
+    assert refused > 200
 
 
 def test_a_field_that_is_there_twice_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from itertools import product
 
@@ -10,9 +11,16 @@ import numpy as np
 import pytest
 
 from discreet.posterior import latent_counts as module
-from discreet.posterior.latent_counts import NotDrawnError, TotalLaw, _log_gamma_ratio, draw_counts
+from discreet.posterior.evidence import LaplaceEvidence
+from discreet.posterior.latent_counts import NotDrawnError, _log_gamma_ratio, draw_counts
+from discreet.posterior.totals import TotalLaw
 from oracle import row_posterior
 from rows import DISTANCE, DRAWS, ROWS, distance
+
+
+def noisy(z: Sequence[int], b: float) -> LaplaceEvidence:
+    """What a row of noisy counts says."""
+    return LaplaceEvidence(np.array(z, float), b)
 
 
 @pytest.mark.parametrize("case", ROWS)
@@ -20,7 +28,7 @@ def test_counts_have_the_exact_law(case: str) -> None:
     z, a, b, top = ROWS[case]
     exact = row_posterior(z, a, b, top)
     rng = np.random.default_rng(sum(map(ord, case)))
-    counts = draw_counts(np.array(z), np.array(a), b, DRAWS, rng, None)
+    counts = draw_counts(noisy(z, b), np.array(a), DRAWS, rng, None)
     assert counts.shape == (len(z), DRAWS)
     assert counts.min() >= 0
     assert distance(counts.sum(axis=0), *exact.total_law()) < DISTANCE
@@ -57,7 +65,7 @@ def test_what_is_believed_of_the_total_is_used(case: str) -> None:
     law = TotalLaw(np.arange(72), 7.0 * np.exp(log_law(np.arange(71))))
     exact = row_posterior(z, a, b, (71,) * len(z), log_law)
     rng = np.random.default_rng(11 + sum(map(ord, case)))
-    counts = draw_counts(np.array(z), np.array(a), b, DRAWS, rng, law)
+    counts = draw_counts(noisy(z, b), np.array(a), DRAWS, rng, law)
     assert distance(counts.sum(axis=0), *exact.total_law()) < DISTANCE
     for k in range(len(z)):
         assert distance(counts[k], *exact.cell_law(k)) < DISTANCE
@@ -84,7 +92,7 @@ def test_counts_of_a_known_total_have_the_exact_law(
 
     exact = row_posterior(z, a, b, (total + 1,) * len(z), known)
     law = TotalLaw(np.array([total, total + 1]), np.ones(1))
-    counts = draw_counts(np.array(z), np.array(a), b, DRAWS, np.random.default_rng(12), law)
+    counts = draw_counts(noisy(z, b), np.array(a), DRAWS, np.random.default_rng(12), law)
     assert counts.min() >= 0
     assert np.all(counts.sum(axis=0) == total)
     for k in range(len(z)):
@@ -97,7 +105,7 @@ def test_a_single_draw_has_the_exact_law(case: str) -> None:
     z, a, b, top = ROWS[case]
     exact = row_posterior(z, a, b, top)
     rng = np.random.default_rng(13)
-    counts = np.concatenate([draw_counts(np.array(z), np.array(a), b, 1, rng, None) for _ in range(2000)], axis=1)
+    counts = np.concatenate([draw_counts(noisy(z, b), np.array(a), 1, rng, None) for _ in range(2000)], axis=1)
     assert distance(counts.sum(axis=0), *exact.total_law()) < 0.069
     assert distance(counts[0], *exact.cell_law(0)) < 0.069
 
@@ -116,9 +124,8 @@ def test_gates_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     """A prior worth 10,000 records of one state, against 2,000 noisy records of the other, without tilts."""
     monkeypatch.setattr(module, "ATTEMPTS", ((0, 3),))
     monkeypatch.setattr(module, "GENTLE", math.inf)
-    z, a = np.array([2000, 0]), np.array([1.0, 10_000.0])
     with pytest.raises(NotDrawnError, match=r"\d+ effective proposals"):
-        draw_counts(z, a, 3.0, 1000, np.random.default_rng(0), None)
+        draw_counts(noisy((2000, 0), 3.0), np.array([1.0, 10_000.0]), 1000, np.random.default_rng(0), None)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +142,7 @@ def test_strong_priors_reach_beyond_the_noise(
     weight = np.exp(log_joint - log_joint.max())
     exact = float((weight.sum(axis=0) * grid).sum() / weight.sum())
     assert exact == pytest.approx(mean, rel=0.02)
-    drawn = draw_counts(np.array(z), np.array(a), b, 4000, np.random.default_rng(0), None)[1]
+    drawn = draw_counts(noisy(z, b), np.array(a), 4000, np.random.default_rng(0), None)[1]
     spread = float(np.sqrt((weight.sum(axis=0) * (grid - exact) ** 2).sum() / weight.sum()))
     # At least 4,000 effective proposals resampled 4,000 times: 7 standard errors of twice the variance, below 1e-11.
     assert abs(drawn.mean() - exact) < 7 * spread * np.sqrt(2 / 4000)

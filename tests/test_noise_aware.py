@@ -235,8 +235,9 @@ def test_one_state() -> None:
 def test_drowned_rows_are_those_below_one_standard_deviation() -> None:
     made = simulated(asia(), 500, guarantee(0.5), np.random.default_rng(10))
     expected = {}
-    for node, table in made.payload.tables.items():
-        limit = made.payload.scales[node] * math.sqrt(2 * table.shape[-1])
+    for node in made.network.nodes:
+        table, source = made.payload.table(node), made.payload.source(node)
+        limit = made.payload.scales[source] * math.sqrt(2 * table.shape[-1] * made.payload.terms(node))
         totals = [int(table[index].sum()) for index in np.ndindex(*table.shape[:-1])]
         below = sum(total < limit for total in totals)
         if below:
@@ -247,9 +248,23 @@ def test_drowned_rows_are_those_below_one_standard_deviation() -> None:
 
 
 def test_drowned_rows_at_the_edge() -> None:
-    """Scale 4 and two states: the standard deviation of a row's total noise is 8."""
-    assert drowned_rows(row_release((7, 1), (1.0, 1.0), 4.0)) == {}
-    assert drowned_rows(row_release((8, -1), (1.0, 1.0), 4.0)) == {"x": (1, 1)}
+    """Scale 4.1 and two states: the standard deviation of a row's total noise is 8.2."""
+    assert drowned_rows(row_release((8, 1), (1.0, 1.0), 4.1)) == {}
+    assert drowned_rows(row_release((9, -1), (1.0, 1.0), 4.1)) == {"x": (1, 1)}
+
+
+def test_rows_that_are_read_off_a_larger_table_drown_in_the_noise_of_its_cells() -> None:
+    """Scale 4.1: each row of `y` has two noisy cells, 8.2; the total of `x` is the sum of all four, 11.6."""
+    network = dc.Network((X, Y), {"x": (), "y": ("x",)})
+    prior = dc.Dirichlet.uniform(network)
+    for rows, expected in (
+        ([[4, 4], [3, 1]], {"y": (2, 2)}),
+        ([[4, 4], [2, 1]], {"x": (1, 1), "y": (2, 2)}),
+        ([[4, 5], [3, -1]], {"x": (1, 1), "y": (1, 2)}),
+        ([[4, 5], [9, 0]], {}),
+    ):
+        made = noisy_release(prior, {"y": np.array(rows)}, 4.1)
+        assert dict(drowned_rows(made)) == expected
 
 
 def test_a_long_chain_listed_backwards_can_be_drawn() -> None:

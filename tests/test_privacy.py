@@ -19,7 +19,7 @@ the two data sets have no output in common, and the ratio is infinite. A cell wi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -28,13 +28,16 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.privacy.release import Calibration
+from discreet.privacy.calibration import TableNoise
 from mutants import (
     a_cell_without_noise,
     a_table_uncounted,
     a_table_without_noise,
     calibrated_for,
+    double_scale,
+    every_table_at_the_price_of_some,
     half_scale,
+    noise_added_twice,
     noise_reused_in_two_cells,
     noise_where_there_are_records,
     plain,
@@ -73,13 +76,14 @@ class Design:
     claimed: tuple[Fraction, ...]
 
 
-def observe(mechanism: dc.Mechanism, counts: dc.Counts, calibration: Calibration) -> tuple[np.ndarray, Design]:
-    """The counts in the released cells, and the design of the noise, read off one draw."""
+def observe(mechanism: dc.Mechanism, counts: dc.Counts, calibration: TableNoise) -> tuple[np.ndarray, Design]:
+    """The counts in the released cells, and the design of the noise, read off one draw of noisy tables."""
     network, recorder = counts.network, Recorder([])
     payload = mechanism.draw(counts, dc.Dirichlet.uniform(network), calibration, recorder)
     assert len(recorder.scales) < 31, "more digits than an int64 has"
-    released = [int(cell) for node in network.nodes for cell in payload.tables[node].ravel()]
-    claimed = [Fraction(payload.scales[node]) for node in network.nodes for _ in payload.tables[node].ravel()]
+    assert (type(payload), payload.noise) == (dc.NoisyCounts, "discrete_laplace")
+    released = [int(cell) for table in payload.tables.values() for cell in table.ravel()]
+    claimed = [Fraction(payload.scales[node]) for node, table in payload.tables.items() for _ in table.ravel()]
     digits = [[cell // BASE**place % BASE for place in range(len(recorder.scales) + 1)] for cell in released]
     cells = tuple({place: times for place, times in enumerate(row[1:]) if times} for row in digits)
     design = Design(cells, tuple(map(Fraction, recorder.scales)), tuple(claimed))
@@ -116,7 +120,7 @@ def largest_loss(
 
 
 def check(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> Fraction | float:
-    """The proof by enumeration: within the guarantee, every cell noised once, and by what the payload claims."""
+    """The proof by enumeration for noisy tables: within the guarantee, each cell noised once, as the payload claims."""
     largest, design = largest_loss(mechanism, network, guarantee)
     assert largest <= guarantee.epsilon, f"the ratio reaches {float(largest)}, the guarantee is {guarantee}"
     assert sorted(draw for draws in design.cells for draw in draws) == list(range(len(design.cells))), (
@@ -127,10 +131,15 @@ def check(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee)
     return largest
 
 
-def uneven(network: dc.Network) -> dict[str, Fraction]:
+Proof = Callable[[dc.Mechanism, dc.Network, dc.Guarantee], Fraction | float]
+PROOFS: dict[str, Proof] = {"laplace": check}
+"""For each mechanism of the registry the function that returns its largest loss, or fails."""
+
+
+def uneven(tables: tuple[str, ...]) -> dict[str, Fraction]:
     """Budgets in the proportion 1 : 2 : 4 that sum to 1."""
-    weights = [Fraction(2**position) for position in range(len(network.nodes))]
-    return {node: weight / sum(weights) for node, weight in zip(network.nodes, weights, strict=True)}
+    weights = [Fraction(2**position) for position in range(len(tables))]
+    return {node: weight / sum(weights) for node, weight in zip(tables, weights, strict=True)}
 
 
 # -------------------------------------------------------------------------------------------------- the guarantee holds
@@ -139,16 +148,25 @@ def uneven(network: dc.Network) -> dict[str, Fraction]:
 @pytest.mark.parametrize("epsilon", ["1", "0.1", "7/3"])
 @pytest.mark.parametrize("relation", dc.Relation)
 @pytest.mark.parametrize("network", TINY.values(), ids=TINY)
-@pytest.mark.parametrize("name", dc.MECHANISMS)
+@pytest.mark.parametrize("name", PROOFS)
 def test_the_guarantee_holds_and_is_tight(name: str, network: dc.Network, relation: dc.Relation, epsilon: str) -> None:
     guarantee = promise(epsilon, relation)
-    assert check(dc.MECHANISMS[name](), network, guarantee) >= guarantee.epsilon * (1 - Fraction(1, 10**9))
+    assert PROOFS[name](dc.MECHANISMS[name](), network, guarantee) >= guarantee.epsilon * (1 - Fraction(1, 10**9))
 
 
+@pytest.mark.xfail(reason="the proofs of the other mechanisms are not written yet", strict=True)
+def test_every_mechanism_of_the_registry_is_proved() -> None:
+    assert set(PROOFS) == set(dc.MECHANISMS)
+
+
+@pytest.mark.parametrize("which", ["nodes", "maximal_families"])
 @pytest.mark.parametrize("relation", dc.Relation)
 @pytest.mark.parametrize("network", TINY.values(), ids=TINY)
-def test_the_guarantee_holds_and_is_tight_for_uneven_budgets(network: dc.Network, relation: dc.Relation) -> None:
-    assert check(dc.laplace(uneven(network)), network, promise(1, relation)) >= 1 - Fraction(1, 10**9)
+def test_the_guarantee_holds_and_is_tight_for_uneven_budgets(
+    network: dc.Network, relation: dc.Relation, which: str
+) -> None:
+    mechanism = dc.laplace(uneven(getattr(network, which)))
+    assert check(mechanism, network, promise(1, relation)) >= 1 - Fraction(1, 10**9)
 
 
 @pytest.mark.parametrize("relation", dc.Relation)
@@ -174,7 +192,7 @@ def log_probability(counts: np.ndarray, scales: np.ndarray, window: range) -> np
 def test_the_largest_ratio_is_what_enumeration_finds(relation: dc.Relation) -> None:
     """All 5^6 outputs around the counts, for all pairs of data sets of up to 2 records."""
     network, guarantee = TINY["two binary"], promise(1, relation)
-    mechanism = dc.laplace(uneven(network))
+    mechanism = dc.laplace(uneven(network.nodes))
     calibration = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
     worst = 0.0
     for one, other in neighbours(network, relation, 2):
@@ -202,16 +220,28 @@ MUTANTS = {
     "a cell without noise": (redrawn(a_cell_without_noise), math.inf),
     "noise reused in two cells": (redrawn(noise_reused_in_two_cells), math.inf),
 }
-"""Each with the ratio it really has at epsilon 1, on a network of two nodes."""
+"""Each with the ratio it really has at epsilon 1, on a network that is measured in two tables."""
+TWO_TABLES = ("two roots", "chain", "fork")
 
 
+@pytest.mark.parametrize("network", TWO_TABLES)
 @pytest.mark.parametrize("relation", dc.Relation)
 @pytest.mark.parametrize("name", MUTANTS)
-def test_planted_bugs_are_found(name: str, relation: dc.Relation) -> None:
+def test_planted_bugs_are_found(name: str, relation: dc.Relation, network: str) -> None:
     mutant, truth = MUTANTS[name]
     with pytest.raises(AssertionError, match="the ratio reaches"):
-        check(mutant, TINY["two binary"], promise(1, relation))
-    assert float(largest_loss(mutant, TINY["two binary"], promise(1, relation))[0]) == pytest.approx(truth, rel=1e-7)
+        check(mutant, TINY[network], promise(1, relation))
+    assert float(largest_loss(mutant, TINY[network], promise(1, relation))[0]) == pytest.approx(truth, rel=1e-7)
+
+
+@pytest.mark.parametrize(("name", "truth"), [("two binary", 2), ("chain", 1.5), ("complete, three states", 3)])
+@pytest.mark.parametrize("relation", dc.Relation)
+def test_a_table_too_many_is_found(relation: dc.Relation, name: str, truth: float) -> None:
+    """As many tables as there are families, at the price of those that lie in no other."""
+    with pytest.raises(AssertionError, match="the ratio reaches"):
+        check(every_table_at_the_price_of_some(), TINY[name], promise(1, relation))
+    largest, _ = largest_loss(every_table_at_the_price_of_some(), TINY[name], promise(1, relation))
+    assert float(largest) == pytest.approx(truth, rel=1e-9)
 
 
 def test_the_wrong_relation_is_found() -> None:
@@ -225,20 +255,13 @@ def test_noise_that_depends_on_the_data_or_comes_twice_is_found() -> None:
     guarantee = promise(1, dc.Relation.ADD_REMOVE)
     with pytest.raises(AssertionError, match="the noise depends on the data"):
         check(redrawn(noise_where_there_are_records), TINY["two binary"], guarantee)
-    twice = redrawn(lambda counts, calibration, noise: {
-        node: noise.discrete_laplace(table, calibration.scales[node])
-        for node, table in plain(counts, calibration, noise).items()
-    })  # fmt: skip
     with pytest.raises(AssertionError, match="more than one draw"):
-        check(twice, TINY["two binary"], guarantee)
+        check(redrawn(noise_added_twice), TINY["two binary"], guarantee)
 
 
 def test_a_scale_the_payload_does_not_state_is_found() -> None:
-    double = redrawn(lambda counts, calibration, noise: {
-        node: noise.discrete_laplace(table, 2 * calibration.scales[node]) for node, table in counts.tables.items()
-    })  # fmt: skip
     with pytest.raises(AssertionError, match="claims other scales"):
-        check(double, TINY["two binary"], promise(1, dc.Relation.ADD_REMOVE))
+        check(redrawn(double_scale), TINY["two binary"], promise(1, dc.Relation.ADD_REMOVE))
 
 
 def test_the_planted_frame_itself_is_right() -> None:

@@ -37,12 +37,13 @@ def audited(mechanism: dc.Mechanism, guarantee: dc.Guarantee, publish: Publish) 
     The event is the most telling one: in every cell where the data sets differ, the output lies on the far side. Its
     probability is bounded from below under one and from above under the other (Clopper-Pearson, half the rate each).
     """
-    network, prior = TINY["two binary"], dc.Dirichlet.uniform(TINY["two binary"])
+    network, prior = TINY["two roots"], dc.Dirichlet.uniform(TINY["two roots"])
     *datasets, runs = WORST[guarantee.relation]
     low, high = (counts_of(network, records) for records in datasets)
 
     def far(release: dc.Release) -> bool:
-        triples = ((release.payload.tables[node], high.tables[node], low.tables[node]) for node in network.nodes)
+        assert set(release.payload.tables) == set(network.nodes)
+        triples = ((noisy, high.tables[node], low.tables[node]) for node, noisy in release.payload.tables.items())
         return all(np.all((noisy - up) * np.sign(up - down) >= 0) for noisy, up, down in triples)
 
     likely = sum(far(publish(mechanism, high, prior, guarantee)) for _ in range(runs))

@@ -25,14 +25,19 @@ def network_of(sizes: dict[str, int], arcs: str = "") -> dc.Network:
 
 
 TINY = {
+    "two roots": network_of({"a": 2, "b": 2}),
     "two binary": network_of({"a": 2, "b": 2}, "a>b"),
     "two binary, backwards": network_of({"a": 2, "b": 2}, "b>a"),
     "two and three states": network_of({"a": 2, "b": 3}, "a>b"),
     "chain": network_of({"a": 2, "b": 2, "c": 2}, "a>b b>c"),
+    "fork": network_of({"a": 2, "b": 2, "c": 2}, "a>b a>c"),
     "collider": network_of({"a": 2, "b": 2, "c": 2}, "a>c b>c"),
     "complete, three states": network_of({"a": 2, "b": 3, "c": 2}, "a>b a>c b>c"),
 }
-"""Every node has two states or more, so two records can differ everywhere and the bounds are attained."""
+"""Every node has two states or more, so two records can differ everywhere and the bounds are attained.
+
+Families that lie in no other: two of "two roots", "chain" and "fork", one of each of the rest.
+"""
 
 
 def counts_of(network: dc.Network, records: Iterable[Record]) -> dc.Counts:

@@ -17,10 +17,17 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from discreet.app.audit import Finding, audit
+    from discreet.app.plan import Expected, compare
     from discreet.errors import BudgetError, DiscreetError, InputError
     from discreet.mechanisms import MECHANISMS
+    from discreet.mechanisms.allocated import allocated
     from discreet.mechanisms.crossing import Mechanism, release, simulate
+    from discreet.mechanisms.fourier import fourier
+    from discreet.mechanisms.gaussian import gaussian
     from discreet.mechanisms.laplace import laplace
+    from discreet.mechanisms.map_estimate import map_estimate
+    from discreet.mechanisms.posterior_sampler import posterior_sampler
     from discreet.model.dirichlet import Dirichlet
     from discreet.model.network import Network
     from discreet.model.schema import Schema, Variable
@@ -30,17 +37,26 @@ if TYPE_CHECKING:
     from discreet.posterior.plug_in import plug_in
     from discreet.privacy.guarantee import Guarantee, Relation, compose, convert
     from discreet.privacy.ledger import Account, Ledger
-    from discreet.privacy.release import NoisyCounts, Release
+    from discreet.privacy.payload import Choice, NoisyCoefficients, NoisyCounts, ParameterDraws, TwoStageCounts
+    from discreet.privacy.release import Release
+    from discreet.queries.decide import Decision, decide, payoff
     from discreet.queries.query import Answer, answer, credible_interval, marginals, parse_query
     from discreet.queries.synthetic import sample_records
-    from discreet.sensitive.counts import Counts, count, sensitivity
+    from discreet.sensitive.counts import Counts, count, count_codes, sensitivity
     from discreet.sensitive.records import Records, check, draft_schema, read_records
 
 _HOMES = {
+    "app.audit": ("Finding", "audit"),
+    "app.plan": ("Expected", "compare"),
     "errors": ("BudgetError", "DiscreetError", "InputError"),
     "mechanisms": ("MECHANISMS",),
+    "mechanisms.allocated": ("allocated",),
     "mechanisms.crossing": ("Mechanism", "release", "simulate"),
+    "mechanisms.fourier": ("fourier",),
+    "mechanisms.gaussian": ("gaussian",),
     "mechanisms.laplace": ("laplace",),
+    "mechanisms.map_estimate": ("map_estimate",),
+    "mechanisms.posterior_sampler": ("posterior_sampler",),
     "model.dirichlet": ("Dirichlet",),
     "model.network": ("Network",),
     "model.schema": ("Schema", "Variable"),
@@ -50,10 +66,12 @@ _HOMES = {
     "posterior.plug_in": ("plug_in",),
     "privacy.guarantee": ("Guarantee", "Relation", "compose", "convert"),
     "privacy.ledger": ("Account", "Ledger"),
-    "privacy.release": ("NoisyCounts", "Release"),
+    "privacy.payload": ("Choice", "NoisyCoefficients", "NoisyCounts", "ParameterDraws", "TwoStageCounts"),
+    "privacy.release": ("Release",),
+    "queries.decide": ("Decision", "decide", "payoff"),
     "queries.query": ("Answer", "answer", "credible_interval", "marginals", "parse_query"),
     "queries.synthetic": ("sample_records",),
-    "sensitive.counts": ("Counts", "count", "sensitivity"),
+    "sensitive.counts": ("Counts", "count", "count_codes", "sensitivity"),
     "sensitive.records": ("Records", "check", "draft_schema", "read_records"),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -75,15 +93,25 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "draft_schema",
     "Records",
     "count",
+    "count_codes",
     "Counts",
     "sensitivity",
     "laplace",
+    "fourier",
+    "gaussian",
+    "allocated",
+    "posterior_sampler",
+    "map_estimate",
     "MECHANISMS",
     "Mechanism",
     "release",
     "simulate",
     "Release",
     "NoisyCounts",
+    "TwoStageCounts",
+    "NoisyCoefficients",
+    "ParameterDraws",
+    "Choice",
     "noise_aware",
     "plug_in",
     "drowned_rows",
@@ -94,7 +122,14 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "marginals",
     "Answer",
     "credible_interval",
+    "decide",
+    "payoff",
+    "Decision",
     "sample_records",
+    "compare",
+    "Expected",
+    "audit",
+    "Finding",
     "DiscreetError",
     "InputError",
     "BudgetError",

@@ -6,6 +6,7 @@ and never holds a value of a record.
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import os
@@ -225,7 +226,13 @@ def release(
     account: Annotated[str, typer.Option(help="Account that pays; it fixes the relation and the unit.")],
     epsilon: Annotated[str, typer.Option(help="Budget of this release, as decimal text.")],
     output: Annotated[Path, typer.Option(help="New file for the release; - writes stdout.")],
-    mechanism: Annotated[str, typer.Option(help="laplace")] = "laplace",
+    delta: Annotated[str, typer.Option(help="Delta of this release; 0 but for gaussian and posterior_sampler.")] = "0",
+    mechanism: Annotated[
+        str, typer.Option(help="laplace, fourier, gaussian, allocated, posterior_sampler or map_estimate.")
+    ] = "laplace",
+    option: Annotated[
+        list[str] | None, typer.Option(help="Option of the mechanism, such as draws=20 or stealth=0.9; repeatable.")
+    ] = None,
     prior: Annotated[
         str, typer.Option(help="Concentration of every cell, or a public BIF file with prior probabilities.")
     ] = "0.25",
@@ -245,10 +252,8 @@ def release(
     structure = _network(network, schema)
     payer = dc.Ledger(ledger).account(account)
     limit = payer.limit
-    promise = dc.Guarantee(epsilon=epsilon, delta=0, relation=limit.relation, unit=limit.unit)
-    if mechanism not in dc.MECHANISMS:
-        raise InputError(f"no mechanism {mechanism!r}; there are: {', '.join(dc.MECHANISMS)}")
-    chosen = dc.MECHANISMS[mechanism]()
+    promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
+    chosen = _mechanism(mechanism, option or [])
     believed = _prior(structure, prior, equivalent_sample_size)
     chosen.calibrate(structure, believed, promise)
     payer.check(promise)
@@ -270,7 +275,9 @@ def release(
         "epsilon": as_text(promise.epsilon),
         "spent": as_text(balance.epsilon_spent),
         "left": as_text(balance.epsilon_left),
-        "scales": dict(made.payload.scales),
+        "mechanism": made.mechanism,
+        "delta": as_text(promise.delta),
+        **({"scales": dict(made.payload.scales)} if isinstance(made.payload, dc.NoisyCounts) else {}),
         "drowned": {node: list(rows) for node, rows in dc.drowned_rows(made).items()},
     }
     if not to_stdout:
@@ -324,6 +331,110 @@ def export(
     _print(as_json, {"output": output, "format": to}, f"wrote {output}")
 
 
+@app.command()
+def plan(
+    network: NetworkFile,
+    epsilon: Annotated[str, typer.Option(help="Budget of the release, as decimal text.")],
+    records: Annotated[int, typer.Option(help="Number of records to make up; a public guess will do.")],
+    delta: Annotated[str, typer.Option(help="Delta of the release, for mechanisms that use one.")] = "0",
+    relation: Annotated[str | None, typer.Option(help="add-remove or replace; both without it.")] = None,
+    repeats: Annotated[int, typer.Option(help="Made-up data sets.")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of the made-up records and of the noise.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Show the error to expect of each mechanism, on made-up records; reads no data and costs nothing.
+
+    Records are made up from the network file's probabilities, or, where it has none, from random ones.
+    """
+    from discreet.app.plan import Expected, compare
+
+    rng = np.random.default_rng(seed)
+    structure = dc.Network.read(network)
+    try:
+        theta = dc.Tables.read(network)
+        source = "the network file's probabilities"
+    except InputError:
+        drawn = dc.Dirichlet.uniform(structure).draws(1, rng)
+        theta = dc.Tables(structure, {node: table[..., 0] for node, table in drawn.items()})
+        source = "random probabilities"
+    found: list[tuple[dc.Relation, Expected]] = []
+    for each in dc.Relation if relation is None else (dc.Relation(relation),):
+        promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=each, unit="record")
+        found += [(each, part) for part in compare(theta, promise, records, rng=rng, repeats=repeats)]
+    parts = [
+        {
+            "relation": each,
+            "mechanism": part.mechanism,
+            "delta": as_text(part.guarantee.delta) if part.guarantee else None,
+            "cells": None if part.refused else part.cells,
+            "marginals": None if part.refused or np.isnan(part.marginals) else part.marginals,
+            "refused": part.refused,
+        }
+        for each, part in found
+    ]
+    rows = [
+        (each, part.mechanism, part.refused or f"{part.cells:.4f}", "" if part.refused else f"{part.marginals:.4f}")
+        for each, part in found
+    ]
+    head = ("relation", "mechanism", "mean error of table entries", "of single variables")
+    text = columns(head, rows) + f"\n\n{records:,} records made up from {source}, {repeats} times"
+    _print(as_json, {"records": records, "epsilon": epsilon, "source": source, "expected": parts}, text)
+
+
+@app.command()
+def audit(
+    mechanism: Annotated[str, typer.Argument(help="Name of a mechanism; see `release --help`.")],
+    epsilon: Annotated[str, typer.Option(help="Promise to hold it to, as decimal text.")] = "1",
+    delta: Annotated[str | None, typer.Option(help="0 without it, but 1e-6 for gaussian, which needs one.")] = None,
+    relation: Annotated[str | None, typer.Option(help="add-remove or replace; both without it.")] = None,
+    records: Annotated[int, typer.Option(help="Most records of a data set.")] = 3,
+    option: Annotated[list[str] | None, typer.Option(help="Option of the mechanism; repeatable.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure what a mechanism reveals, on all neighbouring data sets of tiny networks; needs no data."""
+    from discreet.app.audit import CONFIDENCE, Finding, audit
+
+    if records < 1:
+        raise InputError(f"an audit needs data sets of at least one record, got {records}")
+    chosen = _mechanism(mechanism, option or [])
+    given = delta if delta is not None else "1e-6" if mechanism == "gaussian" else "0"
+    found: list[Finding] = []
+    refused: dict[str, str] = {}
+    for each in dc.Relation if relation is None else (dc.Relation(relation),):
+        promise = dc.Guarantee(epsilon=epsilon, delta=given, relation=each, unit="record")
+        try:
+            found += audit(chosen, promise, most=records)
+        except InputError as error:
+            refused[each] = str(error)
+    if not found:
+        raise InputError("; ".join(dict.fromkeys(refused.values())))
+    head = ("network", "relation", "promised", "measured", "how", "pairs", "holds")
+    rows = [
+        (part.network, part.guarantee.relation, as_text(part.guarantee.epsilon), f"{part.measured:.6f}",
+         "exactly" if part.exact else f"at least, {100 * CONFIDENCE:.4f} % sure", str(part.pairs),
+         "yes" if part.holds else "NO")
+        for part in found
+    ]  # fmt: skip
+    parts = [
+        {
+            "network": part.network,
+            "relation": part.guarantee.relation,
+            "promised": as_text(part.guarantee.epsilon),
+            "delta": as_text(part.guarantee.delta),
+            "measured": part.measured,
+            "exact": part.exact,
+            "pairs": part.pairs,
+            "holds": part.holds,
+        }
+        for part in found
+    ]
+    _print(as_json, {"mechanism": mechanism, "findings": parts, "refused": refused}, columns(head, rows))
+    for relations, reason in refused.items():
+        _say(f"discreet: not offered for {relations}: {reason}")
+    if not all(part.holds for part in found):
+        raise typer.Exit(1)
+
+
 # ----------------------------------------------------------------------------------------------------------- helpers
 
 
@@ -335,6 +446,38 @@ def _say(text: str) -> None:
 def _print(as_json: bool, value: object, text: str) -> None:
     """To stdout, as JSON or as text."""
     print(json.dumps(value, ensure_ascii=False) if as_json else text)  # noqa: T201
+
+
+def _mechanism(name: str, options: list[str]) -> dc.Mechanism[Any]:
+    """A mechanism of the registry with options given as NAME=VALUE."""
+    name = name.replace("-", "_")
+    if name not in dc.MECHANISMS:
+        raise InputError(f"no mechanism {name!r}; there are: {', '.join(dc.MECHANISMS)}")
+    make = dc.MECHANISMS[name]
+    known = {
+        key: part.annotation
+        for key, part in inspect.signature(make).parameters.items()
+        if key not in ("epsilons", "candidates")
+    }
+    given: dict[str, Any] = {}
+    for text in options:
+        key, equals, value = text.partition("=")
+        if key not in known or not equals:
+            raise InputError(
+                f"{text!r} is no option of {name!r}; it takes {', '.join(f'{key}=...' for key in known) or 'none'}"
+            )
+        given[key] = _option(key, value, str(known[key]))
+    return make(**given)
+
+
+def _option(key: str, value: str, kind: str) -> Any:
+    """The value of an option: whole, a fraction kept exactly, a float, or a word, as the mechanism declares it."""
+    try:
+        if kind.startswith("int"):
+            return int(value)
+        return float(value) if kind.startswith("float") else value
+    except ValueError:
+        raise InputError(f"option {key} needs a number, got {value!r}") from None
 
 
 def _source(data: str) -> Any:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import discreet as dc
+from discreet.privacy.calibration import (
+    CoefficientNoise,
+    GaussianNoise,
+    Selection,
+    Stages,
+    TableNoise,
+    Tempering,
+    Trimming,
+)
 from discreet.privacy.guarantee import as_text
+from discreet.privacy.payload import Choice, ParameterDraws
+from discreet.theory.bounds import largest_integer_noise
 
 if TYPE_CHECKING:
     from discreet.privacy.ledger import Balance
@@ -14,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["answer_lines", "columns", "release_lines"]
 
 
+FAILURE = 0.05
+"""Chance that some noise is larger than the bound that is shown."""
 WIDE = 3
 """Most variables of a joint state that are shown on one line."""
 
@@ -43,16 +57,16 @@ def answer_lines(answers: Iterable[dc.Answer]) -> str:
 
 def release_lines(release: dc.Release, balance: Balance) -> str:
     """What a release cost, how large its noise is, and where it says little; nothing here comes from the records."""
-    scales = sorted(set(release.payload.scales.values()))
-    noise = f"{scales[0]:.4g}" if len(scales) == 1 else f"{scales[0]:.4g} to {scales[-1]:.4g}"
     limit = balance.limit
     lines = [
         f"released {release.id}: {release.guarantee}",
         f"spent epsilon {as_text(balance.epsilon_spent)} of {as_text(limit.epsilon)}, "
         f"left {as_text(balance.epsilon_left)}"
         + (f"; delta left {as_text(balance.delta_left)}" if limit.delta else ""),
-        f"noise in every cell: discrete Laplace of scale {noise} records",
+        _noise_line(release),
     ]
+    if isinstance(release.payload, ParameterDraws | Choice):
+        return "\n".join(lines)
     drowned = dc.drowned_rows(release)
     if drowned:
         named = ", ".join(f"{node} {few} of {all_}" for node, (few, all_) in list(drowned.items())[:8])
@@ -61,3 +75,44 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
     else:
         lines.append("no row is drowned by the noise")
     return "\n".join(lines)
+
+
+def _noise_line(release: dc.Release) -> str:
+    """How large the noise is, in the unit of what was released."""
+    match release.calibration:
+        case TableNoise() as calibration:
+            scales = _range(calibration.scales.values())
+            cells = sum(math.prod(release.network.shape(node)) for node in calibration.scales)
+            largest = largest_integer_noise(cells, max(calibration.scales.values()), FAILURE)
+            return (
+                f"noise in every cell of the tables: discrete Laplace of scale {scales} records; "
+                f"in all {cells:,} cells at most {largest:,}, with probability {1 - FAILURE:.0%}"
+            )
+        case GaussianNoise() as calibration:
+            return f"noise in every cell: discrete Gaussian of scale {calibration.scale:.4g} records"
+        case CoefficientNoise() as calibration:
+            bound = "exact sensitivity" if calibration.exact else "an upper bound of the sensitivity,"
+            shift = f"; {calibration.shift:,} records were added to the total" if calibration.shift else ""
+            return (
+                f"noise in every contrast: discrete Laplace of scale {calibration.scale:.4g} records "
+                f"({bound} {calibration.sensitivity:,}){shift}"
+            )
+        case Trimming() as calibration:
+            floors = _range(calibration.floors.values())
+            return (
+                f"{calibration.draws} draws from the posterior of {calibration.temper:.4g} times the records, "
+                f"with no probability below {floors}"
+            )
+        case Tempering() as calibration:
+            return f"{calibration.draws} draws from the posterior of {calibration.temper:.4g} times the records"
+        case Selection() as calibration:
+            return f"one candidate, by log-likelihood with noise of scale {calibration.scale:.4g} nats"
+        case Stages() as calibration:
+            scales = _range(calibration.first.scales.values())
+            return f"first stage: discrete Laplace of scale {scales} records; the second's are in the release"
+
+
+def _range(values: Iterable[float]) -> str:
+    """One number, or the smallest and the largest."""
+    found = sorted(set(values))
+    return f"{found[0]:.4g}" if len(found) == 1 else f"{found[0]:.4g} to {found[-1]:.4g}"

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -18,16 +19,21 @@ from discreet.errors import InputError
 from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
+from discreet.privacy.calibration import Calibration
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
-from discreet.privacy.release import Calibration, Payload, Release
+from discreet.privacy.payload import Payload
+from discreet.privacy.release import Release
 from discreet.sensitive.counts import Counts
 
 __all__ = ["Mechanism", "release", "simulate"]
 
 
+C = TypeVar("C", bound=Calibration)
+
+
 @dataclass(frozen=True)
-class Mechanism:
+class Mechanism(Generic[C]):
     """A way from counts to a payload. Options are bound when it is made, so all mechanisms share these signatures.
 
     Args:
@@ -37,12 +43,12 @@ class Mechanism:
     """
 
     name: str
-    calibrate: Callable[[Network, Dirichlet, Guarantee], Calibration]
-    draw: Callable[[Counts, Dirichlet, Calibration, Noise], Payload]
+    calibrate: Callable[[Network, Dirichlet, Guarantee], C]
+    draw: Callable[[Counts, Dirichlet, C, Noise], Payload]
 
 
 def release(
-    mechanism: Mechanism, statistic: Counts, prior: Dirichlet, guarantee: Guarantee, *, account: Account
+    mechanism: Mechanism[C], statistic: Counts, prior: Dirichlet, guarantee: Guarantee, *, account: Account
 ) -> Release:
     """Publish a statistic: calibrate, charge the account, then draw.
 
@@ -72,7 +78,7 @@ def release(
 
 
 def simulate(
-    mechanism: Mechanism, statistic: Counts, prior: Dirichlet, guarantee: Guarantee, *, rng: np.random.Generator
+    mechanism: Mechanism[C], statistic: Counts, prior: Dirichlet, guarantee: Guarantee, *, rng: np.random.Generator
 ) -> Release:
     """The same release with seeded noise, for tests and experiments on records that are not private.
 
@@ -98,7 +104,7 @@ def simulate(
     return _describe(number, mechanism, statistic, prior, guarantee, calibration, payload, private=False)
 
 
-def _calibrate(mechanism: Mechanism, statistic: Counts, prior: Dirichlet, guarantee: Guarantee) -> Calibration:
+def _calibrate(mechanism: Mechanism[C], statistic: Counts, prior: Dirichlet, guarantee: Guarantee) -> C:
     """All that can be refused, refused before anything is charged."""
     if statistic.network != prior.network:
         raise InputError("the counts and the prior are over different networks")
@@ -108,18 +114,18 @@ def _calibrate(mechanism: Mechanism, statistic: Counts, prior: Dirichlet, guaran
             "relation; use missing='error', or an add-remove guarantee"
         )
     calibration = mechanism.calibrate(prior.network, prior, guarantee)
-    if calibration.reported > guarantee.epsilon:
+    if calibration.total > guarantee.epsilon:
         raise InputError(f"mechanism {mechanism.name!r} would spend more than the guarantee allows")
     return calibration
 
 
 def _describe(
     number: str,
-    mechanism: Mechanism,
+    mechanism: Mechanism[C],
     statistic: Counts,
     prior: Dirichlet,
     guarantee: Guarantee,
-    calibration: Calibration,
+    calibration: C,
     payload: Payload,
     *,
     private: bool,

@@ -1,29 +1,40 @@
 """Noise: exact samplers for releases, fast ones for simulations, and the scale that a budget buys.
 
-Released noise is integer noise that OpenDP draws exactly from the operating system's entropy; there is no seed and no
-floating-point sample anywhere near a count. Older versions of OpenDP draw a wrong discrete Laplace distribution
-(opendp/opendp#2638), so the version is checked at import, and a goodness-of-fit test guards the sampler itself.
+Released noise on counts is integer noise that OpenDP draws exactly from the operating system's entropy; there is no
+seed and no floating-point sample anywhere near a count. Other randomness near data comes from the same entropy, and is
+drawn by integer arithmetic wherever that is possible. Older versions of OpenDP draw a wrong discrete Laplace
+distribution (opendp/opendp#2638), so the version is checked at import, and a goodness-of-fit test guards the sampler
+itself.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import secrets
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib.metadata import version
+from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from opendp.combinators import make_zCDP_to_approxDP
 from opendp.domains import atom_domain, vector_domain
-from opendp.measurements import make_laplace
-from opendp.metrics import l1_distance
+from opendp.measurements import make_gaussian, make_laplace, make_noisy_max
+from opendp.measures import zero_concentrated_divergence
+from opendp.metrics import l1_distance, l2_distance, linf_distance
 from opendp.mod import enable_features
+from scipy.special import gammaincinv
 
 from discreet.errors import DiscreetError, InputError
+from discreet.privacy.guarantee import Guarantee
 from discreet.sensitive.counts import COUNT_LIMIT
 
-__all__ = ["ExactNoise", "Noise", "SimulatedNoise", "scale_for"]
+__all__ = ["ExactNoise", "Noise", "SimulatedNoise", "deviation_for", "privacy_map", "scale_for"]
 
 if not version("opendp").startswith("0.16."):
     raise DiscreetError(
@@ -33,47 +44,108 @@ enable_features("contrib")
 
 SCALE_LIMIT = 2.0**52
 """Largest noise scale: 1,000 scales still lie within 64-bit integers, where the sampler would saturate."""
+EPSILON_LIMIT = 500
+"""Largest epsilon for Gaussian noise: beyond it the conversion overflows, and nobody is protected."""
+COIN_BLOCK = 2**20
+"""Coins that are tossed at once: 4 MiB."""
 Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 
 class Noise(Protocol):
-    """A source of noise for mechanisms."""
+    """A source of randomness for mechanisms."""
 
     def discrete_laplace(self, values: Integers, scale: float) -> Integers:
         """Add independent noise, `P(noise = k) ~ exp(-|k| / scale)`, to every entry.
 
         Args:
-            values: records; any shape, entries from 0 to 2^53.
+            values: records; any shape, entries from -2^53 to 2^53.
             scale: unit: records.
 
         Returns:
             Noisy entries, same shape.
         """
 
+    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
+        """Add independent noise, `P(noise = k) ~ exp(-k^2 / (2 scale^2))`; arguments and result as above."""
+
+    def thin(self, values: Integers, probability: Fraction) -> Integers:
+        """Keep each of the counted records with this probability, independently: a binomial draw for every entry."""
+
+    def noisy_max(self, scores: Floats, scale: float) -> int:
+        """Draw an index with `P(i) ~ exp(scores[i] / scale)`."""
+
+    def pick(self, weights: Floats, draws: int) -> Integers:
+        """Draw indices with `P(i) = weights[i] / sum(weights)`, independently; weights are at least 0, not all 0."""
+
+    def rarely(self, draws: int) -> Flags:
+        """Independent coins that are True with probability 2^-64."""
+
+    def log_gamma(self, shapes: Floats) -> Floats:
+        """Logarithms of independent gamma variates of scale 1, one for each shape parameter."""
+
 
 @dataclass(frozen=True)
 class ExactNoise:
-    """OpenDP's exact discrete Laplace, one vector call; it takes no seed and no generator.
+    """OpenDP's exact integer noise, and integer arithmetic on the operating system's entropy; no seed, no generator.
 
     Guarantee:
-        The output for `values` is `privacy_map(scale, d)`-DP towards any vector at L1 distance at most d.
+        The output of `discrete_laplace` is `privacy_map(scale, d)`-DP towards any vector at L1 distance at most d;
+        that of `discrete_gaussian` is `d^2 / (2 scale^2)`-zCDP towards any vector at L2 distance at most d. `thin`,
+        `pick` and `rarely` draw exactly from the probabilities they are given. `log_gamma` is a floating-point
+        sampler; see there.
 
     Source:
         Ghosh, Roughgarden and Sundararajan (2009) for the geometric mechanism; Canonne, Kamath and Steinke (2020) for
-        the exact sampler.
+        the exact samplers.
     """
 
     def discrete_laplace(self, values: Integers, scale: float) -> Integers:
         """See `Noise`; additionally refuses counts of more than 2^53."""
-        if values.size and int(values.max()) > COUNT_LIMIT:
-            raise InputError(f"a count is larger than {COUNT_LIMIT:,}, where 64-bit noise would saturate")
-        noisy = _measurement(scale)(np.ascontiguousarray(values).ravel().tolist())
-        return np.array(noisy, np.int64).reshape(values.shape)
+        return _added(_laplace(scale), values)
+
+    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
+        """See `Noise`; additionally refuses counts of more than 2^53."""
+        return _added(_gaussian(scale), values)
+
+    def thin(self, values: Integers, probability: Fraction) -> Integers:
+        """See `Noise`: one coin of 32 bits for each record; a probability between two coins counts as the smaller."""
+        heads = math.floor(probability * 2**32)
+        kept = [sum(int(np.count_nonzero(coins < heads)) for coins in _coins(int(n))) for n in values.ravel()]
+        return np.array(kept, np.int64).reshape(values.shape)
+
+    def noisy_max(self, scores: Floats, scale: float) -> int:
+        """See `Noise`: OpenDP's noisy max in its zero-concentrated form, which is the exponential mechanism."""
+        domain = vector_domain(atom_domain(T="f64", nan=False))
+        choose = make_noisy_max(domain, linf_distance(T="f64"), zero_concentrated_divergence(), scale)
+        return int(choose(scores.tolist()))
+
+    def pick(self, weights: Floats, draws: int) -> Integers:
+        """See `Noise`: every float is a ratio of integers, so the draws are exact for the weights as they are."""
+        mantissas, exponents = np.frexp(weights)
+        whole = (mantissas * 2.0**53).astype(np.int64).tolist()
+        lowest = int(exponents.min())
+        steps = list(accumulate(m << (e - lowest) for m, e in zip(whole, exponents.tolist(), strict=True)))
+        return np.array([bisect_right(steps, secrets.randbelow(steps[-1])) for _ in range(draws)], np.int64)
+
+    def rarely(self, draws: int) -> Flags:
+        """See `Noise`."""
+        return np.asarray(np.frombuffer(os.urandom(8 * draws), np.uint64) == 0)
+
+    def log_gamma(self, shapes: Floats) -> Floats:
+        """See `Noise`: by inverting the distribution function at uniforms of 52 bits from the operating system.
+
+        The inverse is accurate to about 1e-14, not exact: a floating-point sampler that a pure guarantee cannot rest
+        on. Variates of small shapes come from `G(a) = G(a + 1) U^(1 / a)`.
+        """
+        first, second = (_uniforms(shapes.size).reshape(shapes.shape) for _ in range(2))
+        return np.asarray(np.log(gammaincinv(shapes + 1, first)) + np.log(second) / shapes)
 
 
 @dataclass(frozen=True)
 class SimulatedNoise:
-    """The same distribution, fast and seeded: for tests and experiments, never for a release.
+    """The same distributions, fast and seeded: for tests and experiments, never for a release.
 
     Args:
         rng: any generator.
@@ -87,6 +159,40 @@ class SimulatedNoise:
         return (
             values + self.rng.geometric(success, size=values.shape) - self.rng.geometric(success, size=values.shape)
         ).astype(np.int64)
+
+    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
+        """See `Noise`: rejection from the discrete Laplace distribution (Canonne, Kamath and Steinke, Algorithm 3)."""
+        flat, t = np.zeros(values.size, np.int64), math.floor(scale) + 1
+        left = np.arange(values.size)
+        while left.size:
+            tried = self.discrete_laplace(np.zeros(left.size, np.int64), t)
+            accepted = self.rng.random(left.size) < np.exp(-((np.abs(tried) - scale**2 / t) ** 2) / (2 * scale**2))
+            flat[left[accepted]] = tried[accepted]
+            left = left[~accepted]
+        return values + flat.reshape(values.shape)
+
+    def thin(self, values: Integers, probability: Fraction) -> Integers:
+        """See `Noise`."""
+        return self.rng.binomial(values, float(probability)).astype(np.int64)
+
+    def noisy_max(self, scores: Floats, scale: float) -> int:
+        """See `Noise`: the largest of the scores with Gumbel noise."""
+        return int(np.argmax(scores / scale + self.rng.gumbel(size=scores.shape)))
+
+    def pick(self, weights: Floats, draws: int) -> Integers:
+        """See `Noise`."""
+        cumulative = np.cumsum(weights)
+        return np.asarray(np.searchsorted(cumulative, self.rng.random(draws) * cumulative[-1], side="right"), np.int64)
+
+    def rarely(self, draws: int) -> Flags:
+        """See `Noise`: so rarely that no simulation sees it."""
+        return np.zeros(draws, np.bool_)
+
+    def log_gamma(self, shapes: Floats) -> Floats:
+        """See `Noise`."""
+        return np.asarray(
+            np.log(self.rng.standard_gamma(shapes + 1)) + np.log1p(-self.rng.random(shapes.shape)) / shapes
+        )
 
 
 def scale_for(sensitivity: int, epsilon: Fraction) -> tuple[float, Fraction]:
@@ -121,6 +227,56 @@ def scale_for(sensitivity: int, epsilon: Fraction) -> tuple[float, Fraction]:
     return scale, privacy_map(scale, sensitivity)
 
 
+def deviation_for(squared_sensitivity: int, guarantee: Guarantee) -> tuple[float, Fraction, Fraction]:
+    """The smallest discrete Gaussian scale that keeps a guarantee with delta.
+
+    Args:
+        squared_sensitivity: L2 squared, in records squared.
+        guarantee: epsilon and delta greater than 0.
+
+    Returns:
+        (scale in records, zCDP loss rho that the noise's map reports, epsilon that follows at the guarantee's delta).
+        The scale is found by bisection to a relative 1e-9, on the safe side.
+
+    Raises:
+        InputError: no delta, an epsilon above 500, or one so small that the scale exceeds 2^52.
+
+    Source:
+        Canonne, Kamath and Steinke (2020), Theorem 4 (the discrete Gaussian is zCDP) and Proposition 12 (the tight
+        conversion), in OpenDP's implementation.
+    """
+    if not guarantee.delta > 0:
+        raise InputError("Gaussian noise needs a guarantee with a delta greater than 0, such as 1e-6")
+    # OpenDP takes the distance as a float: the root, rounded up.
+    distance = math.sqrt(squared_sensitivity)
+    while Fraction(distance) ** 2 < squared_sensitivity:
+        distance = math.nextafter(distance, math.inf)
+    delta = float(guarantee.delta)
+    while Fraction(delta) > guarantee.delta:
+        delta = math.nextafter(delta, 0)
+
+    def profile(scale: float) -> Any:
+        return make_zCDP_to_approxDP(_gaussian(scale)).map(distance)
+
+    def kept(scale: float) -> bool:
+        # Delta at epsilon says the same as epsilon at delta, which takes OpenDP a search of its own, 20 times slower.
+        return bool(profile(scale).delta(float(guarantee.epsilon)) <= delta)
+
+    if guarantee.epsilon > EPSILON_LIMIT:
+        raise InputError(f"an epsilon above {EPSILON_LIMIT} with a delta promises nothing; ask for a smaller one")
+    # Between these rho is from 500 to nothing; where it is larger still, OpenDP's conversion would overflow.
+    low, high = distance / math.sqrt(2 * EPSILON_LIMIT), SCALE_LIMIT
+    if not kept(high):
+        raise InputError("epsilon is too small: the noise would exceed 64-bit integers; ask for more than 1e-15 a cell")
+    while high > low * (1 + 1e-9):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if kept(middle) else (middle, high)
+    while (reported := Fraction(profile(high).epsilon(delta))) > guarantee.epsilon:
+        high *= 1 + 1e-9
+    # Where delta alone would do, the conversion reports an epsilon of 0; what was asked is then the better bound.
+    return high, Fraction(_gaussian(high).map(distance)), reported or guarantee.epsilon
+
+
 def privacy_map(scale: float, distance: int) -> Fraction:
     """Epsilon that the noise gives between vectors at an L1 distance, as OpenDP's own map reports it.
 
@@ -131,9 +287,34 @@ def privacy_map(scale: float, distance: int) -> Fraction:
     Returns:
         The report, exactly.
     """
-    return Fraction(_measurement(scale).map(distance))
+    return Fraction(_laplace(scale).map(distance))
 
 
-def _measurement(scale: float) -> Any:
+def _laplace(scale: float) -> Any:
     """OpenDP's measurement: int64 vectors, L1 distance, pure differential privacy."""
     return make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale)
+
+
+def _gaussian(scale: float) -> Any:
+    """OpenDP's measurement: int64 vectors, L2 distance, zero-concentrated differential privacy."""
+    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale)
+
+
+def _added(measurement: Any, values: Integers) -> Integers:
+    """One vector call."""
+    if values.size and int(np.abs(values).max()) > COUNT_LIMIT:
+        raise InputError(f"a count is larger than {COUNT_LIMIT:,}, where 64-bit noise would saturate")
+    noisy = measurement(np.ascontiguousarray(values).ravel().tolist())
+    return np.array(noisy, np.int64).reshape(values.shape)
+
+
+def _coins(number: int) -> Iterator[npt.NDArray[np.uint32]]:
+    """Uniform 32-bit numbers from the operating system, in blocks."""
+    for start in range(0, number, COIN_BLOCK):
+        yield np.frombuffer(os.urandom(4 * min(COIN_BLOCK, number - start)), np.uint32)
+
+
+def _uniforms(number: int) -> Floats:
+    """Uniform numbers in (0, 1) from the operating system: odd multiples of 2^-53."""
+    words = np.frombuffer(os.urandom(8 * number), np.uint64) >> np.uint64(12)
+    return (words.astype(np.float64) + 0.5) * 2.0**-52

@@ -1,17 +1,20 @@
 r"""Latent counts of one row given its noisy counts, drawn independently of each other.
 
-With cells k = 1..K, concentrations a_k (sum A), noisy counts z_k and noise scale b, the law is
+With cells k = 1..K, concentrations a_k (sum A) and the likelihood l_k(m) of what was released for cell k if its count
+is m (`evidence.py`; `exp(-|z_k - m| / b)` for Laplace noise), the law is
 
     p(N_1..N_K)  ~  prod_k w_k(N_k)  *  v(N),      N = sum_k N_k,
-    w_k(m) = exp(-|z_k - m| / b) Gamma(m + a_k) / m!,      v(N) = N! / Gamma(N + A) * p(N),
+    w_k(m) = l_k(m) Gamma(m + a_k) / m!,      v(N) = N! / Gamma(N + A) * p(N),
 
-where p(N) is the law of the row's total before its table is read. Proposals come from a mixture whose parts have
-densities that are known exactly, so importance weights are exact too:
+where p(N) is the law of the row's total before its table is read; where the noise of the cells is correlated, v also
+has what the joint likelihood adds to the product. Proposals come from a mixture whose parts have
+densities that are known, so importance weights are exact (but for the last one's rounding):
 
     cell-led    cells independent, each from its factor w_k, from a table; best where the noise is small;
     total-led   N from p, all cells but the largest from their factors, the largest takes the rest;
     prior-led   N from p, then Dirichlet-multinomial; best where the noise drowns the row;
-    tilted      cells independent from `w_k(m) exp(-s m)`, for several s; where the prior is steep in N.
+    tilted      cells independent from `w_k(m) exp(-s m)`, for several s; where the prior is steep in N;
+    noise-led   all cells from the joint normal law of correlated noise, rounded.
 
 A pilot finds the shares of the parts. An attempt passes the gate if it has as many effective proposals as draws, and
 at least 400.
@@ -29,18 +32,20 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
 from discreet.model.dirichlet import dirichlet_draws
-from discreet.model.tables import Array
+from discreet.posterior.evidence import Evidence
+from discreet.posterior.totals import TotalLaw
 
-__all__ = ["NotDrawnError", "TotalLaw", "draw_counts"]
+__all__ = ["NotDrawnError", "draw_counts"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
 TAIL = 24.0
-"""Noise beyond 24 scales is left out: its probability is exp(-24) = 4e-11."""
+"""Counts whose likelihood is below exp(-24) = 4e-11 of the best one's are left out."""
 FEWEST = 400
 """Fewest effective proposals, however few draws are wanted: each draw is then nearly one from the exact law."""
 ATTEMPTS = ((0, 3), (12, 6), (48, 40))
@@ -66,43 +71,12 @@ class NotDrawnError(ArithmeticError):
     """No attempt passed the gate, or none could be made; the message says how far they came."""
 
 
-@dataclass(frozen=True, eq=False)
-class TotalLaw:
-    """A law of a row's total: bins of whole numbers, evenly filled.
-
-    Args:
-        edges: int64, increasing; bin i holds the totals from `edges[i]` to `edges[i + 1] - 1`.
-        mass: of each bin, at least 0, not all 0; need not sum to 1.
-    """
-
-    edges: Codes
-    mass: Floats
-
-    def sample(self, size: int, rng: np.random.Generator) -> Codes:
-        """Independent totals, shape (size,)."""
-        cumulative = np.cumsum(self.mass)
-        bins = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
-        totals: Codes = rng.integers(self.edges[bins], self.edges[bins + 1])
-        return totals
-
-    def log_density(self, totals: Floats) -> Floats:
-        """Logarithm of the probability of each total; -inf outside the bins."""
-        bins = np.searchsorted(self.edges, totals, side="right") - 1
-        inside = (bins >= 0) & (bins < len(self.mass))
-        with np.errstate(divide="ignore"):
-            each = np.log(self.mass / self.mass.sum()) - np.log(np.diff(self.edges))
-        return np.where(inside, each[np.clip(bins, 0, len(self.mass) - 1)], -np.inf)
-
-
-def draw_counts(
-    z: Array, a: Floats, scale: float, draws: int, rng: np.random.Generator, law: TotalLaw | None
-) -> Floats:
+def draw_counts(evidence: Evidence, a: Floats, draws: int, rng: np.random.Generator, law: TotalLaw | None) -> Floats:
     """Draw the counts of a row.
 
     Args:
-        z: noisy counts, shape (K,).
+        evidence: what was released for the row.
         a: concentrations, shape (K,), greater than 0.
-        scale: of the discrete Laplace noise, records.
         draws: how many.
         rng: source of randomness.
         law: p(N); None for a flat one.
@@ -113,11 +87,13 @@ def draw_counts(
     Raises:
         NotDrawnError: too few effective proposals even in the last attempt.
     """
-    row = _Row.of(z, a, scale)
+    row, scale = _Row.of(evidence, a), evidence.scale
     cells = _Tilted.of(row, 0.0)
     parts: list[_Part] = [cells]
     if law is not None:
         parts += [_TotalLed(row, law, cells), _PriorLed(row, law)]
+    if evidence.correlation is not None:
+        parts.append(_NoiseLed.of(row, evidence.correlation))
     best = 0.0
     wanted = max(draws, FEWEST)
     # With a steep v(N) the cell-led part alone could miss where the target is, and pass the gate all the same.
@@ -142,46 +118,61 @@ class _Row:
     """A row, with log w_k over windows that hold all but 1e-10 of the mass.
 
     Args:
-        z: noisy counts, shape (K,), the largest last.
-        a: concentrations, in the same order.
-        scale: of the noise.
+        evidence: of the row as it was given.
+        a: concentrations; the cell with the largest noisy count is last.
         low: smallest count of each cell's window, shape (K,).
         log_w: shape (K, L).
         order: positions of the cells in the row as it was given.
     """
 
-    z: Floats
+    evidence: Evidence
     a: Floats
-    scale: float
     low: Codes
     log_w: Floats
     order: Codes
 
     @staticmethod
-    def of(z: Array, a: Floats, scale: float) -> _Row:
+    def of(evidence: Evidence, a: Floats) -> _Row:
         """Tabulate the factors of a row."""
-        order = np.argsort(z, kind="stable")
-        z, a = z[order].astype(np.float64), a[order]
+        scale = evidence.scale
+        order = np.argsort(evidence.centre, kind="stable")
+        z, a = evidence.centre[order], a[order]
         # With a > 1 a factor decays like a gamma density of shape a, which reaches further up than the noise does.
         more = np.maximum(a - 1, 0)
-        reach = scale * (TAIL + 2 * more + 2 * np.sqrt(2 * TAIL * more))
+        reach = evidence.reach(TAIL) + scale * (2 * more + 2 * np.sqrt(2 * TAIL * more))
         centre = np.maximum(z, 0)
         # The target's v(N) ~ N^(1 - A) favours small totals: where A is large the windows reach down to meet it.
         favoured = max(float(a.sum()) - 1, 0) * np.log1p(centre.sum())
-        low = np.maximum(np.floor(centre - scale * (TAIL + favoured)), 0)
+        low = np.maximum(np.floor(centre - evidence.reach(TAIL + favoured)), 0)
         length = int(np.ceil(np.max(centre + reach - low))) + 2
         if length * len(z) > WINDOW_CELLS:
             raise NotDrawnError(f"noise of scale {scale:.3g} makes {length:,} counts possible in each cell")
         counts = low[:, None] + np.arange(length)
-        log_w = -np.abs(counts - z[:, None]) / scale
+        log_w = np.array([evidence.log_likelihood(int(cell), m) for cell, m in zip(order, counts, strict=True)])
         for k, concentration in enumerate(a):
             log_w[k] += _log_gamma_ratio(counts[k], float(concentration))
-        return _Row(z, a, scale, low.astype(np.int64), log_w, order)
+        return _Row(evidence, a, low.astype(np.int64), log_w, order)
 
-    def log_v(self, law: TotalLaw | None, totals: Floats) -> Floats:
+    def log_v(self, law: TotalLaw | None, counts: Floats, totals: Floats) -> Floats:
         """Logarithm of the target's density over the factors'."""
         believed = 0.0 if law is None else law.log_density(totals)
-        return believed - _log_gamma_ratio(totals, float(self.a.sum()))
+        coupling = self.evidence.coupling(self.given(counts))
+        return np.asarray(believed - _log_gamma_ratio(totals, float(self.a.sum())) + coupling)
+
+    def log_factors(self, counts: Floats) -> Floats:
+        """Logarithm of the product of the factors w_k, shape (size,)."""
+        return np.asarray(
+            sum(
+                self.evidence.log_likelihood(int(cell), m) + _log_gamma_ratio(m, float(a))
+                for cell, m, a in zip(self.order, counts, self.a, strict=True)
+            )
+        )
+
+    def given(self, counts: Floats) -> Floats:
+        """Counts in the order in which the row was given."""
+        ordered = np.empty_like(counts)
+        ordered[self.order] = counts
+        return ordered
 
 
 class _Part(Protocol):
@@ -242,14 +233,15 @@ class _TotalLed:
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """See `_Part`."""
-        others = [self.cells.draw_cell(k, size, rng) for k in range(len(self.row.z) - 1)]
+        others = [self.cells.draw_cell(k, size, rng) for k in range(len(self.row.a) - 1)]
         left = self.law.sample(size, rng) - np.sum(others, axis=0, initial=0.0)
         return np.array([*others, left])
 
     def log_density(self, counts: Floats, totals: Floats) -> Floats:
         """See `_Part`: `p(N) exp(-s (N - N_K)) / (w_K(N_K) Z_1 ... Z_(K-1))`."""
         last = np.maximum(counts[-1], 0)
-        log_w = -np.abs(self.row.z[-1] - last) / self.row.scale + _log_gamma_ratio(last, float(self.row.a[-1]))
+        likelihood = self.row.evidence.log_likelihood(int(self.row.order[-1]), last)
+        log_w = likelihood + _log_gamma_ratio(last, float(self.row.a[-1]))
         tilted = -self.cells.tilt * (totals - last) - sum(self.cells.log_masses[:-1])
         return np.asarray(self.law.log_density(totals) - log_w + tilted)
 
@@ -271,8 +263,42 @@ class _PriorLed:
         """See `_Part`: the Dirichlet-multinomial's gamma ratios cancel those of the factors."""
         total = float(self.row.a.sum())
         constant = float(gammaln(total) - gammaln(self.row.a).sum())
-        distance = np.abs(self.row.z[:, None] - counts).sum(axis=0) / self.row.scale
-        return np.asarray(self.law.log_density(totals) - _log_gamma_ratio(totals, total) + constant + distance)
+        evidence = self.row.evidence
+        likelihood = sum(evidence.log_likelihood(int(cell), m) for cell, m in zip(self.row.order, counts, strict=True))
+        return np.asarray(self.law.log_density(totals) - _log_gamma_ratio(totals, total) + constant - likelihood)
+
+
+@dataclass(frozen=True, eq=False)
+class _NoiseLed:
+    """All cells at once from the joint normal law of correlated noise, rounded.
+
+    Args:
+        row: the row.
+        centre: of the law, in the row's order, shape (K,).
+        root: Cholesky factor of the covariance, with the variance that rounding adds.
+    """
+
+    row: _Row
+    centre: Floats
+    root: Floats
+
+    @staticmethod
+    def of(row: _Row, covariance: Floats) -> _NoiseLed:
+        """Factor the covariance."""
+        ordered = covariance[np.ix_(row.order, row.order)] + np.eye(len(row.order)) / 12
+        return _NoiseLed(row, row.evidence.centre[row.order], np.asarray(np.linalg.cholesky(ordered)))
+
+    def draw(self, size: int, rng: np.random.Generator) -> Floats:
+        """See `_Part`."""
+        drawn = np.rint(self.centre[:, None] + self.root @ rng.standard_normal((len(self.centre), size)))
+        drawn[-1, drawn.min(axis=0) < 0] = -1
+        return np.asarray(drawn)
+
+    def log_density(self, counts: Floats, totals: Floats) -> Floats:
+        """See `_Part`: the normal density, which is close to the mass of a rounded variate, less the factors."""
+        standard = solve_triangular(self.root, counts - self.centre[:, None], lower=True)
+        constant = -np.log(np.diag(self.root)).sum() - 0.5 * len(self.centre) * np.log(2 * np.pi)
+        return np.asarray(constant - 0.5 * (standard**2).sum(axis=0) - self.row.log_factors(np.maximum(counts, 0)))
 
 
 def _propose(
@@ -293,15 +319,13 @@ def _propose(
         peak = log_parts.max(axis=0)
         parts_of = np.exp(log_parts - peak)
         mixture = parts_of.sum(axis=0)
-        log_weights = row.log_v(law, totals) - peak - np.log(mixture)
+        log_weights = row.log_v(law, drawn, totals) - peak - np.log(mixture)
         if not np.any(log_weights > -np.inf):
             continue
         taken = (parts_of / mixture * np.exp(log_weights - log_weights.max())).sum(axis=1)
         # A tenth stays spread evenly, so that no region is left without proposals.
         shares = 0.9 * taken / taken.sum() + 0.1 / len(parts)
-    counts = np.empty_like(drawn)
-    counts[row.order] = drawn
-    return counts, log_weights if drawn.shape[1] else np.full(0, -np.inf)
+    return row.given(drawn), log_weights if drawn.shape[1] else np.full(0, -np.inf)
 
 
 def _effective(log_weights: Floats) -> float:

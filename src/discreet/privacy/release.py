@@ -1,22 +1,19 @@
 """The release: all that leaves the private side, as a versioned JSON document.
 
-This file owns the document and the payloads it can carry. Nothing in it comes from a record but the payload (and,
-where replacing a record is the neighbouring relation, the public number of records); there is no seed, no path and no
-time finer than a day. The document's JSON Schema is kept beside this file and tested against it.
+This file owns the document as a whole; its parts are in `document.py`, `payload.py` and `calibration.py`. Nothing in it
+comes from a record but the payload (and, where replacing a record is the neighbouring relation, the public number of
+records); there is no seed, no path and no time finer than a day. The document's JSON Schema is kept beside this file
+and tested against it.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
-from fractions import Fraction
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Literal
 
 import numpy as np
@@ -25,71 +22,39 @@ import pydantic
 from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.schema import Variable
 from discreet.model.tables import Array, Tables
-from discreet.privacy.guarantee import Guarantee, Relation, as_rational, as_text
+from discreet.privacy.calibration import (
+    Calibration,
+    CoefficientNoise,
+    GaussianNoise,
+    Selection,
+    Stages,
+    TableNoise,
+    Tempering,
+    Trimming,
+)
+from discreet.privacy.document import (
+    Budget,
+    CalibrationPart,
+    NetworkPart,
+    Part,
+    PayloadPart,
+    Positive,
+    read_calibration,
+    read_network,
+    read_payload,
+    shaped,
+    write_calibration,
+    write_network,
+    write_payload,
+)
+from discreet.privacy.guarantee import Guarantee, Relation, as_text
+from discreet.privacy.payload import Choice, NoisyCoefficients, NoisyCounts, ParameterDraws, Payload, TwoStageCounts
 
-__all__ = ["Calibration", "NoisyCounts", "Payload", "RecordsPolicy", "Release", "release_schema"]
+__all__ = ["RecordsPolicy", "Release", "release_schema"]
 
 FORMAT = "discreet-release"
 VERSION = 1
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """How the budget became noise: public, computed before any record is seen.
-
-    Args:
-        sensitivity: most that one record can move the cells of one table, L1, in records, under the relation.
-        epsilons: exact budget of each family's table; they sum to at most the guarantee.
-        scales: of the discrete Laplace noise on each cell of a table; unit: records.
-        reported: total epsilon that the noise's own privacy map reports; at most the guarantee, which is charged.
-
-    Raises:
-        InputError: a budget or scale is not a positive, finite number.
-    """
-
-    sensitivity: int
-    epsilons: Mapping[str, Fraction]
-    scales: Mapping[str, float]
-    reported: Fraction
-
-    def __post_init__(self) -> None:
-        """Freeze, then refuse what is no calibration."""
-        object.__setattr__(self, "epsilons", MappingProxyType(dict(self.epsilons)))
-        object.__setattr__(self, "scales", MappingProxyType(dict(self.scales)))
-        if not (self.sensitivity > 0 and self.reported > 0 and all(value > 0 for value in self.epsilons.values())):
-            raise InputError("a calibration needs a sensitivity and budgets greater than 0")
-        if self.scales.keys() != self.epsilons.keys() or not all(_positive(scale) for scale in self.scales.values()):
-            raise InputError("a calibration needs one positive, finite noise scale for each budget")
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyCounts:
-    """Family counts plus independent discrete Laplace noise in every cell: `P(noise = k) ~ exp(-|k| / scale)`.
-
-    Args:
-        tables: int64, axes `(*parents, child)`, unit: records; never truncated, so cells may be negative.
-        scales: of the noise in each table; unit: records.
-
-    Raises:
-        InputError: tables that are not integers, or a scale that is not a positive, finite number.
-    """
-
-    tables: Tables
-    scales: Mapping[str, float]
-
-    def __post_init__(self) -> None:
-        """Freeze, then refuse what inference could not read."""
-        object.__setattr__(self, "scales", MappingProxyType(dict(self.scales)))
-        if set(self.scales) != set(self.tables) or not all(_positive(scale) for scale in self.scales.values()):
-            raise InputError("noisy counts need one positive, finite noise scale for every table")
-        if any(table.dtype != np.int64 for table in self.tables.values()):
-            raise InputError("noisy counts are 64-bit integers")
-
-
-Payload = NoisyCounts
-"""The closed union of what a release can carry."""
 
 
 @dataclass(frozen=True)
@@ -148,17 +113,16 @@ class Release:
 
     def __post_init__(self) -> None:
         """Refuse parts that contradict each other."""
-        if self.payload.tables.network != self.prior.network:
+        if self.payload.network != self.prior.network:
             raise InputError("a release needs a prior and a payload over the same network")
         if (self.records is not None) != (self.guarantee.relation is Relation.REPLACE):
             raise InputError("a release states its number of records exactly where replacing a record is the relation")
         if self.records is not None and self.records < 0:
             raise InputError("a number of records cannot be negative")
-        if dict(self.payload.scales) != dict(self.calibration.scales):
-            raise InputError("the payload and the calibration state different noise scales")
-        spent = sum(self.calibration.epsilons.values(), Fraction())
-        if max(spent, self.calibration.reported) > self.guarantee.epsilon:
+        if self.calibration.total > self.guarantee.epsilon:
             raise InputError("the calibration spends more epsilon than the guarantee promises")
+        if not _belong_together(self.calibration, self.payload):
+            raise InputError("the payload is not what the calibration describes: its kind, or a number such as a scale")
 
     @property
     def network(self) -> Network:
@@ -201,8 +165,10 @@ class Release:
             return _release(_Document.model_validate(raw))
         except pydantic.ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise InputError(f"the release is damaged at '{_one_line(place)}': {_one_line(first['msg'])}") from None
+            place = _place(raw, first["loc"], first["type"])
+            raise InputError(
+                f"the release is damaged at '{_one_line(place)}': {_one_line(first['msg'].replace(' found using _kind()', ''))}"
+            ) from None
         except InputError as error:
             raise InputError(f"the release is damaged: {_one_line(str(error))}") from None
 
@@ -257,59 +223,24 @@ class Release:
 
 # ------------------------------------------------------------------------------------------------------- the document
 
-Positive = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False, strict=True)]
 Day = Annotated[str, pydantic.Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
-Integer = Annotated[int, pydantic.Field(ge=-(2**63), lt=2**63, strict=True)]
-Budget = Annotated[str, pydantic.Field(pattern=r"^[0-9]+(\.[0-9]+|/[0-9]+)?$")]
 
 
-class _Part(pydantic.BaseModel):
-    """Fields are those listed, and no others."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
-
-
-class _Guarantee(_Part):
+class _Guarantee(Part):
     epsilon: Budget
     delta: Budget
     relation: Literal["add-remove", "replace"]
     unit: Annotated[str, pydantic.Field(min_length=1)]
 
 
-class _Records(_Part):
+class _Records(Part):
     count: Annotated[int, pydantic.Field(ge=0, strict=True)] | None = None
     missing: Literal["error", "drop"]
     out_of_bounds: Literal["error", "clip"]
 
 
-class _Variable(_Part):
-    name: str
-    states: list[str]
-    bounds: tuple[float, float] | None = None
-    bins: list[float] | None = None
-
-
-class _Network(_Part):
-    variables: list[_Variable]
-    parents: dict[str, list[str]]
-
-
-class _Calibration(_Part):
-    sensitivity: Annotated[int, pydantic.Field(gt=0, strict=True)]
-    reported: Budget
-    epsilons: dict[str, Budget]
-    scales: dict[str, Positive]
-
-
-class _NoisyCounts(_Part):
-    kind: Literal["noisy_counts"]
-    noise: Literal["discrete_laplace"]
-    scales: dict[str, Positive]
-    tables: dict[str, list[Integer]]
-
-
-class _Document(_Part):
-    """A release of noisy statistics; tables are flat, in the order of their axes `(*parents, child)`, last fastest."""
+class _Document(Part):
+    """A release; tables are flat, in the order of their axes `(*parents, child)` and draws, last fastest."""
 
     format: Literal["discreet-release"]
     version: Literal[1]
@@ -319,10 +250,10 @@ class _Document(_Part):
     guarantee: _Guarantee
     mechanism: Annotated[str, pydantic.Field(min_length=1)]
     records: _Records
-    network: _Network
+    network: NetworkPart
     prior: dict[str, Positive | list[Positive]]
-    calibration: _Calibration
-    payload: _NoisyCounts
+    calibration: CalibrationPart
+    payload: PayloadPart
 
 
 def release_schema() -> str:
@@ -336,7 +267,7 @@ def release_schema() -> str:
 
 def _document(release: Release) -> _Document:
     """Release to document."""
-    network, payload = release.network, release.payload
+    network = release.network
     return _Document(
         format="discreet-release",
         version=1,
@@ -357,45 +288,18 @@ def _document(release: Release) -> _Document:
                 "out_of_bounds": release.policy.out_of_bounds,
             }
         ),
-        network=_Network(
-            variables=[
-                _Variable(
-                    name=variable.name,
-                    states=list(variable.states),
-                    bounds=variable.bounds,
-                    bins=list(variable.bins) if variable.bounds is not None else None,
-                )
-                for variable in network.schema
-            ],
-            parents={node: list(parents) for node, parents in network.parents.items()},
-        ),
+        network=write_network(network),
         prior={node: _compact(alpha) for node, alpha in release.prior.alpha.items()},
-        calibration=_Calibration(
-            sensitivity=release.calibration.sensitivity,
-            reported=as_text(release.calibration.reported),
-            epsilons={node: as_text(epsilon) for node, epsilon in release.calibration.epsilons.items()},
-            scales=dict(release.calibration.scales),
-        ),
-        payload=_NoisyCounts(
-            kind="noisy_counts",
-            noise="discrete_laplace",
-            scales=dict(payload.scales),
-            tables={node: table.ravel().tolist() for node, table in payload.tables.items()},
-        ),
+        calibration=write_calibration(release.calibration),
+        payload=write_payload(release.payload),
     )
 
 
 def _release(document: _Document) -> Release:
     """Document to release; what pydantic cannot see is checked by the types themselves."""
-    variables = (
-        Variable(part.name, tuple(part.states), bounds=part.bounds, bins=tuple(part.bins or ()))
-        for part in document.network.variables
-    )
-    network = Network(tuple(variables), {node: tuple(part) for node, part in document.network.parents.items()})
-    calibration, payload = document.calibration, document.payload
-    for name, names in (("prior", document.prior), ("epsilons", calibration.epsilons), ("scales", calibration.scales)):
-        if set(names) != set(network.nodes):
-            raise InputError(f"'{name}' must name every node of the network once")
+    network = read_network(document.network)
+    if set(document.prior) != set(network.nodes):
+        raise InputError("'prior' must name every node of the network once")
     return Release(
         id=document.id,
         date=_day(document.date),
@@ -405,20 +309,35 @@ def _release(document: _Document) -> Release:
         policy=RecordsPolicy(document.records.missing, document.records.out_of_bounds),
         records=document.records.count,
         prior=Dirichlet(Tables(network, {node: _full(network, node, document.prior[node]) for node in network.nodes})),
-        calibration=Calibration(
-            sensitivity=calibration.sensitivity,
-            epsilons={node: as_rational(text, "epsilon") for node, text in calibration.epsilons.items()},
-            scales=calibration.scales,
-            reported=as_rational(calibration.reported, "epsilon"),
-        ),
-        payload=NoisyCounts(
-            Tables(
-                network,
-                {node: _shaped(network, node, np.array(flat, np.int64)) for node, flat in payload.tables.items()},
-            ),
-            payload.scales,
-        ),
+        calibration=read_calibration(document.calibration, network),
+        payload=read_payload(document.payload, network),
     )
+
+
+def _belong_together(calibration: Calibration, payload: Payload) -> bool:
+    """Whether a payload is what a calibration describes."""
+    match calibration, payload:
+        case TableNoise(), NoisyCounts(noise="discrete_laplace"):
+            return dict(payload.scales) == dict(calibration.scales)
+        case GaussianNoise(), NoisyCounts(noise="discrete_gaussian"):
+            return set(payload.scales.values()) == {calibration.scale}
+        case CoefficientNoise(), NoisyCoefficients():
+            noise = (calibration.scale, calibration.shift, calibration.noisy_total)
+            return noise == (payload.scale, payload.shift, payload.noisy_total)
+        case Trimming(), ParameterDraws():
+            stated = (calibration.temper, calibration.draws, dict(calibration.floors))
+            return stated == (payload.temper, payload.cells.draws, dict(payload.floors))
+        case Tempering(), ParameterDraws():
+            return (calibration.temper, calibration.draws, {}) == (payload.temper, payload.cells.draws, payload.floors)
+        case Stages(), TwoStageCounts():
+            return (
+                dict(payload.first.scales) == dict(calibration.first.scales)
+                and payload.sampling == calibration.sampling
+            )
+        case Selection(), Choice():
+            return True
+        case _:
+            return False
 
 
 def _compact(alpha: Array) -> float | list[float]:
@@ -430,15 +349,8 @@ def _compact(alpha: Array) -> float | list[float]:
 def _full(network: Network, node: str, alpha: float | list[float]) -> Array:
     """The inverse of `_compact`."""
     if isinstance(alpha, list):
-        return _shaped(network, node, np.array(alpha, np.float64))
+        return shaped(network, node, np.array(alpha, np.float64))
     return np.full(network.shape(node), alpha)
-
-
-def _shaped(network: Network, node: str, flat: Array) -> Array:
-    """A flat table with its axes."""
-    if node not in network.schema or flat.size != math.prod(network.shape(node)):
-        raise InputError(f"the table of {node!r} has {flat.size} cells, not those of its family")
-    return flat.reshape(network.shape(node))
 
 
 def _lines(value: object, *, depth: int, indent: int = 0) -> str:
@@ -450,6 +362,17 @@ def _lines(value: object, *, depth: int, indent: int = 0) -> str:
         f"{pad}{json.dumps(key)}: {_lines(part, depth=depth - 1, indent=indent + 1)}" for key, part in value.items()
     )
     return "{\n" + ",\n".join(inner) + "\n" + " " * indent + "}"
+
+
+def _place(document: object, steps: tuple[int | str, ...], fault: str) -> str:
+    """Where in the document a fault is: pydantic's steps to it, without the names that it gives to kinds of a union."""
+    kept, part = [], document
+    for step in steps:
+        if (isinstance(part, dict) and step in part) or (isinstance(part, list) and step in range(len(part))):
+            part = part[step]  # type: ignore[index]
+            kept.append(str(step))
+    absent = {"missing": steps[-1:], "union_tag_invalid": ("kind",), "union_tag_not_found": ("kind",)}
+    return ".".join([*kept, *map(str, absent.get(fault, ()))])
 
 
 def _day(text: str) -> date:
@@ -477,8 +400,3 @@ def _refuse_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _refuse_constant(name: str) -> float:
     """NaN and infinities are not JSON."""
     raise ValueError(f"{name} is not a JSON number")
-
-
-def _positive(value: float) -> bool:
-    """Whether a number is positive and finite."""
-    return 0 < value < math.inf

@@ -1,0 +1,150 @@
+"""The MAP mechanism: probabilities drawn where the likelihood is large (Zhang et al., Algorithm 3, corrected).
+
+Corrected: the printed score is a posterior density with a bound on total variation as its sensitivity, which is not
+private. The score here is the log-likelihood, whose sensitivity is the range of one record's log-likelihood over the
+support; on the trimmed simplex the mechanism is then the tempered posterior sampler, with a temper that may exceed 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.mechanisms.crossing import Mechanism
+from discreet.mechanisms.noise import Noise
+from discreet.mechanisms.posterior_sampler import RESERVE, ROUNDING, draw_rows, refuse_vast, trimming
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.network import Network
+from discreet.model.tables import Tables
+from discreet.privacy.calibration import Selection, Trimming
+from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.privacy.payload import Choice, ParameterDraws
+from discreet.sensitive.counts import Counts
+
+__all__ = ["map_estimate"]
+
+LOG_RANGE = math.log(9)
+"""Log range of a row's probabilities on the trimmed support: a coin between 0.1 and 0.9."""
+CANDIDATES_LIMIT = 1000
+"""Most candidates: the sensitivity looks at all pairs."""
+
+
+def map_estimate(
+    candidates: Sequence[Tables] | None = None, *, floor: float | None = None
+) -> Mechanism[Trimming | Selection]:
+    """One set of probabilities, with `P(theta) ~ exp(epsilon log p(D | theta) / (2 Delta)) prior(theta)`.
+
+    Args:
+        candidates: public probabilities of the whole network, at least two, all greater than 0; one of them is chosen,
+            all weigh alike a priori. None draws every row from the trimmed simplex on a public grid.
+        floor: smallest probability of the trimmed simplex, the same for all nodes; None takes the log range log 9 for
+            every node (0.1 for two states). A higher floor buys a larger temper. Not with candidates.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        InputError: fewer than two or too many candidates, a probability of 0, or a floor with candidates; when a
+            release is calibrated, candidates over another network, or a guarantee with a delta.
+
+    Guarantee:
+        Pure epsilon. On the simplex: see `posterior_sampler`, with temper `epsilon / (2 sum_i L_i)` under REPLACE and
+        `epsilon / sum_i L_i` under ADD_REMOVE. Among candidates: let w_c be `exp(log p(D | c) / scale)`, so that
+        `1 / P(c) = sum_d w_d / w_c`. One record changes the difference of two candidates' log-likelihoods by at most
+        the sensitivity R, so every term of the sum, and with them P(c), by a factor of at most `exp(R / scale)`. The
+        draw is OpenDP's noisy max in its zero-concentrated form, which is the exponential mechanism; its own report is
+        not used.
+
+    Source:
+        McSherry and Talwar (2007); Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithm 3 and its correction.
+    """
+    if candidates is None:
+        return _on_the_simplex(floor)
+    if floor is not None:
+        raise InputError("a floor trims the simplex; with candidates there is none")
+    if not 2 <= len(candidates) <= CANDIDATES_LIMIT:
+        raise InputError(f"a choice needs from 2 to {CANDIDATES_LIMIT:,} candidates, got {len(candidates)}")
+    if any(part.network != candidates[0].network for part in candidates):
+        raise InputError("all candidates must be over one network")
+    if any(not np.all(array > 0) for part in candidates for array in part.values()):
+        raise InputError("every probability of a candidate must be greater than 0: one record could rule it out")
+    return _among(tuple(candidates))
+
+
+def _on_the_simplex(floor: float | None) -> Mechanism[Trimming | Selection]:
+    """The tempered sampler, one draw, without a limit on the temper."""
+
+    def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming:
+        if guarantee.delta:
+            raise InputError("map_estimate keeps a pure guarantee; ask for delta 0")
+        return trimming(network, guarantee, 1, temper=None, floor=floor, most=math.inf, narrowest=LOG_RANGE)
+
+    def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Selection, noise: Noise) -> ParameterDraws:
+        assert isinstance(calibration, Trimming)
+        return draw_rows(statistic, prior, calibration, noise)
+
+    return Mechanism("map_estimate", calibrate, draw)
+
+
+def _among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
+    """The exponential mechanism over a list."""
+    network = candidates[0].network
+    logs = {node: np.log([part[node] for part in candidates]) for node in network.nodes}
+
+    def calibrate(over: Network, prior: Dirichlet, guarantee: Guarantee) -> Selection:
+        if over != network:
+            raise InputError("the candidates are over another network than the counts")
+        if guarantee.delta:
+            raise InputError("map_estimate keeps a pure guarantee; ask for delta 0")
+        refuse_vast(guarantee)
+        kept = RESERVE * len(network.nodes)
+        budget = guarantee.epsilon - kept
+        if not budget > 0:
+            raise InputError("epsilon is too small: less than what is kept back for rounding errors")
+        range_ = widest_range(logs, guarantee.relation)
+        if not range_ > 0:
+            raise InputError("the candidates are all the same for every record; there is nothing to choose")
+        scale = range_ / float(budget * (1 - 2 * ROUNDING))
+        return Selection(range_, scale, Fraction(range_) / Fraction(scale) * (1 + ROUNDING) + kept)
+
+    def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Selection, noise: Noise) -> Choice:
+        assert isinstance(calibration, Selection)
+        scores = np.zeros(len(candidates))
+        for node, tables in logs.items():
+            # Relative to the first candidate: sums of differences, and of their rounding errors, stay small.
+            scores += ((tables - tables[0]) * statistic.tables[node]).reshape(len(candidates), -1).sum(axis=1)
+        return Choice(candidates, noise.noisy_max(scores - scores.max(), calibration.scale))
+
+    return Mechanism("map_estimate", calibrate, draw)
+
+
+def widest_range(logs: dict[str, npt.NDArray[np.float64]], relation: Relation) -> float:
+    """Most that one record can change the difference of two candidates' log-likelihoods; nats.
+
+    Args:
+        logs: for each node, log-probabilities of all candidates, shape `(candidates, *parents, child)`.
+        relation: what "neighbouring" means.
+
+    Returns:
+        The largest, over pairs of candidates, of a sum over families: of the largest absolute difference of
+        log-probabilities (ADD_REMOVE), or of the largest less the smallest (REPLACE). It is a bound: a record need not
+        reach the largest of all families at once.
+    """
+    count = len(next(iter(logs.values())))
+    top, bottom = np.zeros((count, count)), np.zeros((count, count))
+    for tables in logs.values():
+        flat = tables.reshape(count, -1)
+        for one in range(count):
+            difference = flat - flat[one]
+            top[one] += difference.max(axis=1)
+            bottom[one] += difference.min(axis=1)
+    match relation:
+        case Relation.ADD_REMOVE:
+            return float(max(top.max(), -bottom.min()))
+        case Relation.REPLACE:
+            return float((top - bottom).max())

@@ -1,0 +1,126 @@
+"""Laws of row totals: how many records reach a parent configuration, before the node's own table is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from discreet.errors import InputError
+from discreet.model.tables import Tables
+from discreet.theory import inference
+
+__all__ = ["TotalLaw", "log_flat_law", "normal_law", "total_laws"]
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+BINS_PER_FOLD = 8
+"""Bins of a total's law where its draws are too few, or absent: an eighth of a factor e."""
+DRAWS_PER_BIN = 25
+FEWEST_BINS, MOST_BINS = 4, 40
+"""Bins between the quantiles of the draws: the law is as fine as they are, and no finer."""
+DEFENCE = 0.02
+"""Share of a predictive law that is spread over all totals, for those that the draws happened to miss."""
+
+
+@dataclass(frozen=True, eq=False)
+class TotalLaw:
+    """A law of a row's total: bins of whole numbers, evenly filled.
+
+    Args:
+        edges: int64, increasing; bin i holds the totals from `edges[i]` to `edges[i + 1] - 1`.
+        mass: of each bin, at least 0, not all 0; need not sum to 1.
+    """
+
+    edges: Codes
+    mass: Floats
+
+    def sample(self, size: int, rng: np.random.Generator) -> Codes:
+        """Independent totals, shape (size,)."""
+        cumulative = np.cumsum(self.mass)
+        bins = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
+        totals: Codes = rng.integers(self.edges[bins], self.edges[bins + 1])
+        return totals
+
+    def log_density(self, totals: Floats) -> Floats:
+        """Logarithm of the probability of each total; -inf outside the bins."""
+        bins = np.searchsorted(self.edges, totals, side="right") - 1
+        inside = (bins >= 0) & (bins < len(self.mass))
+        with np.errstate(divide="ignore"):
+            each = np.log(self.mass / self.mass.sum()) - np.log(np.diff(self.edges))
+        return np.where(inside, each[np.clip(bins, 0, len(self.mass) - 1)], -np.inf)
+
+
+def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.random.Generator) -> list[TotalLaw | None]:
+    """The law of the total of each row of a family: Binomial(n, P(parents)) under the draws of the ancestors.
+
+    Args:
+        node: of the network.
+        cells: draws of the ancestors, made here from the roots down where they are not made yet.
+        records: law of the number of records; None for a flat one.
+        rng: source of randomness.
+
+    Returns:
+        A law for every parent configuration; None for a flat one.
+    """
+    network, parents = cells.network, cells.network.parents[node]
+    rows = network.cells(parents)
+    if records is None:
+        return [None] * rows
+    if not parents:
+        return [records]
+    # From the roots down: left to `joint`, a long chain would nest as deep as it is long.
+    above = network.ancestors(parents)
+    for ancestor in network.order:
+        if ancestor in above:
+            cells[ancestor]
+    try:
+        reached = inference.joint(cells, parents, {}).reshape(rows, -1)
+    except InputError:
+        # Exact inference over the ancestors is out of reach: the totals keep a flat law.
+        return [None] * rows
+    n = records.sample(reached.shape[-1], rng)
+    return [_histogram_law(rng.binomial(n, np.clip(share, 0, 1)), int(n.max())) for share in reached]
+
+
+def log_flat_law(most: float) -> TotalLaw:
+    """A total about which nothing is known but its order of magnitude: log(1 + N) is flat up to log(1 + most)."""
+    edges = _fold_edges(int(most))
+    return TotalLaw(edges, np.diff(np.log1p(edges)))
+
+
+def normal_law(mean: float, deviation: float) -> TotalLaw:
+    """A rounded normal law, cut at 0; a single total where the deviation is 0."""
+    if deviation == 0:
+        return TotalLaw(np.array([mean, mean + 1], np.int64), np.ones(1))
+    # Bins of an eighth of the deviation, or single totals where that is less than one record.
+    edges = np.unique(np.rint(mean + deviation * np.arange(-8, 8.01, 0.125)).clip(0)).astype(np.int64)
+    edges = edges if len(edges) > 1 else np.array([edges[0], edges[0] + 1])
+    return TotalLaw(edges, np.diff(ndtr((edges - 0.5 - mean) / deviation)) + np.finfo(np.float64).tiny)
+
+
+def _histogram_law(totals: Codes, most: int) -> TotalLaw:
+    """The law of a total from draws of it: bins between their quantiles, wider ones beyond, a little of everything.
+
+    With few draws their quantiles would pretend to know too much: bins of equal width in log(1 + N) take their place.
+    """
+    edges = _fold_edges(most)
+    bins = totals.size // DRAWS_PER_BIN
+    if bins >= FEWEST_BINS:
+        inner = np.unique(np.quantile(totals, np.linspace(0, 1, min(bins, MOST_BINS) + 1)).round())
+        inner = np.append(inner, inner[-1] + 1)
+        edges = np.concatenate([edges[edges < inner[0]], inner, edges[edges > inner[-1]]])
+    mass = np.histogram(totals, edges)[0] / totals.size
+    if bins < FEWEST_BINS:
+        padded = np.pad(mass, 1, mode="edge")
+        mass = 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
+    return TotalLaw(edges.astype(np.int64), (1 - DEFENCE) * mass / mass.sum() + DEFENCE / mass.size)
+
+
+def _fold_edges(most: int) -> Codes:
+    """Edges of bins of equal width in log(1 + N) that hold the totals from 0 to `most`, and no other."""
+    folds = np.arange(BINS_PER_FOLD * np.log1p(most) + 1) / BINS_PER_FOLD
+    return np.unique(np.append(np.minimum(np.expm1(folds).round(), most + 1), most + 1)).astype(np.int64)

@@ -1,0 +1,105 @@
+"""Every mechanism of the registry and the options that change what it publishes, with the guarantee that each needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import discreet as dc
+
+DELTA = "1e-6"
+RELATIONS = tuple(dc.Relation)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A mechanism with its options.
+
+    Args:
+        mechanism: its name in the registry.
+        make: the mechanism for a network.
+        payload: what it publishes.
+        delta: of the guarantee that it is asked to keep.
+        relations: that it works under.
+    """
+
+    mechanism: str
+    make: Callable[[dc.Network], dc.Mechanism[Any]]
+    payload: type
+    delta: str = "0"
+    relations: tuple[dc.Relation, ...] = RELATIONS
+
+    def promise(
+        self, epsilon: object = 1, relation: dc.Relation = dc.Relation.ADD_REMOVE, unit: str = "record"
+    ) -> dc.Guarantee:
+        """A guarantee that the mechanism can keep."""
+        return dc.Guarantee(epsilon=epsilon, delta=self.delta, relation=relation, unit=unit)
+
+
+def candidates(network: dc.Network) -> Sequence[dc.Tables]:
+    """Three sets of probabilities, all positive."""
+    draws = dc.Dirichlet.uniform(network, 5.0).draws(3, np.random.default_rng(17))
+    return [dc.Tables(network, {node: draws[node][..., at] for node in network.nodes}) for at in range(3)]
+
+
+PAYLOADS = {
+    "laplace": dc.NoisyCounts,
+    "fourier": dc.NoisyCoefficients,
+    "gaussian": dc.NoisyCounts,
+    "allocated": dc.TwoStageCounts,
+    "posterior_sampler": dc.ParameterDraws,
+    "map_estimate": dc.ParameterDraws,
+}
+NEEDS_DELTA = {"gaussian": DELTA}
+NO_DELTA = ("laplace", "fourier", "allocated", "map_estimate")
+"""Refuse a delta: they would charge for it and not use it."""
+
+DEFAULTS = {
+    name: Variant(name, lambda _, make=make: make(), PAYLOADS[name], NEEDS_DELTA.get(name, "0"))
+    for name, make in dc.MECHANISMS.items()
+}
+"""The whole registry, with default options."""
+
+VARIANTS = DEFAULTS | {
+    "laplace, all tables": Variant(
+        "laplace", lambda net: dc.laplace(dict.fromkeys(net.nodes, "0.001")), dc.NoisyCounts
+    ),
+    "fourier, stealth": Variant("fourier", lambda _: dc.fourier(stealth=0.9), dc.NoisyCoefficients),
+    "allocated, sampled": Variant(
+        "allocated",
+        lambda _: dc.allocated(first="0.3", sampling="1/3", weights="structure"),
+        dc.TwoStageCounts,
+        relations=(dc.Relation.ADD_REMOVE,),
+    ),
+    "posterior_sampler, 3 draws": Variant(
+        "posterior_sampler", lambda _: dc.posterior_sampler(3), dc.ParameterDraws
+    ),
+    "posterior_sampler, delta": Variant(
+        "posterior_sampler", lambda _: dc.posterior_sampler(2), dc.ParameterDraws, DELTA
+    ),
+    "map_estimate, candidates": Variant(
+        "map_estimate", lambda net: dc.map_estimate(candidates(net)), dc.Choice
+    ),
+}  # fmt: skip
+"""The registry, and every option that changes the calibration or the payload."""
+
+
+def arrays(payload: Any) -> dict[str, np.ndarray]:
+    """All that a payload says of the records, by name."""
+    match payload:
+        case dc.NoisyCounts():
+            return dict(payload.tables)
+        case dc.NoisyCoefficients():
+            return {"x".join(subset): array for subset, array in payload.components.items()}
+        case dc.TwoStageCounts():
+            stages = {"first": payload.first, "second": payload.second}
+            return {f"{name} {node}": table for name, stage in stages.items() for node, table in stage.tables.items()}
+        case dc.ParameterDraws():
+            return dict(payload.cells)
+        case dc.Choice():
+            return {"index": np.array(payload.index)}
+        case _:
+            raise AssertionError(f"no payload: {type(payload).__name__}")

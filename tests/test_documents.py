@@ -1,0 +1,300 @@
+"""Documents of every payload: they fit the schema and read back as they were; damage is one line, not a traceback."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+import discreet as dc
+from discreet.privacy.release import release_schema
+from releases import POLICY
+from tiny import counts_of, network_of
+
+NETWORK = network_of({"a": 2, "b": 3, "c": 2, "d": 1}, "a>b a>c b>c c>d")
+RECORDS = [(0, 1, 1, 0), (1, 2, 0, 0), (1, 0, 0, 0), (0, 0, 1, 0)] * 5
+
+
+def candidates() -> list[dc.Tables]:
+    rng = np.random.default_rng(0)
+    return [
+        dc.Tables(NETWORK, {node: rows / rows.sum(axis=-1, keepdims=True) for node, rows in drawn.items()})
+        for drawn in ({node: rng.uniform(0.1, 1, NETWORK.shape(node)) for node in NETWORK.nodes} for _ in range(3))
+    ]
+
+
+KINDS: dict[str, tuple[Callable[[], dc.Mechanism[Any]], str]] = {
+    "laplace": (dc.laplace, "0"),
+    "laplace, budgets given": (lambda: dc.laplace({"a": "0.5", "c": "1/3", "d": "0.1"}), "0"),
+    "fourier": (dc.fourier, "0"),
+    "fourier, stealth": (lambda: dc.fourier(stealth=0.9), "0"),
+    "gaussian": (dc.gaussian, "1e-6"),
+    "allocated": (dc.allocated, "0"),
+    "sampler": (lambda: dc.posterior_sampler(2), "0"),
+    "sampler, delta": (lambda: dc.posterior_sampler(2), "1e-6"),
+    "map": (dc.map_estimate, "0"),
+    "choice": (lambda: dc.map_estimate(candidates()), "0"),
+}
+PARAMETERS = [(kind, relation) for kind in KINDS for relation in dc.Relation]
+
+
+@cache
+def release(kind: str, relation: dc.Relation = dc.Relation.ADD_REMOVE) -> dc.Release:
+    make, delta = KINDS[kind]
+    promise = dc.Guarantee(epsilon=2, delta=delta, relation=relation, unit="record")
+    counts = dc.Counts(counts_of(NETWORK, RECORDS).tables, POLICY)
+    prior = dc.Dirichlet.uniform(NETWORK)
+    return dc.simulate(make(), counts, prior, promise, rng=np.random.default_rng(3))
+
+
+def document(kind: str, relation: dc.Relation = dc.Relation.ADD_REMOVE) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(release(kind, relation).dumps())
+    return found
+
+
+@cache
+def validator() -> jsonschema.Draft202012Validator:
+    schema = json.loads(release_schema())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+Place = tuple[str | int, ...]
+
+
+def places(value: Any, above: Place = ()) -> Iterator[Place]:
+    """Every place of a document, the first entries of lists only."""
+    if above:
+        yield above
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from places(part, (*above, key))
+    elif isinstance(value, list) and value:
+        yield from places(value[0], (*above, 0))
+
+
+def held(document: Any, place: Place) -> Any:
+    """What is at a place."""
+    for key in place:
+        document = document[key]
+    return document
+
+
+def changed(document: dict[str, Any], place: Place, value: Any) -> dict[str, Any]:
+    """A copy with another value."""
+    made = copy.deepcopy(document)
+    held(made, place[:-1])[place[-1]] = value
+    return made
+
+
+def without(document: dict[str, Any], place: Place) -> dict[str, Any]:
+    """A copy without an entry."""
+    made = copy.deepcopy(document)
+    del held(made, place[:-1])[place[-1]]
+    return made
+
+
+def refused(document: Any) -> str:
+    """The message with which a document is refused."""
+    text = document if isinstance(document, str) else json.dumps(document)
+    with pytest.raises(dc.InputError) as caught:
+        dc.Release.loads(text)
+    message = str(caught.value)
+    assert message and "\n" not in message and len(message) < 500, message
+    return message
+
+
+# ---------------------------------------------------------------------------------------------------- there and back
+
+
+@pytest.mark.parametrize(("kind", "relation"), PARAMETERS)
+def test_documents_fit_the_schema(kind: str, relation: dc.Relation) -> None:
+    validator().validate(document(kind, relation))
+
+
+def numbers(value: Any) -> Any:
+    """The numbers of a payload or calibration, nested, for comparison."""
+    if isinstance(value, dc.Network):
+        return (value.variables, dict(value.parents))
+    if isinstance(value, dc.Tables):
+        return {node: (array.dtype, array.tolist()) for node, array in value.items()}
+    if isinstance(value, np.ndarray):
+        return (value.dtype, value.shape, value.tolist())
+    if hasattr(value, "__dataclass_fields__"):
+        return (type(value), [numbers(getattr(value, name)) for name in value.__dataclass_fields__])
+    if hasattr(value, "items"):
+        return {key: numbers(part) for key, part in value.items()}
+    return [numbers(part) for part in value] if isinstance(value, tuple) else value
+
+
+@pytest.mark.parametrize(("kind", "relation"), PARAMETERS)
+def test_documents_read_back_as_they_were(kind: str, relation: dc.Relation) -> None:
+    made = release(kind, relation)
+    again = dc.Release.loads(made.dumps())
+    assert again.dumps() == made.dumps()
+    assert again.calibration == made.calibration
+    assert numbers(again.payload) == numbers(made.payload)
+    assert (again.guarantee, again.policy, again.records) == (made.guarantee, made.policy, made.records)
+    for read in (dc.plug_in, dc.noise_aware) if kind != "choice" else (dc.plug_in,):
+        one, other = (read(part, draws=3, rng=np.random.default_rng(1)).cells["a"] for part in (made, again))
+        assert np.array_equal(one, other)
+
+
+def test_every_kind_of_calibration_and_payload_is_covered() -> None:
+    calibrations = {document(kind)["calibration"].get("kind", "table_noise") for kind in KINDS}
+    payloads = {document(kind)["payload"]["kind"] for kind in KINDS}
+    known = json.loads(release_schema())["$defs"]
+    stated = {part["properties"]["kind"].get("const") for part in known.values() if "kind" in part["properties"]}
+    assert calibrations | payloads >= stated - {None}
+
+
+# --------------------------------------------------------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_field_can_be_left_out(kind: str) -> None:
+    """Each field of the calibration and the payload, and the first cell of each table."""
+    whole = document(kind)
+    optional = {("payload", "candidates", 0)}  # two candidates are a choice, too
+    for place in places({part: whole[part] for part in ("calibration", "payload")}):
+        if place not in optional:
+            damaged = without(whole, place)
+            assert refused(damaged)
+    for part in ("calibration", "payload", "prior", "network", "guarantee", "mechanism"):
+        refused(without(whole, (part,)))
+
+
+WRONG = (None, "x", True, [], {}, -1, 0.5, 10**30, [[]], "nan", {"kind": "choice"})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_field_can_have_another_type(kind: str) -> None:
+    """Whatever stands in a place of another type: refused in one line, or (a plausible number) read."""
+    whole = document(kind)
+    for place in places({part: whole[part] for part in ("calibration", "payload")}):
+        right = held(whole, place)
+        for wrong in WRONG:
+            number = isinstance(right, int | float) and not isinstance(right, bool)
+            if type(wrong) is type(right) or (number and isinstance(wrong, int | float) and wrong is not True):
+                continue
+            refused(changed(whole, place, wrong))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_no_number_can_be_infinite_or_none(kind: str, text: str) -> None:
+    whole = document(kind)
+    for place in places({part: whole[part] for part in ("calibration", "payload", "prior")}):
+        right = held(whole, place)
+        if isinstance(right, int | float) and not isinstance(right, bool):
+            refused(json.dumps(changed(whole, place, "HERE")).replace('"HERE"', text))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tables_must_have_the_shape_of_their_family(kind: str) -> None:
+    whole = document(kind)
+    for place in places(whole["payload"], ("payload",)):
+        right = held(whole, place)
+        if isinstance(right, list) and right and not isinstance(right[0], str | dict):
+            for wrong in (right[:-1], [*right, right[0]], []):
+                refused(changed(whole, place, wrong))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("other", KINDS)
+def test_calibrations_and_payloads_cannot_be_swapped(kind: str, other: str) -> None:
+    """Even of one type: noise of other scales, draws of another temper."""
+    if kind == other:
+        return
+    one, two = document(kind), document(other)
+    for part in ("calibration", "payload"):
+        made = changed(one, (part,), two[part])
+        made["guarantee"] = {**made["guarantee"], "delta": "0.000001"}
+        if one[part] != two[part]:
+            refused(made)
+    swapped = copy.deepcopy(one)
+    swapped["payload"]["kind"] = two["payload"]["kind"]
+    if swapped != one:
+        refused(swapped)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_calibration_cannot_spend_more_than_the_guarantee(kind: str) -> None:
+    whole = document(kind)
+    assert "more epsilon than the guarantee" in refused(changed(whole, ("guarantee", "epsilon"), "0.01"))
+    for field in ("reported", "first_epsilon", "second_epsilon"):
+        if field in whole["calibration"]:
+            assert "more epsilon than the guarantee" in refused(changed(whole, ("calibration", field), "2.1"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "value"),
+    [
+        ("laplace", ("payload", "scales", "c"), 1.5),
+        ("laplace", ("payload", "noise"), "discrete_gaussian"),
+        ("gaussian", ("payload", "noise"), "discrete_laplace"),
+        ("gaussian", ("calibration", "scale"), 1.0),
+        ("laplace", ("payload", "tables", "c", 0), 2**63),
+        ("laplace", ("payload", "tables", "x"), [1]),
+        ("fourier", ("payload", "scale"), 1.0),
+        ("fourier", ("payload", "shift"), 7),
+        ("fourier", ("payload", "noisy_total"), False),
+        ("fourier", ("payload", "components", 1, "variables"), ["b"]),
+        ("fourier", ("payload", "components", 1, "variables"), ["x"]),
+        ("fourier", ("payload", "components", 1, "variables"), ["a", "a"]),
+        ("allocated", ("payload", "sampling"), "0.5"),
+        ("allocated", ("payload", "sampling"), "0"),
+        ("allocated", ("payload", "sampling"), "2"),
+        ("allocated", ("payload", "sampling"), "1/0"),
+        ("allocated", ("payload", "first", "scales", "c"), 1.0),
+        ("allocated", ("payload", "second", "scales", "c"), -1.0),
+        ("allocated", ("calibration", "sampling"), "1e-3"),
+        ("sampler", ("payload", "draws"), 3),
+        ("sampler", ("payload", "draws"), 2**62),
+        ("sampler", ("payload", "temper"), 0.01),
+        ("sampler", ("payload", "floors", "a"), 0.2),
+        ("sampler", ("payload", "floors"), {}),
+        ("sampler", ("payload", "tables", "a", 0), 0.999),
+        ("sampler", ("payload", "tables", "a", 0), 1.5),
+        ("sampler", ("calibration", "resolution", "a"), 0),
+        ("sampler", ("calibration", "resolution"), {"a": 4096}),
+        ("sampler, delta", ("payload", "floors", "a"), 0.2),
+        ("sampler, delta", ("calibration", "digits"), 0),
+        ("choice", ("payload", "index"), 3),
+        ("choice", ("payload", "index"), -1),
+        ("choice", ("payload", "candidates", 0, "a", 0), 1.5),
+        ("choice", ("payload", "candidates"), []),
+    ],
+)
+def test_parts_that_contradict_each_other_are_refused(kind: str, place: Place, value: Any) -> None:
+    refused(changed(document(kind), place, value))
+
+
+def test_a_candidate_whose_rows_are_no_probabilities_is_refused() -> None:
+    refused(changed(document("choice"), ("payload", "candidates", 0, "a", 0), 0.9999))
+
+
+def test_a_contrast_that_is_there_twice_is_refused() -> None:
+    whole = document("fourier")
+    whole["payload"]["components"].append(whole["payload"]["components"][0])
+    assert "twice" in refused(whole)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_unknown_fields_are_refused(kind: str) -> None:
+    whole = document(kind)
+    for place in [(), ("calibration",), ("payload",), ("guarantee",)]:
+        refused(changed(whole, (*place, "extra"), 1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_a_document_is_refused(kind: str) -> None:
+    text = release(kind).dumps()
+    for end in range(0, len(text) - 3, max(1, len(text) // 40)):
+        refused(text[:end])
