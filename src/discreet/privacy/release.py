@@ -166,9 +166,8 @@ class Release:
         except pydantic.ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = _place(raw, first["loc"], first["type"])
-            raise InputError(
-                f"the release is damaged at '{_one_line(place)}': {_one_line(first['msg'].replace(' found using _kind()', ''))}"
-            ) from None
+            reason = first["msg"].replace(" found using _kind()", "")
+            raise InputError(f"the release is damaged at '{_one_line(place)}': {_one_line(reason)}") from None
         except InputError as error:
             raise InputError(f"the release is damaged: {_one_line(str(error))}") from None
 
