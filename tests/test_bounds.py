@@ -22,36 +22,36 @@ from scipy.stats import binom
 import discreet as dc
 from discreet.theory import bounds
 from discreet.theory.bounds import (
-    close_distance,
-    close_divergence,
     dirichlet_kl,
     draws_for,
-    empirical_error,
     fourier_deviation,
-    historical_theorem_8_2,
     largest_integer_noise,
     largest_noise,
-    le_cam,
-    least_distinguishable,
-    least_distinguishable_stochastic,
     loss_of_other_prior,
     loss_of_trimming,
     map_failure,
     mean_divergence,
     posterior_divergence_limit,
-    posterior_privacy,
-    query_deviation,
-    query_gradient,
-    range_distance,
-    range_divergence,
     regret_limit,
     response_error,
     stealth_failure,
+)
+from discreet.theory.distance import (
+    close_distance,
+    close_divergence,
+    empirical_error,
+    historical_theorem_8_2,
+    le_cam,
+    least_distinguishable,
+    least_distinguishable_stochastic,
+    posterior_privacy,
+    range_distance,
+    range_divergence,
     stochastic_divergence,
-    sum_product_bounds,
     untrimmed_privacy,
 )
 from discreet.theory.lipschitz import assumption_two, lipschitz_constants
+from discreet.theory.query_error import query_deviation, query_gradient, sum_product_bounds
 from networks import asia
 from oracle import event, small, with_draws
 from strategies import thetas

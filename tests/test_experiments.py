@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 import discreet as dc
 from discreet.queries.synthetic import sample_codes
-from discreet.theory.bounds import query_gradient
+from discreet.theory.query_error import query_gradient
 from tiny import counts_of as counted_slowly
 from tiny import network_of
 

@@ -379,7 +379,7 @@ def test_the_rule_of_temper_and_floors(epsilon: str, draws: int, relation: dc.Re
     network = asia().network
     found = dc.posterior_sampler(draws).calibrate(network, dc.Dirichlet.uniform(network), promise(epsilon, 0, relation))
     assert isinstance(found, Trimming)
-    each = float(epsilon) / (moved(relation) * 8 * draws)
+    each = (float(epsilon) - 8e-7 * draws) / (moved(relation) * 8 * draws)  # less what is kept back
     range_ = min(max(math.log(3), each), 25.0)
     assert found.temper == pytest.approx(min(1.0, each / range_), rel=1e-4)
     for node in network.nodes:
@@ -388,7 +388,7 @@ def test_the_rule_of_temper_and_floors(epsilon: str, draws: int, relation: dc.Re
     cost = draws * moved(relation) * found.temper * sum(log_range(2, floor) for floor in found.floors.values())
     assert cost <= float(found.reported) <= float(epsilon)
     if each < 25:
-        assert cost == pytest.approx(float(epsilon) - 8e-8 * draws, rel=1e-9)
+        assert cost == pytest.approx(float(epsilon) - 8e-7 * draws, rel=1e-9)
 
 
 @pytest.mark.parametrize("relation", dc.Relation)
@@ -504,7 +504,7 @@ def test_options_of_the_sampler_are_checked_when_it_is_made(make: Callable[[], o
         (dc.posterior_sampler(1000), promise("1e-6"), "epsilon is too small"),
         (dc.posterior_sampler(floor=0.1), promise(1, "1e-6"), "neither floor nor temper"),
         (dc.posterior_sampler(temper=0.1), promise(1, "1e-6"), "neither floor nor temper"),
-        (dc.posterior_sampler(), promise("1e-9", "1e-300"), "no temper above 1e-12"),
+        (dc.posterior_sampler(), promise("1e-9", "1e-299"), "no temper above 1e-12"),
         (dc.map_estimate(floor=0.5), promise(1), "floor"),
         (dc.map_estimate(), promise(1, "1e-6"), "map_estimate keeps a pure guarantee"),
         (dc.map_estimate(), promise("1e-9"), "epsilon is too small"),

@@ -196,14 +196,15 @@ def exact_law(monkeypatch: pytest.MonkeyPatch, weights: Sequence[float]) -> list
         return int(ExactNoise().pick(array, 1)[0])
 
     answer(0)
-    total, last, law = limits[0], 0, []
-    for index in range(len(weights)):
-        low, high = last, total  # all numbers below low give at most the index
+    total, start, law = limits[0], 0, [Fraction(0)] * len(weights)
+    while start < total:  # the numbers that give an index stand next to each other
+        index, low, high = answer(start), start + 1, total
         while low < high:
             middle = (low + high) // 2
-            low, high = (middle + 1, high) if answer(middle) <= index else (low, middle)
-        law.append(Fraction(low - last, total))
-        last = low
+            low, high = (middle + 1, high) if answer(middle) == index else (low, middle)
+        assert law[index] == 0
+        law[index] = Fraction(low - start, total)
+        start = low
     assert set(limits) == {total}
     return law
 

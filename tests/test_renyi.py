@@ -188,6 +188,6 @@ def test_bad_arguments_are_refused() -> None:
         temper_for(network, prior, approximate, 0)
     with pytest.raises(dc.InputError, match="another network"):
         temper_for(network_of({"b": 2}), prior, approximate, 1)
-    hopeless = Guarantee(epsilon="1e-12", delta="1e-300", relation="replace", unit="record")
+    hopeless = Guarantee(epsilon="1e-12", delta="1e-299", relation="replace", unit="record")
     with pytest.raises(dc.InputError, match="no temper above"):
         temper_for(network, prior, hopeless, 1000)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import math
 import os
 import sys
 import tempfile
@@ -421,7 +422,8 @@ def audit(
             "relation": part.guarantee.relation,
             "promised": as_text(part.guarantee.epsilon),
             "delta": as_text(part.guarantee.delta),
-            "measured": part.measured,
+            "measured": part.measured if math.isfinite(part.measured) else None,
+            "leak": part.leak or None,
             "exact": part.exact,
             "pairs": part.pairs,
             "holds": part.holds,
@@ -431,6 +433,9 @@ def audit(
     _print(as_json, {"mechanism": mechanism, "findings": parts, "refused": refused}, columns(head, rows))
     for relations, reason in refused.items():
         _say(f"discreet: not offered for {relations}: {reason}")
+    for part in found:
+        if part.leak:
+            _say(f"discreet: {part.network}, {part.guarantee.relation}: {part.leak}")
     if not all(part.holds for part in found):
         raise typer.Exit(1)
 

@@ -124,10 +124,16 @@ class ExactNoise:
     def pick(self, weights: Floats, draws: int) -> Integers:
         """See `Noise`: every float is a ratio of integers, so the draws are exact for the weights as they are."""
         mantissas, exponents = np.frexp(weights)
-        whole = (mantissas * 2.0**53).astype(np.int64).tolist()
-        lowest = int(exponents.min())
-        steps = list(accumulate(m << (e - lowest) for m, e in zip(whole, exponents.tolist(), strict=True)))
-        return np.array([bisect_right(steps, secrets.randbelow(steps[-1])) for _ in range(draws)], np.int64)
+        whole = (mantissas * 2.0**53).astype(np.int64)
+        # Weights of equal exponent are whole multiples of one power of two: long integers are needed for groups only.
+        order = np.argsort(exponents, kind="stable")
+        starts = np.flatnonzero(np.diff(exponents[order], prepend=exponents[order[0]] - 1))
+        groups = np.split(order, starts[1:])
+        shifts = (exponents[order[starts]] - exponents.min()).tolist()
+        high, low = (np.add.reduceat(part[order], starts).tolist() for part in (whole >> 26, whole & (2**26 - 1)))
+        sums = [((h << 26) + l) << shift for h, l, shift in zip(high, low, shifts, strict=True)]
+        steps = list(accumulate(sums))
+        return np.array([_within(steps, groups, shifts, whole) for _ in range(draws)], np.int64)
 
     def rarely(self, draws: int) -> Flags:
         """See `Noise`."""
@@ -312,6 +318,15 @@ def _coins(number: int) -> Iterator[npt.NDArray[np.uint32]]:
     """Uniform 32-bit numbers from the operating system, in blocks."""
     for start in range(0, number, COIN_BLOCK):
         yield np.frombuffer(os.urandom(4 * min(COIN_BLOCK, number - start)), np.uint32)
+
+
+def _within(steps: list[int], groups: list[Integers], shifts: list[int], whole: Integers) -> int:
+    """An index by a uniform whole number below the sum of all weights: its group, then its place there."""
+    at = secrets.randbelow(steps[-1])
+    group = bisect_right(steps, at)
+    inside = (at - (steps[group - 1] if group else 0)) >> shifts[group]
+    members = groups[group]
+    return int(members[bisect_right(list(accumulate(whole[members].tolist())), inside)])
 
 
 def _uniforms(number: int) -> Floats:

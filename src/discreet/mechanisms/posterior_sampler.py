@@ -28,8 +28,9 @@ from discreet.theory.renyi import temper_for
 
 __all__ = ["draw_rows", "posterior_sampler", "refuse_vast", "trimming"]
 
-RESERVE = Fraction(1, 10**8)
-"""Epsilon of each node and draw that is kept back for rounding errors of the law's logarithms (at most 1e-9 a row)."""
+RESERVE = Fraction(1, 10**7)
+"""Epsilon of each node and draw that is kept back for rounding errors: of the logarithms of two rows of a node, each at
+most 1e-8 off under each of two neighbouring data sets."""
 ROUNDING = Fraction(1, 10**12)
 """Relative error of the loss itself, which is computed in floating point."""
 NARROWEST = math.log(3)
@@ -71,7 +72,7 @@ def posterior_sampler(
     Guarantee:
         Pure: `draws * 2 tau sum_i L_i` under REPLACE, half of that under ADD_REMOVE: log-likelihood ratios of two
         records differ over the support by at most that. The grid is public and finite; a row's law on it is computed in
-        floating point, to 1e-9 in its logarithms, and 1e-8 of epsilon for each node and draw is kept back for that. The
+        floating point, to 1e-8 in its logarithms, and 1e-7 of epsilon for each node and draw is kept back for that. The
         draw itself is exact integer arithmetic on the operating system's entropy. A coin of probability 2^-64 draws a
         row from the whole grid instead, so that weights which underflow break nothing.
         With delta: Renyi composition over nodes and draws. Those draws come from a floating-point sampler and are
@@ -137,7 +138,7 @@ def trimming(
     kept = RESERVE * max(varied, 1) * draws
     budget = float((guarantee.epsilon - kept) * (1 - 2 * ROUNDING)) / draws
     if not budget > 0:
-        raise InputError("epsilon is too small: less than what is kept back for rounding errors, 1e-8 a node and draw")
+        raise InputError("epsilon is too small: less than what is kept back for rounding errors, 1e-7 a node and draw")
     each = budget / (_moved(guarantee.relation) * max(varied, 1))
     if floor is None:
         log_range = each / temper if temper is not None else max(narrowest, each / most)

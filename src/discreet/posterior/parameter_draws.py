@@ -85,7 +85,8 @@ def parameter_cells(
     network = release.network
     generators = dict(zip(network.nodes, rng.spawn(len(network.nodes)), strict=True))
     steps = release.calibration.resolution if isinstance(release.calibration, Trimming) else {}
-    known = release.records
+    # Numpy's hypergeometric variates end at a billion; so many records leave nothing to learn from a few more.
+    known = None if release.records is None else min(release.records, int(LARGEST))
     records = log_flat_law(LARGEST) if known is None else normal_law(float(known), 0.0)
 
     def family(node: str) -> Array:

@@ -255,7 +255,8 @@ def amplified(epsilon: Fraction, probability: Fraction) -> Fraction:
         probability: of each record to be in the sample (Poisson sampling), in (0, 1].
 
     Returns:
-        `log(1 + probability (exp(epsilon) - 1))`, rounded up by a relative 1e-30 at most; for ADD_REMOVE only.
+        `log(1 + probability (exp(epsilon) - 1))`, rounded up, by less than 1e-25 of itself for any epsilon
+        above 1e-10; for ADD_REMOVE only.
 
     Raises:
         InputError: a probability outside (0, 1], or an epsilon above 1,000.

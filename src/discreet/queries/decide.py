@@ -92,7 +92,9 @@ def decide(
     if not (np.all(values >= low - 1e-9) and np.all(values <= high + 1e-9)):
         raise InputError(f"a utility is outside its bounds {low:g} to {high:g}")
     means = values.mean(axis=1)
-    lower, upper = credible_interval(values, level)
+    # The interval's rule for posteriors that are densest at an end is for numbers between 0 and 1.
+    scaled = credible_interval(np.clip((values - low) / (high - low), 0, 1), level)
+    lower, upper = (low + (high - low) * end for end in scaled)
     winners = np.bincount(values.argmax(axis=0), minlength=len(responses)) / draws
     rows = tuple(
         {"response": response, "mean": float(mean), "lower": float(a), "upper": float(b), "best": float(share)}
@@ -126,6 +128,8 @@ def payoff(network: Network, query: str, table: Mapping[str, Mapping[str, float]
     evidence = {name: network.schema[name].states.index(state) for name, state in asked.evidence}
 
     def utility(cells: Tables, response: str) -> Floats:
+        if response not in table:
+            raise InputError(f"no payoffs are given for response {response!r}")
         payoffs = np.array([table[response][state] for state in target.states])
         return np.asarray(payoffs @ inference.joint(cells, (target.name,), evidence))
 

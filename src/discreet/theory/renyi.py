@@ -22,6 +22,8 @@ __all__ = ["delta_of", "dirichlet_renyi", "temper_for"]
 
 Floats = npt.NDArray[np.float64]
 
+LEAST_DELTA = 1e-300
+"""Smallest delta that floating point tells from 0."""
 ROUNDING = 16 * float(np.finfo(np.float64).eps)
 """Relative error allowed to a log gamma value, added to every divergence."""
 HIGHEST_ORDER = 1e5
@@ -149,6 +151,8 @@ def temper_for(network: Network, prior: Dirichlet, guarantee: Guarantee, draws: 
     Source:
         `dirichlet_renyi` summed over families and draws, with `delta_of`.
     """
+    if 0 < guarantee.delta < LEAST_DELTA:
+        raise InputError("delta is too small to be computed with; ask for at least 1e-300")
     if prior.network != network:
         raise InputError("the prior is over another network")
     if not draws >= 1:

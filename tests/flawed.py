@@ -1,0 +1,270 @@
+"""Mechanisms with one bug each in what they promise, for the proofs and the audit that must find it.
+
+Those of plain Laplace noise are in `mutants.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import discreet as dc
+from discreet.mechanisms.allocated import allocated, table_shares
+from discreet.mechanisms.family_tables import noisy_tables, table_noise
+from discreet.mechanisms.fourier import fourier
+from discreet.mechanisms.gaussian import gaussian
+from discreet.mechanisms.map_estimate import map_estimate
+from discreet.mechanisms.noise import Noise
+from discreet.mechanisms.posterior_sampler import posterior_sampler
+from discreet.privacy.payload import NoisyCounts, TwoStageCounts
+from discreet.sensitive.counts import cells_moved
+from tiny import network_of
+
+ADD_REMOVE, REPLACE = dc.Relation
+
+COIN = network_of({"a": 2})
+BITS = network_of({"a": 2, "b": 2})
+ARC = network_of({"a": 2, "b": 2}, "a>b")
+
+Calibrate = Callable[[dc.Network, dc.Dirichlet, dc.Guarantee], Any]
+
+
+def promise(epsilon: object, relation: dc.Relation, delta: object = 0) -> dc.Guarantee:
+    return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
+
+
+def recalibrated(mechanism: dc.Mechanism, change: Callable[[Any], Any]) -> dc.Mechanism:
+    """The mechanism after a change of its calibration, which it also believes."""
+    return replace(
+        mechanism,
+        calibrate=lambda network, prior, guarantee: change(mechanism.calibrate(network, prior, guarantee)),
+    )
+
+
+def misdrawn(mechanism: dc.Mechanism, change: Callable[[Any], Any]) -> dc.Mechanism:
+    """The mechanism that draws by another calibration than it states."""
+    return replace(
+        mechanism,
+        draw=lambda counts, prior, calibration, noise: mechanism.draw(counts, prior, change(calibration), noise),
+    )
+
+
+def for_adding(mechanism: dc.Mechanism) -> dc.Mechanism:
+    """The mechanism that calibrates for ADD_REMOVE, whatever it promises."""
+    return replace(
+        mechanism,
+        calibrate=lambda network, prior, guarantee: mechanism.calibrate(
+            network, prior, promise(guarantee.epsilon, ADD_REMOVE, guarantee.delta)
+        ),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- fourier
+
+
+@dataclass
+class Bare:
+    """Noise that leaves the last cell of every call without any."""
+
+    noise: Noise
+
+    def discrete_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        noisy = self.noise.discrete_laplace(values, scale)
+        noisy[-1] = values[-1]
+        return noisy
+
+
+def half_the_scale() -> dc.Mechanism:
+    return misdrawn(fourier(), lambda own: replace(own, scale=own.scale / 2))
+
+
+def half_the_sensitivity() -> dc.Mechanism:
+    return recalibrated(
+        fourier(),
+        lambda own: replace(own, sensitivity=own.sensitivity // 2, scale=own.scale / 2),
+    )
+
+
+def a_coefficient_without_noise() -> dc.Mechanism:
+    return replace(fourier(), draw=lambda counts, prior, own, noise: fourier().draw(counts, prior, own, Bare(noise)))
+
+
+def an_exact_total() -> dc.Mechanism:
+    return recalibrated(fourier(), lambda own: replace(own, noisy_total=False))
+
+
+# ----------------------------------------------------------------------------------------------------------- allocated
+
+
+def all_for_the_second_stage() -> dc.Mechanism:
+    return recalibrated(
+        allocated(first="0.25"), lambda own: replace(own, second_epsilon=own.first_epsilon + own.second_epsilon)
+    )
+
+
+def a_first_stage_for_free() -> dc.Mechanism:
+    """The first look takes the whole budget too, and counts as a quarter of it."""
+
+    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> Any:
+        tables = network.maximal_families
+        whole = dict.fromkeys(tables, guarantee.epsilon / len(tables))
+        honest = allocated(first="0.25").calibrate(network, prior, guarantee)
+        return replace(honest, first=table_noise(whole, cells_moved(guarantee.relation)))
+
+    return replace(allocated(first="0.25"), calibrate=calibrate)
+
+
+def sampling_when_replacing() -> dc.Mechanism:
+    """The noise of ADD_REMOVE and the gain of sampling, under REPLACE."""
+    return for_adding(allocated(first="0.25", sampling="0.1"))
+
+
+def more_sampled_than_claimed() -> dc.Mechanism:
+    """Calibrated for one record in ten, and one in two takes part."""
+    claimed, used = allocated(first="0.25", sampling="0.1"), allocated(first="0.25", sampling="0.5")
+    return replace(used, calibrate=claimed.calibrate)
+
+
+def budgets_from_the_counts() -> dc.Mechanism:
+    """The second stage is planned on the exact counts."""
+    honest = allocated(first="0.25", floor="0.001")
+
+    def draw(counts: dc.Counts, prior: dc.Dirichlet, own: Any, noise: Noise) -> TwoStageCounts:
+        network, scales = counts.network, own.first.scales
+        first = NoisyCounts(network, noisy_tables(counts.tables, scales, noise.discrete_laplace), scales)
+        exact = NoisyCounts(network, {node: counts.tables[node] for node in scales}, scales)
+        steps = 2**40
+        budgets = {
+            node: own.second_epsilon * Fraction(int(share * steps), steps)
+            for node, share in table_shares(exact, "kl", 1.0).items()
+        }
+        second = table_noise(budgets, own.first.sensitivity).scales
+        tables = noisy_tables(counts.tables, second, noise.discrete_laplace)
+        return TwoStageCounts(first, NoisyCounts(network, tables, second), Fraction(1))
+
+    return replace(honest, draw=draw)
+
+
+def one_noise_for_both_stages() -> dc.Mechanism:
+    """The noise of the first stage again in the second: their difference tells who was sampled."""
+    honest = allocated(first="0.25", sampling="0.5")
+
+    def draw(counts: dc.Counts, prior: dc.Dirichlet, own: Any, noise: Noise) -> TwoStageCounts:
+        network, scales = counts.network, own.first.scales
+        drawn = {
+            node: noise.discrete_laplace(np.zeros(network.shape(node), np.int64), scale)
+            for node, scale in scales.items()
+        }
+        thinned = {node: noise.thin(counts.tables[node], own.sampling) + drawn[node] for node in scales}
+        tables = {node: counts.tables[node] + drawn[node] for node in scales}
+        return TwoStageCounts(NoisyCounts(network, thinned, scales), NoisyCounts(network, tables, scales), own.sampling)
+
+    return replace(honest, draw=draw)
+
+
+# ---------------------------------------------------------------------------------------------------------- posteriors
+
+
+def paid_by_attribute(nodes: int) -> dc.Mechanism:
+    """The temper as if a record had one row: 2 tau max Lambda instead of the sum over nodes."""
+    return recalibrated(posterior_sampler(), lambda own: replace(own, temper=own.temper * nodes))
+
+
+def twice_the_temper() -> dc.Mechanism:
+    return misdrawn(posterior_sampler(), lambda own: replace(own, temper=2 * own.temper))
+
+
+def below_the_floor() -> dc.Mechanism:
+    """Probabilities down to a quarter of the stated floor."""
+    return misdrawn(
+        posterior_sampler(), lambda own: replace(own, floors={node: w / 4 for node, w in own.floors.items()})
+    )
+
+
+def draws_for_free() -> dc.Mechanism:
+    """Three draws for the price of one."""
+    return misdrawn(posterior_sampler(), lambda own: replace(own, draws=3 * own.draws))
+
+
+CANDIDATES = (
+    dc.Tables(ARC, {"a": [0.5, 0.5], "b": [[0.5, 0.5], [0.8, 0.2]]}),
+    dc.Tables(ARC, {"a": [0.2, 0.8], "b": [[0.1, 0.9], [0.4, 0.6]]}),
+)
+"""The widest range is attained: both families lean most to the first in record (0, 0), to the second in (1, 1)."""
+
+
+def another_score() -> dc.Mechanism:
+    """The second candidate's likelihood counts double."""
+    honest = map_estimate(CANDIDATES)
+
+    @dataclass
+    class Swayed:
+        noise: Noise
+        counts: dc.Counts
+
+        def noisy_max(self, scores: np.ndarray, scale: float) -> int:
+            tables = CANDIDATES[1]
+            extra = sum(float((np.log(tables[node]) * self.counts.tables[node]).sum()) for node in tables)
+            return self.noise.noisy_max(scores + np.array([0, extra]), scale)
+
+    return replace(
+        honest, draw=lambda counts, prior, own, noise: honest.draw(counts, prior, own, Swayed(noise, counts))
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ the list
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """A mechanism with a bug, and where it shows.
+
+    Args:
+        make: the mechanism.
+        kind: "noise" (one stage), "stages", "rows" or "choice": which enumeration fits.
+        relation: of the promise, epsilon 1.
+        network: a small one.
+        loss: what is really lost, as far as it is known by hand; None where it depends on the crowd.
+    """
+
+    make: Callable[[], dc.Mechanism]
+    kind: str
+    relation: dc.Relation
+    network: dc.Network
+    loss: float | None
+
+
+INFINITE = float("inf")
+FLAWS = {
+    "fourier: half the scale": Flaw(half_the_scale, "noise", ADD_REMOVE, ARC, 2.0),
+    "fourier: half the sensitivity": Flaw(half_the_sensitivity, "noise", REPLACE, ARC, 2.0),
+    "fourier: a coefficient without noise": Flaw(a_coefficient_without_noise, "noise", ADD_REMOVE, ARC, INFINITE),
+    "fourier: an exact total": Flaw(an_exact_total, "noise", ADD_REMOVE, ARC, INFINITE),
+    "allocated: the wrong relation": Flaw(lambda: for_adding(allocated()), "stages", REPLACE, BITS, 2.0),
+    "allocated: all for the second stage": Flaw(all_for_the_second_stage, "stages", ADD_REMOVE, BITS, 1.25),
+    "allocated: a first stage for free": Flaw(a_first_stage_for_free, "stages", ADD_REMOVE, BITS, 1.75),
+    "allocated: sampling when replacing": Flaw(sampling_when_replacing, "stages", REPLACE, BITS, None),
+    "allocated: more sampled than claimed": Flaw(more_sampled_than_claimed, "stages", ADD_REMOVE, BITS, None),
+    "allocated: budgets from the counts": Flaw(budgets_from_the_counts, "stages", ADD_REMOVE, BITS, INFINITE),
+    "allocated: one noise for both stages": Flaw(one_noise_for_both_stages, "stages", ADD_REMOVE, BITS, INFINITE),
+    "sampler: the wrong relation": Flaw(lambda: for_adding(posterior_sampler()), "rows", REPLACE, ARC, None),
+    "sampler: paid by attribute": Flaw(lambda: paid_by_attribute(2), "rows", ADD_REMOVE, ARC, None),
+    "sampler: twice the temper": Flaw(twice_the_temper, "rows", ADD_REMOVE, ARC, None),
+    "sampler: below the floor": Flaw(below_the_floor, "rows", ADD_REMOVE, ARC, None),
+    "sampler: draws for free": Flaw(draws_for_free, "rows", ADD_REMOVE, COIN, None),
+    "map: the wrong relation": Flaw(lambda: for_adding(map_estimate()), "rows", REPLACE, ARC, None),
+    "candidates: the wrong relation": Flaw(lambda: for_adding(map_estimate(CANDIDATES)), "choice", REPLACE, ARC, None),
+    "candidates: another score": Flaw(another_score, "choice", ADD_REMOVE, ARC, None),
+}
+
+
+def gaussian_flaws() -> dict[str, dc.Mechanism]:
+    """Gaussian noise of half the scale, and that of ADD_REMOVE under REPLACE."""
+    return {
+        "half the scale": misdrawn(gaussian(), lambda own: replace(own, scale=own.scale / 2)),
+        "the wrong relation": for_adding(gaussian()),
+    }
