@@ -193,7 +193,7 @@ def test_probabilities_grow_by_equal_steps_from_the_floor_to_the_top() -> None:
 
 @pytest.mark.parametrize("size", [2, 3, 5, 12, 13, 40, 500])
 def test_the_resolution_is_public_and_shrinks_with_the_states(size: int) -> None:
-    expected = 2048 if size == 2 else max(1536 // size, 128)
+    expected = 2048 if size == 2 else max(768 // size, 128)
     assert resolution_for(size) == expected
 
 

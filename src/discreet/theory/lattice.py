@@ -29,7 +29,7 @@ Integers = npt.NDArray[np.int64]
 
 FINE = 2048
 """Steps of the grid for two states: finer than any noise that is worth its name."""
-COARSE = 1536
+COARSE = 768
 """Steps for K > 2 states, in all: the sums cost the square of the steps for each state."""
 FEWEST = 128
 
@@ -39,7 +39,7 @@ def resolution_for(size: int) -> int:
 
     Example:
         >>> resolution_for(2), resolution_for(3), resolution_for(40)
-        (2048, 512, 128)
+        (2048, 256, 128)
     """
     return FINE if size <= 2 else max(COARSE // size, FEWEST)
 
