@@ -128,12 +128,19 @@ class ExactNoise:
         # Weights of equal exponent are whole multiples of one power of two: long integers are needed for groups only.
         order = np.argsort(exponents, kind="stable")
         starts = np.flatnonzero(np.diff(exponents[order], prepend=exponents[order[0]] - 1))
-        groups = np.split(order, starts[1:])
         shifts = (exponents[order[starts]] - exponents.min()).tolist()
         high, low = (np.add.reduceat(part[order], starts).tolist() for part in (whole >> 26, whole & (2**26 - 1)))
         sums = [((h << 26) + l) << shift for h, l, shift in zip(high, low, shifts, strict=True)]
         steps = list(accumulate(sums))
-        return np.array([_within(steps, groups, shifts, whole) for _ in range(draws)], np.int64)
+        ends = [*starts[1:].tolist(), len(order)]
+        picked = []
+        for _ in range(draws):
+            at = secrets.randbelow(steps[-1])
+            group = bisect_right(steps, at)
+            members = order[starts[group] : ends[group]]
+            inside = (at - (steps[group - 1] if group else 0)) >> shifts[group]
+            picked.append(int(members[bisect_right(list(accumulate(whole[members].tolist())), inside)]))
+        return np.array(picked, np.int64)
 
     def rarely(self, draws: int) -> Flags:
         """See `Noise`."""
@@ -318,15 +325,6 @@ def _coins(number: int) -> Iterator[npt.NDArray[np.uint32]]:
     """Uniform 32-bit numbers from the operating system, in blocks."""
     for start in range(0, number, COIN_BLOCK):
         yield np.frombuffer(os.urandom(4 * min(COIN_BLOCK, number - start)), np.uint32)
-
-
-def _within(steps: list[int], groups: list[Integers], shifts: list[int], whole: Integers) -> int:
-    """An index by a uniform whole number below the sum of all weights: its group, then its place there."""
-    at = secrets.randbelow(steps[-1])
-    group = bisect_right(steps, at)
-    inside = (at - (steps[group - 1] if group else 0)) >> shifts[group]
-    members = groups[group]
-    return int(members[bisect_right(list(accumulate(whole[members].tolist())), inside)])
 
 
 def _uniforms(number: int) -> Floats:
