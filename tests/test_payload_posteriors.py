@@ -89,7 +89,7 @@ def test_intervals_of_every_payload_are_calibrated(kind: str, relation: str, eps
     Marginals of sampled parameters may be held too often: their entries are nearly unknown, and averaging them is not
     wrong but cautious where the number of records is private.
     """
-    replications = 100
+    replications = 80 if kind in COUNTS else 10  # a posterior of released draws takes seconds
     entries, margins = coverage(kind, relation, epsilon, 2000, replications, 400)
     errors = [rates.std() / np.sqrt(replications) for rates in (entries, margins)]
     print(
