@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError
+from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms import MECHANISMS
 from discreet.mechanisms.crossing import Mechanism, simulate
 from discreet.model.dirichlet import Dirichlet
@@ -101,10 +101,17 @@ def compare(
         counts = count_codes(theta.network, sample_codes(theta, records, rng))
         errors[SAMPLING_ALONE].append(_errors(believed.updated(counts.tables).mean(), theta, truth))
         for name, promise in promised.items():
-            release = simulate(chosen[name], counts, believed, promise, rng=rng)
-            read = plug_in if isinstance(release.payload, ParameterDraws | Choice) else noise_aware
-            errors[name].append(_errors(read(release, draws=DRAWS, rng=rng).mean(), theta, truth))
-    return tuple(_expected(name, promised.get(name), found, refused.get(name)) for name, found in errors.items())
+            try:
+                release = simulate(chosen[name], counts, believed, promise, rng=rng)
+                read = plug_in if isinstance(release.payload, ParameterDraws | Choice) else noise_aware
+                errors[name].append(_errors(read(release, draws=DRAWS, rng=rng).mean(), theta, truth))
+            except DiscreetError as error:
+                refused[name] = str(error)
+        promised = {name: promise for name, promise in promised.items() if name not in refused}
+    return tuple(
+        _expected(name, promised.get(name), [] if name in refused else found, refused.get(name))
+        for name, found in errors.items()
+    )
 
 
 def _promise(mechanism: Mechanism[Any], prior: Dirichlet, guarantee: Guarantee) -> Guarantee:

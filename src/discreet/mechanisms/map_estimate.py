@@ -8,7 +8,7 @@ support; on the trimmed simplex the mechanism is then the tempered posterior sam
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -30,6 +30,11 @@ __all__ = ["map_estimate"]
 
 LOG_RANGE = math.log(9)
 """Log range of a row's probabilities on the trimmed support: a coin between 0.1 and 0.9."""
+STEPS_PER_NAT = 2**30
+"""Log-probabilities of candidates are whole multiples of 2^-30: likelihoods are then sums of whole numbers."""
+HOPELESS = 1e6
+"""Nats behind the best candidate beyond which all weigh alike; raising small weights to a common floor, relative to the
+largest, does not widen the range of what a record can change."""
 CANDIDATES_LIMIT = 1000
 """Most candidates: the sensitivity looks at all pairs."""
 
@@ -71,6 +76,12 @@ def map_estimate(
         raise InputError(f"a choice needs from 2 to {CANDIDATES_LIMIT:,} candidates, got {len(candidates)}")
     if any(part.network != candidates[0].network for part in candidates):
         raise InputError("all candidates must be over one network")
+    if any(part.draws is not None for part in candidates):
+        raise InputError("a candidate has one table of probabilities for each node, not draws of them")
+    for part in candidates:
+        for node, array in part.items():
+            if not (np.all(np.isfinite(array)) and np.all(np.abs(array.sum(axis=-1) - 1) < 1e-6)):
+                raise InputError(f"a candidate's rows of {node!r} are no probabilities")
     if any(not np.all(array > 0) for part in candidates for array in part.values()):
         raise InputError("every probability of a candidate must be greater than 0: one record could rule it out")
     return _among(tuple(candidates))
@@ -94,7 +105,7 @@ def _on_the_simplex(floor: float | None) -> Mechanism[Trimming | Selection]:
 def _among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
     """The exponential mechanism over a list."""
     network = candidates[0].network
-    logs = {node: np.log([part[node] for part in candidates]) for node in network.nodes}
+    logs = {node: _steps(np.log([part[node] for part in candidates])) for node in network.nodes}
 
     def calibrate(over: Network, prior: Dirichlet, guarantee: Guarantee) -> Selection:
         if over != network:
@@ -106,7 +117,7 @@ def _among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
         budget = guarantee.epsilon - kept
         if not budget > 0:
             raise InputError("epsilon is too small: less than what is kept back for rounding errors")
-        range_ = widest_range(logs, guarantee.relation)
+        range_ = widest_range(logs, guarantee.relation) / STEPS_PER_NAT
         if not range_ > 0:
             raise InputError("the candidates are all the same for every record; there is nothing to choose")
         scale = range_ / float(budget * (1 - 2 * ROUNDING))
@@ -114,29 +125,39 @@ def _among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Selection, noise: Noise) -> Choice:
         assert isinstance(calibration, Selection)
-        scores = np.zeros(len(candidates))
+        # Whole numbers, so that no rounding depends on how many records there are.
+        scores = [0] * len(candidates)
         for node, tables in logs.items():
-            # Relative to the first candidate: sums of differences, and of their rounding errors, stay small.
-            scores += ((tables - tables[0]) * statistic.tables[node]).reshape(len(candidates), -1).sum(axis=1)
-        return Choice(candidates, noise.noisy_max(scores - scores.max(), calibration.scale))
+            counts = statistic.tables[node].ravel().astype(object)
+            for c, table in enumerate(tables):
+                scores[c] += int(np.dot(table.ravel(), counts))
+        best = max(scores)
+        # Far behind the best all weigh alike: floats would round their differences, and none of them will be chosen.
+        below = np.array([max((score - best) / STEPS_PER_NAT, -HOPELESS) for score in scores])
+        return Choice(candidates, noise.noisy_max(below, calibration.scale))
 
     return Mechanism("map_estimate", calibrate, draw)
 
 
-def widest_range(logs: dict[str, npt.NDArray[np.float64]], relation: Relation) -> float:
-    """Most that one record can change the difference of two candidates' log-likelihoods; nats.
+def _steps(logs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Log-probabilities in whole steps: public rounding, the same for all data sets."""
+    return np.rint(logs * STEPS_PER_NAT).astype(np.int64)
+
+
+def widest_range(logs: Mapping[str, npt.NDArray[np.int64]], relation: Relation) -> int:
+    """Most that one record can change the difference of two candidates' log-likelihoods, exactly.
 
     Args:
-        logs: for each node, log-probabilities of all candidates, shape `(candidates, *parents, child)`.
+        logs: for each node, log-probabilities of all candidates in whole steps, shape `(candidates, *parents, child)`.
         relation: what "neighbouring" means.
 
     Returns:
-        The largest, over pairs of candidates, of a sum over families: of the largest absolute difference of
+        In steps: the largest, over pairs of candidates, of a sum over families: of the largest absolute difference of
         log-probabilities (ADD_REMOVE), or of the largest less the smallest (REPLACE). It is a bound: a record need not
         reach the largest of all families at once.
     """
     count = len(next(iter(logs.values())))
-    top, bottom = np.zeros((count, count)), np.zeros((count, count))
+    top, bottom = np.zeros((count, count), np.int64), np.zeros((count, count), np.int64)
     for tables in logs.values():
         flat = tables.reshape(count, -1)
         for one in range(count):
@@ -145,6 +166,6 @@ def widest_range(logs: dict[str, npt.NDArray[np.float64]], relation: Relation) -
             bottom[one] += difference.min(axis=1)
     match relation:
         case Relation.ADD_REMOVE:
-            return float(max(top.max(), -bottom.min()))
+            return int(max(top.max(), -bottom.min()))
         case Relation.REPLACE:
-            return float((top - bottom).max())
+            return int((top - bottom).max())

@@ -80,7 +80,7 @@ class Noise(Protocol):
         """Draw indices with `P(i) = weights[i] / sum(weights)`, independently; weights are at least 0, not all 0."""
 
     def rarely(self, draws: int) -> Flags:
-        """Independent coins that are True with probability 2^-64."""
+        """Independent coins, True with probability 2^-64; tossed once after each row, where audits part rows."""
 
     def log_gamma(self, shapes: Floats) -> Floats:
         """Logarithms of independent gamma variates of scale 1, one for each shape parameter."""

@@ -23,7 +23,7 @@ from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.payload import ParameterDraws
 from discreet.sensitive.counts import Counts
 from discreet.theory.lattice import lattice_law, resolution_for
-from discreet.theory.lipschitz import floor_for, record_loss
+from discreet.theory.lipschitz import floor_for, log_range, record_loss
 from discreet.theory.renyi import temper_for
 
 __all__ = ["draw_rows", "posterior_sampler", "refuse_vast", "trimming"]
@@ -39,6 +39,10 @@ LARGEST_RANGE = 25.0
 """Log range that the rule never exceeds: floors below 1e-11 would vanish beside the grid."""
 EPSILON_LIMIT = 10**6
 """Largest epsilon that is taken for a promise."""
+NARROWEST_OF_ALL = 1e-3
+"""Smallest log range that a floor may leave: rounding of the grid's ends is a relative 1e-13 of it."""
+NUMBERS_LIMIT = 10**8
+"""Most numbers in one release: 800 MB. Nothing may run out of memory once the budget is charged."""
 DIGITS = 9
 """Decimal digits of an untrimmed draw that are released."""
 
@@ -82,13 +86,16 @@ def posterior_sampler(
         Dimitrakakis et al. (JMLR 2017), Theorem 8.1 and Corollary 10; Zhang et al. (AAAI 2016), Section on posterior
         sampling; Geumlek, Song and Chaudhuri (2017) for Renyi accounting.
     """
-    if not draws > 0:
-        raise InputError(f"a posterior sampler needs at least one draw, got {draws}")
-    if temper is not None and not 0 < temper < math.inf:
+    if isinstance(draws, bool) or not isinstance(draws, int) or not draws > 0:
+        raise InputError(f"a posterior sampler needs at least one draw, a whole number, got {draws}")
+    if temper is not None and not 0 < float(temper) < math.inf:
         raise InputError(f"temper must be a positive, finite number, got {temper}")
+    temper = None if temper is None else float(temper)
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming | Tempering:
         refuse_vast(guarantee)
+        if draws * sum(network.cells(network.family(node)) for node in network.nodes) > NUMBERS_LIMIT:
+            raise InputError(f"{draws:,} draws of this network are more than {NUMBERS_LIMIT:,} numbers; ask for fewer")
         if guarantee.delta:
             if floor is not None or temper is not None:
                 raise InputError(
@@ -141,10 +148,16 @@ def trimming(
         raise InputError("epsilon is too small: less than what is kept back for rounding errors, 1e-7 a node and draw")
     each = budget / (_moved(guarantee.relation) * max(varied, 1))
     if floor is None:
-        log_range = each / temper if temper is not None else max(narrowest, each / most)
-        floors = {node: floor_for(size, min(log_range, LARGEST_RANGE)) for node, size in sizes.items()}
+        wanted = each / temper if temper is not None else max(narrowest, each / most)
+        floors = {node: floor_for(size, min(wanted, LARGEST_RANGE)) for node, size in sizes.items()}
     else:
         floors = dict.fromkeys(sizes, floor)
+    ranges = [log_range(size, floors[node]) for node, size in sizes.items() if size > 1]
+    if any(not NARROWEST_OF_ALL <= part <= LARGEST_RANGE + 1 for part in ranges):
+        raise InputError(
+            f"a floor leaves a log range of probabilities outside {NARROWEST_OF_ALL} to {LARGEST_RANGE:g}, where "
+            "rounding would matter; choose one further from 0 and from 1 / states, or a smaller temper"
+        )
     loss = record_loss(network, floors, guarantee.relation)
     chosen = temper if temper is not None else min(most, budget / loss if loss else 1.0)
     reported = draws * Fraction(chosen) * Fraction(loss) * (1 + ROUNDING) + kept

@@ -344,7 +344,7 @@ def total_measurements(payload: NoisyStatistics, without: str | None) -> list[tu
             ]
             return first + total_measurements(payload.second, without)
         case NoisyCoefficients():
-            known = laplace_variance(payload.scale) if payload.noisy_total else KNOWN
+            known = max(laplace_variance(payload.scale), KNOWN) if payload.noisy_total else KNOWN
             return [(float(payload.components[()] - payload.shift), known)]
 
 

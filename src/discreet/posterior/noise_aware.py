@@ -137,7 +137,10 @@ def _row_counts(
             return draw_counts(evidence, a, draws, rng, tried)
         except NotDrawnError as error:
             reason = str(error)
-    raise DiscreetError(f"the posterior of {where}, could not be drawn ({reason}); use another prior")
+    raise DiscreetError(
+        f"the posterior of {where}, could not be drawn ({reason}): the noise is too large for so many states; use "
+        "another prior, or plug_in"
+    )
 
 
 def _without_own_table(

@@ -114,8 +114,8 @@ class Counts:
         """Refuse what cannot be counts of one set of records; no message has a count."""
         if any(table.dtype != np.int64 or np.any(table < 0) for table in self.tables.values()):
             raise InputError("counts must be 64-bit integers and not negative")
-        if any(table.size and table.max() > COUNT_LIMIT for table in self.tables.values()):
-            raise InputError(f"a count is larger than {COUNT_LIMIT:,}, where 64-bit noise could saturate")
+        if any(float(table.sum(dtype=np.float64)) > COUNT_LIMIT for table in self.tables.values()):
+            raise InputError(f"a number of records is larger than {COUNT_LIMIT:,}, where 64-bit noise could saturate")
         if len({int(table.sum()) for table in self.tables.values()}) != 1:
             raise InputError("all tables must count the same records")
 
