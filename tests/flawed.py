@@ -6,7 +6,7 @@ Those of plain Laplace noise are in `mutants.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +17,7 @@ from discreet.mechanisms.allocated import allocated, table_shares
 from discreet.mechanisms.family_tables import noisy_tables, table_noise
 from discreet.mechanisms.fourier import fourier
 from discreet.mechanisms.gaussian import gaussian
+from discreet.mechanisms.laplace import laplace
 from discreet.mechanisms.map_estimate import map_estimate
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.posterior_sampler import posterior_sampler
@@ -268,3 +269,170 @@ def gaussian_flaws() -> dict[str, dc.Mechanism]:
         "half the scale": misdrawn(gaussian(), lambda own: replace(own, scale=own.scale / 2)),
         "the wrong relation": for_adding(gaussian()),
     }
+
+
+# ------------------------------------------------------------------------------------------------------ dishonest draws
+#
+# Honest noise, asked for in the right way, and then something else is released for some of its answers.
+
+Released = Callable[[Any, dc.Counts], Any]
+
+
+def instead(mechanism: dc.Mechanism, change: Released) -> dc.Mechanism:
+    """The mechanism whose payload is changed at sight of the counts."""
+    return replace(
+        mechanism,
+        draw=lambda counts, prior, own, noise: change(mechanism.draw(counts, prior, own, noise), counts),
+    )
+
+
+def by_source(mechanism: dc.Mechanism, wrap: Callable[[Any], Any]) -> dc.Mechanism:
+    """The mechanism that draws from a source that is wrapped."""
+    return replace(mechanism, draw=lambda counts, prior, own, noise: mechanism.draw(counts, prior, own, wrap(noise)))
+
+
+def shown_if(when: Callable[[np.ndarray], Any]) -> dc.Mechanism:
+    """The exact table in every cell, or in all, where a condition of the noisy one holds."""
+
+    def change(payload: NoisyCounts, counts: dc.Counts) -> NoisyCounts:
+        tables = {node: np.where(when(table), counts.tables[node], table) for node, table in payload.tables.items()}
+        return replace(payload, tables=tables)
+
+    return instead(laplace(), change)
+
+
+@dataclass
+class Patient:
+    """Draws again until nothing is negative."""
+
+    noise: Noise
+
+    def discrete_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        while (noisy := self.noise.discrete_laplace(values, scale)).min() < 0:
+            pass
+        return noisy
+
+
+@dataclass
+class Foreign:
+    """Randomness of its own, besides that of the source."""
+
+    noise: Noise
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+
+    def discrete_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        return self.noise.discrete_laplace(values, scale) + self.rng.integers(-9, 10, values.shape)
+
+
+@dataclass
+class Tied:
+    """Sharper weights once another row has answered 2."""
+
+    noise: Noise
+    high: bool = False
+
+    def pick(self, weights: np.ndarray, draws: int) -> np.ndarray:
+        picked = self.noise.pick(weights**50 if self.high else weights, draws)
+        self.high = self.high or bool(picked[0] == 2)
+        return picked
+
+    def rarely(self, draws: int) -> np.ndarray:
+        return self.noise.rarely(draws)
+
+
+@dataclass
+class Coinless:
+    """Tosses the coin and ignores it."""
+
+    noise: Noise
+
+    def pick(self, weights: np.ndarray, draws: int) -> np.ndarray:
+        return self.noise.pick(weights, draws)
+
+    def rarely(self, draws: int) -> np.ndarray:
+        return np.zeros_like(self.noise.rarely(draws))
+
+
+def shown_if_draws_differ() -> dc.Mechanism:
+    """Two picks of one call; where they differ, the temper tells how many records there are."""
+    honest = posterior_sampler()
+
+    def draw(counts: dc.Counts, prior: dc.Dirichlet, own: Any, noise: Noise) -> Any:
+        payload = honest.draw(counts, prior, own, noise)
+        one, other = noise.pick(np.ones(50), 2)
+        return replace(payload, temper=payload.temper + counts.records) if one != other else payload
+
+    return replace(honest, draw=draw)
+
+
+def sample_shown() -> dc.Mechanism:
+    """The sum of the sample, modulo 1001, is added to its noise."""
+    honest = allocated(sampling="0.5")
+
+    @dataclass
+    class Peeking:
+        noise: Noise
+        odd: int = 0
+
+        def thin(self, values: np.ndarray, probability: Fraction) -> np.ndarray:
+            kept = self.noise.thin(values, probability)
+            self.odd = int(kept.sum() // 2**40 % 1001)
+            return kept
+
+        def discrete_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+            return self.noise.discrete_laplace(values, scale) + self.odd
+
+    return by_source(honest, Peeking)
+
+
+def exact_means() -> dc.Mechanism:
+    """The exact posterior mean in place of every draw."""
+
+    def change(payload: Any, counts: dc.Counts) -> Any:
+        cells = {}
+        for node, array in payload.cells.items():
+            alpha = 1 + counts.tables[node]
+            cells[node] = np.repeat((alpha / alpha.sum(axis=-1, keepdims=True))[..., None], array.shape[-1], axis=-1)
+        return replace(payload, cells=dc.Tables(counts.network, cells, draws=payload.cells.draws))
+
+    return instead(posterior_sampler(), change)
+
+
+def _other_choice(payload: Any, counts: dc.Counts) -> Any:
+    return replace(payload, index=int(counts.records > 0)) if payload.index else payload
+
+
+def _other_network(payload: NoisyCounts, counts: dc.Counts) -> NoisyCounts:
+    other = network_of({"a": 2}) if not counts.records else network_of({"b": 2})
+    table = payload.tables["a"]
+    (name,) = other.nodes
+    return NoisyCounts(other, {name: table}, {name: payload.scales["a"]})
+
+
+def _fail(payload: Any, counts: dc.Counts) -> Any:
+    if counts.records > 1:
+        raise ValueError("too many")
+    return payload
+
+
+def _real_only(payload: Any, counts: dc.Counts) -> Any:
+    fine = any(np.any(array * 64 % 1 > 0) for array in payload.cells.values()) and payload.cells.draws > 1
+    return replace(payload, temper=payload.temper + counts.records) if fine else payload
+
+
+DISHONEST: dict[str, tuple[Any, ...]] = {
+    "exact where any cell is negative": (shown_if(lambda noisy: np.any(noisy < 0)), BITS),
+    "exact where a cell is above 6": (shown_if(lambda noisy: noisy > 6), BITS),
+    "exact where all cells are below -9": (shown_if(lambda noisy: np.all(noisy < -9)),),
+    "again until nothing is negative": (by_source(laplace(), Patient),),
+    "randomness of its own": (by_source(laplace(), Foreign),),
+    "rows that depend on each other": (by_source(posterior_sampler(), Tied), ARC),
+    "exact where two draws differ": (shown_if_draws_differ(),),
+    "a sample that is shown": (sample_shown(), BITS),
+    "exact for the second choice": (instead(map_estimate(CANDIDATES), _other_choice), ARC),
+    "another network": (instead(laplace(), _other_network),),
+    "fails for some": (instead(laplace(), _fail),),
+    "exact on the real grid": (instead(posterior_sampler(3), _real_only),),
+    "exact means": (exact_means(), COIN, "1e-4"),
+}
+"""Mechanisms that do not hold, with a network where it shows and a delta."""

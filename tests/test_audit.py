@@ -21,7 +21,22 @@ from discreet.mechanisms.map_estimate import map_estimate
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.mechanisms.posterior_sampler import posterior_sampler
 from enumeration import SIDES, Pair, among, beta_delta, choice_loss, gaussian_delta, noise_loss, picked_loss
-from flawed import ADD_REMOVE, ARC, BITS, CANDIDATES, COIN, FLAWS, REPLACE, gaussian_flaws, promise, recalibrated
+from flawed import (
+    ADD_REMOVE,
+    ARC,
+    BITS,
+    CANDIDATES,
+    COIN,
+    DISHONEST,
+    FLAWS,
+    REPLACE,
+    Coinless,
+    by_source,
+    exact_means,
+    gaussian_flaws,
+    promise,
+    recalibrated,
+)
 from tiny import all_records, neighbours
 
 # --------------------------------------------------------------------------------------------------- what is promised
@@ -295,3 +310,55 @@ def test_a_delta_makes_the_sampler_statistical(run: Run, monkeypatch: pytest.Mon
     code, out, _ = run("posterior_sampler", "--delta", "1e-6", "--records", "1", "--relation", "add-remove")
     assert code == 0
     assert out.count("at least, 99.9999 % sure") == len(auditing.audit_networks())
+
+
+# ---------------------------------------------------------------------------------------------------- dishonest draws
+
+
+def found(mechanism: dc.Mechanism, network: dc.Network = COIN, delta: object = 0) -> auditing.Finding:
+    (finding,) = dc.audit(mechanism, promise(1, ADD_REMOVE, delta), {"tiny": network}, most=2)
+    return finding
+
+
+@pytest.mark.parametrize("name", DISHONEST)
+def test_every_dishonest_draw_is_found(name: str) -> None:
+    finding = found(*DISHONEST[name])
+    assert not finding.holds
+    assert bool(finding.leak) is math.isinf(finding.measured)
+
+
+def test_a_coin_that_is_ignored_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crowd of 760 nats, where weights underflow: only a coin that is heeded keeps the promise."""
+    monkeypatch.setattr(auditing, "PEAK", 760.0)
+    honest = posterior_sampler()
+    ignored = by_source(honest, Coinless)
+    with_coin, without = (
+        dc.audit(each, promise(20, ADD_REMOVE), {"coin": COIN}, most=1)[0] for each in (honest, ignored)
+    )
+    assert with_coin.holds
+    assert not without.holds
+    assert not without.leak
+
+
+def test_an_exact_mean_in_place_of_draws_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All draws are equal: an event must count them although nothing lies beyond."""
+    seeded(monkeypatch, 21)
+    mechanism, prior, guarantee = exact_means(), dc.Dirichlet.uniform(COIN), promise(1, ADD_REMOVE, "1e-4")
+    own = mechanism.calibrate(COIN, prior, guarantee)
+    assert auditing._statistical(mechanism, own, prior, ((), ((0,),)), guarantee) > 5
+
+
+def test_a_calibration_of_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(dc.InputError, match="does not know calibrations of type str"):
+        found(replace(fourier(), calibrate=lambda *_: "much"))
+
+
+def test_a_draw_that_always_fails_is_refused() -> None:
+    with pytest.raises(dc.InputError, match="fails whatever the records are"):
+        found(replace(fourier(), draw=lambda *_: [].pop()))
+
+
+def test_what_is_not_refuted_is_not_called_a_yes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeded(monkeypatch, 22)
+    _, out, _ = run("posterior_sampler", "--delta", "1e-6", "--records", "1", "--relation", "add-remove")
+    assert all(line.endswith("not refuted") for line in out.splitlines()[1:])

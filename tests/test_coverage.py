@@ -56,8 +56,8 @@ def test_intervals_are_calibrated(n: int, epsilon: float, relation: str) -> None
     """95 +- 1 % of CPT entries and 95 +- 2 % of marginals: 3.8 of the printed standard errors on either side."""
     if (n, epsilon, relation) == (1000, 0.1, dc.Relation.REPLACE):
         pytest.xfail(
-            "measured: marginals 97.8 +- 0.3 %, too wide: rows read from a table and a root that is a sum of it are drawn "
-            "as if their noise were independent"
+            "measured: marginals 97.8 +- 0.3 %, too wide: rows of a table, and a root that is read off its sums, are "
+            "drawn as if their noise were independent"
         )
     entries, margins = coverage(n, epsilon, relation)
     errors = [rates.std() / np.sqrt(REPLICATIONS) for rates in (entries, margins)]

@@ -413,7 +413,7 @@ def audit(
     rows = [
         (part.network, part.guarantee.relation, as_text(part.guarantee.epsilon), f"{part.measured:.6f}",
          "exactly" if part.exact else f"at least, {100 * CONFIDENCE:.4f} % sure", str(part.pairs),
-         "yes" if part.holds else "NO")
+         "NO" if not part.holds else "yes" if part.exact else "not refuted")
         for part in found
     ]  # fmt: skip
     parts = [
