@@ -254,3 +254,18 @@ def test_what_cannot_be_drawn_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     posterior = dc.noise_aware(release, draws=50, rng=np.random.default_rng(0))
     with pytest.raises(dc.DiscreetError, match="'x', row 0, could not be drawn"):
         posterior.cells["x"]
+
+
+def test_a_draw_on_the_lowest_step_is_read_as_one() -> None:
+    """Where the truth lies beyond the floor, draws pile up on the grid's first step: an atom, not a density."""
+    coin = network_of({"a": 2})
+    prior, rng, held, runs = dc.Dirichlet.uniform(coin), np.random.default_rng(11), 0, 60
+    for _ in range(runs):
+        theta = rng.beta(0.25, 0.25)
+        ones = int(rng.binomial(10_000, theta))
+        counts = dc.count_codes(coin, {"a": np.repeat([0, 1], [ones, 10_000 - ones])})
+        promise = dc.Guarantee(epsilon=10, delta=0, relation="replace", unit="record")
+        release = dc.simulate(dc.map_estimate(), counts, prior, promise, rng=rng)
+        lower, upper = dc.credible_interval(dc.noise_aware(release, draws=400, rng=rng).cells["a"], 0.95)
+        held += bool(lower[0] <= theta <= upper[0])
+    assert held >= 51  # of 60 at 95 %: a fixed seed; fewer than 51 with a probability of 2e-3

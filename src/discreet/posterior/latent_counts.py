@@ -48,7 +48,7 @@ TAIL = 24.0
 """Counts whose likelihood is below exp(-24) = 4e-11 of the best one's are left out."""
 FEWEST = 400
 """Fewest effective proposals, however few draws are wanted: each draw is then nearly one from the exact law."""
-ATTEMPTS = ((0, 3), (12, 6), (48, 40))
+ATTEMPTS = ((0, 3), (12, 6), (48, 40), (48, 300))
 """(tilts, proposals for each draw) of one attempt after the other, until one passes the gate."""
 GENTLE = 4.0
 """Sum of the concentrations up to which v(N) is gentle enough for a first attempt without tilts."""

@@ -7,9 +7,9 @@ Model, for a row with released draws t_1..t_S, temper tau, concentrations a and 
 
 Particles (theta, N_1..N_K) go from the prior to the posterior by small steps of the likelihood's power; after each they
 are resampled and moved: theta given its counts is a Dirichlet draw, counts are partly drawn anew given theta, and the
-total moves by adding or leaving out records. All moves leave the law of the step as it is. Where rows of more than two
-states are trimmed, the way there uses an approximation to the mass that is left, and last steps go from it to the law
-on the public grid itself.
+total moves by adding or leaving out records. All moves leave the law of the step as it is. Where rows are
+trimmed, the likelihood that leads there takes the grid for a continuum; a last series of steps leads from it to the
+exact one.
 
 The law of totals is that of Binomial(n, P(parents)) under the ancestors' draws where n is public (REPLACE); under
 ADD_REMOVE nothing else in the release tells n, and log(1 + n) is flat up to a hundred million.
@@ -132,7 +132,7 @@ class _Row:
     law: TotalLaw
 
     def log_likelihood(self, counts: Codes) -> Floats:
-        """Of counts, shape (K, P); approximate for more than two states that are trimmed."""
+        """Of counts, shape (K, P); approximate where rows are trimmed: the grid's own law is `exact`."""
         return _log_likelihood(self.told, self._concentrations(counts), self.floor)
 
     def exact(self, counts: Codes) -> Floats:
@@ -153,7 +153,7 @@ def _draw_row(row: _Row, draws: int, rng: np.random.Generator, where: str) -> Fl
     counts: Codes = rng.multinomial(row.law.sample(size, rng), theta.T).T
     try:
         counts = _annealed(row, counts, lambda counts: np.zeros(counts.shape[1]), row.log_likelihood, MOVES, rng)
-        if row.floor > 0 and len(row.a) > 2:
+        if row.floor > 0:
             counts = _annealed(
                 row, counts, row.log_likelihood, lambda n: row.exact(n) - row.log_likelihood(n), LAST_MOVES, rng
             )
