@@ -1,0 +1,139 @@
+"""Interactions: tables over overlapping sets of variables, taken apart into pieces that no two sets share wrongly.
+
+The margin of a table over a subset S, centred along every axis, is the interaction of S: a table over S whose sums
+along each axis are 0 (of the empty set: the total). A table is the sum of its subsets' interactions, each spread evenly
+over the cells that it does not name,
+
+    t[x] = sum over S in scope(t) of interaction_S[x_S] |S| / |t|        (|S|: cells of a table over S),
+
+and these parts are orthogonal. Noise that is independent and of one variance v in the cells of t therefore stays
+independent between interactions: that of S has covariance `v |t| / |S|` times the projection on tables centred along
+every axis. Least squares over many noisy tables hence needs no linear solver: each interaction is the mean of what the
+tables that hold S say, weighted by `|S| / (v_t |t|)`.
+
+Source: analysis of variance of factorial designs; Xiao, He, Zhang and Kifer (2023), ResidualPlanner, for private
+margins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.model.network import Network
+
+__all__ = [
+    "Subset",
+    "cell_variance",
+    "centred",
+    "interactions",
+    "margin",
+    "pooled_variances",
+    "spread",
+    "subsets",
+]
+
+Floats = npt.NDArray[np.float64]
+Subset = tuple[str, ...]
+
+
+def subsets(scopes: Iterable[Subset]) -> tuple[Subset, ...]:
+    """Every subset of some scopes once, smaller ones first; names keep the order that they have in the scopes."""
+    found = dict.fromkeys(
+        subset for scope in scopes for size in range(len(scope) + 1) for subset in combinations(scope, size)
+    )
+    return tuple(sorted(found, key=len))
+
+
+def margin(table: npt.NDArray[np.generic], scope: Subset, kept: Iterable[str]) -> npt.NDArray[np.generic]:
+    """Sums of a table over the variables that are not kept; the axes of those that are keep their order."""
+    wanted = set(kept)
+    dropped = tuple(axis for axis, name in enumerate(scope) if name not in wanted)
+    return np.asarray(table.sum(axis=dropped)) if dropped else np.asarray(table)
+
+
+def centred(table: Floats, axes: int) -> Floats:
+    """A table less its means along each of its first axes; further axes are repetitions."""
+    for axis in range(axes):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
+
+
+def interactions(table: Floats, scope: Subset) -> dict[Subset, Floats]:
+    """The interactions of a table.
+
+    Args:
+        table: one axis for each variable of the scope, perhaps more for repetitions.
+        scope: names of the variables.
+
+    Returns:
+        For every subset of the scope a table over it, with sums of 0 along each of its axes.
+    """
+    return {subset: centred(margin(table, scope, subset), len(subset)) for subset in subsets([scope])}
+
+
+def spread(network: Network, found: Mapping[Subset, Floats], scope: Subset) -> Floats:
+    """The table over a scope whose interactions are given; the inverse of `interactions`.
+
+    Args:
+        network: for the sizes.
+        found: tables over subsets; those that do not lie in the scope are ignored, absent ones count as 0.
+        scope: names of the variables, in the order in which the subsets name them.
+
+    Returns:
+        The table, one axis for each variable of the scope, and further axes as the interactions have them.
+    """
+    sizes, cells = [network.schema[name].size for name in scope], network.cells(scope)
+    table: Floats = np.zeros(sizes)
+    for subset in subsets([scope]):
+        if subset not in found:
+            continue
+        part = found[subset]
+        shape = [size if name in subset else 1 for name, size in zip(scope, sizes, strict=True)]
+        part = part.reshape(*shape, *part.shape[len(subset) :]) * (network.cells(subset) / cells)
+        if part.ndim > table.ndim:
+            table = table.reshape(*table.shape, *(1,) * (part.ndim - table.ndim))
+        table = table + part
+    return table
+
+
+def pooled_variances(network: Network, variances: Mapping[Subset, float]) -> dict[Subset, float]:
+    """How well some noisy tables together tell each interaction.
+
+    Args:
+        network: for the sizes.
+        variances: of the noise in every cell of each table, by scope; unit: records squared. All scopes name variables
+            in one order.
+
+    Returns:
+        g_S for every subset S of a scope: the least-squares estimate of its interaction has covariance g_S times the
+        projection on centred tables.
+    """
+    weights = dict.fromkeys(subsets(variances), 0.0)
+    for scope, variance in variances.items():
+        cells = network.cells(scope)
+        for subset in subsets([scope]):
+            weights[subset] += network.cells(subset) / (variance * cells)
+    return {subset: 1 / weight for subset, weight in weights.items()}
+
+
+def cell_variance(network: Network, pooled: Mapping[Subset, float], scope: Subset) -> float:
+    """Variance of a cell of the least-squares table over a scope; the same for all its cells.
+
+    Args:
+        network: for the sizes.
+        pooled: of `pooled_variances`.
+        scope: inside a measured one, names in the same order.
+
+    Returns:
+        The variance, records squared.
+    """
+    cells = network.cells(scope)
+    return sum(
+        pooled[subset] * network.cells(subset) / cells**2 * math.prod(network.schema[name].size - 1 for name in subset)
+        for subset in subsets([scope])
+    )
