@@ -303,11 +303,11 @@ def gaussian_mass(scale: float) -> tuple[np.ndarray, np.ndarray]:
     return k, mass / mass.sum()
 
 
-def hockey_stick(moves: tuple[int, ...], scale: float, epsilon: float) -> float:
-    """`sum over y of max(P(y) - exp(epsilon) Q(y), 0)`, over all outputs of the cells that moved."""
-    k, mass = gaussian_mass(scale)
+def hockey_stick(moves: tuple[tuple[int, float], ...], epsilon: float) -> float:
+    """`sum over y of max(P(y) - exp(epsilon) Q(y), 0)`, over all outputs of the cells that moved: (by, scale)."""
     one, other = np.ones(1), np.ones(1)
-    for move in moves:
+    for move, scale in moves:
+        k, mass = gaussian_mass(scale)
         moved = np.exp(-((k - move) ** 2) / (2 * scale**2)) / np.exp(-(k**2) / (2 * scale**2)).sum()
         one, other = np.multiply.outer(one, mass).ravel(), np.multiply.outer(other, moved).ravel()
     return float(np.maximum(one - math.exp(epsilon) * other, 0).sum())
@@ -321,9 +321,9 @@ def gaussian_delta(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.G
         (a,), (b,) = (runs(mechanism, calibration, counts_of(network, data), ()) for data in (one, other))
         assert a.released == b.released
         assert a.scales == b.scales
-        assert len(set(a.scales)) == 1
-        moves.add(tuple(sorted(v - u for u, v in zip(a.values, b.values, strict=True) if u != v)))
-    return max(hockey_stick(move, a.scales[0], float(guarantee.epsilon)) for move in moves)
+        cells = zip(a.values, b.values, a.scales, strict=True)
+        moves.add(tuple(sorted((v - u, scale) for u, v, scale in cells if u != v)))
+    return max(hockey_stick(move, float(guarantee.epsilon)) for move in moves)
 
 
 LOGITS = np.linspace(-400, 400, 800_001)

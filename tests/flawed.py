@@ -20,8 +20,9 @@ from discreet.mechanisms.gaussian import gaussian
 from discreet.mechanisms.laplace import laplace
 from discreet.mechanisms.map_estimate import map_estimate
 from discreet.mechanisms.noise import Noise
+from discreet.mechanisms.planned import planned
 from discreet.mechanisms.posterior_sampler import posterior_sampler
-from discreet.privacy.payload import NoisyCounts, TwoStageCounts
+from discreet.privacy.payload import NoisyCounts, NoisyTables, TwoStageCounts
 from discreet.sensitive.counts import cells_moved
 from tiny import network_of
 
@@ -30,6 +31,8 @@ ADD_REMOVE, REPLACE = dc.Relation
 COIN = network_of({"a": 2})
 BITS = network_of({"a": 2, "b": 2})
 ARC = network_of({"a": 2, "b": 2}, "a>b")
+PAIRS = network_of(dict.fromkeys("abcd", 2), "a>b c>d")
+"""Planned as two tables of four cells."""
 
 Calibrate = Callable[[dc.Network, dc.Dirichlet, dc.Guarantee], Any]
 
@@ -62,6 +65,65 @@ def for_adding(mechanism: dc.Mechanism) -> dc.Mechanism:
             network, prior, promise(guarantee.epsilon, ADD_REMOVE, guarantee.delta)
         ),
     )
+
+
+# ------------------------------------------------------------------------------------------------------------- planned
+
+
+def scaled(plan: dc.PlannedNoise, factor: float) -> dc.PlannedNoise:
+    return replace(plan, scales={scope: factor * scale for scope, scale in plan.scales.items()})
+
+
+def half_the_planned_scale() -> dc.Mechanism:
+    return misdrawn(planned(), lambda own: scaled(own, 0.5))
+
+
+def the_whole_budget_for_every_table() -> dc.Mechanism:
+    """Scales as if each table were the only one."""
+    return recalibrated(planned(), lambda own: scaled(own, 1 / len(own.scales)))
+
+
+def a_merged_table_uncounted() -> dc.Mechanism:
+    """The first table's budget again for the second: the plan adds up to epsilon only as long as it lists one."""
+
+    def change(own: dc.PlannedNoise) -> dc.PlannedNoise:
+        first, second = own.scales
+        half, whole = own.scales[first], own.scales[first] / 2
+        return replace(own, scales={first: whole, second: half}, budgets={**own.budgets, first: own.reported})
+
+    return recalibrated(planned(), change)
+
+
+def families_besides() -> dc.Mechanism:
+    """A family's own table on top, with the noise of the merged one that holds it."""
+
+    def draw(counts: dc.Counts, prior: dc.Dirichlet, own: dc.PlannedNoise, noise: Noise) -> NoisyTables:
+        payload, scale = planned().draw(counts, prior, own, noise), own.scales["a", "b"]
+        tables = {**payload.tables, ("a",): noise.discrete_laplace(counts.joint(("a",)), scale)}
+        return replace(payload, tables=tables, scales={**payload.scales, ("a",): scale})
+
+    return replace(planned(), draw=draw)
+
+
+def a_merged_table_without_noise() -> dc.Mechanism:
+    def draw(counts: dc.Counts, prior: dc.Dirichlet, own: dc.PlannedNoise, noise: Noise) -> NoisyTables:
+        payload = planned().draw(counts, prior, own, noise)
+        last = list(payload.tables)[-1]
+        return replace(payload, tables={**payload.tables, last: counts.joint(last)})
+
+    return replace(planned(), draw=draw)
+
+
+def one_noise_for_all_tables() -> dc.Mechanism:
+    """Tables of one shape with the same noise: their difference has none."""
+
+    def draw(counts: dc.Counts, prior: dc.Dirichlet, own: dc.PlannedNoise, noise: Noise) -> NoisyTables:
+        first, *_ = own.scales
+        added = noise.discrete_laplace(np.zeros((2, 2), np.int64), own.scales[first])
+        tables = {scope: counts.joint(scope) + added for scope in own.scales}
+        return NoisyTables(counts.network, tables, own.scales, own.noise)
+
+    return replace(planned(), draw=draw)
 
 
 # ------------------------------------------------------------------------------------------------------------- fourier
@@ -241,6 +303,15 @@ class Flaw:
 
 INFINITE = float("inf")
 FLAWS = {
+    "planned: half the scale": Flaw(half_the_planned_scale, "noise", ADD_REMOVE, PAIRS, 2.0),
+    "planned: the wrong relation": Flaw(lambda: for_adding(planned()), "noise", REPLACE, PAIRS, 2.0),
+    "planned: the whole budget for every table": Flaw(
+        the_whole_budget_for_every_table, "noise", ADD_REMOVE, PAIRS, 2.0
+    ),
+    "planned: a merged table uncounted": Flaw(a_merged_table_uncounted, "noise", ADD_REMOVE, PAIRS, 1.5),
+    "planned: families besides": Flaw(families_besides, "noise", ADD_REMOVE, PAIRS, 1.5),
+    "planned: a merged table without noise": Flaw(a_merged_table_without_noise, "noise", ADD_REMOVE, PAIRS, INFINITE),
+    "planned: one noise for all tables": Flaw(one_noise_for_all_tables, "noise", ADD_REMOVE, PAIRS, INFINITE),
     "fourier: half the scale": Flaw(half_the_scale, "noise", ADD_REMOVE, ARC, 2.0),
     "fourier: half the sensitivity": Flaw(half_the_sensitivity, "noise", REPLACE, ARC, 2.0),
     "fourier: a coefficient without noise": Flaw(a_coefficient_without_noise, "noise", ADD_REMOVE, ARC, INFINITE),
@@ -268,6 +339,15 @@ def gaussian_flaws() -> dict[str, dc.Mechanism]:
     return {
         "half the scale": misdrawn(gaussian(), lambda own: replace(own, scale=own.scale / 2)),
         "the wrong relation": for_adding(gaussian()),
+    }
+
+
+def planned_gaussian_flaws() -> dict[str, dc.Mechanism]:
+    """The same for the plan with a delta, and rho given to every table."""
+    return {
+        "half the scale": misdrawn(planned(), lambda own: scaled(own, 0.5)),
+        "the wrong relation": for_adding(planned()),
+        "all rho for every table": recalibrated(planned(), lambda own: scaled(own, len(own.scales) ** -0.5)),
     }
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import discreet as dc
 
 DELTA = "1e-6"
+LARGE_DELTA = "0.3"
+"""So large that Gaussian noise is better than Laplace noise even on tiny networks of two tables."""
 RELATIONS = tuple(dc.Relation)
 
 
@@ -45,7 +47,13 @@ def candidates(network: dc.Network) -> Sequence[dc.Tables]:
     return [dc.Tables(network, {node: draws[node][..., at] for node in network.nodes}) for at in range(3)]
 
 
+def varied(network: dc.Network) -> str:
+    """The last node that has more than one state."""
+    return [node for node in network.nodes if network.schema[node].size > 1][-1]
+
+
 PAYLOADS = {
+    "planned": dc.NoisyTables,
     "laplace": dc.NoisyCounts,
     "fourier": dc.NoisyCoefficients,
     "gaussian": dc.NoisyCounts,
@@ -64,6 +72,10 @@ DEFAULTS = {
 """The whole registry, with default options."""
 
 VARIANTS = DEFAULTS | {
+    "planned, workload": Variant(
+        "planned", lambda net: dc.planned(workload=[f"P({varied(net)})"]), dc.NoisyTables
+    ),
+    "planned, delta": Variant("planned", lambda _: dc.planned(), dc.NoisyTables, LARGE_DELTA),
     "laplace, all tables": Variant(
         "laplace", lambda net: dc.laplace(dict.fromkeys(net.nodes, "0.001")), dc.NoisyCounts
     ),
@@ -92,6 +104,8 @@ def arrays(payload: Any) -> dict[str, np.ndarray]:
     match payload:
         case dc.NoisyCounts():
             return dict(payload.tables)
+        case dc.NoisyTables():
+            return {"x".join(scope): table for scope, table in payload.tables.items()}
         case dc.NoisyCoefficients():
             return {"x".join(subset): array for subset, array in payload.components.items()}
         case dc.TwoStageCounts():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,14 @@ def slow_counts(table: pa.Table, network: dc.Network) -> dict[str, np.ndarray]:
         code = {variable.name: _code(row[variable.name], variable) for variable in network.schema}
         for node in network.nodes:
             counts[node][tuple(code[name] for name in network.family(node))] += 1
+    return counts
+
+
+def slow_joint(table: pa.Table, network: dc.Network, scope: Sequence[str]) -> np.ndarray:
+    """Counts over some variables, one record at a time."""
+    counts = np.zeros([network.schema[name].size for name in scope], np.int64)
+    for row in table.select(list(network.nodes)).to_pylist():
+        counts[tuple(_code(row[name], network.schema[name]) for name in scope)] += 1
     return counts
 
 

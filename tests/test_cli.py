@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dc
+from discreet.privacy.guarantee import as_text
 from networks import asia
 from shell import LEDGER, RELEASE, N, Shell, as_csv, charges, opened, sample, stdin
 from sources import PEER_WARNINGS
@@ -45,7 +46,8 @@ def test_release_writes_a_document_and_says_what_it_cost(run: Shell) -> None:
     assert made.records is None
     assert made.id in err
     assert "spent epsilon 1 of 3, left 2" in err
-    assert f"scale {next(iter(made.payload.scales.values())):.4g} records" in err
+    scales = sorted(made.payload.scales.values())
+    assert f"scale {scales[0]:.4g} to {scales[-1]:.4g} records" in err
     assert "drowned" in err
     assert not tells(out + err)
 
@@ -59,14 +61,23 @@ def test_release_as_json(run: Shell) -> None:
         "epsilon": "1",
         "spent": "1",
         "left": "2",
-        "mechanism": "laplace",
+        "mechanism": "planned",
         "delta": "0",
-        "scales": dict(made.payload.scales),
+        "plan": {
+            "noise": "discrete_laplace",
+            "tables": [
+                {"variables": list(scope), "budget": as_text(budget), "scale": made.payload.scales[scope]}
+                for scope, budget in made.calibration.budgets.items()
+            ],
+            "expected": dict(made.calibration.expected),
+        },
         "drowned": {node: list(rows) for node, rows in dc.drowned_rows(made).items()},
     }
 
 
 MADE: dict[str, tuple[str, str, type, str]] = {
+    "planned": ("planned", "", dc.NoisyTables, "noise in every cell of 3 tables: discrete Laplace of scale"),
+    "planned, delta": ("planned", "", dc.NoisyTables, "noise in every cell of 3 tables: discrete Laplace of scale"),
     "laplace": ("laplace", "", dc.NoisyCounts, "noise in every cell of the tables: discrete Laplace of scale"),
     "fourier": ("fourier", "", dc.NoisyCoefficients, "noise in every contrast"),
     "fourier, stealth": ("fourier", "stealth=0.9", dc.NoisyCoefficients, "records were added to the total"),
@@ -126,8 +137,10 @@ def test_release_takes_the_relation_from_the_account(run: Shell) -> None:
     one, other = dc.Release.load("r.json"), dc.Release.load("replace.json")
     assert (one.guarantee.relation, one.records) == (dc.Relation.ADD_REMOVE, None)
     assert (other.guarantee.relation, other.records) == (dc.Relation.REPLACE, N)
-    assert set(one.payload.scales) == set(asia().network.maximal_families)
-    assert other.payload.scales == {node: 2 * scale for node, scale in one.payload.scales.items()}
+    assert tuple(one.payload.scales) == asia().network.clique_cover()
+    assert dict(other.payload.scales) == pytest.approx(
+        {scope: 2 * scale for scope, scale in one.payload.scales.items()}, rel=1e-12
+    )
 
 
 def test_release_reads_stdin(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +233,7 @@ CHEAP = {
     "output folder": (RELEASE.replace("r.json", "no/such/r.json"), 2, "no/such"),
     "output under a file": (RELEASE.replace("r.json", "empty.csv/r.json"), 2, "empty.csv"),
     "unknown mechanism": (f"{RELEASE} --mechanism gauss", 2, "laplace"),
-    "option of another mechanism": (f"{RELEASE} --option draws=2", 2, "no option of 'laplace'; it takes none"),
+    "option of another mechanism": (f"{RELEASE} --option draws=2", 2, "no option of 'planned'; it takes none"),
     "no such option": (f"{SAMPLER} --option seed=1", 2, "draws=..., temper=..., floor=..."),
     "option without a value": (f"{SAMPLER} --option draws", 2, "'draws'"),
     "option that is no number": (f"{SAMPLER} --option draws=1.5", 2, "draws needs a number"),
@@ -242,7 +255,7 @@ CHEAP = {
         2,
         "sampling=1",
     ),
-    "a delta for nothing": (f"{RELEASE} --delta 1e-6", 2, "delta 0"),
+    "a delta for nothing": (f"{RELEASE} --mechanism laplace --delta 1e-6", 2, "delta 0"),
     "a delta the account has not": (f"{RELEASE} --mechanism gaussian --delta 1e-6", 3, "delta"),
     "delta 1": (f"{RELEASE} --mechanism gaussian --delta 1", 2, "delta"),
     "negative delta": (f"{RELEASE} --mechanism gaussian --delta=-1e-6", 2, "delta"),

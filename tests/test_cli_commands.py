@@ -57,7 +57,7 @@ def test_ledger_show_after_a_release(run: Shell) -> None:
     assert (shown["limit"]["epsilon"], shown["spent"]["epsilon"], shown["left"]["epsilon"]) == ("3", "0.1", "2.9")
     (charge,) = shown["charges"]
     assert set(charge) == {"date", "mechanism", "release", "epsilon", "delta"}
-    assert (charge["release"], charge["mechanism"], charge["epsilon"]) == (identity, "laplace", "0.1")
+    assert (charge["release"], charge["mechanism"], charge["epsilon"]) == (identity, "planned", "0.1")
     _, out, _ = run("ledger show add-remove")
     assert identity in out
     assert "2.9" in out

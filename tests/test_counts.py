@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.privacy.release import RecordsPolicy
+from discreet.queries.synthetic import sample_codes
 from discreet.sensitive import counts as counts_module
 from networks import asia, theta_of
-from sources import AB, CANARY, PEER_WARNINGS, alone, column, refusal, same_counts, slow_counts
+from sources import AB, CANARY, PEER_WARNINGS, alone, column, refusal, same_counts, slow_counts, slow_joint
 from strategies import thetas
 
 pytestmark = PEER_WARNINGS
@@ -48,6 +49,33 @@ def test_counts_equal_a_slow_count_on_random_networks(theta: dc.Tables, seed: in
     assume(len({name.lower() for name in names}) == len(names))  # DuckDB's names of columns ignore capitals
     table = dc.sample_records(theta, n, np.random.default_rng(seed))
     assert same_counts(dc.count(read(table, theta.network), theta.network), slow_counts(table, theta.network))
+
+
+@given(theta=thetas(), seed=st.integers(0, 2**32 - 1), data=st.data())
+def test_joint_counts_equal_a_slow_count(theta: dc.Tables, seed: int, data: st.DataObject) -> None:
+    """Over any part of a table that is held, in any order; of the same records as codes, too."""
+    network = theta.network
+    assume(len({name.lower() for name in network.nodes}) == len(network.nodes))
+    scope = data.draw(st.lists(st.sampled_from(data.draw(st.sampled_from(network.clique_cover()))), unique=True))
+    table = dc.sample_records(theta, 30, np.random.default_rng(seed))
+    codes = sample_codes(theta, 30, np.random.default_rng(seed))
+    wanted = slow_joint(table, network, scope)
+    for found in (dc.count(read(table, network), network), dc.count_codes(network, codes)):
+        assert found.joint(tuple(scope)).dtype == np.int64
+        assert np.array_equal(found.joint(tuple(scope)), wanted)
+
+
+def test_joint_counts_that_are_not_held_are_refused() -> None:
+    theta = theta_of("child")
+    network = theta.network
+    counted = dc.count_codes(network, sample_codes(theta, 10, np.random.default_rng(0)))
+    counted.require(network.clique_cover())
+    ends = (network.nodes[0], network.nodes[-1])
+    for ask in (lambda: counted.joint(ends), lambda: counted.require([ends])):
+        assert "make the counts with `count`" in refusal(ask)
+    families = dc.Counts(counted.tables, counted.policy)
+    families.require([network.family(node) for node in network.nodes])
+    refusal(lambda: families.require(network.clique_cover()))
 
 
 def test_names_are_data_not_code() -> None:
@@ -209,9 +237,36 @@ def test_tables_that_cannot_be_counts(tables: dict[str, np.ndarray]) -> None:
     assert not any(letter.isdigit() for letter in message.replace("64-bit", ""))
 
 
+@pytest.mark.parametrize(
+    ("joint", "words"),
+    [
+        (np.array([[1.0, 2.0]] * 2), "64-bit integers"),
+        (np.array([[1, 2], [0, -1]]), "not negative"),
+        (np.array([[1, 2], [0, 1]]), "the same records"),
+        (np.array([[1, 2, 0], [0, 0, 0]]), "one axis for each variable"),
+        (np.array([1, 2]), "one axis for each variable"),
+        (np.array([[2**53, 3], [0, 0]]), "number of records is larger"),
+    ],
+    ids=["floats", "negative", "unequal", "shape", "axes", "many"],
+)
+def test_joint_tables_that_cannot_be_counts(joint: np.ndarray, words: str) -> None:
+    network = dc.Network((AB, dc.Variable("y", ("a", "b"))), {"x": (), "y": ()})
+    tables = dc.Tables(network, {"x": np.array([1, 2]), "y": np.array([0, 3])})
+    policy = RecordsPolicy("error", "error")
+    assert dc.Counts(tables, policy, {("x", "y"): np.array([[0, 1], [0, 2]])}).joint(("y", "x")).tolist() == [
+        [0, 0],
+        [1, 2],
+    ]
+    assert words in refusal(lambda: dc.Counts(tables, policy, {("x", "y"): joint}))
+
+
 def test_counts_are_frozen() -> None:
     found = dc.count(read(column(["a", "b"]), alone(AB)), alone(AB))
     with pytest.raises(ValueError, match="read-only"):
         found.tables["x"][0] = 5
     with pytest.raises(AttributeError):
         found.tables = None
+    with pytest.raises(TypeError):
+        found.joints["x",] = found.tables["x"]
+    with pytest.raises(ValueError, match="read-only"):
+        found.joints["x",][0] = 5

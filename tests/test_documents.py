@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
@@ -30,6 +31,9 @@ def candidates() -> list[dc.Tables]:
 
 
 KINDS: dict[str, tuple[Callable[[], dc.Mechanism[Any]], str]] = {
+    "planned": (dc.planned, "0"),
+    "planned, workload": (lambda: dc.planned(workload=["P(b)"]), "0"),
+    "planned, delta": (dc.planned, "0.7"),
     "laplace": (dc.laplace, "0"),
     "laplace, budgets given": (lambda: dc.laplace({"a": "0.5", "c": "1/3", "d": "0.1"}), "0"),
     "fourier": (dc.fourier, "0"),
@@ -48,7 +52,8 @@ PARAMETERS = [(kind, relation) for kind in KINDS for relation in dc.Relation]
 def release(kind: str, relation: dc.Relation = dc.Relation.ADD_REMOVE) -> dc.Release:
     make, delta = KINDS[kind]
     promise = dc.Guarantee(epsilon=2, delta=delta, relation=relation, unit="record")
-    counts = dc.Counts(counts_of(NETWORK, RECORDS).tables, POLICY)
+    found = counts_of(NETWORK, RECORDS)
+    counts = dc.Counts(found.tables, POLICY, found.joints)
     prior = dc.Dirichlet.uniform(NETWORK)
     return dc.simulate(make(), counts, prior, promise, rng=np.random.default_rng(3))
 
@@ -236,6 +241,17 @@ def test_a_calibration_cannot_spend_more_than_the_guarantee(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "place", "value"),
     [
+        ("planned", ("payload", "noise"), "discrete_gaussian"),
+        ("planned", ("calibration", "noise"), "discrete_gaussian"),
+        ("planned", ("calibration", "tables", 0, "scale"), 1.5),
+        ("planned", ("calibration", "tables", 0, "budget"), "2.1"),
+        ("planned", ("calibration", "tables", 0, "variables"), ["a", "b"]),
+        ("planned", ("calibration", "expected"), {"a": 1.0}),
+        ("planned", ("calibration", "expected", "a"), 0.0),
+        ("planned", ("payload", "tables", 0, "scale"), 1.5),
+        ("planned", ("payload", "tables", 0, "variables"), ["b", "a", "c", "d"]),
+        ("planned", ("payload", "tables", 0, "variables"), ["a", "b", "c", "x"]),
+        ("planned", ("payload", "tables"), []),
         ("laplace", ("payload", "scales", "c"), 1.5),
         ("laplace", ("payload", "noise"), "discrete_gaussian"),
         ("gaussian", ("payload", "noise"), "discrete_laplace"),
@@ -284,6 +300,14 @@ def test_a_contrast_that_is_there_twice_is_refused() -> None:
     whole = document("fourier")
     whole["payload"]["components"].append(whole["payload"]["components"][0])
     assert "twice" in refused(whole)
+
+
+@pytest.mark.parametrize("part", ["calibration", "payload"])
+def test_a_table_that_is_there_twice_is_refused(part: str) -> None:
+    whole = document("planned, workload")
+    assert len(whole[part]["tables"]) > 1
+    whole[part]["tables"].append(whole[part]["tables"][0])
+    assert re.search("twice|once", refused(whole))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 import discreet as dc
 from networks import asia
@@ -24,6 +25,53 @@ def test_mean_is_the_average_of_the_draws(cells: dc.Tables) -> None:
         assert table.shape == cells.network.shape(node)
         np.testing.assert_allclose(table, sum(cells[node][..., s] for s in range(12)) / 12, rtol=1e-14)
         np.testing.assert_allclose(table.sum(axis=-1), 1, rtol=1e-14)
+
+
+def absolute_error(row: np.ndarray, draws: np.ndarray) -> float:
+    """Mean over the draws of the sum of absolute errors of a row."""
+    return float(np.abs(draws - row[:, None]).sum(axis=0).mean())
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 50])
+@pytest.mark.parametrize("states", [1, 2, 3, 5])
+def test_the_median_has_the_least_absolute_error(states: int, number: int) -> None:
+    """Against the linear program: t, and e >= |theta - t| for every draw and state, with sum t = 1."""
+    network = dc.Network((dc.Variable("x", tuple(f"s{k}" for k in range(states))),), {"x": ()})
+    for seed, concentration in enumerate((0.05, 1.0, 30.0)):
+        draws = np.random.default_rng(seed).dirichlet(np.full(states, concentration), number).T
+        median = dc.PosteriorDraws(dc.Tables(network, {"x": draws}, draws=number)).median()["x"]
+        assert median.shape == (states,) and median.min() >= 0
+        assert median.sum() == pytest.approx(1, abs=1e-12)
+        cells = states * number
+        shift = np.repeat(np.eye(states), number, axis=0)
+        above, below = np.hstack([-shift, -np.eye(cells)]), np.hstack([shift, -np.eye(cells)])
+        best = linprog(
+            np.concatenate([np.zeros(states), np.full(cells, 1 / number)]),
+            A_ub=np.vstack([above, below]),
+            b_ub=np.concatenate([-draws.ravel(), draws.ravel()]),
+            A_eq=np.concatenate([np.ones(states), np.zeros(cells)])[None, :],
+            b_eq=[1.0],
+        )
+        assert absolute_error(median, draws) <= best.fun + 1e-7
+
+
+def test_the_median_of_every_row_is_its_own(cells: dc.Tables) -> None:
+    found = dc.PosteriorDraws(cells).median()
+    for node, table in found.items():
+        assert table.shape == cells.network.shape(node)
+        np.testing.assert_allclose(table.sum(axis=-1), 1, atol=1e-12)
+        for row in np.ndindex(*table.shape[:-1]):
+            alone = dc.Network((dc.Variable("x", cells.network.schema[node].states),), {"x": ()})
+            single = dc.PosteriorDraws(dc.Tables(alone, {"x": cells[node][row]}, draws=12)).median()
+            np.testing.assert_allclose(table[row], single["x"], atol=1e-12)
+
+
+def test_the_median_takes_a_side_where_the_mean_hedges() -> None:
+    network = dc.Network((dc.Variable("x", ("no", "yes")),), {"x": ()})
+    yes = np.array([0.99] * 7 + [0.01] * 3)
+    posterior = dc.PosteriorDraws(dc.Tables(network, {"x": np.stack([1 - yes, yes])}, draws=10))
+    np.testing.assert_allclose(posterior.median()["x"], [0.01, 0.99], atol=1e-9)
+    np.testing.assert_allclose(posterior.mean()["x"], [0.304, 0.696], atol=1e-9)
 
 
 def test_picked_draws_are_joint_and_do_not_repeat(cells: dc.Tables) -> None:

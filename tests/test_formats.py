@@ -6,10 +6,11 @@ import json
 import math
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -25,6 +26,7 @@ from discreet.privacy.calibration import (
     Calibration,
     CoefficientNoise,
     GaussianNoise,
+    PlannedNoise,
     Selection,
     Stages,
     TableNoise,
@@ -160,6 +162,22 @@ def gaussian_counts(draw: st.DrawFn, network: dc.Network) -> Parts:
 
 
 @st.composite
+def planned_tables(draw: st.DrawFn, network: dc.Network) -> Parts:
+    def ordered(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(node for node in network.nodes if node in set(names))
+
+    wanted = [network.family(node) for node in network.maximal_families]
+    more = draw(st.lists(st.lists(st.sampled_from(network.nodes), unique=True), max_size=2))
+    scopes = list(dict.fromkeys(map(ordered, [*wanted, *more])))
+    budgets, scales = ({scope: draw(part) for scope in scopes} for part in (BUDGET, POSITIVE))
+    expected = {node: draw(POSITIVE) for node in network.nodes}
+    kind = draw(st.sampled_from(("discrete_laplace", "discrete_gaussian")))
+    noise = PlannedNoise(kind, draw(st.integers(1, 2)), budgets, scales, draw(BUDGET), expected)
+    tables = {scope: integers(draw, tuple(network.schema[name].size for name in scope)) for scope in scopes}
+    return noise, dc.NoisyTables(network, tables, scales, kind)
+
+
+@st.composite
 def staged_counts(draw: st.DrawFn, network: dc.Network) -> Parts:
     first = table_noise(draw, network)
     later = {node: draw(POSITIVE) for node in first.scales}
@@ -200,6 +218,7 @@ def choices(draw: st.DrawFn, network: dc.Network) -> Parts:
 KINDS: dict[str, tuple[Callable[[dc.Network], st.SearchStrategy[Parts]], tuple[type, ...], type]] = {
     "noisy counts": (noisy_counts, (TableNoise,), dc.NoisyCounts),
     "gaussian counts": (gaussian_counts, (GaussianNoise,), dc.NoisyCounts),
+    "planned tables": (planned_tables, (PlannedNoise,), dc.NoisyTables),
     "two stages": (staged_counts, (Stages,), dc.TwoStageCounts),
     "coefficients": (noisy_coefficients, (CoefficientNoise,), dc.NoisyCoefficients),
     "draws": (parameter_draws, (Trimming, Tempering), dc.ParameterDraws),
@@ -236,7 +255,7 @@ def releases(draw: st.DrawFn, kind: str) -> dc.Release:
 def public(payload: Payload) -> dict[str, object]:
     """What a payload says of its noise, and nothing of the records."""
     match payload:
-        case dc.NoisyCounts():
+        case dc.NoisyCounts() | dc.NoisyTables():
             return {"scales": dict(payload.scales), "noise": payload.noise}
         case dc.TwoStageCounts():
             return {"sampling": payload.sampling, "first": public(payload.first), "second": public(payload.second)}
@@ -342,6 +361,12 @@ ONE = Fraction(1)
 TABLES = TableNoise(1, {"b": ONE}, {"b": 1.0}, ONE)
 COUNTS = dc.NoisyCounts(NETWORK, {"b": TABLE}, {"b": 1.0})
 BOTH = dc.NoisyCounts(NETWORK, {"a": np.zeros(2, np.int64), "b": TABLE}, {"a": 1.0, "b": 1.0})
+AB = ("a", "b")
+PLAN = partial(
+    replace,
+    PlannedNoise("discrete_laplace", 1, {AB: ONE}, {AB: 1.0}, ONE, {"a": 1.0, "b": 1.0}),
+)
+PLANNED = dc.NoisyTables(NETWORK, {AB: TABLE}, {AB: 1.0}, "discrete_laplace")
 NO_SCALES = (math.nan, math.inf, 0.0, -1.0)
 
 WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
@@ -355,6 +380,36 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
         (TABLE * 1.0, TABLE.astype(np.int32), TABLE.T, TABLE.ravel(), TABLE[:1]),
         "'b' must be 64-bit integers",
     ),
+    "no scale of a planned table": (
+        lambda x: dc.NoisyTables(NETWORK, {AB: TABLE}, {AB: x}, "discrete_laplace"), NO_SCALES, "noise scale",
+    ),
+    "scales of other planned tables": (
+        lambda x: dc.NoisyTables(NETWORK, {AB: TABLE}, x, "discrete_laplace"),
+        ({}, {("a",): 1.0}, {AB: 1.0, ("a",): 1.0}),
+        "noise scale",
+    ),
+    "variables in another order, twice or unknown": (
+        lambda x: dc.NoisyTables(NETWORK, {AB: TABLE, x: TABLE}, {AB: 1.0, x: 1.0}, "discrete_laplace"),
+        (("b", "a"), ("a", "a"), ("z",), ("a", "z")),
+        "the schema's order",
+    ),
+    "a family that no planned table holds": (
+        lambda x: dc.NoisyTables(NETWORK, x, dict.fromkeys(x, 1.0), "discrete_laplace"),
+        ({}, {("a",): TABLE[:, 0], ("b",): TABLE[0]}),
+        "holds the family of 'b'",
+    ),
+    "planned tables that are no counts": (
+        lambda x: dc.NoisyTables(NETWORK, {AB: x}, {AB: 1.0}, "discrete_laplace"),
+        (TABLE * 1.0, TABLE.astype(np.int32), TABLE.T, TABLE.ravel(), TABLE[:1]),
+        "must be 64-bit integers",
+    ),
+    "a plan of other noise": (lambda x: PLAN(noise=x), ("", "laplace"), "Laplace or Gaussian"),
+    "a planned sensitivity": (lambda x: PLAN(sensitivity=x), (0, -1), "greater than 0"),
+    "a planned report": (lambda x: PLAN(reported=x), (0, -ONE), "greater than 0"),
+    "a planned budget": (lambda x: PLAN(budgets={AB: x}), (0, -ONE), "greater than 0"),
+    "a planned scale": (lambda x: PLAN(scales={AB: x}), NO_SCALES, "scale for each"),
+    "planned scales": (lambda x: PLAN(scales=x), ({}, {("a",): 1.0}), "scale for each"),
+    "an expected error": (lambda x: PLAN(expected={"a": x, "b": 1.0}), NO_SCALES, "expected errors"),
     "a missing or unknown contrast": (
         lambda x: dc.NoisyCoefficients(NETWORK, x, 1.0, 0, True),
         ({}, CONTRASTS | {("b", "a"): CONTRASTS["a", "b"]}, {key: CONTRASTS[key] for key in [(), ("a",)]}),
@@ -429,6 +484,10 @@ def test_parts_of_a_release_cannot_be_changed() -> None:
     for part in (COUNTS.tables, COUNTS.scales, TABLES.epsilons, TABLES.scales):
         with pytest.raises(TypeError):
             part["b"] = 1
-    with pytest.raises(ValueError, match="read-only"):
-        COUNTS.tables["b"][0, 0] = 1
+    for mapping in (PLANNED.tables, PLANNED.scales, PLAN().budgets, PLAN().scales, PLAN().expected):
+        with pytest.raises(TypeError):
+            mapping[AB] = 1
+    for table in (COUNTS.tables["b"], PLANNED.tables[AB]):
+        with pytest.raises(ValueError, match="read-only"):
+            table[0, 0] = 1
     assert RecordsPolicy("error", "error") == STRICT

@@ -237,7 +237,7 @@ def test_all_but_the_payload_is_the_same_for_neighbours(
     assert first[0] == 0
     release = dc.Release.loads(first[3])
     assert release.records == (40 if relation == "replace" else None)
-    assert {node: table.shape for node, table in release.payload.tables.items()} == {"y": (3, 2)}
+    assert {scope: table.shape for scope, table in release.payload.tables.items()} == {("x", "y"): (3, 2)}
     assert {node: release.payload.table(node).tolist() for node in NETWORK.nodes} == {"x": [14] * 3, "y": [[7, 7]] * 3}
 
 

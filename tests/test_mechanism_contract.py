@@ -45,7 +45,7 @@ def mechanism(variant: Variant) -> dc.Mechanism:
 
 @pytest.fixture
 def account(tmp_path: Path) -> dc.Account:
-    limit = dc.Guarantee(epsilon=3, delta="0.001", relation=ADD_REMOVE, unit="record")
+    limit = dc.Guarantee(epsilon=3, delta="0.95", relation=ADD_REMOVE, unit="record")
     return Ledger(f"sqlite:///{tmp_path}/budget.db").open("a", limit)
 
 
@@ -176,6 +176,13 @@ def check_shapes(payload: Payload) -> None:
             assert set(payload.scales) == set(payload.tables) >= set(NETWORK.maximal_families)
             for node, table in payload.tables.items():
                 assert (table.shape, table.dtype) == (NETWORK.shape(node), np.int64)
+            for node in NETWORK.nodes:
+                assert (payload.table(node).shape, payload.table(node).dtype) == (NETWORK.shape(node), np.int64)
+        case dc.NoisyTables():
+            assert set(payload.scales) == set(payload.tables)
+            for scope, table in payload.tables.items():
+                assert list(scope) == [node for node in NETWORK.nodes if node in scope]
+                assert (table.shape, table.dtype) == (tuple(NETWORK.schema[name].size for name in scope), np.int64)
             for node in NETWORK.nodes:
                 assert (payload.table(node).shape, payload.table(node).dtype) == (NETWORK.shape(node), np.int64)
         case dc.TwoStageCounts():

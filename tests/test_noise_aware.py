@@ -20,12 +20,17 @@ from releases import guarantee, noisy_release, row_release, simulated
 from rows import DISTANCE, DRAWS, EFFECTIVE, ROWS, SIGMAS
 
 
+def read(release: dc.Release, *, draws: int, rng: np.random.Generator) -> dc.PosteriorDraws:
+    """Under the release's own Dirichlet prior, whatever it says of the rows."""
+    return noise_aware(release, draws=draws, rng=rng, prior=release.prior)
+
+
 @pytest.mark.parametrize("case", ROWS)
 def test_theta_has_the_exact_law(case: str) -> None:
     z, a, b, top = ROWS[case]
     exact = row_posterior(z, a, b, top)
     rng = np.random.default_rng(1 + sum(map(ord, case)))
-    theta = noise_aware(row_release(z, a, b), draws=DRAWS, rng=rng).cells["x"]
+    theta = read(row_release(z, a, b), draws=DRAWS, rng=rng).cells["x"]
     np.testing.assert_allclose(theta.sum(axis=0), 1, rtol=1e-12)
     errors = np.abs(theta.mean(axis=-1) - exact.mean()) / (theta.std(axis=-1) / math.sqrt(EFFECTIVE))
     assert errors.max() < SIGMAS
@@ -38,7 +43,7 @@ def test_theta_has_the_exact_law(case: str) -> None:
 @pytest.mark.parametrize(("size", "scale"), [(10**7, 20_000.0), (10**7, 80.0), (10**12, 20_000.0), (10**15, 80.0)])
 def test_huge_counts_have_the_normal_limit(size: int, scale: float) -> None:
     z = (size, 3 * size)
-    theta = noise_aware(row_release(z, (0.25, 0.25), scale), draws=20_000, rng=np.random.default_rng(2)).cells["x"]
+    theta = read(row_release(z, (0.25, 0.25), scale), draws=20_000, rng=np.random.default_rng(2)).cells["x"]
     assert np.all(np.isfinite(theta))
     share, total = 0.25, 4 * size
     # Sampling error of the records, and the Laplace noise (variance 2 b^2) carried over to the share.
@@ -69,7 +74,7 @@ X, Y = (dc.Variable(name, ("no", "yes")) for name in "xy")
 def test_a_public_number_of_records_is_the_roots_total() -> None:
     network = dc.Network((X,), {"x": ()})
     made = noisy_release(dc.Dirichlet.uniform(network), {"x": np.array([30, 16])}, 12.0, records=20)
-    theta = noise_aware(made, draws=DRAWS, rng=np.random.default_rng(20)).cells["x"]
+    theta = read(made, draws=DRAWS, rng=np.random.default_rng(20)).cells["x"]
     row = ((30, 16), (0.25, 0.25), 12.0)
     check_first_state(theta, row_posterior(*row, (21, 21), believing(20)), row_posterior(*row, (400, 400)))
 
@@ -85,7 +90,7 @@ def test_roots_hold_exactly_the_public_number_of_records(n: int, monkeypatch: py
 
     monkeypatch.setattr(module, "draw_counts", spy)
     made = simulated(asia(), n, guarantee(relation="replace"), np.random.default_rng(25))
-    cells = noise_aware(made, draws=200, rng=np.random.default_rng(26)).cells
+    cells = read(made, draws=200, rng=np.random.default_rng(26)).cells
     for node in ("asia", "smoke"):
         assert cells[node].shape == (2, 200)
     assert np.array_equal(totals, np.full((2, 200), n))
@@ -96,7 +101,7 @@ def test_other_tables_tell_the_number_of_records() -> None:
     network = dc.Network((X, Y), {"x": (), "y": ()})
     tables = {"x": np.array([30, 16]), "y": np.array([13, 7])}
     made = noisy_release(dc.Dirichlet.uniform(network), tables, {"x": 12.0, "y": 0.05})
-    theta = noise_aware(made, draws=DRAWS, rng=np.random.default_rng(21)).cells["x"]
+    theta = read(made, draws=DRAWS, rng=np.random.default_rng(21)).cells["x"]
     row = ((30, 16), (0.25, 0.25), 12.0)
     check_first_state(theta, row_posterior(*row, (21, 21), believing(20)), row_posterior(*row, (400, 400)))
 
@@ -106,7 +111,7 @@ def test_the_parents_tell_a_rows_total() -> None:
     network = dc.Network((X, Y), {"x": (), "y": ("x",)})
     tables = {"x": np.array([990, 10]), "y": np.array([[500, 490], [42, -2]])}
     made = noisy_release(dc.Dirichlet.uniform(network), tables, {"x": 0.05, "y": 15.0}, records=1000)
-    theta = noise_aware(made, draws=DRAWS, rng=np.random.default_rng(22)).cells["y"][1]
+    theta = read(made, draws=DRAWS, rng=np.random.default_rng(22)).cells["y"][1]
 
     def predictive(totals: np.ndarray) -> np.ndarray:
         return betabinom.logpmf(totals, 1000, 10.25, 990.25)
@@ -121,7 +126,7 @@ def test_the_parents_tell_a_rows_total() -> None:
 def test_no_records_leave_the_prior(relation: dc.Relation) -> None:
     """What a release of nothing says is wide and finite; where the number is public it is the prior itself."""
     made = simulated(asia(), 0, guarantee(relation=relation), np.random.default_rng(23))
-    cells = noise_aware(made, draws=4000, rng=np.random.default_rng(24)).cells
+    cells = read(made, draws=4000, rng=np.random.default_rng(24)).cells
     for node in cells:
         assert np.all(np.isfinite(cells[node]))
         first = np.moveaxis(cells[node], -2, 0)[0].reshape(-1, 4000)
@@ -146,15 +151,15 @@ def same(first: dc.Tables, second: dc.Tables) -> bool:
 
 def test_same_seed_same_draws(release: dc.Release) -> None:
     def draw(seed: int) -> dc.Tables:
-        return noise_aware(release, draws=30, rng=np.random.default_rng(seed)).cells
+        return read(release, draws=30, rng=np.random.default_rng(seed)).cells
 
     assert same(draw(4), draw(4))
     assert not same(draw(4), draw(5))
 
 
 def test_a_family_does_not_depend_on_those_asked_before(release: dc.Release) -> None:
-    forward = noise_aware(release, draws=30, rng=np.random.default_rng(6)).cells
-    backward = noise_aware(release, draws=30, rng=np.random.default_rng(6)).cells
+    forward = read(release, draws=30, rng=np.random.default_rng(6)).cells
+    backward = read(release, draws=30, rng=np.random.default_rng(6)).cells
     first = {node: forward[node] for node in release.network.nodes}
     second = {node: backward[node] for node in reversed(release.network.nodes)}
     assert all(np.array_equal(first[node], second[node]) for node in first)
@@ -169,7 +174,7 @@ def test_families_are_drawn_when_asked(release: dc.Release, monkeypatch: pytest.
         return draw_counts(*arguments)
 
     monkeypatch.setattr(module, "draw_counts", spy)
-    cells = noise_aware(release, draws=30, rng=np.random.default_rng(7)).cells
+    cells = read(release, draws=30, rng=np.random.default_rng(7)).cells
     assert len(drawn) == 0
     assert cells["tub"].shape == (2, 2, 30)
     # The two rows of `tub`, and at most the one of its only ancestor, whatever the other six families hold.
@@ -184,7 +189,7 @@ def test_rows_and_families_are_independent() -> None:
     network = dc.Network((dc.Variable("x", ("no", "yes")), dc.Variable("y", ("no", "yes"))), {"x": (), "y": ("x",)})
     tables = {"x": np.array([30, 20]), "y": np.array([[15, 10], [15, 10]])}
     made = noisy_release(dc.Dirichlet.uniform(network), tables, 5.0)
-    cells = noise_aware(made, draws=20_000, rng=np.random.default_rng(8)).cells
+    cells = read(made, draws=20_000, rng=np.random.default_rng(8)).cells
     correlations = np.corrcoef([cells["x"][0], cells["y"][0, 0], cells["y"][1, 0]])
     assert np.abs(correlations - np.eye(3)).max() < 0.06
 
@@ -192,10 +197,10 @@ def test_rows_and_families_are_independent() -> None:
 def test_another_prior(release: dc.Release) -> None:
     other = dc.Dirichlet.uniform(release.network, 3.0)
     given = noise_aware(release, draws=30, rng=np.random.default_rng(9), prior=other).cells
-    stored = noise_aware(replace(release, prior=other), draws=30, rng=np.random.default_rng(9)).cells
-    default = noise_aware(release, draws=30, rng=np.random.default_rng(9)).cells
+    stored = read(replace(release, prior=other), draws=30, rng=np.random.default_rng(9)).cells
+    own = read(release, draws=30, rng=np.random.default_rng(9)).cells
     assert same(given, stored)
-    assert not same(given, default)
+    assert not same(given, own)
 
 
 def test_prior_over_another_network(release: dc.Release) -> None:
@@ -207,14 +212,14 @@ def test_prior_over_another_network(release: dc.Release) -> None:
 @pytest.mark.parametrize("draws", [0, -1])
 def test_no_draws(release: dc.Release, draws: int) -> None:
     with pytest.raises(dc.InputError, match="at least one draw"):
-        noise_aware(release, draws=draws, rng=np.random.default_rng(0))
+        read(release, draws=draws, rng=np.random.default_rng(0))
 
 
 def test_gate_is_an_error_when_the_family_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """A prior worth 10,000 records of one state against 2,000 noisy records of the other, without tilts."""
     monkeypatch.setattr("discreet.posterior.latent_counts.ATTEMPTS", ((0, 3),))
     monkeypatch.setattr("discreet.posterior.latent_counts.GENTLE", math.inf)
-    posterior = noise_aware(row_release((2000, 0), (1.0, 10_000.0), 3.0), draws=1000, rng=np.random.default_rng(0))
+    posterior = read(row_release((2000, 0), (1.0, 10_000.0), 3.0), draws=1000, rng=np.random.default_rng(0))
     with pytest.raises(dc.DiscreetError, match=r"posterior of 'x', row 0, could not be drawn"):
         posterior.cells["x"]
 
@@ -223,12 +228,12 @@ def test_gate_is_an_error_when_the_family_is_drawn(monkeypatch: pytest.MonkeyPat
 def test_empty_rows_with_a_sparse_prior_can_be_drawn(a: float) -> None:
     """Rows nobody is in are common, and so are priors this sparse (`from_probabilities` with base 0)."""
     for z in ((0, 0), (120, -40), (-200, -300)):
-        theta = noise_aware(row_release(z, (a, a), 300.0), draws=1000, rng=np.random.default_rng(0)).cells["x"]
+        theta = read(row_release(z, (a, a), 300.0), draws=1000, rng=np.random.default_rng(0)).cells["x"]
         assert np.all(np.isfinite(theta))
 
 
 def test_one_state() -> None:
-    theta = noise_aware(row_release((40,), (0.25,), 5.0), draws=20, rng=np.random.default_rng(0)).cells["x"]
+    theta = read(row_release((40,), (0.25,), 5.0), draws=20, rng=np.random.default_rng(0)).cells["x"]
     assert np.array_equal(theta, np.ones((1, 20)))
 
 
@@ -275,17 +280,17 @@ def test_a_long_chain_listed_backwards_can_be_drawn() -> None:
     )
     tables = {node: np.full(network.shape(node), 50) for node in nodes}
     release = noisy_release(dc.Dirichlet.uniform(network), tables, 1.0)
-    theta = noise_aware(release, draws=2, rng=np.random.default_rng(0)).cells["v399"]
+    theta = read(release, draws=2, rng=np.random.default_rng(0)).cells["v399"]
     assert theta.shape == (2, 2, 2) and np.allclose(theta.sum(axis=1), 1)
 
 
 @pytest.mark.parametrize("epsilon", ["20000", "1e6"])
 def test_noise_that_never_shows_is_no_obstacle(epsilon: str) -> None:
     release = simulated(asia(), 1000, guarantee(float(epsilon)), np.random.default_rng(0))
-    assert np.isfinite(noise_aware(release, draws=50, rng=np.random.default_rng(0)).cells["dysp"]).all()
+    assert np.isfinite(read(release, draws=50, rng=np.random.default_rng(0)).cells["dysp"]).all()
 
 
 def test_noise_beyond_all_tables_is_an_error_and_no_exhaustion() -> None:
-    posterior = noise_aware(row_release((5, 7), (0.25, 0.25), 1e9), draws=10, rng=np.random.default_rng(0))
+    posterior = read(row_release((5, 7), (0.25, 0.25), 1e9), draws=10, rng=np.random.default_rng(0))
     with pytest.raises(dc.DiscreetError, match="noise of scale"):
         posterior.cells["x"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +12,9 @@ from scipy.special import gammaln
 import discreet as dc
 from discreet.posterior.consistency import consistent, merged
 from discreet.posterior.evidence import unshifted_tables
+from discreet.posterior.least_squares import least_squares, measured, nonnegative
 from discreet.theory import inference
+from discreet.theory.sampling import sample_codes
 from releases import noisy_release, simulated_counts
 from tiny import network_of
 
@@ -21,6 +23,8 @@ NETWORK = network_of({"a": 2, "b": 3, "c": 2, "d": 3, "e": 2}, "a>b a>c b>c c>d 
 PRIOR = dc.Dirichlet.uniform(NETWORK)
 
 KINDS: dict[str, tuple[Callable[[], dc.Mechanism], object]] = {
+    "planned": (dc.planned, 0),
+    "planned, delta": (dc.planned, "1e-6"),
     "laplace": (dc.laplace, 0),
     "fourier": (dc.fourier, 0),
     "fourier, shifted": (lambda: dc.fourier(stealth=0.9), 0),
@@ -32,7 +36,7 @@ KINDS: dict[str, tuple[Callable[[], dc.Mechanism], object]] = {
     "posterior_sampler, delta": (dc.posterior_sampler, "1e-6"),
     "map_estimate": (dc.map_estimate, 0),
 }
-COUNTS = [kind for kind in KINDS if kind.startswith(("laplace", "fourier", "gaussian", "allocated"))]
+COUNTS = [kind for kind in KINDS if kind.startswith(("planned", "laplace", "fourier", "gaussian", "allocated"))]
 CELLS = [
     pytest.param(kind, relation, id=f"{kind}-{relation}")
     for kind in KINDS
@@ -56,7 +60,11 @@ def simulated(
 ) -> dc.Release:
     make, delta = KINDS[kind]
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
-    return dc.simulate(make(), simulated_counts(theta, n, rng), PRIOR, promise, rng=rng)
+    if kind.startswith("planned"):
+        counts = dc.count_codes(NETWORK, sample_codes(theta, n, rng))
+    else:
+        counts = simulated_counts(theta, n, rng)
+    return dc.simulate(make(), counts, PRIOR, promise, rng=rng)
 
 
 def held(draws: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -64,8 +72,19 @@ def held(draws: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return (lower <= truth) & (truth <= upper)
 
 
+READINGS: dict[str, dc.Dirichlet | None] = {"": None, ", its own prior": PRIOR}
+"""Noisy tables are read with a prior that is learned from them, or with the Dirichlet rows that the truth is of."""
+READ = [
+    pytest.param(kind, relation, reading, id=f"{kind}{reading}-{relation}")
+    for kind in KINDS
+    for relation in dc.Relation
+    for reading in (READINGS if kind.startswith(("planned", "laplace", "gaussian")) else ("",))
+    if not (kind == "allocated, sampled" and relation is dc.Relation.REPLACE)
+]
+
+
 def coverage(
-    kind: str, relation: str, epsilon: float, n: int, replications: int, draws: int
+    kind: str, relation: str, epsilon: float, n: int, replications: int, draws: int, reading: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Share of intervals that hold a truth drawn from the prior, in each replication: of entries and of marginals."""
     entries, margins = [], []
@@ -73,7 +92,8 @@ def coverage(
     for rng in np.random.default_rng(seed).spawn(replications):
         theta = PRIOR.draws(1, rng)
         truth = one(theta)
-        cells = dc.noise_aware(simulated(kind, relation, epsilon, n, truth, rng), draws=draws, rng=rng).cells
+        release = simulated(kind, relation, epsilon, n, truth, rng)
+        cells = dc.noise_aware(release, draws=draws, rng=rng, prior=READINGS[reading]).cells
         entries.append(np.mean(np.concatenate([held(cells[node], truth[node]).ravel() for node in NETWORK.nodes])))
         exact, found = inference.marginals(theta, {}), inference.marginals(cells, {})
         margins.append(np.mean(np.concatenate([held(found[node], exact[node][:, 0]) for node in NETWORK.nodes])))
@@ -82,32 +102,33 @@ def coverage(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.3, 1, 3])
-@pytest.mark.parametrize(("kind", "relation"), CELLS)
-def test_intervals_of_every_payload_are_calibrated(kind: str, relation: str, epsilon: float) -> None:
+@pytest.mark.parametrize(("kind", "relation", "reading"), READ)
+def test_intervals_of_every_payload_are_calibrated(kind: str, relation: str, reading: str, epsilon: float) -> None:
     """Between 93 and 97.5 % of entries, and at least 93 % of marginals, give or take four standard errors.
 
     Marginals of sampled parameters may be held too often: their entries are nearly unknown, and averaging them is not
     wrong but cautious where the number of records is private.
     """
     replications = 80 if kind in COUNTS else 10  # a posterior of released draws takes seconds
-    entries, margins = coverage(kind, relation, epsilon, 2000, replications, 400)
+    entries, margins = coverage(kind, relation, epsilon, 2000, replications, 400, reading)
     errors = [rates.std() / np.sqrt(replications) for rates in (entries, margins)]
     print(
-        f"\n{kind:30s} {relation:10s} epsilon {epsilon:3.1f}  entries {entries.mean():.4f} +- {errors[0]:.4f}"
+        f"\n{kind + reading:30s} {relation:10s} epsilon {epsilon:3.1f}  entries {entries.mean():.4f} +- {errors[0]:.4f}"
         f"  marginals {margins.mean():.4f} +- {errors[1]:.4f}"
     )
     assert 0.93 - 4 * errors[0] <= entries.mean() <= 0.975 + 4 * errors[0]
     assert margins.mean() >= 0.93 - 4 * errors[1]
 
 
-@pytest.mark.parametrize(("kind", "relation"), CELLS)
-def test_intervals_are_not_far_off(kind: str, relation: str) -> None:
+@pytest.mark.parametrize(("kind", "relation", "reading"), READ)
+def test_intervals_are_not_far_off(kind: str, relation: str, reading: str) -> None:
     """A smoke test: of 16 to 256 intervals, far more than the third that the plug-in holds; seeds are fixed."""
     nodes = quick(kind)
     found = []
     for rng in np.random.default_rng(12).spawn(8 if kind in COUNTS else 2):
         truth = one(PRIOR.draws(1, rng))
-        cells = dc.noise_aware(simulated(kind, relation, 0.3, 500, truth, rng), draws=400, rng=rng).cells
+        release = simulated(kind, relation, 0.3, 500, truth, rng)
+        cells = dc.noise_aware(release, draws=400, rng=rng, prior=READINGS[reading]).cells
         found += [held(cells[node], truth[node]).ravel() for node in nodes]
     assert np.mean(np.concatenate(found)) > 0.8
 
@@ -153,12 +174,24 @@ def test_a_choice_is_read_as_it_is_and_by_the_plug_in_alone() -> None:
 # ------------------------------------------------------------------------------------------------- the plug-in
 
 
+def family_table(tables: Mapping[tuple[str, ...], np.ndarray], family: tuple[str, ...]) -> np.ndarray:
+    """Sums of a table that holds a family, axes in the family's order."""
+    scope = next(scope for scope in tables if set(family) <= set(scope))
+    summed = tables[scope][..., 0].sum(axis=tuple(axis for axis, name in enumerate(scope) if name not in family))
+    kept = [name for name in scope if name in family]
+    return np.asarray(summed.transpose([kept.index(name) for name in family]))
+
+
 def expected_counts(release: dc.Release) -> dict[str, np.ndarray]:
     """What the plug-in takes for counts."""
     payload = release.payload
     match payload:
         case dc.NoisyCounts():
             return {node: payload.table(node) for node in NETWORK.nodes}
+        case dc.NoisyTables():
+            noisy = measured(payload)
+            fit = nonnegative(noisy, max(least_squares(noisy, release.records).total[0], 1.0))
+            return {node: family_table(fit.tables, NETWORK.family(node)) for node in NETWORK.nodes}
         case dc.NoisyCoefficients():
             return dict(unshifted_tables(payload))
         case dc.TwoStageCounts():
@@ -251,7 +284,7 @@ def test_a_family_read_from_anothers_table_is_nearly_exact(
     narrowest = 0.75 if records is None else 0.9
     table = np.array(z).reshape(2, 2)
     made = noisy_release(dc.Dirichlet.uniform(PAIR), {"b": table}, scale, records)
-    cells = dc.noise_aware(made, draws=4000, rng=np.random.default_rng(9)).cells
+    cells = dc.noise_aware(made, draws=4000, rng=np.random.default_rng(9), prior=made.prior).cells
     exact = joint_posterior(table, scale, records, 75)
     for (mean, deviation), draws in zip(exact, (cells["a"][0], cells["b"][0, 0], cells["b"][1, 0]), strict=True):
         assert abs(draws.mean() - mean) < deviation / 3

@@ -28,7 +28,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.privacy.calibration import TableNoise
+from discreet.privacy.calibration import Calibration
 from mutants import (
     a_cell_without_noise,
     a_table_uncounted,
@@ -76,14 +76,15 @@ class Design:
     claimed: tuple[Fraction, ...]
 
 
-def observe(mechanism: dc.Mechanism, counts: dc.Counts, calibration: TableNoise) -> tuple[np.ndarray, Design]:
+def observe(mechanism: dc.Mechanism, counts: dc.Counts, calibration: Calibration) -> tuple[np.ndarray, Design]:
     """The counts in the released cells, and the design of the noise, read off one draw of noisy tables."""
     network, recorder = counts.network, Recorder([])
     payload = mechanism.draw(counts, dc.Dirichlet.uniform(network), calibration, recorder)
     assert len(recorder.scales) < 31, "more digits than an int64 has"
-    assert (type(payload), payload.noise) == (dc.NoisyCounts, "discrete_laplace")
+    assert isinstance(payload, dc.NoisyCounts | dc.NoisyTables)
+    assert payload.noise == "discrete_laplace"
     released = [int(cell) for table in payload.tables.values() for cell in table.ravel()]
-    claimed = [Fraction(payload.scales[node]) for node, table in payload.tables.items() for _ in table.ravel()]
+    claimed = [Fraction(payload.scales[key]) for key, table in payload.tables.items() for _ in table.ravel()]
     digits = [[cell // BASE**place % BASE for place in range(len(recorder.scales) + 1)] for cell in released]
     cells = tuple({place: times for place, times in enumerate(row[1:]) if times} for row in digits)
     design = Design(cells, tuple(map(Fraction, recorder.scales)), tuple(claimed))
@@ -132,7 +133,7 @@ def check(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee)
 
 
 Proof = Callable[[dc.Mechanism, dc.Network, dc.Guarantee], Fraction | float]
-PROOFS: dict[str, Proof] = {"laplace": check}
+PROOFS: dict[str, Proof] = {"laplace": check, "planned": check}
 """For each mechanism of the registry the function that returns its largest loss, or fails."""
 
 

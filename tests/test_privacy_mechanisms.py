@@ -19,6 +19,8 @@ from discreet.mechanisms.allocated import allocated
 from discreet.mechanisms.fourier import fourier
 from discreet.mechanisms.gaussian import gaussian
 from discreet.mechanisms.map_estimate import map_estimate
+from discreet.mechanisms.noise import deviation_for
+from discreet.mechanisms.planned import planned
 from discreet.mechanisms.posterior_sampler import posterior_sampler
 from enumeration import (
     SIDES,
@@ -38,7 +40,20 @@ from enumeration import (
     rows_by_hand,
     runs,
 )
-from flawed import ADD_REMOVE, ARC, BITS, CANDIDATES, COIN, FLAWS, REPLACE, Flaw, gaussian_flaws, promise
+from flawed import (
+    ADD_REMOVE,
+    ARC,
+    BITS,
+    CANDIDATES,
+    COIN,
+    FLAWS,
+    PAIRS,
+    REPLACE,
+    Flaw,
+    gaussian_flaws,
+    planned_gaussian_flaws,
+    promise,
+)
 from tiny import TINY, all_records, counts_of, neighbours, network_of
 
 
@@ -165,6 +180,81 @@ def test_rho_is_the_largest_squared_move(network: dc.Network, relation: dc.Relat
 def test_gaussian_noise_with_a_bug_is_not(name: str) -> None:
     guarantee = promise(1, REPLACE, "1e-4")
     assert gaussian_delta(gaussian_flaws()[name], COIN, guarantee) > 3e-4
+
+
+# ------------------------------------------------------------------------------------------------------------- planned
+
+
+SEVERAL = {
+    "equal tables": PAIRS,
+    "uneven tables": network_of({"a": 4, "b": 2, "c": 2, "d": 2}, "b>c c>d"),
+    "tables that overlap": network_of({"a": 4, "b": 2, "c": 4}, "a>b b>c"),
+}
+"""Networks that are planned as two tables."""
+
+
+@pytest.mark.parametrize("epsilon", ["1", "7/3"])
+@pytest.mark.parametrize("relation", dc.Relation)
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_planned_tables_are_private_and_tight(name: str, relation: dc.Relation, epsilon: str) -> None:
+    """Rational: all of epsilon but for the rounding of budgets to parts in 10^12."""
+    guarantee, network = promise(epsilon, relation), SEVERAL[name]
+    plan = planned().calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+    assert len(plan.scales) == 2
+    assert (len(set(plan.scales.values())) == 1) == (name == "equal tables")
+    loss = noise_loss(planned(), network, guarantee, neighbours(network, relation, 1))
+    assert isinstance(loss, Fraction)
+    assert guarantee.epsilon * (1 - Fraction(1, 10**11)) < loss <= guarantee.epsilon
+
+
+@pytest.mark.parametrize("relation", dc.Relation)
+@pytest.mark.parametrize("name", ["two roots", "two binary, backwards", "chain", "collider"])
+def test_planned_tables_for_a_workload_are_private_and_tight(name: str, relation: dc.Relation) -> None:
+    """Small tables besides the large ones."""
+    network, guarantee = TINY[name], promise(1, relation)
+    mechanism = planned(workload=["P(b)"])
+    assert len(mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee).scales) > 1
+    loss = noise_loss(mechanism, network, guarantee, neighbours(network, relation, 2))
+    assert 1 - Fraction(1, 10**11) < loss <= 1
+
+
+PLANNED_GAUSSIAN = [(COIN, ADD_REMOVE), (BITS, ADD_REMOVE), (ARC, REPLACE), (TINY["chain"], ADD_REMOVE)]
+
+
+@pytest.mark.parametrize(("network", "relation"), PLANNED_GAUSSIAN)
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "0.3"), ("0.5", "0.1"), ("0.1", "0.01")])
+def test_planned_gaussian_noise_is_private(
+    network: dc.Network, relation: dc.Relation, epsilon: str, delta: str
+) -> None:
+    """The conversion from rho is not tight: about half of so large a delta is used."""
+    guarantee = promise(epsilon, relation, delta)
+    plan = planned().calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+    assert plan.noise == "discrete_gaussian"
+    found = gaussian_delta(planned(), network, guarantee)
+    assert 0.4 < found / float(delta) < 0.7
+
+
+@pytest.mark.parametrize("relation", dc.Relation)
+def test_planned_rho_is_the_largest_squared_move_in_units_of_the_noise(relation: dc.Relation) -> None:
+    """Concentrated losses of tables add up: `sum over cells of move^2 / (2 scale^2)`."""
+    network, guarantee = TINY["chain"], promise("0.1", relation, "0.1")
+    plan = planned().calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+    assert (plan.noise, len(set(plan.scales.values()))) == ("discrete_gaussian", 2)
+    largest = Fraction()
+    for one, other in neighbours(network, relation, 2):
+        (a,), (b,) = (runs(planned(), plan, counts_of(network, data), ()) for data in (one, other))
+        cells = zip(a.values, b.values, a.scales, strict=True)
+        largest = max(largest, sum((u - v) ** 2 / (2 * Fraction(scale) ** 2) for u, v, scale in cells))
+    assert largest <= sum(plan.budgets.values()) <= largest * (1 + Fraction(1, 10**11))
+    _, rho, _ = deviation_for(1, guarantee)
+    assert rho * (1 - Fraction(1, 10**11)) < sum(plan.budgets.values()) <= rho
+
+
+@pytest.mark.parametrize("name", planned_gaussian_flaws())
+def test_planned_gaussian_noise_with_a_bug_is_not(name: str) -> None:
+    mechanism = planned_gaussian_flaws()[name]
+    cases = [(COIN, promise("0.5", REPLACE, "0.1")), (BITS, promise("0.5", ADD_REMOVE, "0.1"))]
+    assert max(gaussian_delta(mechanism, network, guarantee) for network, guarantee in cases) > 0.115
 
 
 # ---------------------------------------------------------------------------------------------------------------- rows

@@ -41,13 +41,15 @@ Families that lie in no other: two of "two roots", "chain" and "fork", one of ea
 
 
 def counts_of(network: dc.Network, records: Iterable[Record]) -> dc.Counts:
-    """Family counts, slow and obvious: one record at a time."""
+    """Counts of the families and of whole records, slow and obvious: one record at a time."""
     tables = {node: np.zeros(network.shape(node), np.int64) for node in network.nodes}
+    whole = np.zeros(tuple(variable.size for variable in network.schema), np.int64)
     for record in records:
+        whole[tuple(record)] += 1
         code = dict(zip(network.nodes, record, strict=True))
         for node in network.nodes:
             tables[node][tuple(code[name] for name in network.family(node))] += 1
-    return dc.Counts(dc.Tables(network, tables), STRICT)
+    return dc.Counts(dc.Tables(network, tables), STRICT, {network.nodes: whole})
 
 
 def all_records(network: dc.Network) -> list[Record]:

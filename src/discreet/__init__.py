@@ -27,17 +27,27 @@ if TYPE_CHECKING:
     from discreet.mechanisms.gaussian import gaussian
     from discreet.mechanisms.laplace import laplace
     from discreet.mechanisms.map_estimate import map_estimate
+    from discreet.mechanisms.planned import planned
     from discreet.mechanisms.posterior_sampler import posterior_sampler
     from discreet.model.dirichlet import Dirichlet
     from discreet.model.network import Network
     from discreet.model.schema import Schema, Variable
     from discreet.model.tables import Tables
     from discreet.posterior.draws import Posterior, PosteriorDraws
+    from discreet.posterior.estimate import estimate
     from discreet.posterior.noise_aware import drowned_rows, noise_aware
     from discreet.posterior.plug_in import plug_in
+    from discreet.privacy.calibration import PlannedNoise
     from discreet.privacy.guarantee import Guarantee, Relation, compose, convert
     from discreet.privacy.ledger import Account, Ledger
-    from discreet.privacy.payload import Choice, NoisyCoefficients, NoisyCounts, ParameterDraws, TwoStageCounts
+    from discreet.privacy.payload import (
+        Choice,
+        NoisyCoefficients,
+        NoisyCounts,
+        NoisyTables,
+        ParameterDraws,
+        TwoStageCounts,
+    )
     from discreet.privacy.release import Release
     from discreet.queries.decide import Decision, decide, payoff
     from discreet.queries.query import Answer, answer, credible_interval, marginals, parse_query
@@ -56,17 +66,27 @@ _HOMES = {
     "mechanisms.gaussian": ("gaussian",),
     "mechanisms.laplace": ("laplace",),
     "mechanisms.map_estimate": ("map_estimate",),
+    "mechanisms.planned": ("planned",),
     "mechanisms.posterior_sampler": ("posterior_sampler",),
     "model.dirichlet": ("Dirichlet",),
     "model.network": ("Network",),
     "model.schema": ("Schema", "Variable"),
     "model.tables": ("Tables",),
     "posterior.draws": ("Posterior", "PosteriorDraws"),
+    "posterior.estimate": ("estimate",),
     "posterior.noise_aware": ("drowned_rows", "noise_aware"),
     "posterior.plug_in": ("plug_in",),
+    "privacy.calibration": ("PlannedNoise",),
     "privacy.guarantee": ("Guarantee", "Relation", "compose", "convert"),
     "privacy.ledger": ("Account", "Ledger"),
-    "privacy.payload": ("Choice", "NoisyCoefficients", "NoisyCounts", "ParameterDraws", "TwoStageCounts"),
+    "privacy.payload": (
+        "Choice",
+        "NoisyCoefficients",
+        "NoisyCounts",
+        "NoisyTables",
+        "ParameterDraws",
+        "TwoStageCounts",
+    ),
     "privacy.release": ("Release",),
     "queries.decide": ("Decision", "decide", "payoff"),
     "queries.query": ("Answer", "answer", "credible_interval", "marginals", "parse_query"),
@@ -96,6 +116,8 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "count_codes",
     "Counts",
     "sensitivity",
+    "planned",
+    "PlannedNoise",
     "laplace",
     "fourier",
     "gaussian",
@@ -107,6 +129,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "release",
     "simulate",
     "Release",
+    "NoisyTables",
     "NoisyCounts",
     "TwoStageCounts",
     "NoisyCoefficients",
@@ -115,6 +138,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "noise_aware",
     "plug_in",
     "drowned_rows",
+    "estimate",
     "Posterior",
     "PosteriorDraws",
     "parse_query",

@@ -42,6 +42,7 @@ from discreet.model.tables import Tables
 from discreet.privacy.calibration import (
     CoefficientNoise,
     GaussianNoise,
+    PlannedNoise,
     Selection,
     Stages,
     TableNoise,
@@ -182,7 +183,7 @@ def _finding(mechanism: Mechanism[Any], name: str, network: Network, guarantee: 
     followed, real, draws, exact = calibration, None, 1, True
     # Every kind of calibration has its place here: one that is forgotten would be followed as if it had no rows.
     match calibration:
-        case TableNoise() | GaussianNoise() | CoefficientNoise() | Selection() | Stages():
+        case TableNoise() | GaussianNoise() | PlannedNoise() | CoefficientNoise() | Selection() | Stages():
             pass
         case Trimming():
             # Independent draws cost alike: one is enumerated, on a coarse grid. What only the real draws and grid do is
@@ -215,7 +216,7 @@ def _largest_loss(
     """Over all pairs and scripts; data sets of the same counts are looked at once."""
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
     known = {data: _counts(prior.network, data) for data in {data for pair in pairs for data in pair}}
-    keys = {data: _numbers(counts.tables) for data, counts in known.items()}
+    keys = {data: _numbers((counts.tables, counts.joints)) for data, counts in known.items()}
     different = {(keys[one], keys[other]) for one, other in pairs if keys[one] != keys[other]}
     by_key = {keys[data]: counts for data, counts in known.items()}
     largest = 0.0
@@ -684,13 +685,15 @@ def _network(sizes: dict[str, int], arcs: str = "") -> Network:
 
 
 def _counts(network: Network, records: Iterable[Record]) -> Counts:
-    """Family counts, one kind of record at a time."""
+    """Counts of the families and of whole records, one kind of record at a time."""
     tables = {node: np.zeros(network.shape(node), np.int64) for node in network.nodes}
+    whole = np.zeros(tuple(variable.size for variable in network.schema), np.int64)
     for record, times in Counter(records).items():
+        whole[record] += times
         code = dict(zip(network.nodes, record, strict=True))
         for node in network.nodes:
             tables[node][tuple(code[name] for name in network.family(node))] += times
-    return Counts(Tables(network, tables), RecordsPolicy("error", "error"))
+    return Counts(Tables(network, tables), RecordsPolicy("error", "error"), {network.nodes: whole})
 
 
 def _neighbours(

@@ -11,6 +11,7 @@ import io
 import json
 import math
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -23,7 +24,7 @@ import numpy as np
 import typer
 
 import discreet as dc
-from discreet.app.report import answer_lines, columns, release_lines
+from discreet.app.report import answer_lines, columns, plan_lines, release_lines
 from discreet.errors import BudgetError, DiscreetError, InputError
 from discreet.privacy.guarantee import as_text
 
@@ -50,6 +51,14 @@ LedgerUrl = Annotated[str, typer.Option("--ledger", help="Database of the ledger
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ReleaseFile = Annotated[str, typer.Argument(metavar="RELEASE", help="Release file; - reads stdin.")]
 Draws = Annotated[int, typer.Option(help="Draws from the posterior.")]
+Workload = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--workload",
+        metavar="QUERY|FILE",
+        help="Queries that planned shall serve best, or a file of them; repeatable.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of the posterior's draws; the release's noise has none.")]
 
 
@@ -227,10 +236,13 @@ def release(
     account: Annotated[str, typer.Option(help="Account that pays; it fixes the relation and the unit.")],
     epsilon: Annotated[str, typer.Option(help="Budget of this release, as decimal text.")],
     output: Annotated[Path, typer.Option(help="New file for the release; - writes stdout.")],
-    delta: Annotated[str, typer.Option(help="Delta of this release; 0 but for gaussian and posterior_sampler.")] = "0",
+    delta: Annotated[
+        str, typer.Option(help="Delta of this release, for planned, gaussian and posterior_sampler.")
+    ] = "0",
     mechanism: Annotated[
-        str, typer.Option(help="laplace, fourier, gaussian, allocated, posterior_sampler or map_estimate.")
-    ] = "laplace",
+        str, typer.Option(help="planned, laplace, fourier, gaussian, allocated, posterior_sampler or map_estimate.")
+    ] = "planned",
+    workload: Workload = None,
     option: Annotated[
         list[str] | None, typer.Option(help="Option of the mechanism, such as draws=20 or stealth=0.9; repeatable.")
     ] = None,
@@ -254,7 +266,7 @@ def release(
     payer = dc.Ledger(ledger).account(account)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
-    chosen = _mechanism(mechanism, option or [])
+    chosen = _mechanism(mechanism, option or [], workload)
     believed = _prior(structure, prior, equivalent_sample_size)
     chosen.calibrate(structure, believed, promise)
     payer.check(promise)
@@ -279,6 +291,7 @@ def release(
         "mechanism": made.mechanism,
         "delta": as_text(promise.delta),
         **({"scales": dict(made.payload.scales)} if isinstance(made.payload, dc.NoisyCounts) else {}),
+        **({"plan": _plan(made.calibration)} if isinstance(made.calibration, dc.PlannedNoise) else {}),
         "drowned": {node: list(rows) for node, rows in dc.drowned_rows(made).items()},
     }
     if not to_stdout:
@@ -338,6 +351,10 @@ def plan(
     epsilon: Annotated[str, typer.Option(help="Budget of the release, as decimal text.")],
     records: Annotated[int, typer.Option(help="Number of records to make up; a public guess will do.")],
     delta: Annotated[str, typer.Option(help="Delta of the release, for mechanisms that use one.")] = "0",
+    mechanism: Annotated[
+        str | None, typer.Option(help="One mechanism; all without it. planned shows its tables and budgets, too.")
+    ] = None,
+    workload: Workload = None,
     relation: Annotated[str | None, typer.Option(help="add-remove or replace; both without it.")] = None,
     repeats: Annotated[int, typer.Option(help="Made-up data sets.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the made-up records and of the noise.")] = 0,
@@ -358,10 +375,17 @@ def plan(
         drawn = dc.Dirichlet.uniform(structure).draws(1, rng)
         theta = dc.Tables(structure, {node: table[..., 0] for node, table in drawn.items()})
         source = "random probabilities"
+    names = list(dc.MECHANISMS) if mechanism is None else [mechanism.replace("-", "_")]
+    chosen = {name: _mechanism(name, [], workload if name == "planned" or mechanism else None) for name in names}
     found: list[tuple[dc.Relation, Expected]] = []
+    plans: dict[dc.Relation, dc.PlannedNoise] = {}
     for each in dc.Relation if relation is None else (dc.Relation(relation),):
         promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=each, unit="record")
-        found += [(each, part) for part in compare(theta, promise, records, rng=rng, repeats=repeats)]
+        found += [
+            (each, part) for part in compare(theta, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
+        ]
+        if names == ["planned"]:
+            plans[each] = chosen["planned"].calibrate(structure, dc.Dirichlet.uniform(structure), promise)
     parts = [
         {
             "relation": each,
@@ -379,7 +403,11 @@ def plan(
     ]
     head = ("relation", "mechanism", "mean error of table entries", "of single variables")
     text = columns(head, rows) + f"\n\n{records:,} records made up from {source}, {repeats} times"
-    _print(as_json, {"records": records, "epsilon": epsilon, "source": source, "expected": parts}, text)
+    text += "".join(f"\n\nplan, {each}:\n\n{plan_lines(structure, plan)}" for each, plan in plans.items())
+    told = {"records": records, "epsilon": epsilon, "source": source, "expected": parts}
+    if plans:
+        told["plans"] = {each.value: _plan(plan) for each, plan in plans.items()}
+    _print(as_json, told, text)
 
 
 @app.command()
@@ -397,7 +425,7 @@ def audit(
 
     if records < 1:
         raise InputError(f"an audit needs data sets of at least one record, got {records}")
-    chosen = _mechanism(mechanism, option or [])
+    chosen = _mechanism(mechanism, option or [], None)
     given = delta if delta is not None else "1e-6" if mechanism == "gaussian" else "0"
     found: list[Finding] = []
     refused: dict[str, str] = {}
@@ -453,8 +481,8 @@ def _print(as_json: bool, value: object, text: str) -> None:
     print(json.dumps(value, ensure_ascii=False) if as_json else text)  # noqa: T201
 
 
-def _mechanism(name: str, options: list[str]) -> dc.Mechanism[Any]:
-    """A mechanism of the registry with options given as NAME=VALUE."""
+def _mechanism(name: str, options: list[str], workload: list[str] | None) -> dc.Mechanism[Any]:
+    """A mechanism of the registry with options given as NAME=VALUE, and the queries that it shall serve."""
     name = name.replace("-", "_")
     if name not in dc.MECHANISMS:
         raise InputError(f"no mechanism {name!r}; there are: {', '.join(dc.MECHANISMS)}")
@@ -462,7 +490,7 @@ def _mechanism(name: str, options: list[str]) -> dc.Mechanism[Any]:
     known = {
         key: part.annotation
         for key, part in inspect.signature(make).parameters.items()
-        if key not in ("epsilons", "candidates")
+        if key not in ("epsilons", "candidates", "workload")
     }
     given: dict[str, Any] = {}
     for text in options:
@@ -472,7 +500,34 @@ def _mechanism(name: str, options: list[str]) -> dc.Mechanism[Any]:
                 f"{text!r} is no option of {name!r}; it takes {', '.join(f'{key}=...' for key in known) or 'none'}"
             )
         given[key] = _option(key, value, str(known[key]))
+    if workload:
+        if name != "planned":
+            raise InputError(f"only planned serves a workload, not {name}; leave out --workload")
+        given["workload"] = [query for word in workload for query in _queries(word)]
     return make(**given)
+
+
+def _queries(word: str) -> list[str]:
+    """A query, or those of a file, one a line; empty lines and those that begin with # are left out."""
+    if re.match(r"\s*(P|MAP|MPE)\s*\(", word):
+        return [word]
+    try:
+        lines = Path(word).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        raise InputError(f"{word!r} is no query, such as 'P(A | B=b)', and no text file of queries") from None
+    return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+
+def _plan(plan: dc.PlannedNoise) -> dict[str, object]:
+    """A plan as JSON."""
+    return {
+        "noise": plan.noise,
+        "tables": [
+            {"variables": list(scope), "budget": as_text(budget), "scale": plan.scales[scope]}
+            for scope, budget in plan.budgets.items()
+        ],
+        "expected": dict(plan.expected),
+    }
 
 
 def _option(key: str, value: str, kind: str) -> Any:

@@ -77,7 +77,7 @@ def run_demo(keep: Path | None, seed: int) -> Demo:
         records = dc.read_records(folder / "records.parquet", network.schema)
         guarantee = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
         made = dc.release(
-            dc.laplace(), dc.count(records, network), dc.Dirichlet.uniform(network), guarantee, account=account
+            dc.planned(), dc.count(records, network), dc.Dirichlet.uniform(network), guarantee, account=account
         )
         made.save(folder / "release.json")
 

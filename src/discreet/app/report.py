@@ -10,6 +10,7 @@ import discreet as dc
 from discreet.privacy.calibration import (
     CoefficientNoise,
     GaussianNoise,
+    PlannedNoise,
     Selection,
     Stages,
     TableNoise,
@@ -23,7 +24,7 @@ from discreet.theory.bounds import largest_integer_noise
 if TYPE_CHECKING:
     from discreet.privacy.ledger import Balance
 
-__all__ = ["answer_lines", "columns", "release_lines"]
+__all__ = ["answer_lines", "columns", "plan_lines", "release_lines"]
 
 
 FAILURE = 0.05
@@ -77,6 +78,26 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
     return "\n".join(lines)
 
 
+def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
+    """The tables of a planned release with their budgets, and the error to expect of every family."""
+    budget, kind = ("epsilon", "Laplace") if plan.noise == "discrete_laplace" else ("rho", "Gaussian")
+    tables = [
+        (", ".join(scope), f"{network.cells(scope):,}", f"{float(share):.4g}", f"{plan.scales[scope]:.4g}")
+        for scope, share in plan.budgets.items()
+    ]
+    families = [
+        (" given ".join(filter(None, (node, ", ".join(network.parents[node])))),
+         f"{network.cells(network.family(node)):,}", f"{error:.4g}")
+        for node, error in plan.expected.items()
+    ]  # fmt: skip
+    return "\n\n".join(
+        (
+            columns(("table", "cells", budget, f"scale of the {kind} noise"), tables),
+            columns(("family", "cells", "expected error of a cell, in records"), families),
+        )
+    )
+
+
 def _noise_line(release: dc.Release) -> str:
     """How large the noise is, in the unit of what was released."""
     match release.calibration:
@@ -90,6 +111,13 @@ def _noise_line(release: dc.Release) -> str:
             )
         case GaussianNoise() as calibration:
             return f"noise in every cell: discrete Gaussian of scale {calibration.scale:.4g} records"
+        case PlannedNoise() as calibration:
+            kind = "Laplace" if calibration.noise == "discrete_laplace" else "Gaussian"
+            return (
+                f"noise in every cell of {len(calibration.scales)} tables: discrete {kind} of scale "
+                f"{_range(calibration.scales.values())} records; after least squares the cells of a family are off by "
+                f"{_range(calibration.expected.values())} records on average"
+            )
         case CoefficientNoise() as calibration:
             bound = "exact sensitivity" if calibration.exact else "an upper bound of the sensitivity,"
             shift = f"; {calibration.shift:,} records were added to the total" if calibration.shift else ""

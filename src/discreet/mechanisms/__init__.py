@@ -9,11 +9,13 @@ from discreet.mechanisms.fourier import fourier
 from discreet.mechanisms.gaussian import gaussian
 from discreet.mechanisms.laplace import laplace
 from discreet.mechanisms.map_estimate import map_estimate
+from discreet.mechanisms.planned import planned
 from discreet.mechanisms.posterior_sampler import posterior_sampler
 
 __all__ = ["MECHANISMS"]
 
 MECHANISMS: Mapping[str, Callable[[], Mechanism[Any]]] = {
+    "planned": planned,
     "laplace": laplace,
     "fourier": fourier,
     "gaussian": gaussian,

@@ -19,7 +19,7 @@ from discreet.errors import InputError
 from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.privacy.calibration import Calibration
+from discreet.privacy.calibration import Calibration, PlannedNoise
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
 from discreet.privacy.payload import Payload
@@ -116,6 +116,8 @@ def _calibrate(mechanism: Mechanism[C], statistic: Counts, prior: Dirichlet, gua
     calibration = mechanism.calibrate(prior.network, prior, guarantee)
     if calibration.total > guarantee.epsilon:
         raise InputError(f"mechanism {mechanism.name!r} would spend more than the guarantee allows")
+    if isinstance(calibration, PlannedNoise):
+        statistic.require(calibration.scales)
     return calibration
 
 

@@ -1,8 +1,8 @@
-"""What the mechanisms that publish noisy family tables share: which tables, their budgets, and the vector calls."""
+"""What the mechanisms that publish noisy tables share: which tables, their budgets and scales, and the vector calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from fractions import Fraction
 from typing import TypeVar
 
@@ -11,12 +11,13 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.mechanisms.noise import Integers, scale_for
 from discreet.model.network import Network
-from discreet.model.tables import Array, Tables
+from discreet.model.tables import Array
 from discreet.privacy.calibration import TableNoise
 from discreet.privacy.guarantee import Guarantee, as_text
 
-__all__ = ["checked_budgets", "even_budgets", "noisy_tables", "pure_only", "table_noise"]
+__all__ = ["checked_budgets", "even_budgets", "laplace_scales", "noisy_tables", "pure_only", "table_noise"]
 
+Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value", Fraction, float)
 
 
@@ -26,46 +27,52 @@ def even_budgets(network: Network, epsilon: Fraction) -> Mapping[str, Fraction]:
 
 
 def table_noise(epsilons: Mapping[str, Fraction], moved: int) -> TableNoise:
+    """Discrete Laplace noise for the budgets of families' tables; arguments and errors as in `laplace_scales`."""
+    scales, reported = laplace_scales(epsilons, moved)
+    return TableNoise(moved, epsilons, scales, reported)
+
+
+def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[Key, float], Fraction]:
     """Discrete Laplace scales for the tables' budgets.
 
     Args:
-        epsilons: exact budget of each measured family's table.
+        epsilons: exact budget of each measured table.
         moved: most cells of one table that neighbours differ in, each by one record.
 
     Returns:
-        The calibration: scales `moved / epsilon`.
+        The scales, `moved / epsilon`, and the total epsilon that the noise's own map reports.
 
     Raises:
         InputError: a budget so small or so large that no scale is left.
     """
-    scales: dict[str, float] = {}
+    scales: dict[Key, float] = {}
     reported = Fraction()
-    for budget, nodes in _groups(epsilons).items():
-        scale, report = scale_for(moved * len(nodes), budget * len(nodes))
-        scales |= dict.fromkeys(nodes, scale)
+    for budget, keys in _groups(epsilons).items():
+        scale, report = scale_for(moved * len(keys), budget * len(keys))
+        scales |= dict.fromkeys(keys, scale)
         reported += report
-    return TableNoise(moved, epsilons, {node: scales[node] for node in epsilons}, reported)
+    return {key: scales[key] for key in epsilons}, reported
 
 
 def noisy_tables(
-    counts: Tables, scales: Mapping[str, float], add: Callable[[Integers, float], Integers]
-) -> dict[str, Array]:
+    counts: Mapping[Key, Array], scales: Mapping[Key, float], add: Callable[[Integers, float], Integers]
+) -> dict[Key, Array]:
     """Tables with noise, one vector call for all of equal scale: a call's length is public, and its time tells least.
 
     Args:
         counts: private.
-        scales: of the noise, for each family that is measured.
+        scales: of the noise, for each table that is measured.
         add: the noise.
 
     Returns:
-        Noisy tables by node.
+        Noisy tables.
     """
-    noisy = dict[str, Array]()
-    for scale, nodes in _groups(scales).items():
-        flat = np.concatenate([counts[node].ravel() for node in nodes])
-        ends = np.cumsum([counts[node].size for node in nodes])[:-1]
-        for node, part in zip(nodes, np.split(add(flat, scale), ends), strict=True):
-            noisy[node] = part.reshape(counts.network.shape(node))
+    noisy = dict[Key, Array]()
+    for scale, keys in _groups(scales).items():
+        flat = np.concatenate([counts[key].ravel() for key in keys])
+        ends = np.cumsum([counts[key].size for key in keys])[:-1]
+        for key, part in zip(keys, np.split(add(flat, scale), ends), strict=True):
+            noisy[key] = part.reshape(counts[key].shape)
     return noisy
 
 
@@ -99,9 +106,9 @@ def pure_only(name: str, guarantee: Guarantee) -> None:
         raise InputError(f"{name} noise keeps a pure guarantee; ask for delta 0, or use the mechanism 'gaussian'")
 
 
-def _groups(values: Mapping[str, Value]) -> dict[Value, list[str]]:
-    """Nodes by equal value, in order."""
-    groups: dict[Value, list[str]] = {}
-    for node, value in values.items():
-        groups.setdefault(value, []).append(node)
+def _groups(values: Mapping[Key, Value]) -> dict[Value, list[Key]]:
+    """Keys by equal value, in order."""
+    groups: dict[Value, list[Key]] = {}
+    for key, value in values.items():
+        groups.setdefault(value, []).append(key)
     return groups

@@ -34,7 +34,7 @@ from discreet.errors import DiscreetError, InputError
 from discreet.privacy.guarantee import Guarantee
 from discreet.sensitive.counts import COUNT_LIMIT
 
-__all__ = ["ExactNoise", "Noise", "SimulatedNoise", "deviation_for", "privacy_map", "scale_for"]
+__all__ = ["ExactNoise", "Noise", "SimulatedNoise", "deviation_for", "deviation_within", "privacy_map", "scale_for"]
 
 if not version("opendp").startswith("0.16."):
     raise DiscreetError(
@@ -260,10 +260,7 @@ def deviation_for(squared_sensitivity: int, guarantee: Guarantee) -> tuple[float
     """
     if not guarantee.delta > 0:
         raise InputError("Gaussian noise needs a guarantee with a delta greater than 0, such as 1e-6")
-    # OpenDP takes the distance as a float: the root, rounded up.
-    distance = math.sqrt(squared_sensitivity)
-    while Fraction(distance) ** 2 < squared_sensitivity:
-        distance = math.nextafter(distance, math.inf)
+    distance = _root(squared_sensitivity)
     delta = float(guarantee.delta)
     while Fraction(delta) > guarantee.delta:
         delta = math.nextafter(delta, 0)
@@ -288,6 +285,43 @@ def deviation_for(squared_sensitivity: int, guarantee: Guarantee) -> tuple[float
         high *= 1 + 1e-9
     # Where delta alone would do, the conversion reports an epsilon of 0; what was asked is then the better bound.
     return high, Fraction(_gaussian(high).map(distance)), reported or guarantee.epsilon
+
+
+def deviation_within(squared_sensitivity: int, rho: Fraction) -> tuple[float, Fraction]:
+    """The smallest discrete Gaussian scale whose privacy map reports at most a zero-concentrated loss.
+
+    Args:
+        squared_sensitivity: L2 squared, in records squared.
+        rho: exact budget.
+
+    Returns:
+        (scale in records, rho that the map reports); the scale is at most a few units in the last place too large.
+
+    Raises:
+        InputError: the budget is so small that the scale exceeds 2^52.
+
+    Source:
+        Canonne, Kamath and Steinke (2020), Theorem 4.
+
+    Example:
+        >>> deviation_within(1, Fraction(1, 8))
+        (2.0, Fraction(1, 8))
+    """
+    exact = squared_sensitivity / (2 * rho)
+    if exact > SCALE_LIMIT**2:
+        raise InputError("a budget is too small: the noise would exceed 64-bit integers; ask for a larger epsilon")
+    distance, scale = _root(squared_sensitivity), math.sqrt(exact)
+    while (reported := Fraction(_gaussian(scale).map(distance))) > rho:
+        scale = math.nextafter(scale, math.inf)
+    return scale, reported
+
+
+def _root(squared: int) -> float:
+    """The root of a whole number, rounded up: OpenDP takes L2 distances as floats."""
+    root = math.sqrt(squared)
+    while Fraction(root) ** 2 < squared:
+        root = math.nextafter(root, math.inf)
+    return root
 
 
 def privacy_map(scale: float, distance: int) -> Fraction:

@@ -50,6 +50,11 @@ class Dirichlet:
         """The network whose rows these are."""
         return self.alpha.network
 
+    @property
+    def flat(self) -> bool:
+        """Whether all cells have the same concentration, so that nothing is said of any row."""
+        return len({float(c) for array in self.alpha.values() for c in (array.min(), array.max())}) == 1
+
     @staticmethod
     def uniform(network: Network, concentration: float = DEFAULT_CONCENTRATION) -> Dirichlet:
         """The same concentration in every cell.

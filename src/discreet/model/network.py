@@ -18,6 +18,7 @@ import networkx as nx
 
 from discreet.errors import InputError
 from discreet.model.bif import Bif, read_bif
+from discreet.model.cover import AXES, clique_cover
 from discreet.model.schema import Schema, Variable, table_cells
 
 __all__ = ["Network"]
@@ -227,11 +228,30 @@ class Network:
             if not any(family < other for other in families)
         )
 
-    def cover_sets(self, limit: int = COVER_CELLS) -> tuple[tuple[str, ...], ...]:
-        """Few sets of variables that together contain every family, for counting.
+    def clique_cover(self, limit: int = COVER_CELLS) -> tuple[tuple[str, ...], ...]:
+        """Sets of variables that together contain every family, for tables with noise; see `cover.py`.
 
-        Families are placed one by one, the largest first, each into the set with which it shares most variables and
-        whose union with it stays within the limit; greedy, so not always the fewest.
+        Args:
+            limit: most cells of a set; a family that is larger alone is a set of its own.
+
+        Returns:
+            Sets of variables in the schema's order.
+
+        Raises:
+            InputError: the limit is not a positive number.
+
+        Source:
+            Greedy descent of `(sum over tables of sqrt(a))^2`, the expected error of budgets `~ sqrt(a)`.
+        """
+        _require_room(limit)
+        sizes = {variable.name: variable.size for variable in self.schema}
+        return clique_cover(sizes, [self.family(name) for name in self.nodes], limit)
+
+    def cover_sets(self, limit: int = COVER_CELLS) -> tuple[tuple[str, ...], ...]:
+        """Few sets of variables that together contain every set of `clique_cover`, for counting.
+
+        They are placed one by one, the largest first, each into the set with which it shares most variables and whose
+        union with it stays within the limit; greedy, so not always the fewest.
 
         Args:
             limit: most cells of a set; a family that is larger alone is a set of its own.
@@ -242,16 +262,14 @@ class Network:
         Raises:
             InputError: the limit is not a positive number.
         """
-        if not limit > 0:
-            raise InputError(f"a cover set needs a positive limit of cells, got {limit}")
         sets: list[set[str]] = []
-        for name in sorted(self.maximal_families, key=lambda name: -self.cells(self.family(name))):
-            family = set(self.family(name))
-            fits = [index for index, other in enumerate(sets) if self.cells(other | family) <= limit]
+        for clique in map(set, sorted(self.clique_cover(limit), key=lambda clique: -self.cells(clique))):
+            unions = [other | clique for other in sets]
+            fits = [index for index, union in enumerate(unions) if len(union) <= AXES and self.cells(union) <= limit]
             if fits:
-                sets[min(fits, key=lambda i: (-len(sets[i] & family), self.cells(sets[i] | family)))] |= family
+                sets[min(fits, key=lambda i: (-len(sets[i] & clique), self.cells(unions[i])))] |= clique
             else:
-                sets.append(family)
+                sets.append(clique)
         return tuple(tuple(name for name in self.nodes if name in cover) for cover in sets)
 
     def with_variables(self, variables: Sequence[Variable]) -> Network:
@@ -279,3 +297,9 @@ class Network:
                 raise InputError(f"variable {own.name!r} has other states in the schema than in the network")
             replaced[own.name] = Variable(own.name, own.states, bounds=variable.bounds, bins=variable.bins)
         return Network(tuple(replaced.get(variable.name, variable) for variable in self.variables), self.parents)
+
+
+def _require_room(limit: int) -> None:
+    """Refuse a limit that no table keeps."""
+    if not limit > 0:
+        raise InputError(f"a cover set needs a positive limit of cells, got {limit}")

@@ -10,10 +10,13 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.tables import Tables
+from discreet.model.tables import Array, Tables
 from discreet.privacy.release import Release
 
 __all__ = ["Posterior", "PosteriorDraws", "prior_for"]
+
+BISECTIONS = 40
+"""Of a level between 0 and the number of draws: far below the distance of two draws."""
 
 
 class Posterior(Protocol):
@@ -66,6 +69,18 @@ class PosteriorDraws:
         """
         return Tables(self.network, {node: draws.mean(axis=-1) for node, draws in self.cells.items()})
 
+    def median(self) -> Tables:
+        """The rows nearest to the draws: those with the least expected sum of absolute errors.
+
+        Returns:
+            For every row the quantiles of its cells at one common level, chosen such that they sum to 1. Where rows
+            are nearly deterministic this takes a side; the mean hedges.
+
+        Source:
+            Setting the derivative of `sum_k E|theta_k - t_k|` under `sum_k t_k = 1` to 0.
+        """
+        return Tables(self.network, {node: _balanced_quantile(draws) for node, draws in self.cells.items()})
+
     def draws(self, n: int, rng: np.random.Generator) -> Tables:
         """Some of the joint draws, without repetition.
 
@@ -84,6 +99,23 @@ class PosteriorDraws:
             raise InputError(f"this posterior has {have} draws, asked for {n}; make it with more draws")
         picked = rng.permutation(have)[:n]
         return Tables(self.network, lambda node: self.cells[node][..., picked], draws=n)
+
+
+def _balanced_quantile(draws: Array) -> Array:
+    """Quantiles of the cells of each row at the level at which they sum to 1; shape `(*parents, child)`."""
+    ordered = np.sort(draws, axis=-1)
+    last = draws.shape[-1] - 1
+    low, high = np.zeros(draws.shape[:-2]), np.full(draws.shape[:-2], float(last))
+    at = np.zeros(draws.shape[:-1])
+    for _ in range(BISECTIONS):
+        level = (low + high) / 2
+        below = np.floor(level).astype(np.int64)[..., None, None] * np.ones((*draws.shape[:-1], 1), np.int64)
+        values = np.take_along_axis(ordered, below, axis=-1)[..., 0]
+        above = np.take_along_axis(ordered, np.minimum(below + 1, last), axis=-1)[..., 0]
+        at = values + (level % 1)[..., None] * (above - values)
+        small = at.sum(axis=-1) < 1
+        low, high = np.where(small, level, low), np.where(small, high, level)
+    return np.asarray(at / at.sum(axis=-1, keepdims=True))
 
 
 def prior_for(release: Release, prior: Dirichlet | None, draws: int) -> Dirichlet:

@@ -1,6 +1,8 @@
 r"""The noise-aware posterior of all rows from noisy counts: the noise is part of the model, so intervals count it.
 
-Model, for a row j of a family with noisy counts z_jk:
+Noisy tables are read with a prior that is learned from the release itself (`learned.py`), unless a prior is given or
+the release's own says something of the rows. What is left is here: rows with Dirichlet priors, from families' tables,
+two stages or contrasts. Model, for a row j of a family with noisy counts z_jk:
 
     theta_j ~ Dirichlet(a_j);   N_j ~ its predictive law;   (N_j1..N_jK) | N_j, theta_j ~ Multinomial(N_j, theta_j);
     z_jk = N_jk + noise, of the law that the payload states (`evidence.py`).
@@ -34,9 +36,18 @@ from discreet.model.tables import Array, Tables
 from discreet.posterior.draws import PosteriorDraws, prior_for
 from discreet.posterior.evidence import Evidence, NoisyStatistics, family_evidence, total_measurements
 from discreet.posterior.latent_counts import NotDrawnError, draw_counts
+from discreet.posterior.learned import worlds
+from discreet.posterior.least_squares import least_squares, measured
 from discreet.posterior.parameter_draws import parameter_cells
 from discreet.posterior.totals import TotalLaw, normal_law, total_laws
-from discreet.privacy.payload import Choice, NoisyCoefficients, ParameterDraws, TwoStageCounts
+from discreet.privacy.payload import (
+    Choice,
+    NoisyCoefficients,
+    NoisyCounts,
+    NoisyTables,
+    ParameterDraws,
+    TwoStageCounts,
+)
 from discreet.privacy.release import Release
 
 __all__ = ["drowned_rows", "noise_aware"]
@@ -53,7 +64,8 @@ def noise_aware(
         release: of noisy statistics, or of draws of parameters (`parameter_draws.py` has their model).
         draws: number of joint draws; 1,000 gives the ends of a 95 % interval to about 0.1 standard deviations.
         rng: source of randomness; nothing here is private.
-        prior: another than the curator's; Dirichlet(1/4) in every cell is calibrated best on real networks.
+        prior: of the rows. None learns it from noisy tables if the curator's says nothing of the rows (the same
+            concentration in every cell), and takes the curator's otherwise; `release.prior` takes it in any case.
 
     Returns:
         The posterior. A family is drawn, after its ancestors', when it is first asked for, each with a generator of its
@@ -79,6 +91,10 @@ def noise_aware(
             raise InputError(
                 "how a choice among candidates came about cannot be counted into an interval; read it with plug_in"
             )
+        case NoisyTables() | NoisyCounts() if prior is None and release.prior.flat:
+            return PosteriorDraws(worlds(release, draws, rng).cells)
+        case NoisyTables():
+            return PosteriorDraws(worlds(release, draws, rng, believed).cells)
         case _:
             return PosteriorDraws(_cells(release, payload, believed, draws, rng))
 
@@ -92,14 +108,23 @@ def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
     Returns:
         For each node with such rows: (how many, of how many); nothing for releases that measure no counts.
     """
-    payload, found = release.payload, {}
-    if isinstance(payload, ParameterDraws | Choice):
-        return {}
-    for node in release.network.nodes:
-        totals = [evidence.total() for evidence in family_evidence(payload, node)]
-        drowned = sum(bool(total.centre[0] < math.sqrt(2) * total.scale) for total in totals)
+    payload, network = release.payload, release.network
+    found: dict[str, tuple[int, int]] = {}
+    match payload:
+        case ParameterDraws() | Choice():
+            return found
+        case NoisyTables():
+            margins = least_squares(measured(payload), release.records)
+            rows = {node: margins.table(network.parents[node]).ravel() for node in network.nodes}
+            noise = {node: [margins.deviation(network.parents[node])] * len(rows[node]) for node in network.nodes}
+        case _:
+            totals = {node: [part.total() for part in family_evidence(payload, node)] for node in network.nodes}
+            rows = {node: np.array([total.centre[0] for total in totals[node]]) for node in network.nodes}
+            noise = {node: [math.sqrt(2) * total.scale for total in totals[node]] for node in network.nodes}
+    for node in network.nodes:
+        drowned = int(np.sum(rows[node] < np.array(noise[node])))
         if drowned:
-            found[node] = (drowned, len(totals))
+            found[node] = (drowned, len(rows[node]))
     return found
 
 

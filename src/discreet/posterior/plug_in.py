@@ -13,7 +13,15 @@ from discreet.model.tables import Array, Tables
 from discreet.posterior.consistency import consistent, merged
 from discreet.posterior.draws import PosteriorDraws, prior_for
 from discreet.posterior.evidence import NoisyStatistics, unshifted_tables
-from discreet.privacy.payload import Choice, NoisyCoefficients, NoisyCounts, ParameterDraws, TwoStageCounts
+from discreet.posterior.least_squares import Margins, least_squares, measured, nonnegative, refitted
+from discreet.privacy.payload import (
+    Choice,
+    NoisyCoefficients,
+    NoisyCounts,
+    NoisyTables,
+    ParameterDraws,
+    TwoStageCounts,
+)
 from discreet.privacy.release import Release
 
 __all__ = ["plug_in"]
@@ -24,8 +32,9 @@ def plug_in(
 ) -> PosteriorDraws:
     """Draw from `Dirichlet(alpha + max(noisy count, 0))`, which ignores the noise; or take released draws as they are.
 
-    Two stages are merged by their inverse variances and made consistent; contrasts are turned into tables without their
-    shift. Released draws are drawn from with replacement; a chosen candidate is every draw.
+    Tables over sets of variables are fitted by least squares with no cell below 0. Two stages are merged by their
+    inverse variances and made consistent; contrasts are turned into tables without their shift. Released draws are
+    drawn from with replacement; a chosen candidate is every draw.
 
     Args:
         release: of any kind.
@@ -60,12 +69,17 @@ def plug_in(
             return PosteriorDraws(believed.updated(counts).draws(draws, rng))
 
 
-def _tables(release: Release, payload: NoisyStatistics) -> dict[str, Array]:
+def _tables(release: Release, payload: NoisyStatistics | NoisyTables) -> dict[str, Array]:
     """Estimated counts of every family."""
     network = release.network
     match payload:
         case NoisyCounts():
             return {node: payload.table(node) for node in network.nodes}
+        case NoisyTables():
+            noisy = measured(payload)
+            plain = least_squares(noisy, release.records)
+            fitted = Margins(network, refitted(noisy, nonnegative(noisy, max(plain.total[0], 1.0))), plain.variances)
+            return {node: fitted.table(network.family(node)) for node in network.nodes}
         case NoisyCoefficients():
             return dict(unshifted_tables(payload))
         case TwoStageCounts():

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
+from typing import Literal
 
 from discreet.errors import InputError
 
@@ -18,6 +19,7 @@ __all__ = [
     "Calibration",
     "CoefficientNoise",
     "GaussianNoise",
+    "PlannedNoise",
     "Selection",
     "Stages",
     "TableNoise",
@@ -90,6 +92,52 @@ class GaussianNoise:
     def total(self) -> Fraction:
         """Epsilon at the guarantee's delta."""
         return self.reported
+
+
+@dataclass(frozen=True)
+class PlannedNoise:
+    """Noise on tables over sets of variables, with a budget of its own for each: the plan of a release.
+
+    Args:
+        noise: "discrete_laplace" or "discrete_gaussian".
+        sensitivity: most that one record can move the cells of one table, L1 and also L2 squared, under the relation.
+        budgets: exact budget of each table, by its variables: epsilon for Laplace noise, else the zero-concentrated
+            privacy loss rho.
+        scales: of the noise on each cell of a table, as in `NoisyTables`; unit: records.
+        reported: total epsilon that the noise's own privacy map reports, for Gaussian noise at the guarantee's delta.
+        expected: for every node, mean absolute error, in records, of a cell of its family's table after least squares
+            over all tables; by the normal approximation, which the release's noise alone enters.
+
+    Raises:
+        InputError: no such noise, or a number is not positive and finite.
+    """
+
+    noise: Literal["discrete_laplace", "discrete_gaussian"]
+    sensitivity: int
+    budgets: Mapping[tuple[str, ...], Fraction]
+    scales: Mapping[tuple[str, ...], float]
+    reported: Fraction
+    expected: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        """Freeze, then refuse what is no calibration."""
+        for name in ("budgets", "scales", "expected"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        _require(self.noise in ("discrete_laplace", "discrete_gaussian"), "Laplace or Gaussian noise")
+        _require(self.sensitivity > 0 and self.reported > 0, "a sensitivity and a report greater than 0")
+        _require(all(value > 0 for value in self.budgets.values()), "budgets greater than 0")
+        _require(
+            self.scales.keys() == self.budgets.keys() and all(map(_positive, self.scales.values())),
+            "one positive, finite noise scale for each budget",
+        )
+        _require(all(map(_positive, self.expected.values())), "positive, finite expected errors")
+
+    @property
+    def total(self) -> Fraction:
+        """Epsilon of all tables together, for Gaussian noise at the guarantee's delta."""
+        if self.noise == "discrete_gaussian":
+            return self.reported
+        return max(sum(self.budgets.values(), Fraction()), self.reported)
 
 
 @dataclass(frozen=True)
@@ -254,7 +302,7 @@ class Stages:
         return self.first_epsilon + self.second_epsilon
 
 
-Calibration = TableNoise | GaussianNoise | CoefficientNoise | Trimming | Tempering | Selection | Stages
+Calibration = TableNoise | GaussianNoise | PlannedNoise | CoefficientNoise | Trimming | Tempering | Selection | Stages
 """The closed union of calibrations."""
 
 

@@ -20,6 +20,7 @@ from discreet.privacy.calibration import (
     Calibration,
     CoefficientNoise,
     GaussianNoise,
+    PlannedNoise,
     Selection,
     Stages,
     TableNoise,
@@ -27,7 +28,15 @@ from discreet.privacy.calibration import (
     Trimming,
 )
 from discreet.privacy.guarantee import as_rational, as_text
-from discreet.privacy.payload import Choice, NoisyCoefficients, NoisyCounts, ParameterDraws, Payload, TwoStageCounts
+from discreet.privacy.payload import (
+    Choice,
+    NoisyCoefficients,
+    NoisyCounts,
+    NoisyTables,
+    ParameterDraws,
+    Payload,
+    TwoStageCounts,
+)
 
 __all__ = [
     "Budget",
@@ -121,6 +130,21 @@ class _GaussianNoise(Part):
     reported: Budget
 
 
+class _PlannedTable(Part):
+    variables: list[str]
+    budget: Budget
+    scale: Positive
+
+
+class _PlannedNoise(Part):
+    kind: Literal["planned_noise"]
+    noise: Literal["discrete_laplace", "discrete_gaussian"]
+    sensitivity: Whole
+    reported: Budget
+    tables: list[_PlannedTable]
+    expected: dict[str, Positive]
+
+
 class _CoefficientNoise(Part):
     kind: Literal["coefficient_noise"]
     sensitivity: Whole
@@ -173,6 +197,7 @@ def _kind(value: Any) -> str:
 CalibrationPart = Annotated[
     Annotated[_TableNoise, pydantic.Tag("table_noise")]
     | Annotated[_GaussianNoise, pydantic.Tag("gaussian_noise")]
+    | Annotated[_PlannedNoise, pydantic.Tag("planned_noise")]
     | Annotated[_CoefficientNoise, pydantic.Tag("coefficient_noise")]
     | Annotated[_Trimming, pydantic.Tag("trimming")]
     | Annotated[_Tempering, pydantic.Tag("tempering")]
@@ -194,6 +219,18 @@ def write_calibration(calibration: Calibration) -> CalibrationPart:
                 scale=calibration.scale,
                 rho=as_text(calibration.rho),
                 reported=as_text(calibration.reported),
+            )
+        case PlannedNoise():
+            return _PlannedNoise(
+                kind="planned_noise",
+                noise=calibration.noise,
+                sensitivity=calibration.sensitivity,
+                reported=as_text(calibration.reported),
+                tables=[
+                    _PlannedTable(variables=list(scope), budget=as_text(budget), scale=calibration.scales[scope])
+                    for scope, budget in calibration.budgets.items()
+                ],
+                expected=dict(calibration.expected),
             )
         case CoefficientNoise():
             return _CoefficientNoise(
@@ -247,6 +284,8 @@ def read_calibration(part: CalibrationPart, network: Network) -> Calibration:
             return _read_table_noise(part, network)
         case _GaussianNoise():
             return GaussianNoise(part.squared_sensitivity, part.scale, _budget(part.rho), _budget(part.reported))
+        case _PlannedNoise():
+            return _read_planned_noise(part, network)
         case _CoefficientNoise():
             return CoefficientNoise(
                 part.sensitivity, part.exact, part.scale, part.shift, part.noisy_total, _budget(part.reported)
@@ -292,6 +331,21 @@ def _read_table_noise(part: _TableNoise, network: Network) -> TableNoise:
     )
 
 
+def _read_planned_noise(part: _PlannedNoise, network: Network) -> PlannedNoise:
+    """Document to planned noise."""
+    scopes = [tuple(table.variables) for table in part.tables]
+    if len(set(scopes)) < len(scopes) or set(part.expected) != set(network.nodes):
+        raise InputError("a plan must name every table and every node's expected error once")
+    return PlannedNoise(
+        noise=part.noise,
+        sensitivity=part.sensitivity,
+        budgets={scope: _budget(table.budget) for scope, table in zip(scopes, part.tables, strict=True)},
+        scales={scope: table.scale for scope, table in zip(scopes, part.tables, strict=True)},
+        reported=_budget(part.reported),
+        expected={node: part.expected[node] for node in network.nodes},
+    )
+
+
 # -------------------------------------------------------------------------------------------------------------- payload
 
 
@@ -300,6 +354,18 @@ class _NoisyCounts(Part):
     noise: Literal["discrete_laplace", "discrete_gaussian"]
     scales: dict[str, Positive]
     tables: dict[str, list[Integer]]
+
+
+class _NoisyTable(Part):
+    variables: list[str]
+    scale: Positive
+    values: list[Integer]
+
+
+class _NoisyTables(Part):
+    kind: Literal["noisy_tables"]
+    noise: Literal["discrete_laplace", "discrete_gaussian"]
+    tables: list[_NoisyTable]
 
 
 class _Component(Part):
@@ -338,7 +404,7 @@ class _TwoStageCounts(Part):
 
 
 PayloadPart = Annotated[
-    _NoisyCounts | _NoisyCoefficients | _ParameterDraws | _Choice | _TwoStageCounts,
+    _NoisyCounts | _NoisyTables | _NoisyCoefficients | _ParameterDraws | _Choice | _TwoStageCounts,
     pydantic.Field(discriminator="kind"),
 ]
 
@@ -348,6 +414,15 @@ def write_payload(payload: Payload) -> PayloadPart:
     match payload:
         case NoisyCounts():
             return _write_counts(payload)
+        case NoisyTables():
+            return _NoisyTables(
+                kind="noisy_tables",
+                noise=payload.noise,
+                tables=[
+                    _NoisyTable(variables=list(scope), scale=payload.scales[scope], values=table.ravel().tolist())
+                    for scope, table in payload.tables.items()
+                ],
+            )
         case NoisyCoefficients():
             return _NoisyCoefficients(
                 kind="noisy_coefficients",
@@ -384,6 +459,8 @@ def read_payload(part: PayloadPart, network: Network) -> Payload:
     match part:
         case _NoisyCounts():
             return _read_counts(part, network)
+        case _NoisyTables():
+            return _read_tables(part, network)
         case _NoisyCoefficients():
             components = {}
             for component in part.components:
@@ -433,6 +510,18 @@ def _read_counts(part: _NoisyCounts, network: Network) -> NoisyCounts:
     """Document to noisy counts."""
     tables = {node: shaped(network, node, np.array(flat, np.int64)) for node, flat in part.tables.items()}
     return NoisyCounts(network, tables, part.scales, part.noise)
+
+
+def _read_tables(part: _NoisyTables, network: Network) -> NoisyTables:
+    """Document to noisy tables."""
+    tables, scales = {}, {}
+    for table in part.tables:
+        scope = tuple(table.variables)
+        shape = tuple(network.schema[name].size for name in scope)
+        if math.prod(shape) != len(table.values) or scope in tables:
+            raise InputError(f"the table over {scope} is there twice or has not as many cells as its variables")
+        tables[scope], scales[scope] = np.array(table.values, np.int64).reshape(shape), table.scale
+    return NoisyTables(network, tables, scales, part.noise)
 
 
 def _flat(tables: Tables) -> dict[str, list[float]]:

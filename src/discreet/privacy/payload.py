@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Literal
 
@@ -15,7 +16,7 @@ from discreet.errors import InputError
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 
-__all__ = ["Choice", "NoisyCoefficients", "NoisyCounts", "ParameterDraws", "Payload", "TwoStageCounts"]
+__all__ = ["Choice", "NoisyCoefficients", "NoisyCounts", "NoisyTables", "ParameterDraws", "Payload", "TwoStageCounts"]
 
 Subset = tuple[str, ...]
 
@@ -79,6 +80,61 @@ class NoisyCounts:
     def terms(self, node: str) -> int:
         """How many noise terms are in each cell of `table(node)`."""
         return self.tables[self.source(node)].size // math.prod(self.network.shape(node))
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTables:
+    """Counts over sets of variables plus independent integer noise in every cell.
+
+    Args:
+        network: whose families lie in these sets.
+        tables: by set of variables, named in the schema's order; int64, axes in the same order, unit: records; never
+            truncated, so cells may be negative. Every family lies in one of them.
+        scales: of the noise in each table; unit: records.
+        noise: "discrete_laplace", `P(k) ~ exp(-|k| / scale)`, or "discrete_gaussian", `P(k) ~ exp(-k^2 / 2 scale^2)`.
+
+    Raises:
+        InputError: a set that names an unknown variable or has another order, tables that are not integers or have
+            another shape than their variables, a family that no table holds, or a scale that is not a positive, finite
+            number.
+    """
+
+    network: Network
+    tables: Mapping[Subset, Array]
+    scales: Mapping[Subset, float]
+    noise: Literal["discrete_laplace", "discrete_gaussian"]
+
+    def __post_init__(self) -> None:
+        """Freeze, then refuse what inference could not read."""
+        position = {name: index for index, name in enumerate(self.network.nodes)}
+        for scope in self.tables:
+            places = [position.get(name, -1) for name in scope]
+            if any(low >= high for low, high in pairwise([-1, *places])):
+                raise InputError(f"noisy tables name variables of the network, in the schema's order; not {scope}")
+        if set(self.scales) != set(self.tables) or not all(0 < scale < math.inf for scale in self.scales.values()):
+            raise InputError("noisy tables need one positive, finite noise scale for every table")
+        ordered = sorted(self.tables, key=lambda scope: [position[name] for name in scope])
+        object.__setattr__(self, "tables", MappingProxyType({scope: _frozen(self.tables[scope]) for scope in ordered}))
+        object.__setattr__(self, "scales", MappingProxyType({scope: self.scales[scope] for scope in ordered}))
+        for scope, table in self.tables.items():
+            if table.dtype != np.int64 or table.shape != tuple(self.network.schema[name].size for name in scope):
+                raise InputError(f"the noisy counts over {scope} must be 64-bit integers, an axis for each variable")
+        sets = [set(scope) for scope in ordered]
+        for node in self.network.maximal_families:
+            if not any(set(self.network.family(node)) <= held for held in sets):
+                raise InputError(f"noisy tables need one that holds the family of {node!r}")
+
+    def source(self, node: str) -> Subset:
+        """The smallest table that holds a family."""
+        family = set(self.network.family(node))
+        return min((scope for scope in self.tables if family <= set(scope)), key=lambda scope: self.tables[scope].size)
+
+    def table(self, node: str) -> Array:
+        """Noisy counts of a family, int64, axes `(*parents, child)`: sums of the cells of its source."""
+        scope, family = self.source(node), self.network.family(node)
+        kept = [name for name in scope if name in family]
+        summed = self.tables[scope].sum(axis=tuple(axis for axis, name in enumerate(scope) if name not in family))
+        return np.asarray(summed.transpose([kept.index(name) for name in family]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +270,7 @@ class TwoStageCounts:
         return self.second.network
 
 
-Payload = NoisyCounts | NoisyCoefficients | ParameterDraws | Choice | TwoStageCounts
+Payload = NoisyCounts | NoisyTables | NoisyCoefficients | ParameterDraws | Choice | TwoStageCounts
 """The closed union of what a release can carry."""
 
 

@@ -27,6 +27,7 @@ from discreet.privacy.calibration import (
     Calibration,
     CoefficientNoise,
     GaussianNoise,
+    PlannedNoise,
     Selection,
     Stages,
     TableNoise,
@@ -49,7 +50,15 @@ from discreet.privacy.document import (
     write_payload,
 )
 from discreet.privacy.guarantee import Guarantee, Relation, as_text
-from discreet.privacy.payload import Choice, NoisyCoefficients, NoisyCounts, ParameterDraws, Payload, TwoStageCounts
+from discreet.privacy.payload import (
+    Choice,
+    NoisyCoefficients,
+    NoisyCounts,
+    NoisyTables,
+    ParameterDraws,
+    Payload,
+    TwoStageCounts,
+)
 
 __all__ = ["RecordsPolicy", "Release", "release_schema"]
 
@@ -320,6 +329,8 @@ def _belong_together(calibration: Calibration, payload: Payload) -> bool:
             return dict(payload.scales) == dict(calibration.scales)
         case GaussianNoise(), NoisyCounts(noise="discrete_gaussian"):
             return set(payload.scales.values()) == {calibration.scale}
+        case PlannedNoise(), NoisyTables():
+            return payload.noise == calibration.noise and dict(payload.scales) == dict(calibration.scales)
         case CoefficientNoise(), NoisyCoefficients():
             noise = (calibration.scale, calibration.shift, calibration.noisy_total)
             return noise == (payload.scale, payload.shift, payload.noisy_total)

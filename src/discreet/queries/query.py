@@ -1,27 +1,20 @@
-"""Questions and answers: the text of a query, what it means, and an interval for every number.
+"""Questions and answers: what a posterior says to a query, and an interval for every number.
 
-    P(A, B | C=c, D=d)      joint probabilities of A and B; P(A=a, B | C=c) keeps the rows with A=a
-    MAP(A, B | C=c)         the most probable joint state of A and B
-    MPE(| C=c)              the most probable joint state of all variables that are not observed
-
-Names that hold a comma, an equal sign, a bar or a bracket are written in double quotes.
+The text of a query, and what may be asked, are in `model/query.py`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import product
-from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.model.schema import Schema
+from discreet.model.query import Explanation, Probability, Query, check_names, parse_query
 from discreet.posterior.draws import Posterior
 from discreet.theory import inference
 
@@ -32,55 +25,6 @@ Row = Mapping[str, object]
 
 ROW_LIMIT = 4096
 """Most rows of one answer."""
-TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
-STATE = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<word>[^,|")]+))')
-
-
-@dataclass(frozen=True)
-class Probability:
-    """`P(targets | evidence)`.
-
-    Args:
-        targets: variables with the state whose probability is asked, or None for all its states.
-        evidence: observed variables with their states.
-    """
-
-    targets: tuple[tuple[str, str | None], ...]
-    evidence: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def kind(self) -> str:
-        """What the answer is called."""
-        return "conditional" if self.evidence else "marginal"
-
-    def __str__(self) -> str:
-        """As it is written."""
-        return _written("P", self.targets, self.evidence)
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """`MAP(targets | evidence)`, or `MPE(| evidence)` where no target is named.
-
-    Args:
-        targets: variables to explain; none for all that are not observed.
-        evidence: observed variables with their states.
-    """
-
-    targets: tuple[str, ...]
-    evidence: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def kind(self) -> str:
-        """What the answer is called."""
-        return "map" if self.targets else "mpe"
-
-    def __str__(self) -> str:
-        """As it is written."""
-        return _written(self.kind.upper(), tuple((name, None) for name in self.targets), self.evidence)
-
-
-Query = Probability | Explanation
 
 
 @dataclass(frozen=True)
@@ -104,49 +48,6 @@ class Answer:
     unit: str = "probability"
 
 
-def parse_query(text: str, schema: Schema) -> Query:
-    """Read a query.
-
-    Args:
-        text: as in the module's docstring.
-        schema: whose names it uses.
-
-    Returns:
-        The query.
-
-    Raises:
-        InputError: it is not a query, or names an unknown variable or state, or a variable twice.
-
-    Example:
-        >>> from discreet.model.schema import Variable
-        >>> schema = Schema((Variable("smoke", ("yes", "no")), Variable("O2", ("<5", ">=5"))))
-        >>> str(parse_query("P( smoke |O2=>=5)", schema))
-        'P(smoke | O2=>=5)'
-    """
-    match = re.fullmatch(r"\s*(P|MAP|MPE)\s*\((.*)\)\s*", text, re.DOTALL)
-    if match is None:
-        _refuse(text, "write P(A, B | C=c), MAP(A, B | C=c) or MPE(| C=c)")
-    targets, evidence = _items(match[2], text)
-    observed = []
-    for name, state in evidence:
-        if state is None:
-            _refuse(text, f"the evidence {name!r} needs a state, as in {name}=STATE")
-        observed.append((name, state))
-    query: Query
-    if match[1] == "P":
-        if not targets:
-            _refuse(text, "P needs at least one variable before the bar")
-        query = Probability(tuple(targets), tuple(observed))
-    else:
-        if any(state is not None for _, state in targets):
-            _refuse(text, f"{match[1]} finds the states itself; name variables only")
-        if (match[1] == "MPE") == bool(targets):
-            _refuse(text, "write MAP(A, B | C=c) to explain some variables, MPE(| C=c) to explain all")
-        query = Explanation(tuple(name for name, _ in targets), tuple(observed))
-    _check_names(query, schema)
-    return query
-
-
 def answer(posterior: Posterior, query: str | Query, *, level: float) -> Answer:
     """Ask a posterior.
 
@@ -165,7 +66,7 @@ def answer(posterior: Posterior, query: str | Query, *, level: float) -> Answer:
     _check_level(level)
     schema = posterior.network.schema
     asked = parse_query(query, schema) if isinstance(query, str) else query
-    _check_names(asked, schema)
+    check_names(asked, schema)
     evidence = {name: schema[name].code(state) for name, state in asked.evidence}
     match asked:
         case Probability():
@@ -292,23 +193,6 @@ def _rows(states: Sequence[Mapping[str, str]], draws: Floats, level: float) -> t
     )
 
 
-def _check_names(asked: Query, schema: Schema) -> None:
-    """Refuse unknown names and states, and a variable that is named twice."""
-    targets = asked.targets if isinstance(asked, Probability) else tuple((name, None) for name in asked.targets)
-    named = [*targets, *asked.evidence]
-    names = [name for name, _ in named]
-    for name, state in named:
-        if name not in schema:
-            near = get_close_matches(name, schema.names, 1)
-            _refuse(str(asked), f"no variable {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        if names.count(name) > 1:
-            _refuse(str(asked), f"variable {name!r} is named twice")
-        if state is not None and state not in schema[name].states:
-            _refuse(str(asked), f"{name!r} has no state {state!r}; its states: {', '.join(schema[name].states[:12])}")
-    if isinstance(asked, Explanation) and len(asked.evidence) == len(schema):
-        _refuse(str(asked), "every variable is observed; nothing is left to explain")
-
-
 def _check_possible(draws: Floats, asked: Query) -> None:
     """Refuse evidence that some draw makes impossible."""
     impossible = int(np.isnan(np.atleast_2d(draws)[0]).sum())
@@ -323,62 +207,3 @@ def _check_level(level: float) -> None:
     """Refuse what is no level."""
     if not 0 < level < 1:
         raise InputError(f"a level lies between 0 and 1, such as 0.95; got {level}")
-
-
-# ------------------------------------------------------------------------------------------------------------ text
-
-
-def _items(body: str, text: str) -> tuple[list[tuple[str, str | None]], list[tuple[str, str | None]]]:
-    """Names, with states where given, before and after the bar."""
-    sides: list[list[tuple[str, str | None]]] = [[]]
-    position, expected = 0, True
-    while body[position:].strip():
-        match = TOKEN.match(body, position)
-        if match is None:
-            _refuse(text, f"cannot read {body[position:].strip()[:20]!r}")
-        position = match.end()
-        if match["mark"] == "|" and len(sides) == 1 and not (expected and sides[0]):
-            sides.append([])
-            expected = True
-        elif match["mark"] == "," and not expected:
-            expected = True
-        elif match["mark"] is not None or not expected:
-            _refuse(text, f"did not expect {match.group().strip()!r}")
-        else:
-            name = match["quoted"] if match["quoted"] is not None else match["word"].strip()
-            state, position = _state(body, position, text)
-            sides[-1].append((name, state))
-            expected = False
-    if expected and any(sides) and not (len(sides) == 2 and not sides[-1]):
-        _refuse(text, "a name is missing after the last comma")
-    return sides[0], sides[1] if len(sides) == 2 else []
-
-
-def _state(body: str, position: int, text: str) -> tuple[str | None, int]:
-    """The state after an equal sign, if there is one; states may hold equal signs and brackets."""
-    equal = re.compile(r"\s*=").match(body, position)
-    if equal is None:
-        return None, position
-    match = STATE.match(body, equal.end())
-    if match is None:
-        _refuse(text, "a state is missing after '='")
-    return (match["quoted"] if match["quoted"] is not None else match["word"].strip()), match.end()
-
-
-def _written(head: str, targets: Sequence[tuple[str, str | None]], evidence: Sequence[tuple[str, str]]) -> str:
-    """Text that `parse_query` reads back."""
-
-    def item(name: str, state: str | None) -> str:
-        left = f'"{name}"' if re.search(r'[,|="()]|^\s|\s$', name) else name
-        if state is None:
-            return left
-        return f'{left}="{state}"' if re.search(r'[,|)"]|^\s|\s$', state) else f"{left}={state}"
-
-    before = ", ".join(item(name, state) for name, state in targets)
-    after = ", ".join(item(name, state) for name, state in evidence)
-    return f"{head}({before} | {after})" if before and after else f"{head}({f'| {after}' if after else before})"
-
-
-def _refuse(text: str, reason: str) -> NoReturn:
-    """Refuse a query."""
-    raise InputError(f"query {text.strip()!r}: {reason}")

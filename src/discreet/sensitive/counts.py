@@ -1,4 +1,4 @@
-"""Family counts: how many records fall into each cell of each family's table.
+"""Counts: how many records fall into each cell of each family's table, and of the merged tables of the network's cover.
 
 One grouped count for each cover set of the network (few scans of the records, done by the engine, out of core), then
 marginalised. A record with an unknown state is found on the way: no pass is spent on validation alone.
@@ -7,8 +7,10 @@ marginalised. A record with an unknown state is found on the way: no pass is spe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
 from typing import NoReturn
 
 import numpy as np
@@ -22,6 +24,8 @@ from discreet.sensitive.records import MISSING, Records, codes, decode, grouping
 from discreet.sensitive.sources import arrow
 
 __all__ = ["COUNT_LIMIT", "Counts", "Sensitivity", "cells_moved", "count", "count_codes", "sensitivity"]
+
+Scope = tuple[str, ...]
 
 CELL_LIMIT = 2**24
 """Most cells of one family's table: 128 MiB, and about two minutes of exact noise."""
@@ -97,26 +101,38 @@ def cells_moved(relation: Relation) -> int:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counts:
-    """Exact family counts: private, for mechanisms only.
+    """Exact counts of the families, and of some sets of variables that hold several: private, for mechanisms only.
 
     Args:
         tables: int64, axes `(*parents, child)`, unit: records; every table sums to the same number of records.
         policy: what was done with incomplete records.
+        joints: int64 tables of the same records over sets of variables, axes as the key names them; `count` makes those
+            of the network's clique cover.
 
     Raises:
-        InputError: tables that are not integers, are negative, or do not count the same number of records.
+        InputError: tables that are not integers, are negative, have another shape than their variables, or do not count
+            the same number of records.
     """
 
     tables: Tables
     policy: RecordsPolicy
+    joints: Mapping[Scope, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be counts of one set of records; no message has a count."""
-        if any(table.dtype != np.int64 or np.any(table < 0) for table in self.tables.values()):
+        """Freeze, and refuse what cannot be counts of one set of records; no message has a count."""
+        joints = {scope: np.array(table) for scope, table in self.joints.items()}
+        for table in joints.values():
+            table.flags.writeable = False
+        object.__setattr__(self, "joints", MappingProxyType(joints))
+        for scope, table in self.joints.items():
+            if table.shape != tuple(self.network.schema[name].size for name in scope):
+                raise InputError(f"the counts over {scope} need one axis for each variable, as long as it has states")
+        tables = [*self.tables.values(), *self.joints.values()]
+        if any(table.dtype != np.int64 or np.any(table < 0) for table in tables):
             raise InputError("counts must be 64-bit integers and not negative")
-        if any(float(table.sum(dtype=np.float64)) > COUNT_LIMIT for table in self.tables.values()):
+        if any(float(table.sum(dtype=np.float64)) > COUNT_LIMIT for table in tables):
             raise InputError(f"a number of records is larger than {COUNT_LIMIT:,}, where 64-bit noise could saturate")
-        if len({int(table.sum()) for table in self.tables.values()}) != 1:
+        if len({int(table.sum()) for table in tables}) != 1:
             raise InputError("all tables must count the same records")
 
     def __repr__(self) -> str:
@@ -138,8 +154,41 @@ class Counts:
         return int(next(iter(self.tables.values())).sum())
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
-        """Bound how far one record can move these counts; see the function of the same name."""
+        """Bound how far one record can move the family counts; see the function of the same name."""
         return sensitivity(self.network, relation)
+
+    def require(self, scopes: Iterable[Scope]) -> None:
+        """Refuse sets of variables that no table holds; by the tables' names alone, which are public.
+
+        Raises:
+            InputError: some set lies in no family and in no set of `joints`.
+        """
+        for scope in scopes:
+            if scope not in self._held and not any(set(scope) <= set(other) for other in self._held):
+                raise InputError(
+                    f"no table that was counted holds the variables {', '.join(map(repr, scope[:5]))} together; make "
+                    "the counts with `count` or `count_codes`, for the network of the release"
+                )
+
+    def joint(self, scope: Scope) -> Array:
+        """Counts over a set of variables, summed from the smallest table that holds it.
+
+        Args:
+            scope: names of variables.
+
+        Returns:
+            int64, axes in the order of the names; `cells_moved` bounds what one record can do to it.
+
+        Raises:
+            InputError: no table holds the set.
+        """
+        self.require([scope])
+        return _margin(self._held, scope)
+
+    @cached_property
+    def _held(self) -> dict[Scope, Array]:
+        """All tables by their variables."""
+        return {**{self.network.family(node): table for node, table in self.tables.items()}, **self.joints}
 
 
 def count(
@@ -149,7 +198,7 @@ def count(
     cell_limit: int = CELL_LIMIT,
     progress: Callable[[int, int], None] | None = None,
 ) -> Counts:
-    """Count every family of a network.
+    """Count every family of a network, and every set of its clique cover.
 
     Args:
         records: their schema must hold every node of the network, with the same states.
@@ -192,9 +241,7 @@ def count(
             f"records hold a missing value, an unknown state or a number out of bounds in column {names}; "
             "`check` shows how many, and nothing was spent"
         )
-    return Counts(
-        Tables(network, {node: _family_counts(network, node, tables) for node in network.nodes}), records.policy
-    )
+    return _counts(network, tables, records.policy)
 
 
 def count_codes(network: Network, codes: Mapping[str, Array]) -> Counts:
@@ -213,14 +260,15 @@ def count_codes(network: Network, codes: Mapping[str, Array]) -> Counts:
     missing = [node for node in network.nodes if node not in codes]
     if missing or len({len(codes[node]) for node in network.nodes}) > 1:
         raise InputError(f"every node needs one code for each record; missing: {missing[:5]}")
-    tables = {}
     for node in network.nodes:
         column = codes[node]
         if len(column) and not (column.min() >= 0 and column.max() < network.schema[node].size):
             raise InputError(f"column {node!r} holds a code that is no state")
-        tables[node] = np.zeros(network.shape(node), np.int64)
-        np.add.at(tables[node], tuple(codes[name] for name in network.family(node)), 1)
-    return Counts(Tables(network, tables), RecordsPolicy("error", "error"))
+    tables = {}
+    for clique in network.clique_cover():
+        tables[clique] = np.zeros(tuple(network.schema[name].size for name in clique), np.int64)
+        np.add.at(tables[clique], tuple(codes[name] for name in clique), 1)
+    return _counts(network, tables, RecordsPolicy("error", "error"))
 
 
 def _complete(records: Records, network: Network) -> Records:
@@ -248,10 +296,19 @@ def _joint_counts(records: Records, network: Network, cover: tuple[str, ...], fa
     return table
 
 
-def _family_counts(network: Network, node: str, tables: dict[tuple[str, ...], Array]) -> Array:
-    """A family's table from the smallest cover set that holds it."""
-    family = network.family(node)
-    cover = min((cover for cover in tables if set(family) <= set(cover)), key=lambda cover: tables[cover].size)
-    kept = [name for name in cover if name in family]
-    summed = tables[cover].sum(axis=tuple(axis for axis, name in enumerate(cover) if name not in family))
-    return np.ascontiguousarray(summed.transpose([kept.index(name) for name in family]))
+def _counts(network: Network, tables: Mapping[Scope, Array], policy: RecordsPolicy) -> Counts:
+    """Families and cliques from tables that hold them."""
+    joints = {clique: _margin(tables, clique) for clique in network.clique_cover()}
+    families = {node: _margin(joints, network.family(node)) for node in network.nodes}
+    return Counts(Tables(network, families), policy, joints)
+
+
+def _margin(tables: Mapping[Scope, Array], scope: Scope) -> Array:
+    """A table over some variables, in their order, from the smallest table that holds them all."""
+    if scope in tables:
+        return tables[scope]
+    wanted = set(scope)
+    held = min((other for other in tables if wanted <= set(other)), key=lambda other: tables[other].size)
+    kept = [name for name in held if name in wanted]
+    summed = tables[held].sum(axis=tuple(axis for axis, name in enumerate(held) if name not in wanted))
+    return np.array(summed.transpose([kept.index(name) for name in scope]), order="C")

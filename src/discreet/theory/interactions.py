@@ -18,7 +18,8 @@ margins.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -30,11 +31,13 @@ __all__ = [
     "Subset",
     "cell_variance",
     "centred",
+    "contrast_matrices",
     "interactions",
     "margin",
     "pooled_variances",
     "spread",
     "subsets",
+    "transformed",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -49,7 +52,7 @@ def subsets(scopes: Iterable[Subset]) -> tuple[Subset, ...]:
     return tuple(sorted(found, key=len))
 
 
-def margin(table: npt.NDArray[np.generic], scope: Subset, kept: Iterable[str]) -> npt.NDArray[np.generic]:
+def margin(table: Floats, scope: Subset, kept: Iterable[str]) -> Floats:
     """Sums of a table over the variables that are not kept; the axes of those that are keep their order."""
     wanted = set(kept)
     dropped = tuple(axis for axis, name in enumerate(scope) if name not in wanted)
@@ -94,11 +97,55 @@ def spread(network: Network, found: Mapping[Subset, Floats], scope: Subset) -> F
             continue
         part = found[subset]
         shape = [size if name in subset else 1 for name, size in zip(scope, sizes, strict=True)]
-        part = part.reshape(*shape, *part.shape[len(subset) :]) * (network.cells(subset) / cells)
+        part = part.reshape((*shape, *part.shape[len(subset) :])) * (network.cells(subset) / cells)
         if part.ndim > table.ndim:
-            table = table.reshape(*table.shape, *(1,) * (part.ndim - table.ndim))
+            table = table.reshape((*table.shape, *(1,) * (part.ndim - table.ndim)))
         table = table + part
     return table
+
+
+def contrast_matrices(sizes: Iterable[int]) -> tuple[Floats, ...]:
+    """For each axis of a table an orthonormal matrix whose first row is constant (Helmert's contrasts).
+
+    Transformed by them, a table becomes as many coefficients as it has cells; those at whose position the indices of
+    the axes of S, and no others, are above 0 are coordinates of the interaction of S.
+
+    Args:
+        sizes: of the axes.
+
+    Returns:
+        A matrix of shape (size, size) for each.
+    """
+    return tuple(_contrasts(size) for size in sizes)
+
+
+def transformed(table: Floats, matrices: Sequence[Floats], *, back: bool = False) -> Floats:
+    """A table in the coordinates of its interactions, or back again.
+
+    Args:
+        table: one axis for each matrix, perhaps more for repetitions.
+        matrices: orthonormal.
+        back: from coordinates to cells.
+
+    Returns:
+        An array of the same shape.
+    """
+    shape, before = table.shape, 1
+    for matrix in matrices:
+        size = len(matrix)
+        table = np.matmul(matrix.T if back else matrix, table.reshape(before, size, -1))
+        before *= size
+    return np.asarray(table.reshape(shape))
+
+
+@lru_cache(maxsize=256)
+def _contrasts(size: int) -> Floats:
+    """Helmert's matrix: row j compares state j with the mean of those before it."""
+    matrix = np.tril(np.ones((size, size)), -1) - np.diag(np.arange(size, dtype=np.float64))
+    matrix[0] = 1
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    matrix.flags.writeable = False
+    return matrix
 
 
 def pooled_variances(network: Network, variances: Mapping[Subset, float]) -> dict[Subset, float]:

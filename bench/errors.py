@@ -1,0 +1,157 @@
+"""How far released probabilities are from the truth: the errors that `bench.utility` compares.
+
+Five errors, computed for many runs at once; each is 0 for the truth (kl up to its mixing):
+
+- cpt: mean over nodes of the mean over rows of `sum_x |released - true|`;
+- wcpt: the same with rows weighted by the true `P(parents)`;
+- kl: `KL(true joint || released joint)` in nats, the released rows mixed with 1e-4 of the uniform;
+- marg, cond: mean `sum_x |released - true|` over fixed marginal and conditional queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import rel_entr
+
+import discreet as dc
+from discreet.queries.synthetic import sample_codes
+from discreet.theory import inference
+
+__all__ = ["METRICS", "Data", "Query", "Truth", "errors", "single", "stacked"]
+
+Floats = npt.NDArray[np.float64]
+
+METRICS = ("cpt", "wcpt", "kl", "marg", "cond")
+MIXED = 1e-4
+"""Share of the uniform in the released rows of `kl`, the same for every method."""
+QUERIES = 10
+"""Marginal queries, and as many conditional ones."""
+LEAST_EVIDENCE = 0.02
+"""Conditional queries are about evidence that is at least so probable."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """`P(target | evidence)`; evidence holds codes of states and is empty for a marginal."""
+
+    target: str
+    evidence: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """A network whose probabilities are known, with what the errors need of it.
+
+    Args:
+        theta: probabilities, axes `(*parents, child)`.
+        rows: true `P(parents)` by node, shape `(*parents,)`.
+        name: for printing.
+    """
+
+    theta: dc.Tables
+    rows: dict[str, Floats]
+    name: str
+
+    @staticmethod
+    def of(theta: dc.Tables, name: str) -> Truth:
+        """Work out the probabilities of all parent rows."""
+        cells, network = single(theta), theta.network
+        rows = {
+            node: inference.joint(cells, network.parents[node], {})[..., 0] if network.parents[node] else np.ones(())
+            for node in network.nodes
+        }
+        return Truth(theta, rows, name)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Made-up records of one seed, and the queries that are asked of all releases of them.
+
+    Args:
+        truth: what the records were drawn from.
+        codes: for every node positions of states, shape (records,).
+        counts: of the records.
+        queries: marginal ones first.
+        answers: true ones, shape (states,) each.
+    """
+
+    truth: Truth
+    codes: dict[str, npt.NDArray[np.int64]]
+    counts: dc.Counts
+    queries: tuple[Query, ...]
+    answers: tuple[Floats, ...]
+
+    @staticmethod
+    def drawn(truth: Truth, records: int, seed: int) -> Data:
+        """Draw records and queries; they depend on nothing but the network, the number of records and the seed."""
+        rng = np.random.default_rng([7, seed])
+        codes = sample_codes(truth.theta, records, rng)
+        queries = _queries(truth, rng)
+        answers = tuple(_answer(single(truth.theta), query)[:, 0] for query in queries)
+        return Data(truth, codes, dc.count_codes(truth.theta.network, codes), queries, answers)
+
+
+def single(theta: dc.Tables) -> dc.Tables:
+    """The same tables with an axis of one draw."""
+    return dc.Tables(theta.network, {node: table[..., None] for node, table in theta.items()}, draws=1)
+
+
+def stacked(runs: Sequence[dc.Tables]) -> dc.Tables:
+    """Tables of several runs as one, with a last axis of runs."""
+    network = runs[0].network
+    cells = {node: np.stack([run[node] for run in runs], axis=-1) for node in network.nodes}
+    return dc.Tables(network, cells, draws=len(runs))
+
+
+def errors(data: Data, released: dc.Tables) -> dict[str, Floats]:
+    """The five errors of released probabilities.
+
+    Args:
+        data: whose truth and queries are used.
+        released: probabilities, shape `(*parents, child, runs)`.
+
+    Returns:
+        By name of the error, shape (runs,).
+    """
+    truth, runs = data.truth, released.draws or 1
+    cpt, wcpt, kl = np.zeros(runs), np.zeros(runs), np.zeros(runs)
+    for node, table in truth.theta.items():
+        true = table.reshape(-1, table.shape[-1], 1)
+        found = released[node].reshape(*true.shape[:2], runs)
+        weights = truth.rows[node].reshape(-1, 1)
+        distances = np.abs(found - true).sum(axis=1)
+        cpt += distances.mean(axis=0) / len(truth.theta)
+        wcpt += (weights * distances).sum(axis=0) / len(truth.theta)
+        mixed = (1 - MIXED) * found + MIXED / true.shape[1]
+        kl += (weights[:, None] * rel_entr(true, mixed)).sum(axis=(0, 1))
+    asked = [
+        np.abs(_answer(released, query) - true[:, None]).sum(axis=0)
+        for query, true in zip(data.queries, data.answers, strict=True)
+    ]
+    marg, cond = np.mean(asked[:QUERIES], axis=0), np.mean(asked[QUERIES:], axis=0)
+    return {"cpt": cpt, "wcpt": wcpt, "kl": kl, "marg": marg, "cond": cond}
+
+
+def _answer(cells: dc.Tables, query: Query) -> Floats:
+    """Shape (states, runs); all 0 where a release holds the evidence impossible, so the error is 1."""
+    found = inference.joint(cells, [query.target], dict(query.evidence))
+    return np.nan_to_num(found, nan=0.0)
+
+
+def _queries(truth: Truth, rng: np.random.Generator) -> tuple[Query, ...]:
+    """Marginals of nodes in random order, then targets with one or two observed states of drawn records."""
+    nodes = truth.theta.network.nodes
+    marginal = [Query(str(node)) for node in np.resize(rng.permutation(nodes), QUERIES)]
+    codes, cells = sample_codes(truth.theta, 2000, rng), single(truth.theta)
+    conditional: list[Query] = []
+    while len(conditional) < QUERIES:
+        record, observed = int(rng.integers(2000)), int(rng.integers(1, 3))
+        target, *given = (str(name) for name in rng.permutation(nodes)[: observed + 1])
+        evidence = {name: int(codes[name][record]) for name in given}
+        if np.exp(inference.log_probability(cells, evidence)[0]) >= LEAST_EVIDENCE:
+            conditional.append(Query(target, tuple(evidence.items())))
+    return (*marginal, *conditional)

@@ -1,0 +1,281 @@
+r"""The posterior of a network from noisy tables: records flow from the roots down, through rows with a learned prior.
+
+Each joint draw of the posterior is one possible world: a number of records, their counts in every family, and all
+probabilities. In a world, nodes are taken in topological order. The N records of a parent configuration are split by
+the node's row, and `shrinkage.py` draws the split and the row given what the release tells of this split. Families
+share records: where an ancestor's family holds the parents, its counts in the same world are the row totals. For
+parents that no family holds together, totals are drawn around what the world's probabilities predict, with the margins
+that are held already kept, and with what the release tells beyond these margins.
+
+Evidence is used once. In the coordinates of interactions (`least_squares.py`) tables tell independent pieces, one for
+each set of variables; the piece of a set is used at the set's last node, and margins that many tables tell are pooled
+before. What a node's rows say of its ancestors beyond that (a cut) is not used.
+
+Cells are not negative, and most are empty: tables of many cells tell more of their margins than their sums do. Least
+squares with that constraint is nearer to the truth than plain least squares, but its errors have no formula. They are
+measured: a first pass with plain least squares makes a few worlds; records made up from each of them, with noise of
+the release's law and fitted in the same way, show the errors; each interaction gets their mean square over records
+(errors are smaller where there are none). The second pass uses the constrained estimate and components of rows weighted
+as the first pass used them. For intervals its variances are the geometric mean of these and those of plain least
+squares, because errors of constrained estimates depend on each other; the fast estimate takes them as they are.
+
+Source: Williams and McSherry (2010), eq. 3, for noise in the likelihood; Bernstein and Sheldon (2018) for counts as
+latent variables; cut distributions: Plummer (2015).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.tables import Tables
+from discreet.posterior.least_squares import (
+    Margins,
+    Measured,
+    coordinates_of,
+    least_squares,
+    measured,
+    nonnegative,
+    refitted,
+)
+from discreet.posterior.shrinkage import COMPONENTS, Rows, draw_rows
+from discreet.privacy.payload import NoisyCounts, NoisyTables
+from discreet.privacy.release import Release
+from discreet.theory import inference
+from discreet.theory.interactions import Subset, contrast_matrices, transformed
+from discreet.theory.sampling import sample_codes
+
+__all__ = ["Worlds", "worlds"]
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+WORLDS = 16
+"""Of the first pass, each with records of its own: relative error of an interaction's variance below 1/4 from the
+first 32 coordinates on, and families share what is left."""
+NOISES = 8
+"""For the records of each world: a variance that is known to a third only makes intervals 1.5 points too short."""
+ROUGHLY = 0.1
+"""How near made-up fits come to their solutions, in deviations: their errors change by less than a hundredth."""
+CAUTION = 0.5
+"""One cell that is cut off at 0 moves many interactions at once, and worlds take their errors as independent: with the
+geometric mean of the variances with and without the constraint, intervals of marginals on alarm at epsilon 0.1 cover
+94 % instead of 91."""
+MOST_RECORDS = 100_000
+"""Made up for each world; more of them are made up by weighting these."""
+FEWEST = 1e-9
+"""Records that a cell is taken to expect at least, so that it can be scaled."""
+ROUNDS = 3
+"""Of proportional fitting to the margins that are held: they agree with each other but for sampling error."""
+
+
+class Worlds:
+    """Joint draws of counts and probabilities, a family being drawn when it is first asked for.
+
+    Args:
+        margins: evidence.
+        draws: how many.
+        rng: source of randomness; families have generators of their own, so what one draw says does not depend on which
+            others were asked for.
+        weights: prior mean of the components of rows, shape (COMPONENTS,).
+        prior: Dirichlet rows instead of the learned prior.
+    """
+
+    def __init__(
+        self,
+        margins: Margins,
+        draws: int,
+        rng: np.random.Generator,
+        *,
+        weights: Floats | None = None,
+        prior: Dirichlet | None = None,
+    ) -> None:
+        self.network = margins.network
+        self._margins = margins
+        self._weights = np.full(COMPONENTS, 1 / COMPONENTS) if weights is None else weights
+        self._prior = prior
+        self._rows: dict[str, Rows] = {}
+        number, *generators = rng.spawn(1 + len(self.network.nodes))
+        self._generators = dict(zip(self.network.nodes, generators, strict=True))
+        estimate, variance = margins.total
+        drawn = np.rint(estimate + math.sqrt(variance) * number.standard_normal(draws))
+        self._records = np.maximum(drawn, 0).astype(np.int64)
+        self.cells = Tables(self.network, lambda node: self.rows(node).theta, draws=draws)
+
+    def rows(self, node: str) -> Rows:
+        """The draws of a family."""
+        if node not in self._rows:
+            above = self.network.ancestors(self.network.parents[node])
+            # From the roots down: a long chain would nest as deep as it is long.
+            for name in self.network.order:
+                if name in above or name == node:
+                    self._draw(name)
+        return self._rows[node]
+
+    def _draw(self, node: str) -> None:
+        """Draw a family whose ancestors are drawn."""
+        if node in self._rows:
+            return
+        values, variances = self._margins.coordinates(self.network.family(node))
+        alpha = None if self._prior is None else self._prior.alpha[node]
+        rng = self._generators[node]
+        self._rows[node] = draw_rows(values, variances, self._totals(node, rng), self._weights, rng, alpha=alpha)
+
+    def _totals(self, node: str, rng: np.random.Generator) -> Codes:
+        """Records of each parent configuration, shape `(*parents, draws)`."""
+        parents = self.network.parents[node]
+        if not parents:
+            return self._records
+        held = self._held(parents)
+        if len(held) == 1:
+            return next(iter(held.values()))
+        expected = _fitted(np.maximum(self._predicted(parents) * self._records, FEWEST), held, parents)
+        values, variances = self._margins.coordinates(parents)
+        fresh = np.ones(values.shape, bool)
+        for present in product((False, True), repeat=len(parents)):
+            inside = {name for name, there in zip(parents, present, strict=True) if there}
+            if any(inside <= set(names) for names in held):
+                fresh[tuple(slice(1, None) if there else slice(0, 1) for there in present)] = False
+        matrices = contrast_matrices(values.shape)
+        beyond = np.where(fresh, values, 0.0)[..., None] - fresh[..., None] * transformed(expected, matrices)
+        news = transformed(beyond, matrices, back=True)
+        variance = float(variances[fresh].mean()) if fresh.any() else 0.0
+        # Poisson counts have the variance of their mean; cells are taken as independent, and so are their coordinates.
+        gain = expected / (expected + variance)
+        drawn = expected + gain * news + np.sqrt(gain * variance) * rng.standard_normal(expected.shape)
+        kept = _fitted(np.maximum(drawn, FEWEST), held, parents)
+        return np.floor(kept + rng.random(kept.shape)).astype(np.int64)
+
+    def _held(self, parents: Sequence[str]) -> dict[Subset, Codes]:
+        """Counts over the largest sets of parents that lie in one of their families, axes in the order of the sets."""
+        network, sets = self.network, dict[Subset, str]()
+        for name in parents:
+            family = network.family(name)
+            sets[tuple(parent for parent in parents if parent in family)] = name
+        largest = {names: own for names, own in sets.items() if not any(set(names) < set(other) for other in sets)}
+        found = {}
+        for names, own in largest.items():
+            family = network.family(own)
+            counts = self._rows[own].counts.sum(
+                axis=tuple(axis for axis, name in enumerate(family) if name not in names)
+            )
+            kept = [name for name in family if name in names]
+            found[names] = counts.transpose([*(kept.index(name) for name in names), len(names)])
+        return found
+
+    def _predicted(self, parents: Sequence[str]) -> Floats:
+        """`P(parents)` in each world; where that is out of reach, what the held margins alone will make of it."""
+        shape = [self.network.schema[name].size for name in parents]
+        try:
+            return inference.joint(self.cells, parents, {})
+        except InputError:
+            return np.full((*shape, len(self._records)), 1 / math.prod(shape))
+
+
+def worlds(
+    release: Release,
+    draws: int,
+    rng: np.random.Generator,
+    prior: Dirichlet | None = None,
+    *,
+    caution: float = CAUTION,
+) -> Worlds:
+    """Joint draws of counts and probabilities from a release of noisy tables.
+
+    Args:
+        release: of `NoisyTables` or `NoisyCounts`.
+        draws: how many.
+        rng: source of randomness.
+        prior: Dirichlet rows instead of the learned prior.
+        caution: how far the variances of errors are taken towards those without the constraint, from 0 to 1, as a
+            power.
+
+    Returns:
+        The draws; the module's docstring has the model.
+
+    Raises:
+        InputError: a payload of another kind.
+    """
+    payload = release.payload
+    if not isinstance(payload, NoisyCounts | NoisyTables):
+        raise InputError("only noisy tables can be read in this way")
+    noisy, first_pass, second_pass = measured(payload), *rng.spawn(2)
+    plain = least_squares(noisy, release.records)
+    first = Worlds(plain, WORLDS, first_pass, prior=prior)
+    usage = np.sum([first.rows(node).usage for node in release.network.nodes], axis=0) + 0.5
+    sharper = _constrained(noisy, plain, first.cells, first_pass)
+    return Worlds(_cautious(sharper, plain, caution), draws, second_pass, weights=usage / usage.sum(), prior=prior)
+
+
+def _constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.Generator) -> Margins:
+    """Margins of the tables fitted with no cell below 0, their errors measured on made-up records.
+
+    Args:
+        noisy: what was released.
+        plain: plain least squares of the same.
+        cells: probabilities of the worlds to make up records in.
+        rng: source of randomness.
+    """
+    total = max(plain.total[0], 1.0)
+    worlds_of_records = _made_up(cells, list(noisy.tables), total, rng)
+    made_up = {scope: np.repeat(table, NOISES, axis=-1) for scope, table in worlds_of_records.items()}
+    fit = nonnegative(noisy, total)
+    fits = nonnegative(noisy.again(made_up, rng), total, close=ROUGHLY)
+    values = refitted(noisy, fit)
+    found, truth = coordinates_of(noisy, fits.tables), coordinates_of(noisy, made_up)
+    variances = dict(plain.variances)
+    for subset in variances:
+        if not subset:
+            continue
+        smallest = min((scope for scope in made_up if set(subset) <= set(scope)), key=lambda s: made_up[s].size)
+        records = made_up[smallest].sum(axis=tuple(a for a, name in enumerate(smallest) if name not in subset))
+        weights = records / records.sum()
+        matrices = contrast_matrices(records.shape[:-1])
+        error = np.zeros(records.shape)
+        error[(slice(1, None),) * len(subset)] = found[subset] - truth[subset]
+        squared = float((weights * transformed(error, matrices, back=True) ** 2).sum())
+        # Errors of equal variance g in the coordinates have g times this in each cell.
+        share = math.prod(1 - 1 / size for size in records.shape[:-1])
+        variances[subset] = min(squared / share, plain.variances[subset]) if share else 0.0
+    return Margins(plain.network, {**values, (): plain.values[()]}, variances)
+
+
+def _cautious(sharper: Margins, plain: Margins, caution: float) -> Margins:
+    """The same margins with larger variances, between their own and those of plain least squares."""
+    variances = {
+        subset: variance ** (1 - caution) * plain.variances[subset] ** caution
+        for subset, variance in sharper.variances.items()
+    }
+    return Margins(sharper.network, sharper.values, variances)
+
+
+def _made_up(cells: Tables, scopes: Sequence[Subset], total: float, rng: np.random.Generator) -> dict[Subset, Floats]:
+    """Counts of made-up records, a repetition for each draw of the probabilities."""
+    network, draws = cells.network, cells.draws or 1
+    records = min(round(total), MOST_RECORDS)
+    found = {scope: np.empty((*(network.schema[name].size for name in scope), draws)) for scope in scopes}
+    for draw in range(draws):
+        codes = sample_codes(Tables(network, {node: cells[node][..., draw] for node in network.nodes}), records, rng)
+        for scope, table in found.items():
+            shape = table.shape[:-1]
+            flat = np.ravel_multi_index([codes[name] for name in scope], shape)
+            table[..., draw] = np.bincount(flat, minlength=math.prod(shape)).reshape(shape) * (total / records)
+    return found
+
+
+def _fitted(table: Floats, held: Mapping[Subset, Codes], parents: Sequence[str]) -> Floats:
+    """A positive table scaled to margins that are held, shape `(*parents, draws)`."""
+    for _ in range(ROUNDS):
+        for names, wanted in held.items():
+            axes = tuple(axis for axis, name in enumerate(parents) if name not in names)
+            have = table.sum(axis=axes, keepdims=True)
+            shape = [size if name in names else 1 for name, size in zip(parents, table.shape, strict=False)]
+            # Cells stay positive: a margin that is 0 in one set may be wanted to be more by another.
+            table = np.maximum(table * (wanted.reshape(*shape, -1) / have), FEWEST)
+    return table

@@ -1,0 +1,313 @@
+r"""Rows of one family given the records that reach them: a prior learned from the release itself, and its posterior.
+
+Row j of a family has `N_j` records, of which `N_jk` are in state k; the release tells the contrasts between the states
+of a row with independent normal errors in the coordinates of the table's interactions (`least_squares.py`). Prior:
+
+    (N_j1 .. N_jK) | N_j  ~  Dirichlet-multinomial(N_j, A m),   theta_j | N_j1 .. N_jK  ~  Dirichlet(A m + N_j),
+
+where each row picks (A, m) for itself, with weights that the node learns from all of its rows:
+
+    back-off     m is what other rows say: drop one parent, take the frequencies of the child in the other rows with the
+                 same states of the remaining parents, and the geometric mean of these over the dropped parents (each
+                 smoothed by one record that is backed off in the same way, to two parents fewer and then to all rows).
+                 A is one of 1/64, 1/16, .., 256: from rows that are one-sided, each in its own way, to rows that are
+                 like their neighbours.
+    on its own   m is uniform, with 1/16, 1/4 or 1 record in each cell: no other row tells anything.
+
+A row never tells its own prior: its counts are left out of the frequencies, so nothing is counted twice. The weights
+have a Dirichlet prior that is worth two rows, around the weights of the whole network where these are known. Small A
+makes rows that are nearly deterministic without saying which state they have; large A shares records between rows.
+
+Posterior, by parallel Markov chains, one for each draw. A sweep draws for every row its (A, m), then the weights, then
+an auxiliary table that makes the rows' errors independent of each other, then some times the split of two cells of
+each row, by Metropolis steps with independent proposals: from the normal law of the evidence, or close to either end,
+where sparse priors want to be. The chains start spread around the evidence.
+
+Source: the priors for rows are those of hierarchical smoothing (Petitjean, Buntine, Webb and Zaidi, 2018), with
+conditionally specified laws (Heckerman et al., 2000, dependency networks) in place of a tree of Dirichlet processes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln, ndtr
+
+from discreet.model.dirichlet import dirichlet_draws
+from discreet.posterior.evidence import KNOWN
+from discreet.theory.interactions import contrast_matrices, transformed
+
+__all__ = ["COMPONENTS", "Rows", "draw_rows"]
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+CONCENTRATIONS = 4.0 ** np.arange(-3, 5)
+"""A of the back-off components: a factor of 4 apart, so that the one nearest to the best is at most twice off."""
+ALONE = 4.0 ** np.arange(-2, 1)
+"""Concentration of each cell in the components that stand on their own, on the same grid."""
+COMPONENTS = len(CONCENTRATIONS) + len(ALONE)
+WORTH = 2.0
+"""Rows that the prior of a node's weights is worth."""
+SWEEPS = 20
+"""Of each chain: twice as many change no width or coverage on sachs, child or alarm by more than its standard error."""
+TINY = 1e-7
+"""Smallest mean of a prior, so that no state is impossible."""
+BLOCK_CELLS = 1_000_000
+"""Cells of all chains that are moved together: about 100 MB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Draws of a family's rows.
+
+    Args:
+        counts: of records, int64, shape `(*parents, child, draws)`.
+        theta: probabilities, same shape.
+        mean: of the probabilities given the counts, averaged over the chains' last half; shape `(*parents, child)`.
+        usage: rows that picked each component, averaged over draws, shape (COMPONENTS,).
+    """
+
+    counts: Codes
+    theta: Floats
+    mean: Floats
+    usage: Floats
+
+
+def draw_rows(
+    values: Floats,
+    variances: Floats,
+    totals: Codes,
+    weights: Floats,
+    rng: np.random.Generator,
+    *,
+    alpha: Floats | None = None,
+) -> Rows:
+    """Draw all rows of a family.
+
+    Args:
+        values: coordinates of the family's table, an axis for each parent, then the child; those that tell row totals
+            are not read.
+        variances: of their errors.
+        totals: records in each row, shape `(*parents, draws)`.
+        weights: prior mean of the components' weights, shape (COMPONENTS,).
+        rng: source of randomness.
+        alpha: concentrations, shape `(*parents, child)`, instead of the learned prior.
+
+    Returns:
+        A draw for each last entry of the totals.
+    """
+    draws = totals.shape[-1]
+    block = max(BLOCK_CELLS // values.size, 1)
+    parts = [
+        _chains(values, variances, totals[..., first : first + block], weights, rng, alpha)
+        for first in range(0, draws, block)
+    ]
+    shares = [part.counts.shape[-1] / draws for part in parts]
+    return Rows(
+        np.concatenate([part.counts for part in parts], axis=-1),
+        np.concatenate([part.theta for part in parts], axis=-1),
+        np.asarray(sum(share * part.mean for share, part in zip(shares, parts, strict=True))),
+        np.asarray(sum(share * part.usage for share, part in zip(shares, parts, strict=True))),
+    )
+
+
+def _chains(
+    values: Floats,
+    variances: Floats,
+    totals: Codes,
+    weights: Floats,
+    rng: np.random.Generator,
+    alpha: Floats | None,
+) -> Rows:
+    """Parallel chains, one for each draw."""
+    evidence = _Evidence.of(values, variances)
+    shape, draws = (*values.shape, totals.shape[-1]), totals.shape[-1]
+    states, sizes = values.shape[-1], values.shape[:-1]
+    counts = evidence.start(totals, rng)
+    a = np.empty(0) if alpha is None else np.broadcast_to(alpha[..., None], shape)
+    learned = np.repeat(weights[:, None], draws, axis=1)
+    usage, mean, kept = np.zeros(COMPONENTS), np.zeros(values.shape), SWEEPS // 2
+    for sweep in range(SWEEPS):
+        if alpha is None:
+            a, picked = _concentrations(counts, _backed_off(counts), learned, rng)
+            gammas = rng.standard_gamma(WORTH * weights[:, None] + picked)
+            learned = np.maximum(gammas / gammas.sum(axis=0), np.finfo(np.float64).tiny)
+            usage += picked.mean(axis=1) * (sweep >= SWEEPS - kept) / kept
+        if states > 1:
+            told = evidence.decoupled(counts, rng).reshape(-1, states, draws)
+            rows = counts.reshape(-1, states, draws)
+            for _ in range(2 if states == 2 else 4):
+                _split_pairs(rows, a.reshape(-1, states, draws), told, evidence.deviation, rng)
+        if sweep >= SWEEPS - kept:
+            mean += ((counts + a) / (counts + a).sum(axis=-2, keepdims=True)).mean(axis=-1) / kept
+    if alpha is None:
+        a, _ = _concentrations(counts, _backed_off(counts), learned, rng)
+    flat = (math.prod(sizes), states, draws)
+    theta = dirichlet_draws((counts + a).reshape(flat), rng).reshape(shape)
+    return Rows(counts, theta, mean, usage)
+
+
+# -------------------------------------------------------------------------------------------------------- evidence
+
+
+@dataclass(frozen=True, eq=False)
+class _Evidence:
+    """What is known of the contrasts between the states of each row.
+
+    Args:
+        values: coordinates of the table; 0 where they tell row totals.
+        gain: variance of the most exact coordinate over that of each one; 0 where they tell row totals.
+        deviation: root of the smallest variance.
+    """
+
+    values: Floats
+    gain: Floats
+    deviation: float
+
+    @staticmethod
+    def of(values: Floats, variances: Floats) -> _Evidence:
+        """Leave out what tells row totals: these are given."""
+        contrast = np.zeros(values.shape)
+        contrast[..., 1:] = 1
+        least = max(float(variances[..., 1:].min()), KNOWN) if variances.shape[-1] > 1 else KNOWN
+        return _Evidence(values * contrast, contrast * least / np.maximum(variances, least), math.sqrt(least))
+
+    def start(self, totals: Codes, rng: np.random.Generator) -> Codes:
+        """Counts spread around the evidence, shape `(*parents, child, draws)`."""
+        matrices = contrast_matrices(self.values.shape)
+        states = self.values.shape[-1]
+        centre = transformed(self.values, matrices, back=True)[..., None] + totals[..., None, :] / states
+        cells = np.maximum(centre + self.deviation * rng.standard_normal(centre.shape), 0) + 0.25
+        shares = np.moveaxis(cells / cells.sum(axis=-2, keepdims=True), -2, -1)
+        drawn = rng.multinomial(totals, shares)
+        return np.ascontiguousarray(np.moveaxis(drawn, -1, -2), np.int64)
+
+    def decoupled(self, counts: Codes, rng: np.random.Generator) -> Floats:
+        """A table that is told by the counts with errors of the smallest variance, given counts and evidence.
+
+        Given this table, rows are independent of each other: what the evidence says beyond it is used up.
+        """
+        matrices = contrast_matrices(self.values.shape)
+        gain = self.gain[..., None]
+        have = transformed(counts.astype(np.float64), matrices)
+        noise = np.sqrt(1 - gain) * rng.standard_normal(have.shape)
+        mean = have + gain * (self.values[..., None] - have)
+        return transformed(mean + self.deviation * noise, matrices, back=True)
+
+
+# ----------------------------------------------------------------------------------------------------------- prior
+
+
+def _backed_off(counts: Codes) -> Floats:
+    """For each row what the others say of it: probabilities, shape `(*parents, child, draws)`."""
+    parents = counts.ndim - 2
+    if not parents:
+        return np.full(counts.shape, 1 / counts.shape[-2])
+    found = dict[tuple[int, ...], Floats]()
+    # From all rows together to those that agree in all parents but two, then but one: more would cost 2^parents.
+    kept_sizes = sorted({0, max(parents - 2, 0), parents - 1})
+    for size in kept_sizes:
+        for kept in combinations(range(parents), size):
+            dropped = tuple(axis for axis in range(parents) if axis not in kept)
+            others = counts.sum(axis=dropped, keepdims=True) - counts
+            smaller = [found[part] for part in found if set(part) < set(kept) and len(part) == _below(size, kept_sizes)]
+            mean = _geometric_mean(smaller) if smaller else np.full((1,) * counts.ndim, 1 / counts.shape[-2])
+            found[kept] = (others + mean) / (others.sum(axis=-2, keepdims=True) + 1)
+    return _geometric_mean([table for kept, table in found.items() if len(kept) == parents - 1])
+
+
+def _below(size: int, sizes: list[int]) -> int:
+    """The next smaller size."""
+    return sizes[sizes.index(size) - 1]
+
+
+def _geometric_mean(tables: list[Floats]) -> Floats:
+    """Normalised over the child's axis; never 0."""
+    if len(tables) == 1:
+        return np.maximum(tables[0], TINY)
+    logs: Floats = np.mean([np.log(np.maximum(table, TINY)) for table in tables], axis=0)
+    mean = np.exp(logs - logs.max(axis=-2, keepdims=True))
+    return np.asarray(np.maximum(mean / mean.sum(axis=-2, keepdims=True), TINY))
+
+
+def _concentrations(counts: Codes, mean: Floats, weights: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Each row picks a component given its counts.
+
+    Args:
+        counts: shape `(*parents, child, draws)`.
+        mean: of the back-off components, same shape.
+        weights: shape (COMPONENTS, draws).
+        rng: source of randomness.
+
+    Returns:
+        Concentrations of the picked components, same shape as the counts; how many rows picked each component, shape
+        (COMPONENTS, draws).
+    """
+    states, draws = counts.shape[-2:]
+    m, totals = mean.reshape(-1, states, draws), counts.sum(axis=-2).reshape(-1, draws)
+    flat = counts.reshape(-1, states, draws)
+    # Empty cells contribute nothing, and most cells are empty.
+    row, _, draw = where = np.nonzero(flat)
+    filled, believed, place = flat[where], m[where], row * draws + draw
+    a_of = [*CONCENTRATIONS, *(states * ALONE)]
+    scores = np.empty((COMPONENTS, *totals.shape))
+    for component, a in enumerate(a_of):
+        cell = a * believed if component < len(CONCENTRATIONS) else np.full(1, a / states)
+        gained = np.bincount(place, gammaln(filled + cell) - gammaln(cell), minlength=totals.size)
+        scores[component] = gained.reshape(totals.shape) - (gammaln(totals + a) - gammaln(a))
+    scores += np.log(weights)[:, None, :]
+    cumulative = np.exp(scores - scores.max(axis=0)).cumsum(axis=0)
+    picked = (rng.random(totals.shape) * cumulative[-1] > cumulative).sum(axis=0)
+    usage = np.array([(picked == component).sum(axis=0) for component in range(COMPONENTS)], np.float64)
+    a = np.asarray(a_of)[picked][:, None, :]
+    alone = (picked >= len(CONCENTRATIONS))[:, None, :]
+    return np.where(alone, a / states, a * m).reshape(counts.shape), usage
+
+
+# ----------------------------------------------------------------------------------------------------------- counts
+
+
+def _split_pairs(rows: Codes, a: Floats, told: Floats, deviation: float, rng: np.random.Generator) -> None:
+    """Draw anew how the records of two cells of each row are split between them, for disjoint pairs; changes `rows`.
+
+    Args:
+        rows: counts, shape (rows, states, draws).
+        a: concentrations, same shape.
+        told: what the evidence says of each cell, same shape; only differences within a row matter.
+        deviation: of its errors.
+        rng: source of randomness.
+    """
+    half = rows.shape[1] // 2
+    order = rng.permutation(rows.shape[1])
+    one, other = order[:half], order[half : 2 * half]
+    sums = rows[:, one] + rows[:, other]
+    active = np.nonzero(sums)
+    first, second = (active[0], one[active[1]], active[2]), (active[0], other[active[1]], active[2])
+    total, have = sums[active].astype(np.float64), rows[first].astype(np.float64)
+    centre, spread = (total + told[first] - told[second]) / 2, deviation / math.sqrt(2)
+    a_first, a_second = a[first], a[second]
+
+    def log_target(x: Floats) -> Floats:
+        rest = total - x
+        prior = gammaln(x + a_first) - gammaln(x + 1) + gammaln(rest + a_second) - gammaln(rest + 1)
+        return np.asarray(prior - 0.5 * ((x - centre) / spread) ** 2)
+
+    def proposal(x: Floats) -> Floats:
+        """Half a normal law, rounded and cut; a quarter close to either end, log-uniform."""
+        upper = np.where(x >= total, 1.0, ndtr((x + 0.5 - centre) / spread))
+        lower = np.where(x <= 0, 0.0, ndtr((x - 0.5 - centre) / spread))
+        ends = np.log1p(1 / (x + 1)) + np.log1p(1 / (total - x + 1))
+        return np.asarray(0.5 * np.maximum(upper - lower, 0) + 0.25 * ends / np.log(total + 2))
+
+    which = rng.random(total.shape)
+    near = np.minimum(np.floor(np.expm1(rng.random(total.shape) * np.log(total + 2))), total)
+    normal = np.clip(np.rint(centre + spread * rng.standard_normal(total.shape)), 0, total)
+    proposed = np.where(which < 0.5, normal, np.where(which < 0.75, near, total - near))
+    log_ratio = log_target(proposed) - log_target(have) + np.log(proposal(have) / proposal(proposed))
+    taken = np.where(np.log(rng.random(total.shape)) < log_ratio, proposed, have).astype(np.int64)
+    rows[first], rows[second] = taken, sums[active] - taken

@@ -1,0 +1,97 @@
+"""The planned release from the shell: the default of `release`, its plan beforehand, and workloads."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import discreet as dc
+from networks import asia
+from shell import RELEASE, Shell, charges, opened
+from sources import PEER_WARNINGS
+
+pytestmark = PEER_WARNINGS
+
+PLAN = "plan --network asia.bif --epsilon 1 --records 500 --repeats 1 --mechanism planned"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
+    return opened(tmp_path, monkeypatch, capfd)
+
+
+def test_a_release_is_planned_by_default(run: Shell) -> None:
+    told = run.json(RELEASE)
+    made = dc.Release.load("r.json")
+    assert (told["mechanism"], made.mechanism) == ("planned", "planned")
+    assert [tuple(table["variables"]) for table in told["plan"]["tables"]] == list(asia().network.clique_cover())
+    assert told["plan"]["noise"] == "discrete_laplace"
+    assert 1 - Fraction(1, 10**9) < sum(Fraction(table["budget"]) for table in told["plan"]["tables"]) <= 1
+    for table in told["plan"]["tables"]:
+        assert table["scale"] == made.calibration.scales[tuple(table["variables"])]
+    code, _, err = run(RELEASE.replace("r.json", "s.json"))
+    assert code == 0
+    assert "noise in every cell of 3 tables: discrete Laplace of scale" in err
+
+
+def test_the_plan_is_shown_before_anything_is_spent(run: Shell) -> None:
+    told = run.json(f"{PLAN} --relation add-remove")
+    assert [part["mechanism"] for part in told["expected"]] == ["(no privacy)", "planned"]
+    assert set(told["plans"]) == {"add-remove"}
+    plan = told["plans"]["add-remove"]
+    assert plan == run.json(RELEASE)["plan"]
+    assert set(plan["expected"]) == set(asia().network.nodes)
+    assert charges() == 1
+    code, out, _ = run(PLAN)
+    assert code == 0
+    for words in (
+        "plan, add-remove:", "plan, replace:", "asia, tub, lung, either", "scale of the Laplace noise",
+        "either given tub, lung", "expected error of a cell, in records",
+    ):  # fmt: skip
+        assert words in out
+    assert "plans" not in run.json(PLAN.replace("planned", "laplace"))
+
+
+def test_a_plan_with_a_delta_shows_gaussian_noise(run: Shell) -> None:
+    told = run.json(PLAN.replace("epsilon 1", "epsilon 0.1") + " --delta 0.1 --relation replace")
+    assert told["plans"]["replace"]["noise"] == "discrete_gaussian"
+    _, out, _ = run(PLAN.replace("epsilon 1", "epsilon 0.1") + " --delta 0.1 --relation replace")
+    assert "scale of the Gaussian noise" in out
+
+
+def test_workloads_are_queries_or_files_of_them(run: Shell) -> None:
+    Path("asked.txt").write_text("# what the clinic asks\n\nP(smoke)\n  P(lung | smoke=yes)  \n", encoding="utf-8")
+    words = '--workload "P(smoke)" --workload "P(lung | smoke=yes)"'
+    listed = run.json(f"{PLAN} --relation add-remove {words}")["plans"]["add-remove"]
+    filed = run.json(f"{PLAN} --relation add-remove --workload asked.txt")["plans"]["add-remove"]
+    plain = run.json(f"{PLAN} --relation add-remove")["plans"]["add-remove"]
+    assert listed == filed != plain
+    assert listed["expected"]["smoke"] < plain["expected"]["smoke"]
+    assert run.json(f"{RELEASE} --workload asked.txt")["plan"] == filed
+    assert json.loads(Path("r.json").read_text())["calibration"]["tables"] == filed["tables"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--workload 'P(lungs)'", "did you mean 'lung'"),
+        ("--workload 'P(lung'", "query 'P(lung'"),
+        ("--workload nothing.txt", "no text file of queries"),
+        ("--workload .", "no text file of queries"),
+        ("--workload empty.txt", "at least one query"),
+        ("--workload 'P(lung)' --mechanism laplace", "only planned serves a workload, not laplace"),
+        ("--option workload=P(lung)", "no option of 'planned'; it takes none"),
+    ],
+)
+def test_what_is_no_workload_is_refused_and_costs_nothing(words: str, message: str, run: Shell) -> None:
+    Path("empty.txt").write_text("# nothing\n", encoding="utf-8")
+    assert message in run.fails(f"{RELEASE} {words}")
+    assert charges() == 0
+
+
+def test_the_audit_knows_the_plan(run: Shell) -> None:
+    found = run.json("audit planned --records 1 --relation replace")
+    assert all(part["holds"] and part["exact"] for part in found["findings"])

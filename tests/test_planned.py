@@ -1,0 +1,354 @@
+"""The planned release: budgets that add up, the error that it expects, and the choice between its two forms."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import discreet as dc
+from discreet.mechanisms.noise import SimulatedNoise
+from discreet.privacy.ledger import Ledger
+from discreet.theory.workload import workload_error
+from networks import asia, network_path
+from strategies import networks
+from tiny import TINY, all_records, counts_of, network_of
+
+ADD_REMOVE, REPLACE = dc.Relation
+SLACK = Fraction(1, 10**9)
+
+
+def promise(epsilon: object = 1, delta: object = 0, relation: dc.Relation = ADD_REMOVE) -> dc.Guarantee:
+    return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
+
+
+def planned(network: dc.Network, guarantee: dc.Guarantee, **options: object) -> dc.PlannedNoise:
+    found: dc.PlannedNoise = dc.planned(**options).calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+    return found
+
+
+def of(name: str) -> dc.Network:
+    return dc.Network.read(network_path(name))
+
+
+# ------------------------------------------------------------------------------------------------------------- budgets
+
+
+@given(networks(max_nodes=6), st.fractions(Fraction(1, 1000), 50, max_denominator=1000), st.sampled_from(dc.Relation))
+def test_epsilons_sum_to_the_guarantee_and_scales_follow(
+    network: dc.Network, epsilon: Fraction, relation: dc.Relation
+) -> None:
+    plan = planned(network, promise(epsilon, 0, relation))
+    moved = 2 if relation is REPLACE else 1
+    assert (plan.noise, plan.sensitivity) == ("discrete_laplace", moved)
+    assert tuple(plan.budgets) == tuple(plan.scales) == network.clique_cover()
+    assert epsilon * (1 - SLACK) < sum(plan.budgets.values()) <= epsilon
+    assert epsilon * (1 - SLACK) < plan.total <= epsilon
+    for scope, budget in plan.budgets.items():
+        scale = Fraction(plan.scales[scope])
+        assert moved / budget <= scale <= moved / budget * (1 + Fraction(1, 10**12))
+    assert list(plan.expected) == list(network.nodes)
+
+
+def test_budgets_follow_the_sizes_of_what_is_read() -> None:
+    """Asia by hand: a = sqrt(16) (sqrt 2 + 2 + sqrt 8), sqrt(8) (sqrt 2 + 2 + 2), sqrt(16) (2 + sqrt 8); power 0.4."""
+    root = math.sqrt(2)
+    loads = {
+        ("asia", "tub", "lung", "either"): 4 * (root + 2 + 2 * root),
+        ("smoke", "lung", "bronc"): 2 * root * (root + 2 + 2),
+        ("bronc", "either", "xray", "dysp"): 4 * (2 + 2 * root),
+    }
+    whole = sum(load**0.4 for load in loads.values())
+    plan = planned(asia().network, promise("0.5"))
+    assert {scope: float(budget) for scope, budget in plan.budgets.items()} == pytest.approx(
+        {scope: 0.5 * load**0.4 / whole for scope, load in loads.items()}
+    )
+
+
+def test_budgets_are_short_decimals() -> None:
+    for delta, digits in ((0, 13), ("1e-6", 26)):
+        for budget in planned(of("alarm"), promise("0.7", delta)).budgets.values():
+            assert 10**digits % budget.denominator == 0
+
+
+@pytest.mark.parametrize("name", ["child", "alarm"])
+@pytest.mark.parametrize("relation", dc.Relation)
+def test_gaussian_budgets_sum_to_the_rho_of_the_guarantee(name: str, relation: dc.Relation) -> None:
+    """The rho of one table of one cell at the same guarantee; its scale is the one that `gaussian` finds."""
+    network, guarantee = of(name), promise(1, "1e-6", relation)
+    plan = planned(network, guarantee)
+    one = network_of({"a": 2})
+    alone = dc.gaussian().calibrate(one, dc.Dirichlet.uniform(one), promise(1, "1e-6"))
+    assert plan.noise == "discrete_gaussian"
+    assert set(plan.scales) == {
+        tuple(name for name in network.nodes if name in network.family(node)) for node in network.maximal_families
+    }
+    spent = sum(plan.budgets.values())
+    assert alone.rho * (1 - SLACK) < spent <= alone.rho * (1 + Fraction(1, 10**15))
+    moved = 2 if relation is REPLACE else 1
+    for scope, rho in plan.budgets.items():
+        assert moved / (2 * Fraction(plan.scales[scope]) ** 2) <= rho
+        assert plan.scales[scope] == pytest.approx(math.sqrt(moved / (2 * rho)), rel=1e-12)
+    assert 1 - SLACK < plan.total <= 1
+
+
+def test_gaussian_precisions_follow_the_sizes_of_what_is_read() -> None:
+    """Two tables of 4 cells on a chain: loads 2 (sqrt 2 + 2) and 2 * 2, precisions as their power 2/3."""
+    plan = planned(TINY["chain"], promise("0.1", "0.1"))
+    first, second = plan.scales["a", "b"], plan.scales["b", "c"]
+    assert (second / first) ** 2 == pytest.approx(((math.sqrt(2) + 2) / 2) ** (2 / 3), rel=1e-9)
+
+
+# ------------------------------------------------------------------------------------------------------ expected error
+
+
+def least_squares_deviation(network: dc.Network, variances: dict[tuple[str, ...], float], node: str) -> np.ndarray:
+    """Standard deviations of a family's cells after least squares over all noisy tables, by a dense matrix.
+
+    The unknown is the table of all variables; cells that the tables do not tell stay out of the pseudo-inverse.
+    """
+    sizes = [variable.size for variable in network.schema]
+    records = list(product(*map(range, sizes)))
+
+    def sums(scope: tuple[str, ...]) -> np.ndarray:
+        axes = [network.nodes.index(name) for name in scope]
+        cells = list(product(*(range(sizes[axis]) for axis in axes)))
+        rows = np.zeros((len(cells), len(records)))
+        for column, record in enumerate(records):
+            rows[cells.index(tuple(record[axis] for axis in axes)), column] = 1
+        return rows
+
+    precision = sum(sums(scope).T @ sums(scope) / variance for scope, variance in variances.items())
+    family = sums(network.family(node))
+    covariance = family @ np.linalg.pinv(precision, rcond=1e-10, hermitian=True) @ family.T
+    return np.sqrt(np.diag(covariance))
+
+
+@pytest.mark.parametrize(
+    ("network", "guarantee"),
+    [
+        (network_of({"a": 4, "b": 2, "c": 4}, "a>b b>c"), promise()),
+        (network_of({"c": 4, "b": 2, "a": 4}, "a>b b>c"), promise("0.3", 0, REPLACE)),
+        (network_of({"a": 4, "b": 2, "c": 2, "d": 2}, "b>c c>d"), promise()),
+        (TINY["chain"], promise("0.1", "0.1")),
+        (TINY["fork"], promise("0.1", "0.1")),
+    ],
+    ids=["overlap", "other order", "apart", "gaussian chain", "gaussian fork"],
+)
+def test_expected_errors_are_those_of_least_squares(network: dc.Network, guarantee: dc.Guarantee) -> None:
+    plan = planned(network, guarantee)
+    assert len(plan.scales) == 2
+    assert plan.noise == ("discrete_gaussian" if guarantee.delta else "discrete_laplace")
+
+    def variance(scale: float) -> float:
+        """Of the noise, by its definition."""
+        k = np.arange(-2000, 2001)
+        laplace = plan.noise == "discrete_laplace"
+        mass = np.exp(-np.abs(k) / scale) if laplace else np.exp(-(k**2) / (2 * scale**2))
+        return float((mass * k**2).sum() / mass.sum())
+
+    variances = {scope: variance(scale) for scope, scale in plan.scales.items()}
+    for node in network.nodes:
+        wanted = math.sqrt(2 / math.pi) * least_squares_deviation(network, variances, node)
+        assert plan.expected[node] == pytest.approx(wanted[0], rel=1e-6)
+        assert np.allclose(wanted, wanted[0])
+
+
+def test_the_error_of_one_table_alone_is_exact() -> None:
+    """Mean absolute value of discrete Laplace noise, over 50,000 cells; six standard errors."""
+    network = TINY["two binary"]
+    plan = planned(network, promise("0.4"))
+    counts, prior = counts_of(network, []), dc.Dirichlet.uniform(network)
+    noise = SimulatedNoise(np.random.default_rng(11))
+    made = [dc.planned().draw(counts, prior, plan, noise) for _ in range(12_500)]
+    cells = np.abs(np.concatenate([payload.table("b").ravel() for payload in made]))
+    error = float(cells.std() / math.sqrt(cells.size))
+    assert abs(cells.mean() - plan.expected["b"]) < 6 * error
+    assert plan.expected["b"] == pytest.approx(1 / math.sinh(0.4))
+    # The other family's cells are sums of two: normal, approximately.
+    sums = np.abs(np.concatenate([payload.table("a").ravel() for payload in made]))
+    assert sums.mean() == pytest.approx(plan.expected["a"], rel=0.1)
+
+
+@pytest.mark.parametrize("epsilon", ["0.000001", "1000", "100000"])
+def test_expected_errors_exist_at_any_budget(epsilon: str) -> None:
+    for relation in dc.Relation:
+        expected = planned(asia().network, promise(epsilon, 0, relation)).expected
+        assert all(0 < error < 1e8 for error in expected.values())
+
+
+def test_a_family_of_many_variables_is_expected_to_have_the_error_of_its_own_table() -> None:
+    """Fifteen binary variables, and a leaf: subsets of the family are too many to pool."""
+    names = [f"v{index:02}" for index in range(15)]
+    arcs = " ".join(f"{name}>v14" for name in names[:-1])
+    network = network_of({**dict.fromkeys(names, 2), "leaf": 2}, f"{arcs} v14>leaf")
+    plan = planned(network, promise())
+    assert set(plan.scales) == {tuple(names), ("v14", "leaf")}
+    variance = 0.5 / math.sinh(0.5 / plan.scales[tuple(names)]) ** 2
+    assert plan.expected["v14"] == pytest.approx(math.sqrt(2 / math.pi * variance))
+    assert plan.expected["v00"] == pytest.approx(plan.expected["v14"] * 2**7, rel=1e-9)
+
+
+# ------------------------------------------------------------------------------------------------------- the two forms
+
+
+def whole_error(network: dc.Network, plan: dc.PlannedNoise) -> float:
+    return sum(network.cells(network.family(node)) * error for node, error in plan.expected.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "noise"),
+    [("asia", "laplace"), ("sachs", "laplace"), ("child", "gaussian"), ("alarm", "gaussian"), ("win95pts", "gaussian")],
+)
+def test_a_delta_takes_the_form_with_less_error(name: str, noise: str) -> None:
+    network = of(name)
+    plan, pure = (planned(network, promise(1, delta)) for delta in ("1e-6", 0))
+    assert plan.noise == f"discrete_{noise}"
+    assert (plan == pure) == (noise == "laplace")
+    assert whole_error(network, plan) <= whole_error(network, pure)
+
+
+def test_a_larger_delta_never_makes_the_error_larger() -> None:
+    network = TINY["fork"]
+    errors = [
+        whole_error(network, planned(network, promise("0.3", delta))) for delta in (0, "1e-9", "1e-3", "0.05", "0.3")
+    ]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] == errors[1] > errors[-1]
+
+
+def test_delta_is_charged_whether_it_is_used_or_not(tmp_path: Path) -> None:
+    network = TINY["chain"]
+    limit = dc.Guarantee(epsilon=3, delta="0.5", relation=ADD_REMOVE, unit="record")
+    account = Ledger(f"sqlite:///{tmp_path}/budget.db").open("a", limit)
+    made = dc.release(
+        dc.planned(), counts_of(network, []), dc.Dirichlet.uniform(network), promise(1, "1e-6"), account=account
+    )
+    assert made.payload.noise == "discrete_laplace"
+    assert account.balance().delta_spent == Fraction(1, 10**6)
+
+
+# ------------------------------------------------------------------------------------------------------------ the draw
+
+
+@given(networks(max_nodes=4), st.integers(0, 2**32 - 1))
+def test_without_noise_every_family_comes_back(network: dc.Network, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    records = [tuple(int(rng.integers(variable.size)) for variable in network.variables) for _ in range(20)]
+    counts, prior = counts_of(network, records), dc.Dirichlet.uniform(network)
+    made = dc.simulate(dc.planned(), counts, prior, promise(4000), rng=rng)  # noise that never shows
+    payload = made.payload
+    assert tuple(payload.tables) == network.clique_cover()
+    for node in network.nodes:
+        assert np.array_equal(payload.table(node), counts.tables[node])
+        holders = [scope for scope in payload.tables if set(network.family(node)) <= set(scope)]
+        assert payload.source(node) == min(holders, key=network.cells)
+
+
+@pytest.mark.parametrize("kind", ["discrete_laplace", "discrete_gaussian"])
+def test_the_noise_is_drawn_from_the_planned_law(kind: str) -> None:
+    """Every cell once, at the scale of its table, from a source that has nothing else."""
+    network = TINY["chain"]
+    plan = planned(network, promise("0.1", 0 if kind == "discrete_laplace" else "0.1"))
+    assert plan.noise == kind
+    asked: list[tuple[int, float]] = []
+
+    def add(values: np.ndarray, scale: float) -> np.ndarray:
+        asked.append((values.size, scale))
+        return values + 5
+
+    source = SimpleNamespace(**{kind: add})
+    payload = dc.planned().draw(counts_of(network, []), dc.Dirichlet.uniform(network), plan, source)
+    assert payload.noise == kind
+    assert asked == [(network.cells(scope), scale) for scope, scale in plan.scales.items()]
+    assert all(np.all(table == 5) for table in payload.tables.values())
+
+
+def test_noise_has_the_planned_scale_in_every_table() -> None:
+    """Of 12,000 cells or more a variance has a standard error of sqrt((kurtosis 6 - 1) / 12,000) = 2 %; six of them."""
+    network = network_of({"a": 4, "b": 2, "c": 2, "d": 2}, "b>c c>d")
+    plan, noise = planned(network, promise("0.2")), SimulatedNoise(np.random.default_rng(5))
+    counts, prior = counts_of(network, all_records(network)), dc.Dirichlet.uniform(network)
+    made = [dc.planned().draw(counts, prior, plan, noise) for _ in range(3000)]
+    assert len(set(plan.scales.values())) == 2
+    for scope, scale in plan.scales.items():
+        added = np.stack([payload.tables[scope] for payload in made]) - counts.joint(scope)
+        assert added.var() == pytest.approx(2 * scale**2, rel=0.125)
+
+
+def test_counts_of_families_alone_are_refused_before_the_charge(tmp_path: Path) -> None:
+    network = TINY["chain"]
+    limit = dc.Guarantee(epsilon=3, delta=0, relation=ADD_REMOVE, unit="record")
+    account = Ledger(f"sqlite:///{tmp_path}/budget.db").open("a", limit)
+    counts, prior = counts_of(network, [(0, 1, 0)]), dc.Dirichlet.uniform(network)
+    families = dc.Counts(counts.tables, counts.policy)
+    with pytest.raises(dc.InputError, match="holds the variables 'a', 'b', 'c' together; make the counts with `count`"):
+        dc.release(dc.planned(), families, prior, promise(), account=account)
+    with pytest.raises(dc.InputError, match="make the counts with `count`"):
+        dc.simulate(dc.planned(), families, prior, promise(), rng=np.random.default_rng(0))
+    assert account.charges() == ()
+    assert dc.release(dc.planned(), counts, prior, promise(), account=account).private
+
+
+def test_counted_records_can_be_released(tmp_path: Path) -> None:
+    """From a file to a file, for both relations."""
+    theta = asia()
+    table = dc.sample_records(theta, 300, np.random.default_rng(2))
+    counts = dc.count(dc.read_records(table, theta.network.schema), theta.network)
+    prior = dc.Dirichlet.uniform(theta.network)
+    for relation in dc.Relation:
+        limit = dc.Guarantee(epsilon=1, delta=0, relation=relation, unit="record")
+        account = Ledger(f"sqlite:///{tmp_path}/budget.db").open(relation.value, limit)
+        made = dc.release(dc.planned(), counts, prior, promise(1, 0, relation), account=account)
+        made.save(tmp_path / f"{relation.value}.json")
+        again = dc.Release.load(tmp_path / f"{relation.value}.json")
+        assert again.calibration == planned(theta.network, promise(1, 0, relation))
+        assert again.records == (300 if relation is REPLACE else None)
+        assert sum(table.size for table in again.payload.tables.values()) == 40
+
+
+# ---------------------------------------------------------------------------------------------------------- a workload
+
+
+def test_a_workload_moves_the_budget_to_what_it_asks() -> None:
+    network = of("alarm")
+    plain, served = planned(network, promise()), planned(network, promise(), workload=["P(HISTORY)"])
+    assert served.expected["HISTORY"] < plain.expected["HISTORY"] / 3
+    assert served.expected["TPR"] > plain.expected["TPR"]
+    assert 1 - SLACK < served.total <= 1
+
+
+def test_with_a_delta_a_workload_takes_the_form_that_answers_it_best() -> None:
+    """For one variable's probabilities Laplace noise on its table is best, however many tables there are."""
+    network = of("alarm")
+    narrow, broad = ["P(HISTORY)"], [f"P({node})" for node in network.nodes]
+    assert planned(network, promise(1, "1e-6")).noise == "discrete_gaussian"
+    assert planned(network, promise(1, "1e-6"), workload=narrow).noise == "discrete_laplace"
+    assert planned(network, promise(1, "1e-6"), workload=broad).noise == "discrete_gaussian"
+
+
+def test_the_error_of_a_workload_is_that_of_a_coin_by_hand() -> None:
+    """`dp = ((1 - p) z_1 - p z_2) / n` for each of two states: together variances of `2 v (p^2 + (1 - p)^2) / n^2`."""
+    coin = network_of({"a": 2})
+    for share in (0.5, 0.9):
+        prior = dc.Dirichlet(dc.Tables(coin, {"a": 1e10 * np.array([share, 1 - share])}))
+        for variance in (0.1, 7.0):
+            wanted = math.log(2 * variance * (share**2 + (1 - share) ** 2)) / 2
+            found = workload_error(coin, prior, ["P(a)"], {("a",): variance})
+            assert found == pytest.approx(wanted, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("workload", "message"),
+    [("P(a)", "list of queries"), ([], "at least one query"), (["P(z)"], "no variable 'z'"), (["a"], "write P")],
+)
+def test_what_is_no_workload_is_refused(workload: object, message: str) -> None:
+    with pytest.raises(dc.InputError, match=message):
+        planned(TINY["chain"], promise(), workload=workload)
