@@ -181,3 +181,14 @@ def test_sparse_draws_are_vertices_and_never_uniform(alpha: float) -> None:
     # Six standard errors of a share p over 20,000 draws, false alarm 2e-9.
     assert np.mean(theta.max(axis=0) < 0.999) < 15 * alpha + 6 * np.sqrt(15 * alpha / 20_000)
     assert abs(np.mean(theta[0]) - 0.5) < 6 * 0.5 / np.sqrt(20_000)
+
+
+def test_a_prior_is_flat_where_all_cells_have_one_concentration() -> None:
+    network = dc.Network((dc.Variable("x", ("no", "yes")), dc.Variable("y", ("a", "b", "c"))), {"x": (), "y": ("x",)})
+    assert dc.Dirichlet.uniform(network).flat
+    assert dc.Dirichlet.uniform(network, 7.0).flat
+    assert not dc.Dirichlet.per_node(network, {"x": 1.0, "y": 2.0}).flat
+    for node, place in (("x", (1,)), ("y", (1, 2))):
+        tables = {name: np.full(network.shape(name), 0.5) for name in network.nodes}
+        tables[node][place] = 0.75
+        assert not dc.Dirichlet(dc.Tables(network, tables)).flat

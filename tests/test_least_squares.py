@@ -322,6 +322,19 @@ def test_repetitions_side_by_side_are_those_one_by_one() -> None:
             np.testing.assert_allclose(together.tables[scope][..., repetition], table[..., 0], atol=1e-5)
 
 
+def test_a_hard_repetition_leaves_an_easy_one_alone() -> None:
+    """Stopped at once: tables that agree and have no negative cell are returned, whatever is beside them."""
+    network = NETWORKS["complete, three states"]
+    easy = np.random.default_rng(29).dirichlet(np.ones(12)).reshape(2, 3, 2) * 100
+    wild = 100 * np.random.default_rng(31).normal(size=(2, 3, 2))
+    given = Measured(
+        network, {network.nodes: np.stack([easy, wild], axis=-1)}, {network.nodes: 5.0}, "discrete_gaussian"
+    )
+    fit = nonnegative(given, 100.0, close=1e3)
+    assert fit.steps <= 20 and fit.gap[0] < 1e-9
+    np.testing.assert_allclose(fit.tables[network.nodes][..., 0], easy, atol=1e-6)
+
+
 def test_it_is_nearer_to_the_truth_than_plain_least_squares() -> None:
     """200 repetitions of 20 records in 12 cells with noise of scale 6: a third of the squared error is left."""
     network = NETWORKS["complete, three states"]

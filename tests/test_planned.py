@@ -184,16 +184,27 @@ def test_expected_errors_exist_at_any_budget(epsilon: str) -> None:
         assert all(0 < error < 1e8 for error in expected.values())
 
 
-def test_a_family_of_many_variables_is_expected_to_have_the_error_of_its_own_table() -> None:
-    """Fifteen binary variables, and a leaf: subsets of the family are too many to pool."""
+def test_a_family_of_many_variables_is_refused_before_anything_is_spent() -> None:
+    """Fifteen binary variables: their subsets are too many to pool; laplace still serves them."""
     names = [f"v{index:02}" for index in range(15)]
-    arcs = " ".join(f"{name}>v14" for name in names[:-1])
-    network = network_of({**dict.fromkeys(names, 2), "leaf": 2}, f"{arcs} v14>leaf")
-    plan = planned(network, promise())
-    assert set(plan.scales) == {tuple(names), ("v14", "leaf")}
-    variance = 0.5 / math.sinh(0.5 / plan.scales[tuple(names)]) ** 2
-    assert plan.expected["v14"] == pytest.approx(math.sqrt(2 / math.pi * variance))
-    assert plan.expected["v00"] == pytest.approx(plan.expected["v14"] * 2**7, rel=1e-9)
+    network = network_of(dict.fromkeys(names, 2), " ".join(f"{name}>v14" for name in names[:-1]))
+    with pytest.raises(dc.InputError, match=r"'v14' has 14 parents.*mechanism 'laplace'"):
+        planned(network, promise())
+
+
+def test_a_budget_of_many_digits_can_be_written_and_read() -> None:
+    network = network_of({"a": 2, "b": 2, "c": 2}, "a>b b>c")
+    counts = dc.count_codes(network, dict.fromkeys("abc", np.zeros(3, np.int64)))
+    long = dc.Guarantee(epsilon="0." + "1" * 900, delta=0, relation="replace", unit="record")
+    made = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), long, rng=np.random.default_rng(0))
+    assert dc.Release.loads(made.dumps()).calibration.total <= long.epsilon
+
+
+def test_where_gaussian_noise_cannot_keep_the_guarantee_laplace_noise_does() -> None:
+    network = network_of({"a": 2, "b": 2}, "a>b")
+    for epsilon, delta in (("600", "1e-6"), ("1", "1e-400")):
+        asked = dc.Guarantee(epsilon=epsilon, delta=delta, relation="replace", unit="record")
+        assert planned(network, asked).noise == "discrete_laplace"
 
 
 # ------------------------------------------------------------------------------------------------------- the two forms

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -65,3 +67,18 @@ def test_prior_over_another_network(release: dc.Release) -> None:
 def test_no_draws(release: dc.Release, draws: int) -> None:
     with pytest.raises(dc.InputError, match=f"at least one draw, got {draws}"):
         plug_in(release, draws=draws, rng=np.random.default_rng(0))
+
+
+def test_tables_over_sets_are_fitted_first() -> None:
+    """Cells below 0 are none, and the total is held: 30 records too many are taken from both of the other cells."""
+    network = dc.Network((dc.Variable("a", ("x", "y")), dc.Variable("b", ("no", "yes"))), {"a": (), "b": ("a",)})
+    prior = dc.Dirichlet.uniform(network, 1e-6)
+    rng = np.random.default_rng(5)
+    counts = dc.count_codes(network, {"a": np.repeat([0, 1], [600, 400]), "b": np.repeat([0, 1], [600, 400])})
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+    made = dc.simulate(dc.planned(), counts, prior, promise, rng=rng)
+    table = np.array([[610, -40], [-30, 420]])
+    payload = dc.NoisyTables(network, {("a", "b"): table}, made.calibration.scales, "discrete_laplace")
+    cells = plug_in(replace(made, payload=payload), draws=DRAWS, rng=rng).cells
+    assert cells["a"][0].mean() == pytest.approx(0.595, abs=6 * np.sqrt(0.25 / 1000 / DRAWS) + 1e-4)
+    assert cells["b"][0, 0].min() > 0.999 and cells["b"][1, 1].min() > 0.999

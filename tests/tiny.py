@@ -41,15 +41,21 @@ Families that lie in no other: two of "two roots", "chain" and "fork", one of ea
 
 
 def counts_of(network: dc.Network, records: Iterable[Record]) -> dc.Counts:
-    """Counts of the families and of whole records, slow and obvious: one record at a time."""
+    """Counts of the families and of the clique cover, slow and obvious: one record at a time.
+
+    Small networks are counted as a whole, so that any table can be taken from the counts.
+    """
+    small = network.cells(network.nodes) <= 2**16
+    scopes = [network.nodes] if small else network.clique_cover()
     tables = {node: np.zeros(network.shape(node), np.int64) for node in network.nodes}
-    whole = np.zeros(tuple(variable.size for variable in network.schema), np.int64)
+    joints = {scope: np.zeros([network.schema[name].size for name in scope], np.int64) for scope in scopes}
     for record in records:
-        whole[tuple(record)] += 1
         code = dict(zip(network.nodes, record, strict=True))
         for node in network.nodes:
             tables[node][tuple(code[name] for name in network.family(node))] += 1
-    return dc.Counts(dc.Tables(network, tables), STRICT, {network.nodes: whole})
+        for scope in scopes:
+            joints[scope][tuple(code[name] for name in scope)] += 1
+    return dc.Counts(dc.Tables(network, tables), STRICT, joints)
 
 
 def all_records(network: dc.Network) -> list[Record]:

@@ -20,7 +20,6 @@ from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.family_tables import laplace_scales, noisy_tables
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
-from discreet.model.cover import readers
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query import Query
@@ -28,17 +27,17 @@ from discreet.privacy.calibration import PlannedNoise
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.payload import NoisyTables
 from discreet.sensitive.counts import Counts, cells_moved
-from discreet.theory.interactions import Subset, cell_variance, pooled_variances
+from discreet.theory.interactions import MOST_VARIABLES, Subset, cell_variance, pooled_variances
 from discreet.theory.workload import default_shares, workload_error, workload_shares
 
 __all__ = ["planned"]
 
 STEPS = 10**12
 """Budgets are multiples of the guarantee's part in so many: they print as decimals, and next to nothing is lost."""
+LONG = 10**30
+"""Budgets with a larger denominator are rounded down, so that their parts can be written into a release."""
 VANISHING = 1e-200
 """Stands for errors too small for floating point."""
-MOST_VARIABLES = 14
-"""Tables over more variables have too many subsets to pool: their families' errors are stated as if nothing were."""
 
 
 def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[PlannedNoise]:
@@ -52,8 +51,8 @@ def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[Plann
         The mechanism.
 
     Raises:
-        InputError: a workload that is one text; when a release is calibrated, an epsilon that no noise can keep, or a
-            workload that does not fit the network.
+        InputError: a workload that is one text; when a release is calibrated, an epsilon that no noise can keep, a
+            family of more than 14 variables, or a workload that does not fit the network.
 
     Guarantee:
         Pure epsilon with discrete Laplace noise: adding or removing a record changes one cell of each table by one,
@@ -77,11 +76,20 @@ def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[Plann
                 return default_shares(network, scopes, noise)
             return workload_shares(network, prior, queries, scopes, noise)
 
+        large = [node for node in network.nodes if len(network.family(node)) > MOST_VARIABLES]
+        if large:
+            raise InputError(
+                f"planned pools tables of at most {MOST_VARIABLES} variables, but {large[0]!r} has "
+                f"{len(network.parents[large[0]])} parents; give it fewer, or use the mechanism 'laplace'"
+            )
         moved = cells_moved(guarantee.relation)
         plan = _laplace_plan(network, shares(network.clique_cover(), "laplace"), guarantee.epsilon, moved)
         if not guarantee.delta:
             return plan
-        _, rho, reported = deviation_for(1, guarantee)
+        try:
+            _, rho, reported = deviation_for(1, guarantee)
+        except InputError:
+            return plan  # Gaussian noise cannot keep this guarantee; Laplace noise can.
         families = [_ordered(network, node) for node in network.maximal_families]
         other = _gaussian_plan(network, shares(families, "gaussian"), _in_digits(rho), reported, moved)
         if queries is None:
@@ -121,6 +129,8 @@ def _gaussian_plan(
 
 def _budgets(shares: Mapping[Subset, float], whole: Fraction) -> dict[Subset, Fraction]:
     """Exact parts of a budget, proportional to the shares and rounded down: together at most the whole."""
+    if whole.denominator > LONG:
+        whole = _in_digits(whole)
     exact = {scope: Fraction(share) for scope, share in shares.items()}
     total = sum(exact.values(), Fraction())
     return {scope: whole * Fraction(math.floor(share / total * STEPS), STEPS) for scope, share in exact.items()}
@@ -155,20 +165,9 @@ def _laplace_error(scale: float) -> float:
 
 def _expected(network: Network, variances: Mapping[Subset, float]) -> dict[str, float]:
     """Mean absolute error of a cell of each family's table after least squares, as if it were normal; records."""
-    pooled = pooled_variances(
-        network, {scope: variance for scope, variance in variances.items() if len(scope) <= MOST_VARIABLES}
-    )
-    sizes = {variable.name: variable.size for variable in network.schema}
-    expected = {}
-    for scope, families in readers(sizes, [network.family(node) for node in network.nodes], variances).items():
-        for family in families:
-            node = family[-1]
-            if len(scope) <= MOST_VARIABLES:
-                variance = cell_variance(network, pooled, _ordered(network, node))
-            else:
-                variance = variances[scope] * network.cells(scope) / network.cells(family)
-            expected[node] = math.sqrt(2 / math.pi * variance)
-    return {node: expected[node] for node in network.nodes}
+    pooled = pooled_variances(network, variances)
+    expected = {node: cell_variance(network, pooled, _ordered(network, node)) for node in network.nodes}
+    return {node: math.sqrt(2 / math.pi * variance) for node, variance in expected.items()}
 
 
 def _error(network: Network, plan: PlannedNoise) -> float:

@@ -13,7 +13,7 @@ from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 from discreet.privacy.release import Release
 
-__all__ = ["Posterior", "PosteriorDraws", "prior_for"]
+__all__ = ["Posterior", "PosteriorDraws", "learned_prior", "prior_for"]
 
 BISECTIONS = 40
 """Of a level between 0 and the number of draws: far below the distance of two draws."""
@@ -138,3 +138,13 @@ def prior_for(release: Release, prior: Dirichlet | None, draws: int) -> Dirichle
     if not draws > 0:
         raise InputError(f"a posterior needs at least one draw, got {draws}")
     return believed
+
+
+def learned_prior(release: Release, prior: Dirichlet | None) -> bool:
+    """Whether the prior of rows is learned from the release: none is given, and the curator's says nothing of the rows.
+
+    Args:
+        release: whose prior counts where no other is given; says nothing if all cells have the same concentration.
+        prior: another than the curator's, or None.
+    """
+    return prior is None and release.prior.flat

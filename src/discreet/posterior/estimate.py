@@ -7,9 +7,11 @@ from typing import Literal
 import numpy as np
 
 from discreet.errors import InputError
+from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Tables
-from discreet.posterior.draws import PosteriorDraws
+from discreet.posterior.draws import PosteriorDraws, learned_prior, prior_for
 from discreet.posterior.learned import worlds
+from discreet.posterior.least_squares import poolable
 from discreet.privacy.payload import NoisyCounts, NoisyTables
 from discreet.privacy.release import Release
 
@@ -20,7 +22,13 @@ CHAINS = {"squared": 50, "absolute": 400}
 posterior's deviation; a median needs more draws for the same."""
 
 
-def estimate(release: Release, *, rng: np.random.Generator, loss: Literal["squared", "absolute"] = "squared") -> Tables:
+def estimate(
+    release: Release,
+    *,
+    rng: np.random.Generator,
+    loss: Literal["squared", "absolute"] = "squared",
+    prior: Dirichlet | None = None,
+) -> Tables:
     """The probabilities with the least expected error, under the model of `noise_aware` and its learned prior.
 
     Args:
@@ -28,12 +36,13 @@ def estimate(release: Release, *, rng: np.random.Generator, loss: Literal["squar
         rng: source of randomness; nothing here is private.
         loss: "squared" for posterior means, best for marginals and other queries; "absolute" for rows with the least
             expected sum of absolute errors, which take a side where a row is nearly deterministic.
+        prior: of the rows, as in `noise_aware`.
 
     Returns:
         Probabilities; rows sum to 1.
 
     Raises:
-        InputError: a release of something else, or another loss.
+        InputError: a release of something else, another loss, or a prior over another network.
 
     Guarantee:
         None spent: reads the release alone.
@@ -41,11 +50,14 @@ def estimate(release: Release, *, rng: np.random.Generator, loss: Literal["squar
     Source:
         The model is in `learned.py` and `shrinkage.py`; Rao-Blackwell for the means.
     """
-    if not isinstance(release.payload, NoisyCounts | NoisyTables):
-        raise InputError("estimate reads releases of noisy tables; read this one with noise_aware or plug_in")
+    if not isinstance(release.payload, NoisyCounts | NoisyTables) or not poolable(release.payload):
+        raise InputError(
+            "estimate reads releases of noisy tables over at most 14 variables each; use noise_aware or plug_in"
+        )
     if loss not in CHAINS:
         raise InputError(f"loss must be 'squared' or 'absolute', got {loss!r}")
-    found = worlds(release, CHAINS[loss], rng, caution=0.0)
+    believed = None if learned_prior(release, prior) else prior_for(release, prior, CHAINS[loss])
+    found = worlds(release, CHAINS[loss], rng, believed, caution=0.0)
     if loss == "absolute":
         return PosteriorDraws(found.cells).median()
     return Tables(release.network, {node: found.rows(node).mean for node in release.network.nodes})

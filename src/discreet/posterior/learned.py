@@ -61,6 +61,8 @@ WORLDS = 16
 first 32 coordinates on, and families share what is left."""
 NOISES = 8
 """For the records of each world: a variance that is known to a third only makes intervals 1.5 points too short."""
+MOST_CELLS = 2**20
+"""Of all tables, in each world: 16 of them are 128 MiB."""
 ROUGHLY = 0.1
 """How near made-up fits come to their solutions, in deviations: their errors change by less than a hundredth."""
 CAUTION = 0.5
@@ -206,10 +208,12 @@ def worlds(
     if not isinstance(payload, NoisyCounts | NoisyTables):
         raise InputError("only noisy tables can be read in this way")
     noisy, first_pass, second_pass = measured(payload), *rng.spawn(2)
+    cells = sum(table.size for table in noisy.tables.values())
     plain = least_squares(noisy, release.records)
     first = Worlds(plain, WORLDS, first_pass, prior=prior)
     usage = np.sum([first.rows(node).usage for node in release.network.nodes], axis=0) + 0.5
-    sharper = _constrained(noisy, plain, first.cells, first_pass)
+    # Made-up tables of that size would not fit into memory; intervals are then longer than they could be.
+    sharper = plain if cells > MOST_CELLS else _constrained(noisy, plain, first.cells, first_pass)
     return Worlds(_cautious(sharper, plain, caution), draws, second_pass, weights=usage / usage.sum(), prior=prior)
 
 
@@ -224,7 +228,8 @@ def _constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.
     """
     total = max(plain.total[0], 1.0)
     worlds_of_records = _made_up(cells, list(noisy.tables), total, rng)
-    made_up = {scope: np.repeat(table, NOISES, axis=-1) for scope, table in worlds_of_records.items()}
+    noises = min(max(MOST_CELLS // sum(table.size for table in noisy.tables.values()), 1), NOISES)
+    made_up = {scope: np.repeat(table, noises, axis=-1) for scope, table in worlds_of_records.items()}
     fit = nonnegative(noisy, total)
     fits = nonnegative(noisy.again(made_up, rng), total, close=ROUGHLY)
     values = refitted(noisy, fit)

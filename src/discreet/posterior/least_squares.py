@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import Literal
 
@@ -31,9 +32,19 @@ import scipy.sparse as sp
 from discreet.model.network import Network
 from discreet.posterior.evidence import KNOWN, laplace_variance
 from discreet.privacy.payload import NoisyCounts, NoisyTables
-from discreet.theory.interactions import Subset, contrast_matrices, subsets, transformed
+from discreet.theory.interactions import MOST_VARIABLES, Subset, contrast_matrices, subsets, transformed
 
-__all__ = ["Fit", "Margins", "Measured", "coordinates_of", "least_squares", "measured", "nonnegative", "refitted"]
+__all__ = [
+    "Fit",
+    "Margins",
+    "Measured",
+    "coordinates_of",
+    "least_squares",
+    "measured",
+    "nonnegative",
+    "poolable",
+    "refitted",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -168,6 +179,12 @@ def measured(payload: NoisyCounts | NoisyTables) -> Measured:
     return Measured(network, found, scales, payload.noise)
 
 
+def poolable(payload: NoisyCounts | NoisyTables) -> bool:
+    """Whether tables are over few enough variables for all their subsets to be told apart."""
+    names = payload.tables if isinstance(payload, NoisyTables) else map(payload.network.family, payload.tables)
+    return all(len(scope) <= MOST_VARIABLES for scope in names)
+
+
 def least_squares(noisy: Measured, records: int | None) -> Margins:
     """Plain least squares: unbiased, cells of any sign.
 
@@ -277,8 +294,13 @@ class _Layout:
 
     @staticmethod
     def of(noisy: Measured) -> _Layout:
+        """That of some tables."""
+        return _layout(noisy.network, tuple(noisy.variances.items()))
+
+    @staticmethod
+    def numbered(network: Network, variances: Sequence[tuple[Subset, float]]) -> _Layout:
         """Number the coordinates."""
-        network, scopes = noisy.network, tuple(noisy.tables)
+        scopes = tuple(scope for scope, _ in variances)
         starts, after = dict[Subset, int](), 0
         indices, factors = [], []
         for scope in scopes:
@@ -295,9 +317,7 @@ class _Layout:
             indices.append(index.ravel())
             factors.append(factor.ravel())
         index, factor = np.concatenate(indices), np.concatenate(factors)
-        inverse = np.concatenate(
-            [np.full(network.cells(scope), 1 / variance) for scope, variance in noisy.variances.items()]
-        )
+        inverse = np.concatenate([np.full(network.cells(scope), 1 / variance) for scope, variance in variances])
         shape = (after, len(index))
         gather = sp.csr_matrix((inverse * factor, (index, np.arange(len(index)))), shape)
         weights: Floats = np.bincount(index, inverse * factor**2, minlength=after).astype(np.float64)
@@ -361,3 +381,9 @@ class _Layout:
         """One table, with its axis of repetitions."""
         sizes = [self.network.schema[name].size for name in scope]
         return cells[first : first + math.prod(sizes)].reshape(*sizes, cells.shape[1])
+
+
+@lru_cache(maxsize=4)
+def _layout(network: Network, variances: tuple[tuple[Subset, float], ...]) -> _Layout:
+    """A layout is asked for several times for the same tables."""
+    return _Layout.numbered(network, variances)

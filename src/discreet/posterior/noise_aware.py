@@ -33,11 +33,11 @@ import numpy.typing as npt
 from discreet.errors import DiscreetError, InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.tables import Array, Tables
-from discreet.posterior.draws import PosteriorDraws, prior_for
+from discreet.posterior.draws import PosteriorDraws, learned_prior, prior_for
 from discreet.posterior.evidence import Evidence, NoisyStatistics, family_evidence, total_measurements
 from discreet.posterior.latent_counts import NotDrawnError, draw_counts
 from discreet.posterior.learned import worlds
-from discreet.posterior.least_squares import least_squares, measured
+from discreet.posterior.least_squares import least_squares, measured, poolable
 from discreet.posterior.parameter_draws import parameter_cells
 from discreet.posterior.totals import TotalLaw, normal_law, total_laws
 from discreet.privacy.payload import (
@@ -65,7 +65,8 @@ def noise_aware(
         draws: number of joint draws; 1,000 gives the ends of a 95 % interval to about 0.1 standard deviations.
         rng: source of randomness; nothing here is private.
         prior: of the rows. None learns it from noisy tables if the curator's says nothing of the rows (the same
-            concentration in every cell), and takes the curator's otherwise; `release.prior` takes it in any case.
+            concentration in every cell), and takes the curator's otherwise; `release.prior` takes it in any case. With
+            a family of more than 14 variables nothing is learned.
 
     Returns:
         The posterior. A family is drawn, after its ancestors', when it is first asked for, each with a generator of its
@@ -91,7 +92,7 @@ def noise_aware(
             raise InputError(
                 "how a choice among candidates came about cannot be counted into an interval; read it with plug_in"
             )
-        case NoisyTables() | NoisyCounts() if prior is None and release.prior.flat:
+        case NoisyTables() | NoisyCounts() if learned_prior(release, prior) and poolable(payload):
             return PosteriorDraws(worlds(release, draws, rng).cells)
         case NoisyTables():
             return PosteriorDraws(worlds(release, draws, rng, believed).cells)

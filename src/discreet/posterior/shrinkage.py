@@ -54,11 +54,13 @@ COMPONENTS = len(CONCENTRATIONS) + len(ALONE)
 WORTH = 2.0
 """Rows that the prior of a node's weights is worth."""
 SWEEPS = 20
-"""Of each chain: twice as many change no width or coverage on sachs, child or alarm by more than its standard error."""
+"""Of each chain: three times as many change no width or coverage on sachs, child or alarm by more than its error."""
+SLOW, LONGEST = 0.2, 10
+"""Coordinates whose gain is below a fifth get longer chains, up to ten times as long."""
 TINY = 1e-7
 """Smallest mean of a prior, so that no state is impossible."""
-BLOCK_CELLS = 1_000_000
-"""Cells of all chains that are moved together: about 100 MB."""
+BLOCK_CELLS = 4_000_000
+"""Cells of all tables of the chains that are moved together: about 100 MB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +70,8 @@ class Rows:
     Args:
         counts: of records, int64, shape `(*parents, child, draws)`.
         theta: probabilities, same shape.
-        mean: of the probabilities given the counts, averaged over the chains' last half; shape `(*parents, child)`.
+        mean: of the probabilities given the counts, averaged over the chains' last ten sweeps; shape
+            `(*parents, child)`.
         usage: rows that picked each component, averaged over draws, shape (COMPONENTS,).
     """
 
@@ -102,7 +105,9 @@ def draw_rows(
         A draw for each last entry of the totals.
     """
     draws = totals.shape[-1]
-    block = max(BLOCK_CELLS // values.size, 1)
+    parents = values.ndim - 1
+    # Besides the counts there is one table for every set of parents that is backed off to.
+    block = max(BLOCK_CELLS // (values.size * (2 + parents + math.comb(parents, 2))), 1)
     parts = [
         _chains(values, variances, totals[..., first : first + block], weights, rng, alpha)
         for first in range(0, draws, block)
@@ -131,19 +136,20 @@ def _chains(
     counts = evidence.start(totals, rng)
     a = np.empty(0) if alpha is None else np.broadcast_to(alpha[..., None], shape)
     learned = np.repeat(weights[:, None], draws, axis=1)
-    usage, mean, kept = np.zeros(COMPONENTS), np.zeros(values.shape), SWEEPS // 2
-    for sweep in range(SWEEPS):
+    sweeps, kept = evidence.sweeps, SWEEPS // 2
+    usage, mean = np.zeros(COMPONENTS), np.zeros(values.shape)
+    for sweep in range(sweeps):
         if alpha is None:
             a, picked = _concentrations(counts, _backed_off(counts), learned, rng)
             gammas = rng.standard_gamma(WORTH * weights[:, None] + picked)
             learned = np.maximum(gammas / gammas.sum(axis=0), np.finfo(np.float64).tiny)
-            usage += picked.mean(axis=1) * (sweep >= SWEEPS - kept) / kept
+            usage += picked.mean(axis=1) * (sweep >= sweeps - kept) / kept
         if states > 1:
             told = evidence.decoupled(counts, rng).reshape(-1, states, draws)
             rows = counts.reshape(-1, states, draws)
             for _ in range(2 if states == 2 else 4):
                 _split_pairs(rows, a.reshape(-1, states, draws), told, evidence.deviation, rng)
-        if sweep >= SWEEPS - kept:
+        if sweep >= sweeps - kept:
             mean += ((counts + a) / (counts + a).sum(axis=-2, keepdims=True)).mean(axis=-1) / kept
     if alpha is None:
         a, _ = _concentrations(counts, _backed_off(counts), learned, rng)
@@ -161,11 +167,13 @@ class _Evidence:
 
     Args:
         values: coordinates of the table; 0 where they tell row totals.
+        deviations: of their errors; 0 where they tell row totals.
         gain: variance of the most exact coordinate over that of each one; 0 where they tell row totals.
         deviation: root of the smallest variance.
     """
 
     values: Floats
+    deviations: Floats
     gain: Floats
     deviation: float
 
@@ -175,14 +183,21 @@ class _Evidence:
         contrast = np.zeros(values.shape)
         contrast[..., 1:] = 1
         least = max(float(variances[..., 1:].min()), KNOWN) if variances.shape[-1] > 1 else KNOWN
-        return _Evidence(values * contrast, contrast * least / np.maximum(variances, least), math.sqrt(least))
+        gain = contrast * least / np.maximum(variances, least)
+        return _Evidence(values * contrast, np.sqrt(variances) * contrast, gain, math.sqrt(least))
+
+    @property
+    def sweeps(self) -> int:
+        """A sweep moves a coordinate by its gain: chains are longer where some coordinates are told much worse."""
+        slowest = float(self.gain[..., 1:].min()) if self.gain.shape[-1] > 1 else 1.0
+        return SWEEPS * min(max(math.ceil(SLOW / slowest), 1), LONGEST)
 
     def start(self, totals: Codes, rng: np.random.Generator) -> Codes:
         """Counts spread around the evidence, shape `(*parents, child, draws)`."""
         matrices = contrast_matrices(self.values.shape)
-        states = self.values.shape[-1]
-        centre = transformed(self.values, matrices, back=True)[..., None] + totals[..., None, :] / states
-        cells = np.maximum(centre + self.deviation * rng.standard_normal(centre.shape), 0) + 0.25
+        noise = self.deviations[..., None] * rng.standard_normal((*self.values.shape, totals.shape[-1]))
+        contrasts = transformed(self.values[..., None] + noise, matrices, back=True)
+        cells = np.maximum(contrasts + totals[..., None, :] / self.values.shape[-1], 0) + 0.25
         shares = np.moveaxis(cells / cells.sum(axis=-2, keepdims=True), -2, -1)
         drawn = rng.multinomial(totals, shares)
         return np.ascontiguousarray(np.moveaxis(drawn, -1, -2), np.int64)

@@ -125,6 +125,8 @@ class Counts:
             table.flags.writeable = False
         object.__setattr__(self, "joints", MappingProxyType(joints))
         for scope, table in self.joints.items():
+            if not isinstance(scope, tuple) or len(set(scope)) < len(scope):
+                raise InputError("joint counts are keyed by tuples of different variables")
             if table.shape != tuple(self.network.schema[name].size for name in scope):
                 raise InputError(f"the counts over {scope} need one axis for each variable, as long as it has states")
         tables = [*self.tables.values(), *self.joints.values()]
@@ -134,6 +136,11 @@ class Counts:
             raise InputError(f"a number of records is larger than {COUNT_LIMIT:,}, where 64-bit noise could saturate")
         if len({int(table.sum()) for table in tables}) != 1:
             raise InputError("all tables must count the same records")
+        for scope, joint in self.joints.items():
+            for node in scope:
+                family = self.network.family(node)
+                if set(family) <= set(scope) and not np.array_equal(_margin({scope: joint}, family), self.tables[node]):
+                    raise InputError(f"the counts over {scope} disagree with those of the family of {node!r}")
 
     def __repr__(self) -> str:
         """Nothing of the counts."""

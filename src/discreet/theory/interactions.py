@@ -28,6 +28,7 @@ import numpy.typing as npt
 from discreet.model.network import Network
 
 __all__ = [
+    "MOST_VARIABLES",
     "Subset",
     "cell_variance",
     "centred",
@@ -42,6 +43,9 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Subset = tuple[str, ...]
+
+MOST_VARIABLES = 14
+"""Of a table whose interactions are told apart: it has 16,384 of them."""
 
 
 def subsets(scopes: Iterable[Subset]) -> tuple[Subset, ...]:
