@@ -143,11 +143,22 @@ def test_the_law_under_a_dirichlet_prior_is_that_of_enumeration(case: str, draws
     assert found.counts.dtype == np.int64 and not found.usage.any()
 
 
-@pytest.mark.xfail(
-    reason="measured: chains cannot cross the table that makes errors independent where errors of one table differ by "
-    "more than a factor of 30: deviations are 0.6, 0.4 and 0.3 of the true ones at factors of 100, 100 and 2,500"
+@pytest.mark.parametrize(
+    ("exact", "noisy"),
+    [
+        (5.0, 100.0),
+        (0.5, 50.0),
+        (1.0, 500.0),
+        pytest.param(
+            0.02,
+            10.0,
+            marks=pytest.mark.xfail(
+                reason="measured: deviations are 1.6 times the true ones where a record is seven deviations of the "
+                "exact errors, because no move of one row alone is then taken"
+            ),
+        ),
+    ],
 )
-@pytest.mark.parametrize(("exact", "noisy"), [(0.5, 50.0), (5.0, 500.0), (0.02, 50.0)])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_errors_of_very_different_sizes(exact: float, noisy: float, backwards: bool) -> None:
     """The child's margin is known well, its dependence on the parent badly, or the other way round."""
@@ -339,7 +350,7 @@ def test_a_child_of_one_state_is_certain(sizes: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("learned", [True, False])
 def test_blocks_of_draws_are_put_together(learned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seven draws in blocks of three: totals stay with their draws, and averages weigh every draw alike."""
-    monkeypatch.setattr(shrinkage, "BLOCK_CELLS", 3 * 6)
+    monkeypatch.setattr(shrinkage, "BLOCK_CELLS", 3 * 6 * 3)
     parts = []
     chains = shrinkage._chains
 
