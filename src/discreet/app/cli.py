@@ -247,7 +247,11 @@ def release(
         list[str] | None, typer.Option(help="Option of the mechanism, such as draws=20 or stealth=0.9; repeatable.")
     ] = None,
     prior: Annotated[
-        str, typer.Option(help="Concentration of every cell, or a public BIF file with prior probabilities.")
+        str,
+        typer.Option(
+            help="Concentration of every cell (readers of noisy tables then learn a prior instead), or a public BIF file with "
+            "prior probabilities."
+        ),
     ] = "0.25",
     equivalent_sample_size: Annotated[
         float, typer.Option(help="Records for each row that a BIF prior is worth.")
