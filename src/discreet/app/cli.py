@@ -249,7 +249,7 @@ def release(
     prior: Annotated[
         str,
         typer.Option(
-            help="Concentration of every cell (readers of noisy tables then learn a prior instead), or a public BIF file with "
+            help="Concentration of every cell (readers of noisy tables then learn a prior), or a public BIF file with "
             "prior probabilities."
         ),
     ] = "0.25",
