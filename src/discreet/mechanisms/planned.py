@@ -90,7 +90,7 @@ def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[Plann
             _, rho, reported = deviation_for(1, guarantee)
         except InputError:
             return plan  # Gaussian noise cannot keep this guarantee; Laplace noise can.
-        families = [_ordered(network, node) for node in network.maximal_families]
+        families = [network.ordered(network.family(node)) for node in network.maximal_families]
         other = _gaussian_plan(network, shares(families, "gaussian"), _in_digits(rho), reported, moved)
         if queries is None:
             return min(plan, other, key=lambda each: _error(network, each))
@@ -112,7 +112,7 @@ def _laplace_plan(network: Network, shares: Mapping[Subset, float], epsilon: Fra
     expected = _expected(network, {scope: _laplace_variance(scale) for scope, scale in scales.items()})
     if len(scales) == 1:
         ((scope, scale),) = scales.items()
-        alone = [node for node in network.nodes if _ordered(network, node) == scope]
+        alone = [node for node in network.nodes if network.ordered(network.family(node)) == scope]
         expected |= dict.fromkeys(alone, _laplace_error(scale))
     return PlannedNoise("discrete_laplace", moved, budgets, scales, reported, expected)
 
@@ -166,15 +166,10 @@ def _laplace_error(scale: float) -> float:
 def _expected(network: Network, variances: Mapping[Subset, float]) -> dict[str, float]:
     """Mean absolute error of a cell of each family's table after least squares, as if it were normal; records."""
     pooled = pooled_variances(network, variances)
-    expected = {node: cell_variance(network, pooled, _ordered(network, node)) for node in network.nodes}
+    expected = {node: cell_variance(network, pooled, network.ordered(network.family(node))) for node in network.nodes}
     return {node: math.sqrt(2 / math.pi * variance) for node, variance in expected.items()}
 
 
 def _error(network: Network, plan: PlannedNoise) -> float:
     """Expected absolute error of all families' cells together; records."""
     return sum(network.cells(network.family(node)) * error for node, error in plan.expected.items())
-
-
-def _ordered(network: Network, node: str) -> Subset:
-    """A family in the schema's order."""
-    return tuple(sorted(network.family(node), key=network.nodes.index))

@@ -135,6 +135,15 @@ class Network:
         """The parents of a node, then the node."""
         return (*self.parents[self.schema[node].name], node)
 
+    def ordered(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Names in the schema's order."""
+        return tuple(sorted(names, key=self._positions.__getitem__))
+
+    @cached_property
+    def _positions(self) -> Mapping[str, int]:
+        """Of each node in the schema."""
+        return {name: position for position, name in enumerate(self.nodes)}
+
     def shape(self, node: str) -> tuple[int, ...]:
         """Shape of the node's table: `(*parent sizes, node size)`."""
         return tuple(self.schema[name].size for name in self.family(node))

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +47,7 @@ from discreet.posterior.shrinkage import COMPONENTS, Rows, draw_rows
 from discreet.privacy.payload import NoisyCounts, NoisyTables
 from discreet.privacy.release import Release
 from discreet.theory import inference
-from discreet.theory.interactions import Subset, contrast_matrices, transformed
+from discreet.theory.interactions import Subset, contrast_matrices, positions, transformed
 from discreet.theory.sampling import sample_codes
 
 __all__ = ["Worlds", "worlds"]
@@ -140,10 +139,9 @@ class Worlds:
         expected = _fitted(np.maximum(self._predicted(parents) * self._records, FEWEST), held, parents)
         values, variances = self._margins.coordinates(parents)
         fresh = np.ones(values.shape, bool)
-        for present in product((False, True), repeat=len(parents)):
-            inside = {name for name, there in zip(parents, present, strict=True) if there}
-            if any(inside <= set(names) for names in held):
-                fresh[tuple(slice(1, None) if there else slice(0, 1) for there in present)] = False
+        for inside, part in positions(parents):
+            if any(set(inside) <= set(names) for names in held):
+                fresh[part] = False
         matrices = contrast_matrices(values.shape)
         beyond = np.where(fresh, values, 0.0)[..., None] - fresh[..., None] * transformed(expected, matrices)
         news = transformed(beyond, matrices, back=True)

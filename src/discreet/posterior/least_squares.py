@@ -22,7 +22,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -32,7 +31,14 @@ import scipy.sparse as sp
 from discreet.model.network import Network
 from discreet.posterior.evidence import KNOWN, laplace_variance
 from discreet.privacy.payload import NoisyCounts, NoisyTables
-from discreet.theory.interactions import MOST_VARIABLES, Subset, contrast_matrices, subsets, transformed
+from discreet.theory.interactions import (
+    MOST_VARIABLES,
+    Subset,
+    contrast_matrices,
+    positions,
+    subsets,
+    transformed,
+)
 
 __all__ = [
     "Fit",
@@ -124,13 +130,11 @@ class Margins:
         Returns:
             Two arrays with an axis for each name.
         """
-        network, order = self.network, {name: index for index, name in enumerate(self.network.nodes)}
-        sizes, cells = [network.schema[name].size for name in names], network.cells(names)
+        network, cells = self.network, self.network.cells(names)
+        sizes = [network.schema[name].size for name in names]
         values, variances = np.empty(sizes), np.empty(sizes)
-        for present in product((False, True), repeat=len(names)):
-            inside = [name for name, there in zip(names, present, strict=True) if there]
-            subset = tuple(sorted(inside, key=order.__getitem__))
-            part = tuple(slice(1, None) if there else slice(0, 1) for there in present)
+        for inside, part in positions(names):
+            subset = network.ordered(inside)
             turned = self.values[subset].transpose([subset.index(name) for name in inside])
             share = network.cells(subset) / cells
             values[part] = turned.reshape(values[part].shape) * math.sqrt(share)
@@ -168,13 +172,12 @@ def measured(payload: NoisyCounts | NoisyTables) -> Measured:
     if isinstance(payload, NoisyTables):
         tables = {scope: table[..., None].astype(np.float64) for scope, table in payload.tables.items()}
         return Measured(payload.network, tables, payload.scales, payload.noise)
-    network, order = payload.network, {name: index for index, name in enumerate(payload.network.nodes)}
+    network = payload.network
     found, scales = dict[Subset, Floats](), dict[Subset, float]()
     for node, table in payload.tables.items():
         family = network.family(node)
-        axes = sorted(range(len(family)), key=lambda axis: order[family[axis]])
-        scope = tuple(family[axis] for axis in axes)
-        found[scope] = table.transpose(axes)[..., None].astype(np.float64)
+        scope = network.ordered(family)
+        found[scope] = table.transpose([family.index(name) for name in scope])[..., None].astype(np.float64)
         scales[scope] = payload.scales[node]
     return Measured(network, found, scales, payload.noise)
 
@@ -306,9 +309,7 @@ class _Layout:
         for scope in scopes:
             sizes = [network.schema[name].size for name in scope]
             index, factor = np.empty(sizes, np.int64), np.empty(sizes)
-            for present in product((False, True), repeat=len(scope)):
-                subset = tuple(name for name, there in zip(scope, present, strict=True) if there)
-                part = tuple(slice(1, None) if there else slice(0, 1) for there in present)
+            for subset, part in positions(scope):
                 if subset not in starts:
                     starts[subset] = after
                     after += index[part].size
@@ -363,10 +364,8 @@ class _Layout:
 
     def parts(self, values: Floats) -> dict[Subset, Floats]:
         """The long vector by interaction, shape `(size - 1 for S, repetitions)`; only what lies in a family."""
-        order = {name: index for index, name in enumerate(self.network.nodes)}
-        families = [tuple(sorted(self.network.family(node), key=order.__getitem__)) for node in self.network.nodes]
         found = dict[Subset, Floats]()
-        for subset in subsets(families):
+        for subset in subsets(self.network.ordered(self.network.family(node)) for node in self.network.nodes):
             shape = tuple(self.network.schema[name].size - 1 for name in subset)
             first = self.starts[subset]
             found[subset] = values[first : first + math.prod(shape)].reshape(*shape, values.shape[-1])

@@ -18,9 +18,9 @@ margins.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ __all__ = [
     "interactions",
     "margin",
     "pooled_variances",
+    "positions",
     "spread",
     "subsets",
     "transformed",
@@ -54,6 +55,20 @@ def subsets(scopes: Iterable[Subset]) -> tuple[Subset, ...]:
         subset for scope in scopes for size in range(len(scope) + 1) for subset in combinations(scope, size)
     )
     return tuple(sorted(found, key=len))
+
+
+def positions(scope: Sequence[str]) -> Iterator[tuple[Subset, tuple[slice, ...]]]:
+    """Where the coordinates of each interaction are in a transformed table.
+
+    Args:
+        scope: names of its axes, in any order.
+
+    Yields:
+        For every subset, in the order of the names: it, and an index that is above 0 on its axes alone.
+    """
+    for present in product((False, True), repeat=len(scope)):
+        inside = tuple(name for name, there in zip(scope, present, strict=True) if there)
+        yield inside, tuple(slice(1, None) if there else slice(0, 1) for there in present)
 
 
 def margin(table: Floats, scope: Subset, kept: Iterable[str]) -> Floats:

@@ -157,7 +157,7 @@ def workload_shares(
     """
     listed, weights, squares = _sensitivities(network, prior, queries)
     floor = default_shares(network, scopes, noise)
-    families = [_ordered(network, network.family(node)) for node in network.nodes]
+    families = [network.ordered(network.family(node)) for node in network.nodes]
     tables = tuple(dict.fromkeys([*scopes, *families]))
     held = np.array([[_precision(network, subset, table) for subset in listed] for table in tables])
     base = np.array([floor.get(table, 0.0) for table in tables])
@@ -245,7 +245,7 @@ def _part_variances(theta: Tables, part: Part) -> dict[Subset, Floats]:
         gradient: dict[Subset, Floats] = {}
         for node in bearing:
             family = network.family(node)
-            scope = _ordered(network, family)
+            scope = network.ordered(family)
             table = _count_gradient(chunk, node, targets, evidence)[..., kept, :]
             table = table.transpose(*(family.index(name) for name in scope), table.ndim - 2, table.ndim - 1)
             for subset in subsets([scope]):
@@ -303,12 +303,6 @@ def _family_and_targets(theta: Tables, free: Subset, targets: Subset, evidence: 
     same = [np.eye(network.schema[name].size) for name in again]
     table: Floats = np.einsum(f"{','.join(inputs)}->{result}", joint(theta, names, evidence), *same)
     return table.reshape(*(network.schema[name].size for name in free), network.cells(targets), -1)
-
-
-def _ordered(network: Network, names: Iterable[str]) -> Subset:
-    """Names in the schema's order."""
-    wanted = set(names)
-    return tuple(name for name in network.nodes if name in wanted)
 
 
 # ------------------------------------------------------------------------------------------------------ budgets
