@@ -28,10 +28,6 @@ __all__ = [
 ]
 
 
-ROUNDING = Fraction(1, 10**9)
-"""Scales are found by bisection and printed as doubles: what they cost is known to this, relative."""
-
-
 @dataclass(frozen=True)
 class TableNoise:
     """Discrete Laplace noise on every cell of some families' tables.
@@ -135,16 +131,6 @@ class PlannedNoise:
             "one positive, finite noise scale for each budget",
         )
         _require(all(map(_positive, self.expected.values())), "positive, finite expected errors")
-        _require(
-            all(self._costs(scope) <= budget * (1 + ROUNDING) for scope, budget in self.budgets.items()),
-            "noise that keeps each table's budget",
-        )
-
-    def _costs(self, scope: tuple[str, ...]) -> Fraction:
-        """What the noise of a table's scale costs."""
-        scale = Fraction(self.scales[scope])
-        gaussian = self.noise == "discrete_gaussian"
-        return self.sensitivity / (2 * scale**2) if gaussian else self.sensitivity / scale
 
     @property
     def total(self) -> Fraction:
