@@ -27,8 +27,8 @@ import numpy.typing as npt
 from experiments import markdown
 
 import discreet as dc
-from discreet.posterior.evidence import laplace_variance
 from discreet.posterior.least_squares import Margins, least_squares, measured, nonnegative, refitted
+from discreet.privacy.payload import noise_variance
 from discreet.sensitive.counts import cells_moved
 
 from .baselines import FORMS, GRID, d_ind, icml, on_grid
@@ -117,8 +117,7 @@ def _mbi(steps: int) -> Callable[[dc.Release, np.random.Generator], dc.Tables]:
 
     def read(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
         payload = release.payload
-        laplace = payload.noise == "discrete_laplace"
-        variances = {scope: laplace_variance(scale) if laplace else scale**2 for scope, scale in payload.scales.items()}
+        variances = {scope: noise_variance(payload.noise, scale) for scope, scale in payload.scales.items()}
         return mirror_descent(release.network, payload.tables, variances, release.records, steps=steps)
 
     return read

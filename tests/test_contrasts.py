@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.errors import InputError
+from discreet.model.schema import Scope
 from discreet.theory.contrasts import (
     CoefficientSensitivity,
     _cases,
@@ -31,7 +32,6 @@ from strategies import networks
 from tiny import Record, all_records, counts_of, network_of
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
-Subset = tuple[str, ...]
 
 MIXED = network_of(
     {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 2}, "b>a c>a d>b c>b e>d c>d f>e"
@@ -72,7 +72,7 @@ def column(size: int, state: int) -> np.ndarray:
     return np.array([int(state == row) - int(state == row + 1) for row in range(size - 1)], dtype=np.int64)
 
 
-def component(network: dc.Network, subset: Subset, record: Record) -> np.ndarray:
+def component(network: dc.Network, subset: Scope, record: Record) -> np.ndarray:
     """The component of one record, slow and obvious."""
     found = np.array(1, dtype=np.int64)
     for name in subset:
@@ -94,19 +94,19 @@ def brute_force(network: dc.Network, relation: dc.Relation) -> int:
     return max(int(np.abs(vectors - vector).sum(axis=1).max()) for vector in vectors)
 
 
-def random_components(network: dc.Network, rng: np.random.Generator) -> dict[Subset, np.ndarray]:
+def random_components(network: dc.Network, rng: np.random.Generator) -> dict[Scope, np.ndarray]:
     return {
         subset: rng.normal(0, 100, [network.schema[name].size - 1 for name in subset])
         for subset in network.downward_closure
     }
 
 
-def random_variances(network: dc.Network, seed: int) -> dict[Subset, float]:
+def random_variances(network: dc.Network, seed: int) -> dict[Scope, float]:
     rng = np.random.default_rng(seed)
     return {subset: float(rng.integers(0, 9)) for subset in network.downward_closure}
 
 
-def subsets_of(network: dc.Network, node: str) -> list[Subset]:
+def subsets_of(network: dc.Network, node: str) -> list[Scope]:
     return [subset for subset in network.downward_closure if set(subset) <= set(network.family(node))]
 
 
@@ -183,7 +183,7 @@ def test_counts_only() -> None:
 
 @pytest.mark.parametrize("change", ["no total", "missing", "unknown", "shape"])
 def test_components_are_checked(change: str) -> None:
-    components: dict[Subset, np.ndarray] = random_components(MIXED, np.random.default_rng(1))
+    components: dict[Scope, np.ndarray] = random_components(MIXED, np.random.default_rng(1))
     match change:
         case "no total":
             del components[()]
@@ -285,7 +285,7 @@ def test_the_move_of_two_states_is_a_search_over_what_differs(seed: int) -> None
     assert sensitivity(network, REPLACE) == CoefficientSensitivity(2 * max(odd), exact=True)
 
 
-def move(network: dc.Network, subsets: list[Subset], one: Mapping[str, int], other: Mapping[str, int]) -> int:
+def move(network: dc.Network, subsets: list[Scope], one: Mapping[str, int], other: Mapping[str, int]) -> int:
     """By how much two records differ in some components, from the columns."""
     total = 0
     for subset in subsets:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
+from discreet.model.schema import Scope
 from discreet.theory.interactions import (
-    Subset,
     cell_variance,
     centred,
     contrast_matrices,
@@ -28,7 +28,7 @@ from tiny import network_of
 NAMES = "abcd"
 
 
-def over(sizes: tuple[int, ...]) -> tuple[dc.Network, Subset]:
+def over(sizes: tuple[int, ...]) -> tuple[dc.Network, Scope]:
     """Variables without arcs, and all of their names."""
     network = network_of(dict(zip(NAMES, sizes, strict=False)))
     return network, network.nodes
@@ -134,7 +134,7 @@ def test_a_transformation_of_one_axis_is_its_matrix() -> None:
 
 
 @st.composite
-def covers(draw: st.DrawFn) -> tuple[dc.Network, dict[Subset, float]]:
+def covers(draw: st.DrawFn) -> tuple[dc.Network, dict[Scope, float]]:
     """A few overlapping sets of at most four variables of one to three states, with variances."""
     network, names = over(draw(st.lists(st.integers(1, 3), min_size=2, max_size=4).map(tuple)))
     masks = draw(st.lists(st.integers(1, 2 ** len(names) - 1), min_size=1, max_size=4, unique=True))
@@ -142,7 +142,7 @@ def covers(draw: st.DrawFn) -> tuple[dc.Network, dict[Subset, float]]:
     return network, {scope: 10.0 ** draw(st.floats(-3, 6)) for scope in scopes}
 
 
-def summing(network: dc.Network, scope: Subset) -> np.ndarray:
+def summing(network: dc.Network, scope: Scope) -> np.ndarray:
     """The matrix from the joint table to one over a scope."""
     shape = [variable.size for variable in network.schema]
     cells = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape))
@@ -154,7 +154,7 @@ def summing(network: dc.Network, scope: Subset) -> np.ndarray:
 
 @settings(deadline=None, max_examples=60)
 @given(covers())
-def test_pooled_variances_are_those_of_least_squares(cover: tuple[dc.Network, dict[Subset, float]]) -> None:
+def test_pooled_variances_are_those_of_least_squares(cover: tuple[dc.Network, dict[Scope, float]]) -> None:
     network, variances = cover
     pooled = pooled_variances(network, variances)
     assert set(pooled) == set(subsets(variances))

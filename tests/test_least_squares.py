@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 import discreet as dc
+from discreet.model.schema import Scope
 from discreet.posterior.least_squares import (
     Measured,
     coordinates_of,
@@ -20,7 +21,6 @@ from discreet.posterior.least_squares import (
     refitted,
 )
 from discreet.theory.interactions import (
-    Subset,
     cell_variance,
     contrast_matrices,
     pooled_variances,
@@ -41,7 +41,7 @@ NETWORKS = {
 }
 
 
-def ordered(network: dc.Network, names: set[str] | tuple[str, ...]) -> Subset:
+def ordered(network: dc.Network, names: set[str] | tuple[str, ...]) -> Scope:
     return tuple(name for name in network.nodes if name in names)
 
 

@@ -9,10 +9,10 @@ import pytest
 
 import discreet as dc
 from discreet.model.query import Probability, Query
+from discreet.model.schema import Scope
 from discreet.theory import workload
 from discreet.theory.inference import joint
 from discreet.theory.interactions import (
-    Subset,
     centred,
     interactions,
     pooled_variances,
@@ -24,7 +24,7 @@ from networks import asia, theta_of
 
 ASIA = asia().network
 PRIOR = dc.Dirichlet.uniform(ASIA)
-MERGED: tuple[Subset, ...] = (
+MERGED: tuple[Scope, ...] = (
     ("asia", "tub", "lung", "either"),
     ("smoke", "lung", "bronc"),
     ("bronc", "either", "xray", "dysp"),
@@ -36,7 +36,7 @@ def named(network: dc.Network, *texts: str) -> list[Query]:
     return [dc.parse_query(text, network.schema) for text in texts]
 
 
-def in_order(network: dc.Network, names: tuple[str, ...]) -> Subset:
+def in_order(network: dc.Network, names: tuple[str, ...]) -> Scope:
     """Names in the schema's order."""
     return tuple(name for name in network.nodes if name in names)
 
@@ -67,13 +67,13 @@ def read(network: dc.Network, tables: dict[str, np.ndarray], floor: float = 0.0)
     return dc.Tables(network, rows, draws=next(iter(tables.values())).shape[-1])
 
 
-def expected(theta: dc.Tables, scope: Subset, records: float) -> np.ndarray:
+def expected(theta: dc.Tables, scope: Scope, records: float) -> np.ndarray:
     """Expected counts, with an axis for one draw."""
     draws = dc.Tables(theta.network, lambda node: theta[node][..., None], draws=1)
     return records * joint(draws, scope, {})
 
 
-def brute_force(theta: dc.Tables, query: Query, subset: Subset) -> float:
+def brute_force(theta: dc.Tables, query: Query, subset: Scope) -> float:
     """h of an interaction: squared central differences along an orthonormal basis of the tables centred everywhere."""
     network, step = theta.network, 1e-5
     sizes = [network.schema[name].size for name in subset]
@@ -167,7 +167,7 @@ def test_the_predicted_variance_is_that_of_small_noise() -> None:
     # Relative standard deviation of a variance from 6,000 draws with kurtosis at most 6: 2.9%; 20% is missed with a
     # chance below 1e-10.
     theta, records, draws = asia(), 1e9, 6000
-    variances: dict[Subset, float] = {scope: 1.0 + position for position, scope in enumerate((*MERGED, ("lung",)))}
+    variances: dict[Scope, float] = {scope: 1.0 + position for position, scope in enumerate((*MERGED, ("lung",)))}
     rng = np.random.default_rng(3)
     noisy = {
         scope: expected(theta, scope, records) + rng.laplace(0, math.sqrt(variance / 2), (*(2,) * len(scope), draws))
@@ -185,10 +185,10 @@ def test_the_predicted_variance_is_that_of_small_noise() -> None:
 
 
 def least_squares(
-    network: dc.Network, noisy: dict[Subset, np.ndarray], variances: dict[Subset, float]
-) -> dict[Subset, np.ndarray]:
+    network: dc.Network, noisy: dict[Scope, np.ndarray], variances: dict[Scope, float]
+) -> dict[Scope, np.ndarray]:
     """Interactions of all tables together, weighted by what each table knows."""
-    sums: dict[Subset, np.ndarray] = {}
+    sums: dict[Scope, np.ndarray] = {}
     for scope, table in noisy.items():
         for subset, part in interactions(table, scope).items():
             weighed = part * network.cells(subset) / (variances[scope] * network.cells(scope))
@@ -198,8 +198,8 @@ def least_squares(
 
 
 def not_negative(
-    network: dc.Network, noisy: dict[Subset, np.ndarray], variances: dict[Subset, float], steps: int = 60
-) -> dict[Subset, np.ndarray]:
+    network: dc.Network, noisy: dict[Scope, np.ndarray], variances: dict[Scope, float], steps: int = 60
+) -> dict[Scope, np.ndarray]:
     """Least squares with cells of at least 0 and the total held: alternating directions, good enough for a test."""
     found = least_squares(network, noisy, variances)
     total = found[()]
@@ -242,7 +242,7 @@ def test_queries_that_are_alike_get_alike_and_one_asked_twice_gets_more() -> Non
     network = dc.Network(tuple(coin), {"A": (), "B": ()})
     # One draw for both: with few draws they would differ by chance.
     prior = dc.Dirichlet.uniform(network, 1e6)
-    scopes: list[Subset] = [("A",), ("B",)]
+    scopes: list[Scope] = [("A",), ("B",)]
     for noise in ("laplace", "gaussian"):
         even = workload_shares(network, prior, ["P(A)", "P(B)"], scopes, noise)
         assert even["A",] == pytest.approx(0.5, abs=1e-3)
@@ -260,7 +260,7 @@ def test_no_other_shares_promise_less_error(noise: workload.Noise) -> None:
     sensitivities = workload_variances(theta, named(ASIA, *texts))
     floor = default_shares(ASIA, MERGED, noise)
 
-    def error(part: dict[Subset, float]) -> float:
+    def error(part: dict[Scope, float]) -> float:
         """Mean logarithm of the standard deviation, from the public functions alone."""
         scale = {scope: workload.FLOOR * floor.get(scope, 0) + (1 - workload.FLOOR) * part[scope] for scope in part}
         variances = {scope: 2 / x**2 if noise == "laplace" else 1 / (2 * x) for scope, x in scale.items()}

@@ -23,11 +23,12 @@ from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query import Query
+from discreet.model.schema import Scope
 from discreet.privacy.calibration import PlannedNoise
 from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.payload import NoisyTables
+from discreet.privacy.payload import CellNoise, NoisyTables, noise_variance
 from discreet.sensitive.counts import Counts, cells_moved
-from discreet.theory.interactions import MOST_VARIABLES, Subset, cell_variance, pooled_variances
+from discreet.theory.interactions import MOST_VARIABLES, cell_variance, pooled_variances
 from discreet.theory.workload import default_shares, workload_error, workload_shares
 
 __all__ = ["planned"]
@@ -71,7 +72,7 @@ def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[Plann
     queries = None if workload is None else tuple(workload)
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> PlannedNoise:
-        def shares(scopes: Sequence[Subset], noise: Literal["laplace", "gaussian"]) -> dict[Subset, float]:
+        def shares(scopes: Sequence[Scope], noise: Literal["laplace", "gaussian"]) -> dict[Scope, float]:
             if queries is None:
                 return default_shares(network, scopes, noise)
             return workload_shares(network, prior, queries, scopes, noise)
@@ -94,7 +95,9 @@ def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[Plann
         other = _gaussian_plan(network, shares(families, "gaussian"), _in_digits(rho), reported, moved)
         if queries is None:
             return min(plan, other, key=lambda each: _error(network, each))
-        return min(plan, other, key=lambda each: workload_error(network, prior, queries, _variances(each)))
+        return min(
+            plan, other, key=lambda each: workload_error(network, prior, queries, _variances(each.noise, each.scales))
+        )
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: PlannedNoise, noise: Noise) -> NoisyTables:
         add = noise.discrete_laplace if calibration.noise == "discrete_laplace" else noise.discrete_gaussian
@@ -105,11 +108,11 @@ def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[Plann
     return Mechanism("planned", calibrate, draw)
 
 
-def _laplace_plan(network: Network, shares: Mapping[Subset, float], epsilon: Fraction, moved: int) -> PlannedNoise:
+def _laplace_plan(network: Network, shares: Mapping[Scope, float], epsilon: Fraction, moved: int) -> PlannedNoise:
     """Discrete Laplace noise; epsilon goes to the tables by their shares."""
     budgets = _budgets(shares, epsilon)
     scales, reported = laplace_scales(budgets, moved)
-    expected = _expected(network, {scope: _laplace_variance(scale) for scope, scale in scales.items()})
+    expected = _expected(network, _variances("discrete_laplace", scales))
     if len(scales) == 1:
         ((scope, scale),) = scales.items()
         alone = [node for node in network.nodes if network.ordered(network.family(node)) == scope]
@@ -118,16 +121,16 @@ def _laplace_plan(network: Network, shares: Mapping[Subset, float], epsilon: Fra
 
 
 def _gaussian_plan(
-    network: Network, shares: Mapping[Subset, float], rho: Fraction, reported: Fraction, moved: int
+    network: Network, shares: Mapping[Scope, float], rho: Fraction, reported: Fraction, moved: int
 ) -> PlannedNoise:
     """Discrete Gaussian noise; rho, which keeps the guarantee, goes to the tables by their shares."""
     budgets = _budgets(shares, rho)
     scales = {scope: deviation_within(moved, budget)[0] for scope, budget in budgets.items()}
-    expected = _expected(network, {scope: _gaussian_variance(scale) for scope, scale in scales.items()})
+    expected = _expected(network, _variances("discrete_gaussian", scales))
     return PlannedNoise("discrete_gaussian", moved, budgets, scales, reported, expected)
 
 
-def _budgets(shares: Mapping[Subset, float], whole: Fraction) -> dict[Subset, Fraction]:
+def _budgets(shares: Mapping[Scope, float], whole: Fraction) -> dict[Scope, Fraction]:
     """Exact parts of a budget, proportional to the shares and rounded down: together at most the whole."""
     if whole.denominator > LONG:
         whole = _in_digits(whole)
@@ -142,20 +145,9 @@ def _in_digits(rho: Fraction) -> Fraction:
     return math.floor(rho / unit) * unit
 
 
-def _variances(plan: PlannedNoise) -> dict[Subset, float]:
+def _variances(noise: CellNoise, scales: Mapping[Scope, float]) -> dict[Scope, float]:
     """Of the noise in the cells of each table; records squared."""
-    variance = _laplace_variance if plan.noise == "discrete_laplace" else _gaussian_variance
-    return {scope: variance(scale) for scope, scale in plan.scales.items()}
-
-
-def _laplace_variance(scale: float) -> float:
-    """Of discrete Laplace noise, `2 q / (1 - q)^2` with `q = exp(-1 / scale)`; records squared."""
-    return max(2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2, VANISHING)
-
-
-def _gaussian_variance(scale: float) -> float:
-    """Of discrete Gaussian noise, as if it were continuous: at most so much; records squared."""
-    return scale**2
+    return {scope: max(noise_variance(noise, scale), VANISHING) for scope, scale in scales.items()}
 
 
 def _laplace_error(scale: float) -> float:
@@ -163,7 +155,7 @@ def _laplace_error(scale: float) -> float:
     return max(-2 * math.exp(-1 / scale) / math.expm1(-2 / scale), VANISHING)
 
 
-def _expected(network: Network, variances: Mapping[Subset, float]) -> dict[str, float]:
+def _expected(network: Network, variances: Mapping[Scope, float]) -> dict[str, float]:
     """Mean absolute error of a cell of each family's table after least squares, as if it were normal; records."""
     pooled = pooled_variances(network, variances)
     expected = {node: cell_variance(network, pooled, network.ordered(network.family(node))) for node in network.nodes}

@@ -17,10 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from discreet.model.schema import Scope
+
 __all__ = ["AXES", "clique_cover", "readers"]
 
 Floats = npt.NDArray[np.float64]
-Scope = tuple[str, ...]
 
 AXES = 12
 """Most variables of a merged table: so many binary ones have 4,096 cells, and only those of one state could be more."""

@@ -17,7 +17,10 @@ from typing import Any
 
 from discreet.errors import InputError
 
-__all__ = ["Schema", "Variable", "table_cells"]
+__all__ = ["Schema", "Scope", "Variable", "table_cells"]
+
+Scope = tuple[str, ...]
+"""Names of the variables of a table, one for each axis."""
 
 AXES_LIMIT = 31
 CELLS_LIMIT = 2**28

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.special import erfcx, log_ndtr
 
 from discreet.model.tables import Tables
-from discreet.privacy.payload import NoisyCoefficients, NoisyCounts, TwoStageCounts
+from discreet.privacy.payload import NoisyCoefficients, NoisyCounts, TwoStageCounts, laplace_variance, noise_variance
 from discreet.theory.contrasts import family_tables, row_covariances
 
 __all__ = [
@@ -348,11 +348,6 @@ def total_measurements(payload: NoisyStatistics, without: str | None) -> list[tu
             return [(float(payload.components[()] - payload.shift), known)]
 
 
-def laplace_variance(scale: float) -> float:
-    """Variance of discrete Laplace noise: `2 q / (1 - q)^2` with `q = exp(-1 / scale)`."""
-    return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
-
-
 def _laplace_evidence(payload: NoisyCounts, node: str) -> list[LaplaceEvidence | LaplaceSumEvidence]:
     """One piece of evidence for each row of counts with Laplace noise."""
     scale, terms = payload.scales[payload.source(node)], payload.terms(node)
@@ -369,8 +364,7 @@ def _rows(payload: NoisyCounts, node: str) -> Floats:
 
 def _variance(payload: NoisyCounts, node: str) -> float:
     """Variance of the noise in a cell; noise that never shows still leaves a proper weight."""
-    scale = payload.scales[node]
-    return max(scale**2 if payload.noise == "discrete_gaussian" else laplace_variance(scale), KNOWN)
+    return max(noise_variance(payload.noise, payload.scales[node]), KNOWN)
 
 
 @lru_cache(maxsize=256)

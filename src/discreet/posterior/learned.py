@@ -33,6 +33,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.least_squares import (
     Margins,
@@ -47,7 +48,7 @@ from discreet.posterior.shrinkage import COMPONENTS, Rows, draw_rows
 from discreet.privacy.payload import NoisyCounts, NoisyTables
 from discreet.privacy.release import Release
 from discreet.theory import inference
-from discreet.theory.interactions import Subset, contrast_matrices, positions, transformed
+from discreet.theory.interactions import contrast_matrices, positions, transformed
 from discreet.theory.sampling import sample_codes
 
 __all__ = ["Worlds", "worlds"]
@@ -152,9 +153,9 @@ class Worlds:
         kept = _fitted(np.maximum(drawn, FEWEST), held, parents)
         return np.floor(kept + rng.random(kept.shape)).astype(np.int64)
 
-    def _held(self, parents: Sequence[str]) -> dict[Subset, Codes]:
+    def _held(self, parents: Sequence[str]) -> dict[Scope, Codes]:
         """Counts over the largest sets of parents that lie in one of their families, axes in the order of the sets."""
-        network, sets = self.network, dict[Subset, str]()
+        network, sets = self.network, dict[Scope, str]()
         for name in parents:
             family = network.family(name)
             sets[tuple(parent for parent in parents if parent in family)] = name
@@ -258,7 +259,7 @@ def _cautious(sharper: Margins, plain: Margins, caution: float) -> Margins:
     return Margins(sharper.network, sharper.values, variances)
 
 
-def _made_up(cells: Tables, scopes: Sequence[Subset], total: float, rng: np.random.Generator) -> dict[Subset, Floats]:
+def _made_up(cells: Tables, scopes: Sequence[Scope], total: float, rng: np.random.Generator) -> dict[Scope, Floats]:
     """Counts of made-up records, a repetition for each draw of the probabilities."""
     network, draws = cells.network, cells.draws or 1
     records = min(round(total), MOST_RECORDS)
@@ -272,7 +273,7 @@ def _made_up(cells: Tables, scopes: Sequence[Subset], total: float, rng: np.rand
     return found
 
 
-def _fitted(table: Floats, held: Mapping[Subset, Codes], parents: Sequence[str]) -> Floats:
+def _fitted(table: Floats, held: Mapping[Scope, Codes], parents: Sequence[str]) -> Floats:
     """A positive table scaled to margins that are held, shape `(*parents, draws)`."""
     for _ in range(ROUNDS):
         for names, wanted in held.items():

@@ -22,18 +22,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from discreet.model.network import Network
-from discreet.posterior.evidence import KNOWN, laplace_variance
-from discreet.privacy.payload import NoisyCounts, NoisyTables
+from discreet.model.schema import Scope
+from discreet.posterior.evidence import KNOWN
+from discreet.privacy.payload import CellNoise, NoisyCounts, NoisyTables, noise_variance
 from discreet.theory.interactions import (
     MOST_VARIABLES,
-    Subset,
     contrast_matrices,
     positions,
     subsets,
@@ -77,24 +76,21 @@ class Measured:
     """
 
     network: Network
-    tables: Mapping[Subset, Floats]
-    scales: Mapping[Subset, float]
-    noise: Literal["discrete_laplace", "discrete_gaussian"]
+    tables: Mapping[Scope, Floats]
+    scales: Mapping[Scope, float]
+    noise: CellNoise
 
     @property
-    def variances(self) -> dict[Subset, float]:
+    def variances(self) -> dict[Scope, float]:
         """Of the noise in a cell of each table; noise that never shows still leaves a proper weight."""
-        return {
-            scope: max(scale**2 if self.noise == "discrete_gaussian" else laplace_variance(scale), KNOWN)
-            for scope, scale in self.scales.items()
-        }
+        return {scope: max(noise_variance(self.noise, scale), KNOWN) for scope, scale in self.scales.items()}
 
-    def again(self, counts: Mapping[Subset, Floats], rng: np.random.Generator) -> Measured:
+    def again(self, counts: Mapping[Scope, Floats], rng: np.random.Generator) -> Measured:
         """Other counts, with new noise of the same laws."""
         noisy = {scope: table + self._noise(scope, table.shape, rng) for scope, table in counts.items()}
         return Measured(self.network, noisy, self.scales, self.noise)
 
-    def _noise(self, scope: Subset, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    def _noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """Independent noise; the Gaussian one is rounded, which is close enough for a simulation."""
         if self.noise == "discrete_gaussian":
             return np.asarray(np.rint(rng.normal(0, self.scales[scope], shape)))
@@ -113,8 +109,8 @@ class Margins:
     """
 
     network: Network
-    values: Mapping[Subset, Floats]
-    variances: Mapping[Subset, float]
+    values: Mapping[Scope, Floats]
+    variances: Mapping[Scope, float]
 
     @property
     def total(self) -> tuple[float, float]:
@@ -162,7 +158,7 @@ class Fit:
         steps: iterations.
     """
 
-    tables: Mapping[Subset, Floats]
+    tables: Mapping[Scope, Floats]
     gap: Floats
     steps: int
 
@@ -173,7 +169,7 @@ def measured(payload: NoisyCounts | NoisyTables) -> Measured:
         tables = {scope: table[..., None].astype(np.float64) for scope, table in payload.tables.items()}
         return Measured(payload.network, tables, payload.scales, payload.noise)
     network = payload.network
-    found, scales = dict[Subset, Floats](), dict[Subset, float]()
+    found, scales = dict[Scope, Floats](), dict[Scope, float]()
     for node, table in payload.tables.items():
         family = network.family(node)
         scope = network.ordered(family)
@@ -241,7 +237,7 @@ def nonnegative(noisy: Measured, total: float, *, close: float = CLOSE) -> Fit:
                 return Fit(layout.parted(feasible), np.maximum(gap, 0), step)
 
 
-def coordinates_of(noisy: Measured, tables: Mapping[Subset, Floats]) -> dict[Subset, Floats]:
+def coordinates_of(noisy: Measured, tables: Mapping[Scope, Floats]) -> dict[Scope, Floats]:
     """Coordinates of all interactions of families, from tables that agree with each other.
 
     Args:
@@ -255,7 +251,7 @@ def coordinates_of(noisy: Measured, tables: Mapping[Subset, Floats]) -> dict[Sub
     return layout.parts(layout.agreed(layout.joined(tables)))
 
 
-def refitted(noisy: Measured, fit: Fit) -> dict[Subset, Floats]:
+def refitted(noisy: Measured, fit: Fit) -> dict[Scope, Floats]:
     """The coordinates of a fit of one repetition, without that axis."""
     return {subset: part[..., 0] for subset, part in coordinates_of(noisy, fit.tables).items()}
 
@@ -287,8 +283,8 @@ class _Layout:
     """
 
     network: Network
-    scopes: tuple[Subset, ...]
-    starts: Mapping[Subset, int]
+    scopes: tuple[Scope, ...]
+    starts: Mapping[Scope, int]
     index: npt.NDArray[np.int64]
     factors: Floats
     inverse_variances: Floats
@@ -301,10 +297,10 @@ class _Layout:
         return _layout(noisy.network, tuple(noisy.variances.items()))
 
     @staticmethod
-    def numbered(network: Network, variances: Sequence[tuple[Subset, float]]) -> _Layout:
+    def numbered(network: Network, variances: Sequence[tuple[Scope, float]]) -> _Layout:
         """Number the coordinates."""
         scopes = tuple(scope for scope, _ in variances)
-        starts, after = dict[Subset, int](), 0
+        starts, after = dict[Scope, int](), 0
         indices, factors = [], []
         for scope in scopes:
             sizes = [network.schema[name].size for name in scope]
@@ -324,11 +320,11 @@ class _Layout:
         weights: Floats = np.bincount(index, inverse * factor**2, minlength=after).astype(np.float64)
         return _Layout(network, scopes, starts, index, factor, inverse, weights, gather)
 
-    def joined(self, tables: Mapping[Subset, Floats]) -> Floats:
+    def joined(self, tables: Mapping[Scope, Floats]) -> Floats:
         """All cells one after the other, shape (cells, repetitions)."""
         return np.concatenate([tables[scope].reshape(-1, tables[scope].shape[-1]) for scope in self.scopes])
 
-    def parted(self, cells: Floats) -> dict[Subset, Floats]:
+    def parted(self, cells: Floats) -> dict[Scope, Floats]:
         """The inverse of `joined`."""
         return {scope: self._table(cells, first, scope) for first, scope in self._places()}
 
@@ -362,27 +358,27 @@ class _Layout:
             needed = np.where(cells < 0, cells / (cells - uniform), 0.0).max(axis=0)
         return np.asarray(np.maximum((1 - needed) * cells + needed * uniform, 0))
 
-    def parts(self, values: Floats) -> dict[Subset, Floats]:
+    def parts(self, values: Floats) -> dict[Scope, Floats]:
         """The long vector by interaction, shape `(size - 1 for S, repetitions)`; only what lies in a family."""
-        found = dict[Subset, Floats]()
+        found = dict[Scope, Floats]()
         for subset in subsets(self.network.ordered(self.network.family(node)) for node in self.network.nodes):
             shape = tuple(self.network.schema[name].size - 1 for name in subset)
             first = self.starts[subset]
             found[subset] = values[first : first + math.prod(shape)].reshape(*shape, values.shape[-1])
         return found
 
-    def _places(self) -> list[tuple[int, Subset]]:
+    def _places(self) -> list[tuple[int, Scope]]:
         """Where each table begins."""
         sizes = [self.network.cells(scope) for scope in self.scopes]
         return list(zip(np.cumsum([0, *sizes[:-1]]).tolist(), self.scopes, strict=True))
 
-    def _table(self, cells: Floats, first: int, scope: Subset) -> Floats:
+    def _table(self, cells: Floats, first: int, scope: Scope) -> Floats:
         """One table, with its axis of repetitions."""
         sizes = [self.network.schema[name].size for name in scope]
         return cells[first : first + math.prod(sizes)].reshape(*sizes, cells.shape[1])
 
 
 @lru_cache(maxsize=4)
-def _layout(network: Network, variances: tuple[tuple[Subset, float], ...]) -> _Layout:
+def _layout(network: Network, variances: tuple[tuple[Scope, float], ...]) -> _Layout:
     """A layout is asked for several times for the same tables."""
     return _Layout.numbered(network, variances)

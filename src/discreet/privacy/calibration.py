@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Literal
 
 from discreet.errors import InputError
+from discreet.model.schema import Scope
+from discreet.privacy.payload import CellNoise
 
 __all__ = [
     "Calibration",
@@ -112,10 +113,10 @@ class PlannedNoise:
         InputError: no such noise, or a number is not positive and finite.
     """
 
-    noise: Literal["discrete_laplace", "discrete_gaussian"]
+    noise: CellNoise
     sensitivity: int
-    budgets: Mapping[tuple[str, ...], Fraction]
-    scales: Mapping[tuple[str, ...], float]
+    budgets: Mapping[Scope, Fraction]
+    scales: Mapping[Scope, float]
     reported: Fraction
     expected: Mapping[str, float]
 

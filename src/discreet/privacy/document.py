@@ -29,6 +29,7 @@ from discreet.privacy.calibration import (
 )
 from discreet.privacy.guarantee import as_rational, as_text
 from discreet.privacy.payload import (
+    CellNoise,
     Choice,
     NoisyCoefficients,
     NoisyCounts,
@@ -138,7 +139,7 @@ class _PlannedTable(Part):
 
 class _PlannedNoise(Part):
     kind: Literal["planned_noise"]
-    noise: Literal["discrete_laplace", "discrete_gaussian"]
+    noise: CellNoise
     sensitivity: Whole
     reported: Budget
     tables: list[_PlannedTable]
@@ -351,7 +352,7 @@ def _read_planned_noise(part: _PlannedNoise, network: Network) -> PlannedNoise:
 
 class _NoisyCounts(Part):
     kind: Literal["noisy_counts"]
-    noise: Literal["discrete_laplace", "discrete_gaussian"]
+    noise: CellNoise
     scales: dict[str, Positive]
     tables: dict[str, list[Integer]]
 
@@ -364,7 +365,7 @@ class _NoisyTable(Part):
 
 class _NoisyTables(Part):
     kind: Literal["noisy_tables"]
-    noise: Literal["discrete_laplace", "discrete_gaussian"]
+    noise: CellNoise
     tables: list[_NoisyTable]
 
 

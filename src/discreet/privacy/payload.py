@@ -14,11 +14,34 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.network import Network
+from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 
-__all__ = ["Choice", "NoisyCoefficients", "NoisyCounts", "NoisyTables", "ParameterDraws", "Payload", "TwoStageCounts"]
+__all__ = [
+    "CellNoise",
+    "Choice",
+    "NoisyCoefficients",
+    "NoisyCounts",
+    "NoisyTables",
+    "ParameterDraws",
+    "Payload",
+    "TwoStageCounts",
+    "laplace_variance",
+    "noise_variance",
+]
 
-Subset = tuple[str, ...]
+CellNoise = Literal["discrete_laplace", "discrete_gaussian"]
+"""Integer noise: `P(k) ~ exp(-|k| / scale)`, or `P(k) ~ exp(-k^2 / (2 scale^2))`."""
+
+
+def laplace_variance(scale: float) -> float:
+    """Variance of discrete Laplace noise: `2 q / (1 - q)^2` with `q = exp(-1 / scale)`."""
+    return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
+
+
+def noise_variance(noise: CellNoise, scale: float) -> float:
+    """Variance of the noise in a cell; of discrete Gaussian noise a bound, Canonne et al. (2020), Corollary 9."""
+    return scale**2 if noise == "discrete_gaussian" else laplace_variance(scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +63,7 @@ class NoisyCounts:
     network: Network
     tables: Mapping[str, Array]
     scales: Mapping[str, float]
-    noise: Literal["discrete_laplace", "discrete_gaussian"] = "discrete_laplace"
+    noise: CellNoise = "discrete_laplace"
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
@@ -100,9 +123,9 @@ class NoisyTables:
     """
 
     network: Network
-    tables: Mapping[Subset, Array]
-    scales: Mapping[Subset, float]
-    noise: Literal["discrete_laplace", "discrete_gaussian"]
+    tables: Mapping[Scope, Array]
+    scales: Mapping[Scope, float]
+    noise: CellNoise
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
@@ -124,7 +147,7 @@ class NoisyTables:
             if not any(set(self.network.family(node)) <= held for held in sets):
                 raise InputError(f"noisy tables need one that holds the family of {node!r}")
 
-    def source(self, node: str) -> Subset:
+    def source(self, node: str) -> Scope:
         """The smallest table that holds a family."""
         family = set(self.network.family(node))
         return min((scope for scope in self.tables if family <= set(scope)), key=lambda scope: self.tables[scope].size)
@@ -154,7 +177,7 @@ class NoisyCoefficients:
     """
 
     network: Network
-    components: Mapping[Subset, Array]
+    components: Mapping[Scope, Array]
     scale: float
     shift: int
     noisy_total: bool

@@ -25,7 +25,7 @@ from discreet.sensitive.sources import arrow
 
 __all__ = ["COUNT_LIMIT", "Counts", "Sensitivity", "cells_moved", "count", "count_codes", "sensitivity"]
 
-Scope = tuple[str, ...]
+from discreet.model.schema import Scope
 
 CELL_LIMIT = 2**24
 """Most cells of one family's table: 128 MiB, and about two minutes of exact noise."""

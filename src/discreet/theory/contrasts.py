@@ -30,9 +30,9 @@ from scipy.special import bdtrc
 
 from discreet.errors import InputError
 from discreet.model.network import Network
+from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Relation
-from discreet.theory.junction_tree import Scope
 
 __all__ = [
     "CoefficientSensitivity",

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.model.network import Network
+from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.theory.junction_tree import (
     Factor,
-    Scope,
     calibrate,
     collect,
     elimination_order,

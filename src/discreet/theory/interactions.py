@@ -26,10 +26,10 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.model.network import Network
+from discreet.model.schema import Scope
 
 __all__ = [
     "MOST_VARIABLES",
-    "Subset",
     "cell_variance",
     "centred",
     "contrast_matrices",
@@ -43,13 +43,12 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
-Subset = tuple[str, ...]
 
 MOST_VARIABLES = 14
 """Of a table whose interactions are told apart: it has 16,384 of them."""
 
 
-def subsets(scopes: Iterable[Subset]) -> tuple[Subset, ...]:
+def subsets(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
     """Every subset of some scopes once, smaller ones first; names keep the order that they have in the scopes."""
     found = dict.fromkeys(
         subset for scope in scopes for size in range(len(scope) + 1) for subset in combinations(scope, size)
@@ -57,7 +56,7 @@ def subsets(scopes: Iterable[Subset]) -> tuple[Subset, ...]:
     return tuple(sorted(found, key=len))
 
 
-def positions(scope: Sequence[str]) -> Iterator[tuple[Subset, tuple[slice, ...]]]:
+def positions(scope: Sequence[str]) -> Iterator[tuple[Scope, tuple[slice, ...]]]:
     """Where the coordinates of each interaction are in a transformed table.
 
     Args:
@@ -71,7 +70,7 @@ def positions(scope: Sequence[str]) -> Iterator[tuple[Subset, tuple[slice, ...]]
         yield inside, tuple(slice(1, None) if there else slice(0, 1) for there in present)
 
 
-def margin(table: Floats, scope: Subset, kept: Iterable[str]) -> Floats:
+def margin(table: Floats, scope: Scope, kept: Iterable[str]) -> Floats:
     """Sums of a table over the variables that are not kept; the axes of those that are keep their order."""
     wanted = set(kept)
     dropped = tuple(axis for axis, name in enumerate(scope) if name not in wanted)
@@ -85,7 +84,7 @@ def centred(table: Floats, axes: int) -> Floats:
     return table
 
 
-def interactions(table: Floats, scope: Subset) -> dict[Subset, Floats]:
+def interactions(table: Floats, scope: Scope) -> dict[Scope, Floats]:
     """The interactions of a table.
 
     Args:
@@ -98,7 +97,7 @@ def interactions(table: Floats, scope: Subset) -> dict[Subset, Floats]:
     return {subset: centred(margin(table, scope, subset), len(subset)) for subset in subsets([scope])}
 
 
-def spread(network: Network, found: Mapping[Subset, Floats], scope: Subset) -> Floats:
+def spread(network: Network, found: Mapping[Scope, Floats], scope: Scope) -> Floats:
     """The table over a scope whose interactions are given; the inverse of `interactions`.
 
     Args:
@@ -167,7 +166,7 @@ def _contrasts(size: int) -> Floats:
     return matrix
 
 
-def pooled_variances(network: Network, variances: Mapping[Subset, float]) -> dict[Subset, float]:
+def pooled_variances(network: Network, variances: Mapping[Scope, float]) -> dict[Scope, float]:
     """How well some noisy tables together tell each interaction.
 
     Args:
@@ -187,7 +186,7 @@ def pooled_variances(network: Network, variances: Mapping[Subset, float]) -> dic
     return {subset: 1 / weight for subset, weight in weights.items()}
 
 
-def cell_variance(network: Network, pooled: Mapping[Subset, float], scope: Subset) -> float:
+def cell_variance(network: Network, pooled: Mapping[Scope, float], scope: Scope) -> float:
     """Variance of a cell of the least-squares table over a scope; the same for all its cells.
 
     Args:

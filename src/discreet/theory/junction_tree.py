@@ -16,10 +16,11 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Factor", "JunctionTree", "Scope", "calibrate", "collect", "elimination_order", "junction_tree", "multiply"]
+from discreet.model.schema import Scope
+
+__all__ = ["Factor", "JunctionTree", "calibrate", "collect", "elimination_order", "junction_tree", "multiply"]
 
 Floats = npt.NDArray[np.float64]
-Scope = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,9 +27,10 @@ from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query import Probability, Query, check_names, parse_query
+from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.theory.inference import joint
-from discreet.theory.interactions import Subset, centred, margin, pooled_variances, subsets
+from discreet.theory.interactions import centred, margin, pooled_variances, subsets
 
 __all__ = ["default_shares", "workload_error", "workload_shares", "workload_variances"]
 
@@ -52,7 +53,7 @@ CHUNK_CELLS = 10_000_000
 """Entries of the gradients that are held at once: 80 MB."""
 
 
-def default_shares(network: Network, scopes: Sequence[Subset], noise: Noise) -> dict[Subset, float]:
+def default_shares(network: Network, scopes: Sequence[Scope], noise: Noise) -> dict[Scope, float]:
     """Shares of the budget that serve all families alike.
 
     Proportional to `a_t^0.4` (Laplace) or `a_t^(2/3)` (Gaussian) with `a_t` the sum of `sqrt(|f| |t|)` over the
@@ -89,7 +90,7 @@ def default_shares(network: Network, scopes: Sequence[Subset], noise: Noise) -> 
     return {scope: total**power / whole for scope, total in sums.items()}
 
 
-def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Subset, Floats], ...]:
+def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Scope, Floats], ...]:
     """How much each interaction's noise adds to the variance of each query's answers, to first order.
 
     Probabilities count with the squared errors of all their rows. `MAP(A, B | C=c)` and `MPE(| C=c)` count as
@@ -114,7 +115,7 @@ def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Su
     for query in queries:
         check_names(query, theta.network.schema)
         parts = _parts(theta.network, query)
-        total: dict[Subset, Floats] = {}
+        total: dict[Scope, Floats] = {}
         for part in parts:
             for subset, squares in _part_variances(theta, part).items():
                 total[subset] = total.get(subset, 0.0) + squares
@@ -123,8 +124,8 @@ def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Su
 
 
 def workload_shares(
-    network: Network, prior: Dirichlet, queries: Sequence[str | Query], scopes: Sequence[Subset], noise: Noise
-) -> dict[Subset, float]:
+    network: Network, prior: Dirichlet, queries: Sequence[str | Query], scopes: Sequence[Scope], noise: Noise
+) -> dict[Scope, float]:
     """Tables and shares of the budget that answer a workload best.
 
     Least mean logarithm of the standard deviation over queries and draws from the prior: a part of the budget that
@@ -172,7 +173,7 @@ def workload_shares(
 
 
 def workload_error(
-    network: Network, prior: Dirichlet, queries: Sequence[str | Query], variances: Mapping[Subset, float]
+    network: Network, prior: Dirichlet, queries: Sequence[str | Query], variances: Mapping[Scope, float]
 ) -> float:
     """What `workload_shares` makes least, for given noise: the mean logarithm of the answers' standard deviations.
 
@@ -198,7 +199,7 @@ def workload_error(
 
 def _sensitivities(
     network: Network, prior: Dirichlet, queries: Sequence[str | Query]
-) -> tuple[tuple[Subset, ...], Floats, Floats]:
+) -> tuple[tuple[Scope, ...], Floats, Floats]:
     """The interactions, and one row for each query and draw from the prior: its weight, and h."""
     asked = [parse_query(query, network.schema) if isinstance(query, str) else query for query in queries]
     if not asked:
@@ -229,20 +230,20 @@ def _parts(network: Network, query: Query) -> list[Part]:
     return [((name,), evidence, np.arange(schema[name].size)) for name in names]
 
 
-def _part_variances(theta: Tables, part: Part) -> dict[Subset, Floats]:
+def _part_variances(theta: Tables, part: Part) -> dict[Scope, Floats]:
     """The squared norms of the gradient's interactions, summed over the cells that count; draws in chunks."""
     network, draws = theta.network, theta.draws or 1
     targets, evidence, kept = part
     bearing = _bearing(network, targets, evidence)
     largest = max((network.cells(network.family(node)) for node in bearing), default=1)
     size = max(1, CHUNK_CELLS // (largest * network.cells(targets)))
-    found: dict[Subset, list[Floats]] = {}
+    found: dict[Scope, list[Floats]] = {}
     for start in range(0, draws, size):
         chosen = slice(start, min(start + size, draws))
         chunk = Tables(
             network, {node: table[..., chosen] for node, table in theta.items()}, draws=chosen.stop - chosen.start
         )
-        gradient: dict[Subset, Floats] = {}
+        gradient: dict[Scope, Floats] = {}
         for node in bearing:
             family = network.family(node)
             scope = network.ordered(family)
@@ -292,7 +293,7 @@ def _count_gradient(theta: Tables, node: str, targets: tuple[str, ...], evidence
     return result
 
 
-def _family_and_targets(theta: Tables, free: Subset, targets: Subset, evidence: Mapping[str, int]) -> Floats:
+def _family_and_targets(theta: Tables, free: Scope, targets: Scope, evidence: Mapping[str, int]) -> Floats:
     """`P(family, targets | evidence)`, where they may share variables; shape `(*free, cells of the targets, draws)`."""
     network = theta.network
     names = targets + tuple(name for name in free if name not in targets)
@@ -308,7 +309,7 @@ def _family_and_targets(theta: Tables, free: Subset, targets: Subset, evidence: 
 # ------------------------------------------------------------------------------------------------------ budgets
 
 
-def _stacked(variances: Sequence[Mapping[Subset, Floats]]) -> tuple[tuple[Subset, ...], Floats, Floats]:
+def _stacked(variances: Sequence[Mapping[Scope, Floats]]) -> tuple[tuple[Scope, ...], Floats, Floats]:
     """The interactions, and one row for each query and draw whose answer can move: its weight, and h."""
     listed = tuple(dict.fromkeys(subset for found in variances for subset in found))
     rows, weights = [], []
@@ -326,7 +327,7 @@ def _stacked(variances: Sequence[Mapping[Subset, Floats]]) -> tuple[tuple[Subset
     return listed, np.concatenate(weights), np.concatenate(rows)
 
 
-def _precision(network: Network, subset: Subset, table: Subset) -> float:
+def _precision(network: Network, subset: Scope, table: Scope) -> float:
     """What a table of noise variance 1 says about an interaction."""
     return network.cells(subset) / network.cells(table) if set(subset) <= set(table) else 0.0
 
