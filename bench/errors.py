@@ -32,6 +32,8 @@ QUERIES = 10
 """Marginal queries, and as many conditional ones."""
 LEAST_EVIDENCE = 0.02
 """Conditional queries are about evidence that is at least so probable."""
+MOST_CELLS = 1_000_000
+"""Queries that need more for each draw are passed over: they are asked of D-Ind on its whole grid."""
 
 
 @dataclass(frozen=True)
@@ -143,15 +145,23 @@ def _answer(cells: dc.Tables, query: Query) -> Floats:
 
 
 def _queries(truth: Truth, rng: np.random.Generator) -> tuple[Query, ...]:
-    """Marginals of nodes in random order, then targets with one or two observed states of drawn records."""
-    nodes = truth.theta.network.nodes
-    marginal = [Query(str(node)) for node in np.resize(rng.permutation(nodes), QUERIES)]
+    """Marginals of nodes in random order, then targets with one or two observed states of drawn records.
+
+    Roots have marginals of one family, so there is always one to ask for.
+    """
+    network, nodes = truth.theta.network, truth.theta.network.nodes
+    cheap = [
+        node for node in rng.permutation(nodes).tolist() if inference.joint_cost(network, [node], {}) <= MOST_CELLS
+    ]
+    marginal = [Query(str(node)) for node in np.resize(cheap, QUERIES)]
     codes, cells = sample_codes(truth.theta, 2000, rng), single(truth.theta)
     conditional: list[Query] = []
     while len(conditional) < QUERIES:
         record, observed = int(rng.integers(2000)), int(rng.integers(1, 3))
         target, *given = (str(name) for name in rng.permutation(nodes)[: observed + 1])
         evidence = {name: int(codes[name][record]) for name in given}
+        if inference.joint_cost(network, [target], evidence) > MOST_CELLS:
+            continue
         if np.exp(inference.log_probability(cells, evidence)[0]) >= LEAST_EVIDENCE:
             conditional.append(Query(target, tuple(evidence.items())))
     return (*marginal, *conditional)

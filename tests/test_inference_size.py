@@ -49,6 +49,17 @@ def test_the_budget_counts_the_targets_clique(monkeypatch: pytest.MonkeyPatch) -
         inference.joint(cells, ("a", "b", "c"), {})
 
 
+def test_the_cost_of_a_query_is_known_before() -> None:
+    network = asia().network
+    assert inference.joint_cost(network, ("asia",), {}) == 2  # a root: its descendants are barren
+    assert inference.joint_cost(network, ("tub",), {}) == 4
+    assert inference.joint_cost(network, ("tub",), {"asia": 0}) == 2
+    assert inference.joint_cost(network, ("asia", "smoke", "xray"), {"either": 1}) >= 8
+    roots = dense().network
+    assert inference.joint_cost(roots, ("r0", "r1"), {}) == 4
+    assert inference.joint_cost(roots, ("r0",), {name: 0 for name in roots.nodes if name[0] == "c"}) >= 2**30
+
+
 @pytest.mark.parametrize("size", [1, 300, 2000])
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     cells = random_draws(asia().network, 37, seed=5)

@@ -11,6 +11,7 @@ from bench import errors as measured
 from experiments import asia
 
 import discreet as dc
+from discreet.theory import inference
 from tiny import network_of
 
 TRUTH = measured.Truth.of(asia(), "asia")
@@ -79,6 +80,15 @@ def test_an_impossible_evidence_is_answered_by_nothing() -> None:
     queries = (measured.Query("a"),) * measured.QUERIES + (measured.Query("a", (("b", 1),)),) * measured.QUERIES
     data = measured.Data(drawn.truth, drawn.codes, drawn.counts, queries, (np.array([0.5, 0.5]),) * len(queries))
     assert measured.errors(data, measured.single(never))["cond"] == pytest.approx([1])
+
+
+def test_queries_that_cost_too_much_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured, "MOST_CELLS", 4)
+    asked = measured.Data.drawn(TRUTH, 100, 0).queries
+    network = TRUTH.theta.network
+    assert len(asked) == 2 * measured.QUERIES
+    assert all(inference.joint_cost(network, [one.target], dict(one.evidence)) <= 4 for one in asked)
+    assert {one.target for one in asked[: measured.QUERIES]} == {"asia", "smoke", "tub", "lung", "bronc"}
 
 
 # ------------------------------------------------------------------------------------------ mutual consistency
