@@ -1,9 +1,9 @@
 """Coverage and width of intervals, noise-aware beside plug-in, over many simulated releases.
 
 `python -m bench.coverage asia child --epsilon 0.1 1 3 --runs 20` draws records from each network, releases their counts
-with simulated noise, and asks how often the 95 % intervals of table entries that are not 0 or 1, of node marginals and
-of conditional queries hold the truth. `--prior-draws` draws the truth from the prior instead of the network: then the
-noise-aware posterior must cover 95 %.
+with simulated noise (`--mechanism`, else `planned`), and asks how often the 95 % intervals of table entries that are
+not 0 or 1, of node marginals and of conditional queries hold the truth. `--prior-draws` draws the truth from the
+Dirichlet(1/4) prior instead of the network.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 import discreet as dc
-from discreet.privacy.release import RecordsPolicy
 from discreet.queries.synthetic import sample_codes
 from discreet.theory import inference
 
@@ -24,16 +23,6 @@ from .networks import theta_of
 LEVEL = 0.95
 INTERIOR = 1e-6
 METHODS: Mapping[str, Callable[..., dc.PosteriorDraws]] = {"noise-aware": dc.noise_aware, "plug-in": dc.plug_in}
-
-
-def counts_of(theta: dc.Tables, n: int, rng: np.random.Generator) -> dc.Counts:
-    """Counts of n records drawn from a network."""
-    network, codes = theta.network, sample_codes(theta, n, rng)
-    tables = {}
-    for node in network.nodes:
-        tables[node] = np.zeros(network.shape(node), np.int64)
-        np.add.at(tables[node], tuple(codes[name] for name in network.family(node)), 1)
-    return dc.Counts(dc.Tables(network, tables), RecordsPolicy("error", "error"))
 
 
 def conditionals(theta: dc.Tables, number: int, rng: np.random.Generator) -> list[tuple[str, dict[str, int]]]:
@@ -58,7 +47,15 @@ def values(cells: dc.Tables, queries: list[tuple[str, dict[str, int]]]) -> tuple
 
 
 def study(
-    name: str, theta: dc.Tables, epsilon: str, relation: str, runs: int, n: int, draws: int, from_prior: bool
+    name: str,
+    theta: dc.Tables,
+    mechanism: str,
+    epsilon: str,
+    relation: str,
+    runs: int,
+    n: int,
+    draws: int,
+    from_prior: bool,
 ) -> None:
     """Print one row for each method."""
     network = theta.network
@@ -71,7 +68,8 @@ def study(
         truth = dc.Tables(network, {k: v[..., 0] for k, v in prior.draws(1, rng).items()}) if from_prior else theta
         single = dc.Tables(network, {node: table[..., None] for node, table in truth.items()}, draws=1)
         wanted = [array[:, 0] for array in values(single, queries)]
-        made = dc.simulate(dc.laplace(), counts_of(truth, n, rng), prior, guarantee, rng=rng)
+        counts = dc.count_codes(network, sample_codes(truth, n, rng))
+        made = dc.simulate(dc.MECHANISMS[mechanism](), counts, prior, guarantee, rng=rng)
         for method, posterior_of in METHODS.items():
             started = time.process_time()
             cells = posterior_of(made, draws=draws, rng=rng).cells
@@ -88,7 +86,7 @@ def study(
         mean, error = np.nanmean(rows, axis=0), np.nanstd(rows, axis=0) / np.sqrt(runs)
         label = f"{name}{' (prior)' if from_prior else ''}"
         print(
-            f"{label:16s} {epsilon:>5s} {relation:10s} {method:12s} "
+            f"{label:16s} {mechanism:9s} {epsilon:>5s} {relation:10s} {method:12s} "
             f"entries {100 * mean[0]:5.1f} +-{100 * error[0]:3.1f} (0/1: {100 * mean[2]:5.1f})  width {mean[1]:.4f}   "
             f"marginals {100 * mean[3]:5.1f} +-{100 * error[3]:3.1f}  width {mean[4]:.4f}   "
             f"conditionals {100 * mean[5]:5.1f} +-{100 * error[5]:3.1f}  width {mean[6]:.4f}   {mean[7]:.2f} s",
@@ -100,6 +98,7 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("networks", nargs="*", default=["asia"])
+    parser.add_argument("--mechanism", default="planned", choices=("planned", "laplace", "fourier", "allocated"))
     parser.add_argument("--epsilon", nargs="*", default=["0.1", "1", "3"])
     parser.add_argument("--relation", default="replace")
     parser.add_argument("--runs", type=int, default=10)
@@ -110,7 +109,15 @@ def main() -> None:
     for name in given.networks:
         for epsilon in given.epsilon:
             study(
-                name, theta_of(name), epsilon, given.relation, given.runs, given.records, given.draws, given.prior_draws
+                name,
+                theta_of(name),
+                given.mechanism,
+                epsilon,
+                given.relation,
+                given.runs,
+                given.records,
+                given.draws,
+                given.prior_draws,
             )
 
 

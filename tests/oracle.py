@@ -1,4 +1,4 @@
-"""Slow and obvious references: the joint of a network by enumeration, and the posterior of one row by enumeration.
+"""Slow and obvious references: the joint of a network and the posterior of one row by enumeration, tables taken apart.
 
 Nothing here is shared with the package but the types that hold arrays, so agreement means something.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 from scipy.special import betainc, gammaln
@@ -161,3 +161,34 @@ def row_posterior(
         beyond = weights.take(-1, axis=axis).sum() * 2 * b  # at most geometric with ratio exp(-1 / 2b) out there
         assert beyond < 1e-9, f"the box is too small along axis {axis}: {beyond}"
     return RowPosterior(tuple(counts), weights, concentrations)
+
+
+# ------------------------------------------------------------------------------------------------------- interactions
+
+
+def parts_of(scope: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """All subsets, in the order of the names."""
+    return [part for size in range(len(scope) + 1) for part in combinations(scope, size)]
+
+
+def interactions(table: np.ndarray, scope: tuple[str, ...]) -> dict[tuple[str, ...], np.ndarray]:
+    """Margins over all subsets less their means along every axis; further axes of the table are repetitions."""
+    found = {}
+    for part in parts_of(scope):
+        margin = table.sum(axis=tuple(axis for axis, name in enumerate(scope) if name not in part))
+        for axis in range(len(part)):
+            margin = margin - margin.mean(axis=axis, keepdims=True)
+        found[part] = np.asarray(margin)
+    return found
+
+
+def spread(network: dc.Network, found: Mapping[tuple[str, ...], np.ndarray], scope: tuple[str, ...]) -> np.ndarray:
+    """The sum of interactions over subsets of a scope, each spread evenly over the cells that it does not name."""
+    sizes = [network.schema[name].size for name in scope]
+    inside = {part: array for part, array in found.items() if part in parts_of(scope)}
+    extra = next((array.shape[len(part) :] for part, array in inside.items()), ())
+    table = np.zeros((*sizes, *extra))
+    for part, array in inside.items():
+        names = [size if name in part else 1 for name, size in zip(scope, sizes, strict=True)]
+        table += array.reshape((*names, *extra)) * network.cells(part) / network.cells(scope)
+    return table

@@ -16,13 +16,12 @@ from discreet.theory.interactions import (
     cell_variance,
     centred,
     contrast_matrices,
-    interactions,
     margin,
     pooled_variances,
-    spread,
     subsets,
     transformed,
 )
+from oracle import interactions, spread
 from tiny import network_of
 
 NAMES = "abcd"

@@ -14,13 +14,12 @@ from discreet.theory import workload
 from discreet.theory.inference import joint
 from discreet.theory.interactions import (
     centred,
-    interactions,
     pooled_variances,
-    spread,
     subsets,
 )
 from discreet.theory.workload import default_shares, workload_shares, workload_variances
 from networks import asia, theta_of
+from oracle import interactions, spread
 
 ASIA = asia().network
 PRIOR = dc.Dirichlet.uniform(ASIA)

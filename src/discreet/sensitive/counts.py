@@ -17,6 +17,7 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.network import Network
+from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Relation
 from discreet.privacy.release import RecordsPolicy
@@ -24,8 +25,6 @@ from discreet.sensitive.records import MISSING, Records, codes, decode, grouping
 from discreet.sensitive.sources import arrow
 
 __all__ = ["COUNT_LIMIT", "Counts", "Sensitivity", "cells_moved", "count", "count_codes", "sensitivity"]
-
-from discreet.model.schema import Scope
 
 CELL_LIMIT = 2**24
 """Most cells of one family's table: 128 MiB, and about two minutes of exact noise."""

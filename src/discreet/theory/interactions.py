@@ -33,11 +33,9 @@ __all__ = [
     "cell_variance",
     "centred",
     "contrast_matrices",
-    "interactions",
     "margin",
     "pooled_variances",
     "positions",
-    "spread",
     "subsets",
     "transformed",
 ]
@@ -81,44 +79,6 @@ def centred(table: Floats, axes: int) -> Floats:
     """A table less its means along each of its first axes; further axes are repetitions."""
     for axis in range(axes):
         table = table - table.mean(axis=axis, keepdims=True)
-    return table
-
-
-def interactions(table: Floats, scope: Scope) -> dict[Scope, Floats]:
-    """The interactions of a table.
-
-    Args:
-        table: one axis for each variable of the scope, perhaps more for repetitions.
-        scope: names of the variables.
-
-    Returns:
-        For every subset of the scope a table over it, with sums of 0 along each of its axes.
-    """
-    return {subset: centred(margin(table, scope, subset), len(subset)) for subset in subsets([scope])}
-
-
-def spread(network: Network, found: Mapping[Scope, Floats], scope: Scope) -> Floats:
-    """The table over a scope whose interactions are given; the inverse of `interactions`.
-
-    Args:
-        network: for the sizes.
-        found: tables over subsets; those that do not lie in the scope are ignored, absent ones count as 0.
-        scope: names of the variables, in the order in which the subsets name them.
-
-    Returns:
-        The table, one axis for each variable of the scope, and further axes as the interactions have them.
-    """
-    sizes, cells = [network.schema[name].size for name in scope], network.cells(scope)
-    table: Floats = np.zeros(sizes)
-    for subset in subsets([scope]):
-        if subset not in found:
-            continue
-        part = found[subset]
-        shape = [size if name in subset else 1 for name, size in zip(scope, sizes, strict=True)]
-        part = part.reshape((*shape, *part.shape[len(subset) :])) * (network.cells(subset) / cells)
-        if part.ndim > table.ndim:
-            table = table.reshape((*table.shape, *(1,) * (part.ndim - table.ndim)))
-        table = table + part
     return table
 
 

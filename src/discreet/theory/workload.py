@@ -24,6 +24,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from discreet.errors import InputError
+from discreet.model.cover import readers
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query import Probability, Query, check_names, parse_query
@@ -74,17 +75,16 @@ def default_shares(network: Network, scopes: Sequence[Scope], noise: Noise) -> d
         With Laplace noise the expected absolute error is `sum a_t / epsilon_t`, least at the power 1/2, and the squared
         one least at 1/3: 0.4 lies between. With Gaussian noise it is `sum a_t / sqrt(rho_t)`, least at 2/3.
     """
-    sums = dict.fromkeys(scopes, 0.0)
     for node in network.nodes:
         family = network.family(node)
-        holders = [scope for scope in scopes if set(family) <= set(scope)]
-        if not holders:
+        if not any(set(family) <= set(scope) for scope in scopes):
             raise InputError(f"no measured table holds the family of {node!r}; add one over {', '.join(family)}")
-        smallest = min(holders, key=network.cells)
-        sums[smallest] += math.sqrt(network.cells(family) * network.cells(smallest))
-    for scope, total in sums.items():
-        if not total:
+    families = [network.family(node) for node in network.nodes]
+    sums = {}
+    for scope, read in readers({one.name: one.size for one in network.schema}, families, scopes).items():
+        if not read:
             raise InputError(f"the table over {', '.join(scope)} serves no family; leave it out")
+        sums[scope] = sum(math.sqrt(network.cells(family) * network.cells(scope)) for family in read)
     power = 0.4 if noise == "laplace" else 2 / 3
     whole = sum(total**power for total in sums.values())
     return {scope: total**power / whole for scope, total in sums.items()}
