@@ -24,7 +24,7 @@ import numpy as np
 import typer
 
 import discreet as dc
-from discreet.app.report import answer_lines, columns, plan_lines, release_lines
+from discreet.app.report import answer_lines, columns, plan_lines, plan_summary, release_lines, release_summary
 from discreet.errors import BudgetError, DiscreetError, InputError
 from discreet.privacy.guarantee import as_text
 
@@ -286,20 +286,8 @@ def release(
     saved = _publish(made, None if to_stdout else output)
     balance = payer.balance()
     _say(release_lines(made, balance))
-    summary = {
-        "release": str(saved),
-        "id": made.id,
-        "epsilon": as_text(promise.epsilon),
-        "spent": as_text(balance.epsilon_spent),
-        "left": as_text(balance.epsilon_left),
-        "mechanism": made.mechanism,
-        "delta": as_text(promise.delta),
-        **({"scales": dict(made.payload.scales)} if isinstance(made.payload, dc.NoisyCounts) else {}),
-        **({"plan": _plan(made.calibration)} if isinstance(made.calibration, dc.PlannedNoise) else {}),
-        "drowned": {node: list(rows) for node, rows in dc.drowned_rows(made).items()},
-    }
     if not to_stdout:
-        _print(as_json, summary, f"wrote {saved}")
+        _print(as_json, {"release": str(saved), **release_summary(made, balance)}, f"wrote {saved}")
 
 
 @app.command()
@@ -410,7 +398,7 @@ def plan(
     text += "".join(f"\n\nplan, {each}:\n\n{plan_lines(structure, plan)}" for each, plan in plans.items())
     told = {"records": records, "epsilon": epsilon, "source": source, "expected": parts}
     if plans:
-        told["plans"] = {each.value: _plan(plan) for each, plan in plans.items()}
+        told["plans"] = {each.value: plan_summary(plan) for each, plan in plans.items()}
     _print(as_json, told, text)
 
 
@@ -520,18 +508,6 @@ def _queries(word: str) -> list[str]:
     except (OSError, ValueError):
         raise InputError(f"{word!r} is no query, such as 'P(A | B=b)', and no text file of queries") from None
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-
-
-def _plan(plan: dc.PlannedNoise) -> dict[str, object]:
-    """A plan as JSON."""
-    return {
-        "noise": plan.noise,
-        "tables": [
-            {"variables": list(scope), "budget": as_text(budget), "scale": plan.scales[scope]}
-            for scope, budget in plan.budgets.items()
-        ],
-        "expected": dict(plan.expected),
-    }
 
 
 def _option(key: str, value: str, kind: str) -> Any:

@@ -78,6 +78,36 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
     return "\n".join(lines)
 
 
+def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
+    """The same as `release_lines` says, for JSON."""
+    promise = release.guarantee
+    summary: dict[str, object] = {
+        "id": release.id,
+        "epsilon": as_text(promise.epsilon),
+        "spent": as_text(balance.epsilon_spent),
+        "left": as_text(balance.epsilon_left),
+        "mechanism": release.mechanism,
+        "delta": as_text(promise.delta),
+    }
+    if isinstance(release.payload, dc.NoisyCounts):
+        summary["scales"] = dict(release.payload.scales)
+    if isinstance(release.calibration, dc.PlannedNoise):
+        summary["plan"] = plan_summary(release.calibration)
+    return {**summary, "drowned": {node: list(rows) for node, rows in dc.drowned_rows(release).items()}}
+
+
+def plan_summary(plan: dc.PlannedNoise) -> dict[str, object]:
+    """A plan as JSON."""
+    return {
+        "noise": plan.noise,
+        "tables": [
+            {"variables": list(scope), "budget": as_text(budget), "scale": plan.scales[scope]}
+            for scope, budget in plan.budgets.items()
+        ],
+        "expected": dict(plan.expected),
+    }
+
+
 def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
     """The tables of a planned release with their budgets, and the error to expect of every family."""
     budget, kind = ("epsilon", "Laplace") if plan.noise == "discrete_laplace" else ("rho", "Gaussian")

@@ -222,17 +222,7 @@ def write_calibration(calibration: Calibration) -> CalibrationPart:
                 reported=as_text(calibration.reported),
             )
         case PlannedNoise():
-            return _PlannedNoise(
-                kind="planned_noise",
-                noise=calibration.noise,
-                sensitivity=calibration.sensitivity,
-                reported=as_text(calibration.reported),
-                tables=[
-                    _PlannedTable(variables=list(scope), budget=as_text(budget), scale=calibration.scales[scope])
-                    for scope, budget in calibration.budgets.items()
-                ],
-                expected=dict(calibration.expected),
-            )
+            return _write_planned_noise(calibration)
         case CoefficientNoise():
             return _CoefficientNoise(
                 kind="coefficient_noise",
@@ -329,6 +319,21 @@ def _read_table_noise(part: _TableNoise, network: Network) -> TableNoise:
         epsilons={node: _budget(text) for node, text in part.epsilons.items()},
         scales=part.scales,
         reported=_budget(part.reported),
+    )
+
+
+def _write_planned_noise(calibration: PlannedNoise) -> _PlannedNoise:
+    """Planned noise to document."""
+    return _PlannedNoise(
+        kind="planned_noise",
+        noise=calibration.noise,
+        sensitivity=calibration.sensitivity,
+        reported=as_text(calibration.reported),
+        tables=[
+            _PlannedTable(variables=list(scope), budget=as_text(budget), scale=calibration.scales[scope])
+            for scope, budget in calibration.budgets.items()
+        ],
+        expected=dict(calibration.expected),
     )
 
 
