@@ -95,3 +95,23 @@ def test_what_is_no_workload_is_refused_and_costs_nothing(words: str, message: s
 def test_the_audit_knows_the_plan(run: Shell) -> None:
     found = run.json("audit planned --records 1 --relation replace")
     assert all(part["holds"] and part["exact"] for part in found["findings"])
+
+
+def test_a_delta_that_is_not_used_is_named(run: Shell) -> None:
+    code, out, _ = run(f"{PLAN} --delta 1e-6 --relation add-remove")
+    assert code == 0
+    assert "the delta is charged and not used" in out
+    run("ledger open wide --epsilon 2 --delta 1e-5 --relation add-remove")
+    spent = RELEASE.replace("--account add-remove", "--account wide") + " --delta 1e-6"
+    code, _, err = run(spent)
+    assert code == 0, err
+    assert "the delta is charged and not used" in err
+    code, out, err = run(PLAN)
+    assert "charged and not used" not in out
+
+
+@pytest.mark.parametrize("records", ["0", "-1", "99999999999999999999999"])
+def test_a_plan_for_an_impossible_number_of_records(run: Shell, records: str) -> None:
+    code, _, err = run(PLAN.replace("--records 500", f"--records {records}"))
+    assert code == 2
+    assert "makes up between 1 and 100,000,000 records" in err

@@ -285,6 +285,27 @@ def test_other_releases_are_refused() -> None:
         estimate(made, rng=np.random.default_rng(0))
 
 
+def test_a_damaged_count_is_refused(release: dc.Release) -> None:
+    payload = release.payload
+    scope = next(iter(payload.tables))
+    for value in (2**63 - 1, -(2**63)):
+        table = payload.tables[scope].copy()
+        table.flat[0] = value
+        damaged = replace(release, payload=replace(payload, tables={**payload.tables, scope: table}))
+        with pytest.raises(dc.InputError, match="beyond 2\\^60"):
+            dc.noise_aware(damaged, draws=2, rng=np.random.default_rng(0))
+        with pytest.raises(dc.InputError, match="beyond 2\\^60"):
+            estimate(damaged, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("wrong", [0.25, "uniform", {}])
+def test_a_prior_of_another_type_is_refused(release: dc.Release, wrong: object) -> None:
+    for read in (lambda: estimate(release, rng=np.random.default_rng(0), prior=wrong),
+                 lambda: dc.noise_aware(release, draws=2, rng=np.random.default_rng(0), prior=wrong)):  # fmt: skip
+        with pytest.raises(dc.InputError, match="a prior is a Dirichlet"):
+            read()
+
+
 def test_a_long_chain_listed_backwards() -> None:
     nodes = [f"v{i}" for i in range(300)]
     network = dc.Network(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import re
 import sqlite3
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import discreet as dc
+from discreet.privacy.guarantee import as_text
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 
@@ -52,6 +54,27 @@ def test_thirds_fill_a_limit_of_one(ledger: dc.Ledger) -> None:
     for turn in range(3):
         account.charge(f"r{turn}", "laplace", spend(Fraction(1, 3)))
     assert account.balance().epsilon_left == 0
+
+
+def test_a_sum_too_long_to_show_is_refused_before_it_is_charged(ledger: dc.Ledger) -> None:
+    """Each charge prints, but their exact sum has the digits of all denominators."""
+    account = ledger.open("a", spend(100))
+    refused = None
+    for base in (7, 11, 13, 17):
+        whole = base ** int(1000 / math.log10(base))
+        try:
+            account.charge(f"r{base}", "laplace", spend(Fraction(whole // 3, whole)))
+        except dc.InputError as error:
+            refused = error
+            break
+    assert "fewer digits; nothing was charged" in str(refused)
+    assert len(account.charges()) == 3
+    balance = account.balance()
+    for text in (balance.epsilon_spent, balance.epsilon_left):
+        assert Fraction(as_text(text)) == text
+    with pytest.raises(dc.InputError, match="fewer digits"):
+        account.check(spend(Fraction(17**800 // 3, 17**800)))
+    assert account.charge("last", "laplace", spend(1)).epsilon_spent == balance.epsilon_spent + 1
 
 
 def test_an_overspend_of_the_smallest_amount_is_refused(ledger: dc.Ledger) -> None:

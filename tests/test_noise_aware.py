@@ -258,6 +258,16 @@ def test_drowned_rows_at_the_edge() -> None:
     assert drowned_rows(row_release((9, -1), (1.0, 1.0), 4.1)) == {"x": (1, 1)}
 
 
+def test_no_records_are_always_drowned() -> None:
+    """Under replace the total of a root is public and has no noise: 0 of 0 is still nothing."""
+    network = asia().network
+    codes = {node: np.zeros(0, np.int64) for node in network.nodes}
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+    prior = dc.Dirichlet.uniform(network)
+    made = dc.simulate(dc.planned(), dc.count_codes(network, codes), prior, promise, rng=np.random.default_rng(0))
+    assert drowned_rows(made)["asia"] == (1, 1)
+
+
 def test_rows_that_are_read_off_a_larger_table_drown_in_the_noise_of_its_cells() -> None:
     """Scale 4.1: each row of `y` has two noisy cells, 8.2; the total of `x` is the sum of all four, 11.6."""
     network = dc.Network((X, Y), {"x": (), "y": ("x",)})

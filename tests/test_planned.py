@@ -41,6 +41,12 @@ def of(name: str) -> dc.Network:
 # ------------------------------------------------------------------------------------------------------------- budgets
 
 
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**350), "1e-400"])
+def test_an_epsilon_below_all_floats_is_refused_in_words(epsilon: object) -> None:
+    with pytest.raises(dc.InputError, match="too small"):
+        planned(asia().network, promise(epsilon))
+
+
 @given(networks(max_nodes=6), st.fractions(Fraction(1, 1000), 50, max_denominator=1000), st.sampled_from(dc.Relation))
 def test_epsilons_sum_to_the_guarantee_and_scales_follow(
     network: dc.Network, epsilon: Fraction, relation: dc.Relation

@@ -24,7 +24,7 @@ import numpy as np
 import typer
 
 import discreet as dc
-from discreet.app.report import answer_lines, columns, plan_lines, plan_summary, release_lines, release_summary
+from discreet.app.report import UNUSED, answer_lines, columns, plan_lines, plan_summary, release_lines, release_summary
 from discreet.errors import BudgetError, DiscreetError, InputError
 from discreet.privacy.guarantee import as_text
 
@@ -38,6 +38,7 @@ INTERRUPTED = "interrupted; `discreet ledger show` tells whether anything was sp
 TYPER_INTERRUPTED = 130
 """What Typer returns, without a word, where a command was interrupted."""
 DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
+MOST_MADE_UP = 100_000_000
 
 Data = Annotated[str, typer.Argument(help="Parquet or CSV file, glob, or database URL; - reads CSV from stdin.")]
 NetworkFile = Annotated[Path, typer.Option("--network", help="BIF file (.bif or .bif.gz) with the public structure.")]
@@ -358,6 +359,8 @@ def plan(
     """
     from discreet.app.plan import Expected, compare
 
+    if not 0 < records <= MOST_MADE_UP:
+        raise InputError(f"a plan makes up between 1 and {MOST_MADE_UP:,} records, got {records:,}")
     rng = np.random.default_rng(seed)
     structure = dc.Network.read(network)
     try:
@@ -395,7 +398,9 @@ def plan(
     ]
     head = ("relation", "mechanism", "mean error of table entries", "of single variables")
     text = columns(head, rows) + f"\n\n{records:,} records made up from {source}, {repeats} times"
-    text += "".join(f"\n\nplan, {each}:\n\n{plan_lines(structure, plan)}" for each, plan in plans.items())
+    for each, plan in plans.items():
+        idle = promise.delta and plan.noise == "discrete_laplace"
+        text += f"\n\nplan, {each}{f' ({UNUSED})' if idle else ''}:\n\n{plan_lines(structure, plan)}"
     told = {"records": records, "epsilon": epsilon, "source": source, "expected": parts}
     if plans:
         told["plans"] = {each.value: plan_summary(plan) for each, plan in plans.items()}

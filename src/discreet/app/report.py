@@ -24,7 +24,9 @@ from discreet.theory.bounds import largest_integer_noise
 if TYPE_CHECKING:
     from discreet.privacy.ledger import Balance
 
-__all__ = ["answer_lines", "columns", "plan_lines", "release_lines"]
+__all__ = ["UNUSED", "answer_lines", "columns", "plan_lines", "plan_summary", "release_lines", "release_summary"]
+
+UNUSED = "the delta is charged and not used: Laplace noise has less error here, so leave the delta out"
 
 
 FAILURE = 0.05
@@ -147,6 +149,7 @@ def _noise_line(release: dc.Release) -> str:
                 f"noise in every cell of {len(calibration.scales)} tables: discrete {kind} of scale "
                 f"{_range(calibration.scales.values())} records; after least squares the cells of a family are off by "
                 f"{_range(calibration.expected.values())} records on average"
+                + (f"; {UNUSED}" if release.guarantee.delta and kind == "Laplace" else "")
             )
         case CoefficientNoise() as calibration:
             bound = "exact sensitivity" if calibration.exact else "an upper bound of the sensitivity,"

@@ -42,7 +42,7 @@ VANISHING = 1e-200
 
 
 def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[PlannedNoise]:
-    """Noise on merged tables, with budgets from public sizes: the least error per epsilon that we know.
+    """Noise on merged tables, with budgets from public sizes; docs/posterior.md has the error per epsilon.
 
     Args:
         workload: queries for which the budget is spent, text or parsed, over the network of the release; None serves
@@ -140,8 +140,9 @@ def _budgets(shares: Mapping[Scope, float], whole: Fraction) -> dict[Scope, Frac
 
 
 def _in_digits(rho: Fraction) -> Fraction:
-    """A loss rounded down to 13 digits: its parts then print as decimals."""
-    unit = Fraction(10) ** (math.floor(math.log10(rho)) - 12)
+    """A loss rounded down to 13 or 14 digits: its parts then print as decimals."""
+    # Numbers of digits: a float would underflow.
+    unit = Fraction(10) ** (len(str(rho.numerator)) - len(str(rho.denominator)) - 13)
     return math.floor(rho / unit) * unit
 
 

@@ -132,7 +132,9 @@ def prior_for(release: Release, prior: Dirichlet | None, draws: int) -> Dirichle
     Raises:
         InputError: a prior over another network, or no draws.
     """
-    believed = prior or release.prior
+    if prior is not None and not isinstance(prior, Dirichlet):
+        raise InputError("a prior is a Dirichlet; Dirichlet.from_probabilities makes one of tables of probabilities")
+    believed = release.prior if prior is None else prior
     if believed.network != release.network:
         raise InputError("the prior is over another network than the release")
     if not draws > 0:

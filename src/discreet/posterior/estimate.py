@@ -52,7 +52,8 @@ def estimate(
     """
     if not isinstance(release.payload, NoisyCounts | NoisyTables) or not poolable(release.payload):
         raise InputError(
-            "estimate reads releases of noisy tables over at most 14 variables each; use noise_aware or plug_in"
+            "estimate reads releases of planned, laplace and gaussian with at most 14 variables in a table; use "
+            "noise_aware or plug_in"
         )
     if loss not in CHAINS:
         raise InputError(f"loss must be 'squared' or 'absolute', got {loss!r}")

@@ -71,6 +71,8 @@ geometric mean of the variances with and without the constraint, intervals of ma
 94 % instead of 91."""
 MOST_RECORDS = 100_000
 """Made up for each world; more of them are made up by weighting these."""
+LARGEST = 2.0**60
+"""Sums of noisy counts up to here stay within 64 bits."""
 FEWEST = 1e-9
 """Records that a cell is taken to expect at least, so that it can be scaled."""
 ROUNDS = 3
@@ -201,12 +203,14 @@ def worlds(
         The draws; the module's docstring has the model.
 
     Raises:
-        InputError: a payload of another kind.
+        InputError: a payload of another kind, or counts that are beyond all counting.
     """
     payload = release.payload
     if not isinstance(payload, NoisyCounts | NoisyTables):
         raise InputError("only noisy tables can be read in this way")
     noisy, first_pass, second_pass = measured(payload), *rng.spawn(2)
+    if any(float(np.abs(table).max()) > LARGEST for table in noisy.tables.values()):
+        raise InputError("the release has noisy counts beyond 2^60, which nothing can be read from; is it damaged?")
     cells = sum(table.size for table in noisy.tables.values())
     plain = least_squares(noisy, release.records)
     first = Worlds(plain, WORLDS, first_pass, prior=prior)

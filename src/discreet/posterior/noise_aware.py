@@ -123,7 +123,7 @@ def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
             rows = {node: np.array([total.centre[0] for total in totals[node]]) for node in network.nodes}
             noise = {node: [math.sqrt(2) * total.scale for total in totals[node]] for node in network.nodes}
     for node in network.nodes:
-        drowned = int(np.sum(rows[node] < np.array(noise[node])))
+        drowned = int(np.sum(rows[node] <= np.array(noise[node])))
         if drowned:
             found[node] = (drowned, len(rows[node]))
     return found

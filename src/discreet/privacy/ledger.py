@@ -22,6 +22,9 @@ from discreet.privacy.guarantee import Guarantee, Relation, as_rational, as_text
 
 __all__ = ["Account", "Balance", "Charge", "Ledger"]
 
+SUM_BITS = 10_000
+"""Most bits of the numerator or denominator of all charges together: what is then left of a limit still prints."""
+
 WAIT_S = 60
 """Seconds to wait for another process's transaction before giving up."""
 
@@ -355,6 +358,12 @@ class Account:
                 f"left {as_text(balance.epsilon_left)}; delta asked {as_text(asked.delta)}, "
                 f"left {as_text(balance.delta_left)}; nothing was charged"
             )
+        for sum_ in (balance.epsilon_spent + asked.epsilon, balance.delta_spent + asked.delta):
+            if max(sum_.numerator, sum_.denominator).bit_length() > SUM_BITS:
+                raise InputError(
+                    f"account {self.name!r} adds its charges exactly, and with this one their sum would have too many "
+                    "digits to be shown; ask for a budget with fewer digits; nothing was charged"
+                )
         return asked
 
 

@@ -30,6 +30,9 @@ __all__ = [
     "noise_variance",
 ]
 
+NO_NOISE = 2.0**63
+"""Scales from here on fit into no table: its numbers have 64 bits."""
+
 CellNoise = Literal["discrete_laplace", "discrete_gaussian"]
 """Integer noise: `P(k) ~ exp(-|k| / scale)`, or `P(k) ~ exp(-k^2 / (2 scale^2))`."""
 
@@ -75,8 +78,8 @@ class NoisyCounts:
             raise InputError(f"noisy counts need one noise scale for every table; missing or unknown: {odd[:5]}")
         object.__setattr__(self, "tables", MappingProxyType({node: _frozen(self.tables[node]) for node in ordered}))
         object.__setattr__(self, "scales", MappingProxyType({node: self.scales[node] for node in ordered}))
-        if not all(0 < scale < math.inf for scale in self.scales.values()):
-            raise InputError("noisy counts need one positive, finite noise scale for every table")
+        if not all(0 < scale < NO_NOISE for scale in self.scales.values()):
+            raise InputError("noisy counts need one positive noise scale below 2^63 for every table")
         for node, table in self.tables.items():
             if table.dtype != np.int64 or table.shape != self.network.shape(node):
                 raise InputError(f"the noisy counts of {node!r} must be 64-bit integers in the shape of its family")
@@ -134,8 +137,8 @@ class NoisyTables:
             places = [position.get(name, -1) for name in scope]
             if any(low >= high for low, high in pairwise([-1, *places])):
                 raise InputError(f"noisy tables name variables of the network, in the schema's order; not {scope}")
-        if set(self.scales) != set(self.tables) or not all(0 < scale < math.inf for scale in self.scales.values()):
-            raise InputError("noisy tables need one positive, finite noise scale for every table")
+        if set(self.scales) != set(self.tables) or not all(0 < scale < NO_NOISE for scale in self.scales.values()):
+            raise InputError("noisy tables need one positive noise scale below 2^63 for every table")
         ordered = sorted(self.tables, key=lambda scope: [position[name] for name in scope])
         object.__setattr__(self, "tables", MappingProxyType({scope: _frozen(self.tables[scope]) for scope in ordered}))
         object.__setattr__(self, "scales", MappingProxyType({scope: self.scales[scope] for scope in ordered}))
@@ -193,8 +196,8 @@ class NoisyCoefficients:
         for subset, array in self.components.items():
             if array.dtype != np.int64 or array.shape != tuple(self.network.schema[name].size - 1 for name in subset):
                 raise InputError(f"the contrasts of {subset} must be 64-bit integers, one for two neighbouring states")
-        if not (0 < self.scale < math.inf and self.shift >= 0):
-            raise InputError("noisy contrasts need a positive, finite noise scale and no negative shift")
+        if not (0 < self.scale < NO_NOISE and self.shift >= 0):
+            raise InputError("noisy contrasts need a positive noise scale below 2^63 and no negative shift")
 
 
 @dataclass(frozen=True, eq=False)
