@@ -114,4 +114,4 @@ def test_a_delta_that_is_not_used_is_named(run: Shell) -> None:
 def test_a_plan_for_an_impossible_number_of_records(run: Shell, records: str) -> None:
     code, _, err = run(PLAN.replace("--records 500", f"--records {records}"))
     assert code == 2
-    assert "makes up between 1 and 100,000,000 records" in err
+    assert "at least one record and one repeat, and at most 100,000,000 records" in err

@@ -38,7 +38,6 @@ INTERRUPTED = "interrupted; `discreet ledger show` tells whether anything was sp
 TYPER_INTERRUPTED = 130
 """What Typer returns, without a word, where a command was interrupted."""
 DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
-MOST_MADE_UP = 100_000_000
 
 Data = Annotated[str, typer.Argument(help="Parquet or CSV file, glob, or database URL; - reads CSV from stdin.")]
 NetworkFile = Annotated[Path, typer.Option("--network", help="BIF file (.bif or .bif.gz) with the public structure.")]
@@ -359,8 +358,6 @@ def plan(
     """
     from discreet.app.plan import Expected, compare
 
-    if not 0 < records <= MOST_MADE_UP:
-        raise InputError(f"a plan makes up between 1 and {MOST_MADE_UP:,} records, got {records:,}")
     rng = np.random.default_rng(seed)
     structure = dc.Network.read(network)
     try:

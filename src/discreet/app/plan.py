@@ -24,6 +24,8 @@ from discreet.theory import inference
 
 __all__ = ["SAMPLING_ALONE", "Expected", "compare"]
 
+MOST_MADE_UP = 100_000_000
+"""Records of a plan; each takes eight bytes for every node."""
 SAMPLING_ALONE = "(no privacy)"
 """Row of the error that is left without any noise: records are a sample, too."""
 DRAWS = 200
@@ -78,13 +80,16 @@ def compare(
         For every mechanism its error, the sampling error alone first.
 
     Raises:
-        InputError: no repeats, fewer than one record, or tables of draws.
+        InputError: no repeats, fewer than one record or too many, or tables of draws.
 
     Guarantee:
         None spent, none given: no record is read.
     """
-    if theta.draws is not None or repeats < 1 or records < 1:
-        raise InputError("a comparison needs one table for each node, at least one record and one repeat")
+    if theta.draws is not None or repeats < 1 or not 0 < records <= MOST_MADE_UP:
+        raise InputError(
+            "a comparison needs one table for each node, at least one record and one repeat, and at most "
+            f"{MOST_MADE_UP:,} records: they are made up in memory"
+        )
     believed = prior or Dirichlet.uniform(theta.network)
     chosen = {name: make() for name, make in MECHANISMS.items()} if mechanisms is None else mechanisms
     errors: dict[str, list[tuple[float, float]]] = {SAMPLING_ALONE: []}
