@@ -13,10 +13,29 @@ from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 from discreet.privacy.release import Release
 
-__all__ = ["Posterior", "PosteriorDraws", "learned_prior", "prior_for"]
+__all__ = ["Mixing", "Posterior", "PosteriorDraws", "learned_prior", "prior_for"]
 
 BISECTIONS = 40
 """Of a level between 0 and the number of draws: far below the distance of two draws."""
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """How well the chains of a posterior have mixed.
+
+    Args:
+        chains: how many.
+        sweeps: of each, warm-up included.
+        effective: independent draws that tell the worst entry as well.
+        worst: that entry, such as "P(lung=yes | smoke=no)".
+        r_hat: the largest of all entries.
+    """
+
+    chains: int
+    sweeps: int
+    effective: float
+    worst: str
+    r_hat: float
 
 
 class Posterior(Protocol):
@@ -43,17 +62,27 @@ class PosteriorDraws:
 
     Args:
         cells: probabilities, float64, shape `(*parents, child, draws)`.
+        method: how they were drawn: "exact", "pooled", "independent", "particles" or "plug-in"; "" if nobody said.
+        twins: a second draw of all probabilities for every draw, given the same latent counts of records as the first
+            and independent of it otherwise: the covariance of the two is what is not known of the counts, which is the
+            part of the noise. None where no counts were drawn.
+        mixing: how well the chains mixed, where the draws come from chains.
 
     Raises:
-        InputError: tables without an axis of draws.
+        InputError: tables without an axis of draws, or twins of another kind.
     """
 
     cells: Tables
+    method: str = ""
+    twins: Tables | None = None
+    mixing: Mixing | None = None
 
     def __post_init__(self) -> None:
         """Refuse a single table of probabilities."""
         if not self.cells.draws:
             raise InputError("a posterior needs at least one draw of every family")
+        if self.twins is not None and (self.twins.network, self.twins.draws) != (self.network, self.cells.draws):
+            raise InputError("twins must be draws of the same families, one for each draw")
 
     @property
     def network(self) -> Network:
