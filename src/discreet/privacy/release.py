@@ -9,8 +9,6 @@ and tested against it.
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -49,6 +47,7 @@ from discreet.privacy.document import (
     write_network,
     write_payload,
 )
+from discreet.privacy.files import one_line, read_json, read_text, write_whole
 from discreet.privacy.guarantee import Guarantee, Relation, as_text
 from discreet.privacy.payload import (
     Choice,
@@ -60,7 +59,7 @@ from discreet.privacy.payload import (
     TwoStageCounts,
 )
 
-__all__ = ["RecordsPolicy", "Release", "release_schema"]
+__all__ = ["FORMAT", "RecordsPolicy", "Release", "release_schema"]
 
 FORMAT = "discreet-release"
 VERSION = 1
@@ -160,11 +159,7 @@ class Release:
         Raises:
             InputError: not JSON, of another format or version, or damaged; the message has the place.
         """
-        try:
-            raw = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_twice)
-        except (ValueError, RecursionError) as error:
-            reason = _one_line(str(error))
-            raise InputError(f"the release is not JSON: {reason}; the file is damaged or not a release") from None
+        raw = read_json(text, "the release")
         if not isinstance(raw, dict) or raw.get("format") != FORMAT:
             raise InputError(f"not a release: the field 'format' must be {FORMAT!r}")
         version = raw.get("version")
@@ -176,9 +171,9 @@ class Release:
             first = error.errors(include_url=False, include_input=False)[0]
             place = _place(raw, first["loc"], first["type"])
             reason = first["msg"].replace(" found using _kind()", "")
-            raise InputError(f"the release is damaged at '{_one_line(place)}': {_one_line(reason)}") from None
+            raise InputError(f"the release is damaged at '{one_line(place)}': {one_line(reason)}") from None
         except InputError as error:
-            raise InputError(f"the release is damaged: {_one_line(str(error))}") from None
+            raise InputError(f"the release is damaged: {one_line(str(error))}") from None
 
     def save(self, path: str | Path, *, replace: bool = True) -> None:
         """Write the document, whole or not at all.
@@ -191,21 +186,7 @@ class Release:
             FileExistsError: there is a file of this name, and it is not to be replaced.
             InputError: the file cannot be written.
         """
-        target = Path(path)
-        temporary = target.parent / f".{self.id}.part"
-        try:
-            temporary.write_text(self.dumps(), encoding="utf-8")
-            if replace:
-                temporary.replace(target)
-            else:
-                os.link(temporary, target)  # fails if there is one, whoever made it, whenever
-        except FileExistsError:
-            raise
-        except OSError as error:
-            raise InputError(f"cannot write release {str(path)!r}: {error.strerror}") from None
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
+        write_whole(self.dumps(), Path(path), replace=replace)
 
     @staticmethod
     def load(path: str | Path) -> Release:
@@ -220,13 +201,7 @@ class Release:
         Raises:
             InputError: no such file, or as `loads`.
         """
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"cannot read release {str(path)!r}: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise InputError(f"cannot read release {str(path)!r}: not UTF-8 text") from None
-        return Release.loads(text)
+        return Release.loads(read_text(path, "release"))
 
 
 # ------------------------------------------------------------------------------------------------------- the document
@@ -391,22 +366,3 @@ def _day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise InputError(f"the date {text!r} is no day") from None
-
-
-def _one_line(text: str) -> str:
-    """A text without line breaks, not too long."""
-    return " ".join(text.split())[:300]
-
-
-def _refuse_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object whose fields are all different: of two equal ones readers would take either."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} is there twice")
-    return found
-
-
-def _refuse_constant(name: str) -> float:
-    """NaN and infinities are not JSON."""
-    raise ValueError(f"{name} is not a JSON number")

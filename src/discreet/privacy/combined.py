@@ -1,0 +1,265 @@
+"""Several releases, and public records beside them, as one piece of evidence about one network.
+
+Releases on the *same* data set measure the same records: their likelihoods do not multiply, because the records are
+shared and unknown. Releases on *different* data sets share the probabilities alone. Which is which cannot be told from
+the releases, so whoever combines them says so, and the document keeps it.
+
+Source: Williams and McSherry (NIPS 2010), equation 4, whose product over measurements holds for different data sets
+only.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from discreet.errors import InputError
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.network import Network
+from discreet.model.tables import Tables
+from discreet.privacy.files import read_json, read_text, write_whole
+from discreet.privacy.guarantee import Guarantee, compose
+from discreet.privacy.release import FORMAT as RELEASE_FORMAT
+from discreet.privacy.release import Release
+
+__all__ = ["Combined", "combine", "evidence_of", "load", "loads"]
+
+FORMAT = "discreet-combined"
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """Releases grouped by the data set they measured, and counts of public records.
+
+    Args:
+        data_sets: for each data set its releases, at least one release in all.
+        public: counts of public records from the same population, int64, axes `(*parents, child)`; they are no part of
+            any data set above.
+
+    Raises:
+        InputError: no release, different networks, a release that is there twice, two public numbers of records of one
+            data set, or counts that are not those of records.
+    """
+
+    data_sets: tuple[tuple[Release, ...], ...]
+    public: Tables | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be one piece of evidence."""
+        if not self.releases or not all(self.data_sets):
+            raise InputError("nothing to combine: give at least one release")
+        if any(release.network != self.network for release in self.releases):
+            raise InputError("releases can be combined if their networks have the same variables, states and arcs")
+        ids = [release.id for release in self.releases]
+        twice = {part for part in ids if ids.count(part) > 1}
+        if twice:
+            raise InputError(f"release {min(twice)} is there twice; it would count twice, so give it once")
+        for releases in self.data_sets:
+            if len({release.records for release in releases} - {None}) > 1:
+                raise InputError("releases on the same data set state different numbers of records; are they?")
+        if self.public is not None:
+            _check_public(self.public, self.network)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """All of them, data set by data set."""
+        return tuple(release for releases in self.data_sets for release in releases)
+
+    @property
+    def network(self) -> Network:
+        """The public network."""
+        return self.data_sets[0][0].network
+
+    @property
+    def prior(self) -> Dirichlet:
+        """The curators' prior.
+
+        Raises:
+            InputError: the curators had different ones.
+        """
+        first, *others = (release.prior for release in self.releases)
+        if not all(
+            np.array_equal(first.alpha[node], other.alpha[node]) for other in others for node in self.network.nodes
+        ):
+            raise InputError("the releases have different priors; give one to read them with")
+        return first
+
+    @property
+    def private(self) -> bool:
+        """Whether every release is one, and no simulation."""
+        return all(release.private for release in self.releases)
+
+    @property
+    def records(self) -> tuple[int | None, ...]:
+        """Number of records of each data set, where it is public."""
+        return tuple(
+            next((release.records for release in releases if release.records is not None), None)
+            for releases in self.data_sets
+        )
+
+    @property
+    def guarantees(self) -> tuple[Guarantee | None, ...]:
+        """What holds for a record of each data set given all its releases; None where relations or units differ."""
+        found: list[Guarantee | None] = []
+        for releases in self.data_sets:
+            promises = [release.guarantee for release in releases]
+            alike = len({(promise.relation, promise.unit) for promise in promises}) == 1
+            found.append(compose(promises) if alike else None)
+        return tuple(found)
+
+    def dumps(self) -> str:
+        """The document as JSON text.
+
+        Returns:
+            Text that `loads` reads back.
+        """
+        public = None if self.public is None else {node: table.ravel().tolist() for node, table in self.public.items()}
+        head = json.dumps({"format": FORMAT, "version": VERSION})[:-1]
+        sets = ",\n".join(
+            "[\n" + ",\n".join(release.dumps().rstrip() for release in releases) + "\n]" for releases in self.data_sets
+        )
+        return f'{head},\n"public": {json.dumps(public)},\n"data_sets": [\n{sets}\n]}}\n'
+
+    def save(self, path: str | Path, *, replace: bool = True) -> None:
+        """Write the document, whole or not at all.
+
+        Args:
+            path: of the file.
+            replace: whether a file of this name is replaced.
+
+        Raises:
+            FileExistsError: there is a file of this name, and it is not to be replaced.
+            InputError: the file cannot be written.
+        """
+        write_whole(self.dumps(), Path(path), replace=replace)
+
+    @staticmethod
+    def loads(text: str) -> Combined:
+        """Read a document.
+
+        Args:
+            text: JSON.
+
+        Returns:
+            The combined releases.
+
+        Raises:
+            InputError: not JSON, of another format or version, or damaged.
+        """
+        raw = read_json(text, "the combined file")
+        if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+            raise InputError(f"no combined releases: the field 'format' must be {FORMAT!r}")
+        if type(raw.get("version")) is not int or raw["version"] != VERSION:
+            raise InputError(f"the combined file is of another version; this package reads version {VERSION}")
+        if set(raw) != {"format", "version", "public", "data_sets"}:
+            raise InputError(
+                "the combined file is damaged: it needs the fields 'public' and 'data_sets', and no others"
+            )
+        sets = raw["data_sets"]
+        if not isinstance(sets, list) or not all(isinstance(part, list) for part in sets):
+            raise InputError("the combined file is damaged at 'data_sets': lists of releases were expected")
+        releases = tuple(tuple(Release.loads(json.dumps(part)) for part in parts) for parts in sets)
+        if not any(releases):
+            raise InputError("the combined file is damaged at 'data_sets': it has no release")
+        network = next(part for parts in releases for part in parts).network
+        return Combined(releases, None if raw["public"] is None else _read_public(raw["public"], network))
+
+
+def combine(*parts: Release | Combined, data: Literal["same", "different"], public: Tables | None = None) -> Combined:
+    """Bring releases together.
+
+    Args:
+        parts: releases, or what was combined before.
+        data: "same" if all of them measured the same records, "different" if no record is in two of them. Nothing in
+            the releases tells; to say "different" of releases on the same records makes intervals too short.
+        public: counts of public records beside them; `public_counts` makes them.
+
+    Returns:
+        One piece of evidence that `noise_aware` reads.
+
+    Raises:
+        InputError: another word for `data`, "same" of parts that hold several data sets, or as `Combined`.
+
+    Source:
+        Williams and McSherry (2010), equation 4 and Figure 3b, with the latent records shared by releases on the same
+        data set.
+    """
+    if data not in ("same", "different"):
+        raise InputError(f"releases measured the 'same' data or 'different' data, not {data!r}")
+    listed = [evidence_of(part) for part in parts]
+    known = [part.public for part in listed if part.public is not None] + ([] if public is None else [public])
+    if len(known) > 1:
+        raise InputError("public records are given twice; count them together and give them once")
+    sets = [releases for part in listed for releases in part.data_sets]
+    if data == "same" and any(len(part.data_sets) > 1 for part in listed):
+        raise InputError("parts on different data sets cannot all be on the same one; combine the same ones first")
+    merged = [tuple(release for releases in sets for release in releases)] if data == "same" else sets
+    return Combined(tuple(merged) if any(merged) else (), known[0] if known else None)
+
+
+def evidence_of(part: Release | Combined) -> Combined:
+    """One release as combined evidence, or what is combined already."""
+    if isinstance(part, Combined):
+        return part
+    if not isinstance(part, Release):
+        raise InputError(f"a release or combined releases were expected, not {type(part).__name__}")
+    return Combined(((part,),))
+
+
+def load(path: str | Path) -> Release | Combined:
+    """Read a release or combined releases from a file.
+
+    Args:
+        path: as `save` of either wrote it.
+
+    Returns:
+        What the file holds.
+
+    Raises:
+        InputError: no such file, neither of both, or damaged.
+    """
+    return loads(read_text(path, "release"))
+
+
+def loads(text: str) -> Release | Combined:
+    """Read a release or combined releases from JSON text.
+
+    Raises:
+        InputError: neither of both, or damaged.
+    """
+    raw = read_json(text, "the release")
+    if isinstance(raw, dict) and raw.get("format") == FORMAT:
+        return Combined.loads(text)
+    if isinstance(raw, dict) and raw.get("format") != RELEASE_FORMAT:
+        raise InputError(f"not a release: the field 'format' must be {RELEASE_FORMAT!r} or {FORMAT!r}")
+    return Release.loads(text)
+
+
+def _check_public(public: Tables, network: Network) -> None:
+    """Refuse tables that are not the counts of one set of records."""
+    if public.network != network or public.draws is not None:
+        raise InputError("public records must be counted over the network of the releases")
+    if any(table.dtype.kind not in "iu" or np.any(table < 0) for table in public.values()):
+        raise InputError("counts of public records are whole numbers, not negative")
+    if len({int(table.sum()) for table in public.values()}) > 1:
+        raise InputError("counts of public records must have the same total in every family")
+
+
+def _read_public(raw: object, network: Network) -> Tables:
+    """Counts of public records from a document."""
+    if not isinstance(raw, dict) or set(raw) != set(network.nodes):
+        raise InputError("the combined file is damaged at 'public': a list of counts for every node was expected")
+    found = {}
+    for node, values in raw.items():
+        whole = isinstance(values, list) and all(type(value) is int and 0 <= value < 2**62 for value in values)
+        if not whole or len(values) != network.cells(network.family(node)):
+            raise InputError(
+                f"the combined file is damaged at 'public.{node}': a whole number for every cell was expected"
+            )
+        found[node] = np.array(values, np.int64).reshape(network.shape(node))
+    return Tables(network, found)
