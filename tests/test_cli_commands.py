@@ -112,10 +112,10 @@ def test_query(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     rows = found["answers"][0]["values"]
     assert [row["state"] for row in rows] == [{"lung": "yes"}, {"lung": "no"}]
-    assert all(set(row) == {"state", "mean", "lower", "upper"} for row in rows)
+    assert all(set(row) == {"state", "mean", "lower", "upper", "noise"} for row in rows)
     assert all(0 <= row["lower"] < row["mean"] < row["upper"] <= 1 for row in rows)
     assert sum(row["mean"] for row in rows) == pytest.approx(1)
-    assert len(found["answers"][1]["values"]) == 1
+    assert 1 <= len(found["answers"][1]["values"]) <= 4
     stdin(monkeypatch, Path("r.json").read_bytes())
     assert run.json('query - "P(lung | smoke=yes)" "MAP(tub, lung | dysp=yes)" --level 0.9') == found
     plug_in = run.json('query r.json "P(lung)" --method plug-in --seed 3 --draws 100')
@@ -133,7 +133,7 @@ def test_bad_queries_and_documents(run: Shell, monkeypatch: pytest.MonkeyPatch) 
     assert "did you mean 'lung'" in run.fails('query r.json "P(lungs)"')
     for bad in ('"P(lung | smoke=maybe)"', '"P(lung"', "lung", '"P()"', '"P(lung, lung)"', '"MPE(lung)"', '""'):
         run.fails(f"query r.json {bad}")
-    for option in ("--level 2", "--level nan", "--method exact", "--seed -1", "--draws 0", "--draws many"):
+    for option in ("--level 2", "--level nan", "--method guess", "--seed -1", "--draws 0", "--draws many"):
         run.fails(f"query r.json {option}")
     whole = Path("r.json").read_text()
     damaged = [whole[:-40], "", "[]", "{}", whole.replace('"version": 1', '"version": 2'), whole.replace("yes", "no")]

@@ -1,18 +1,33 @@
-"""Synthetic records: their law, their types, their edges."""
+"""Synthetic records: their law, their types, their edges, their files."""
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
 import discreet as dc
-from discreet.queries.synthetic import sample_codes, sample_records
+from discreet.queries.synthetic import (
+    FORMATS,
+    sample_codes,
+    sample_records,
+    stream_records,
+    synthetic,
+    write_records,
+)
+from discreet.theory import sampling
 from networks import asia, theta_of
 from oracle import full_joint, random_draws, with_draws
+from sources import PEER_WARNINGS
+
+pytestmark = PEER_WARNINGS
 
 FALSE_ALARM = 1e-8
 
@@ -148,3 +163,237 @@ def test_states_of_probability_0_are_never_drawn() -> None:
             row = np.array(positive) / sum(positive)
             codes = sample_codes(dc.Tables(network, {"x": row}), 30, Edges(np.random.PCG64(0)))["x"]
             assert np.all(row[codes] > 0)
+
+
+def test_looking_up_probabilities_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = sample_codes(asia(), 1000, np.random.default_rng(11))
+    monkeypatch.setattr(sampling, "GATHERED", 17)
+    parts = sample_codes(asia(), 1000, np.random.default_rng(11))
+    assert all(np.array_equal(whole[node], parts[node]) for node in whole)
+
+
+# ------------------------------------------------------------------------------------------ sets from a posterior
+
+
+def certain(draws: int) -> dc.PosteriorDraws:
+    """Two independent variables; in draw s both are surely in state s."""
+    states = tuple(str(state) for state in range(draws))
+    network = dc.Network((dc.Variable("a", states), dc.Variable("b", states)), {"a": (), "b": ()})
+    return dc.PosteriorDraws(dc.Tables(network, {"a": np.eye(draws), "b": np.eye(draws)}, draws=draws))
+
+
+def coin(draws: int, rng: np.random.Generator) -> dc.PosteriorDraws:
+    """A coin of which nothing is known: its probability is uniform."""
+    network = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+    return dc.PosteriorDraws(dc.Dirichlet.uniform(network, 1.0).draws(draws, rng))
+
+
+def test_the_records_of_a_set_have_the_joint_law_of_its_draw() -> None:
+    """Over blocks of all sizes; one chi-square test over 256 joint states."""
+    theta = asia()
+    (stream,) = synthetic(dc.PosteriorDraws(with_draws(theta)), 40_000, np.random.default_rng(12), block=7_001)
+    batches = list(stream)
+    assert [batch.num_rows for batch in batches] == [7_001] * 5 + [40_000 - 5 * 7_001]
+    observed = joint_counts(pa.Table.from_batches(batches), theta.network.schema)
+    joint = full_joint(with_draws(theta)).ravel()
+    assert not observed[joint == 0].any()
+    assert chi_square(observed, joint) > FALSE_ALARM
+
+
+def test_every_set_is_of_one_joint_draw_and_no_two_sets_of_the_same() -> None:
+    tables = [stream.read_all() for stream in synthetic(certain(9), 20, np.random.default_rng(13), sets=9, block=6)]
+    assert all(table["a"] == table["b"] for table in tables)
+    assert all(len(set(table["a"].to_pylist())) == 1 for table in tables)
+    assert sorted(table["a"][0].as_py() for table in tables) == [str(state) for state in range(9)]
+
+
+def test_records_of_a_set_share_what_is_not_known() -> None:
+    """Two flips of an unknown coin agree with probability 2/3, of the mean coin 1/2; binomial, false alarm 1e-8."""
+    rng = np.random.default_rng(14)
+    flips = [stream.read_all()["coin"].to_pylist() for stream in synthetic(coin(3000, rng), 2, rng, sets=3000)]
+    agree = sum(first == second for first, second in flips)
+    assert stats.binomtest(agree, 3000, 2 / 3).pvalue > FALSE_ALARM
+    assert stats.binomtest(agree, 3000, 1 / 2).pvalue < FALSE_ALARM
+
+
+def test_sets_differ_even_where_their_probabilities_do_not() -> None:
+    posterior = dc.PosteriorDraws(
+        dc.Tables(asia().network, lambda node: with_draws(asia())[node].repeat(2, -1), draws=2)
+    )
+    first, second = (stream.read_all() for stream in synthetic(posterior, 100, np.random.default_rng(15), sets=2))
+    assert first != second
+
+
+def test_a_seed_gives_the_same_sets_in_any_order_of_reading() -> None:
+    def read(seed: int, order: tuple[int, ...]) -> list[pa.Table]:
+        rng = np.random.default_rng(seed)
+        streams = synthetic(coin(10, rng), 50, rng, sets=3, block=20)
+        tables = {index: streams[index].read_all() for index in order}
+        return [tables[index] for index in range(3)]
+
+    assert read(16, (0, 1, 2)) == read(16, (2, 0, 1))
+    assert read(16, (0, 1, 2)) != read(17, (0, 1, 2))
+
+
+def test_many_columns_take_smaller_blocks() -> None:
+    parts = tuple(dc.Variable(f"v{index}", ("x", "y")) for index in range(1000))
+    network = dc.Network(parts, {part.name: () for part in parts})
+    cells = dc.Tables(network, lambda _: np.full((2, 1), 0.5), draws=1)
+    (stream,) = synthetic(dc.PosteriorDraws(cells), 5000, np.random.default_rng(18))
+    assert [batch.num_rows for batch in stream] == [2097, 2097, 806]
+
+
+@pytest.mark.parametrize("theta", [asia(), numeric()], ids=["asia", "numeric"])
+def test_streams_have_one_schema_and_may_be_empty(theta: dc.Tables) -> None:
+    posterior = dc.PosteriorDraws(with_draws(theta))
+    wanted = sample_records(theta, 1, np.random.default_rng(19)).schema
+    for n in (0, 3):
+        (stream,) = synthetic(posterior, n, np.random.default_rng(19))
+        assert stream.schema == wanted
+        assert stream.read_all().num_rows == n
+
+
+def test_what_cannot_be_made_is_refused() -> None:
+    posterior = coin(5, np.random.default_rng(20))
+    for sets in (0, -1, 6):
+        with pytest.raises(dc.InputError, match=f"asked for {sets} sets, the posterior has 5 draws"):
+            synthetic(posterior, 10, np.random.default_rng(0), sets=sets)
+    with pytest.raises(dc.InputError, match="cannot sample -1 records"):
+        synthetic(posterior, -1, np.random.default_rng(0))
+    with pytest.raises(dc.InputError, match="a block needs at least one record, got 0"):
+        synthetic(posterior, 10, np.random.default_rng(0), block=0)
+
+
+# ------------------------------------------------------------------------------------------ files
+
+
+def awkward() -> dc.Tables:
+    """Names that formats like to trip over, and numbers with all their digits."""
+    states = ('a,"b"', " padded ", "two\nlines", "ä;\t|", "NULL", "0")
+    name = dc.Variable('the "name", quoted', states)
+    clock = dc.Variable(
+        "clock", ("early", "late"), bounds=(1_700_000_000.0, 1_700_000_000.000003), bins=(1_700_000_000.000001,)
+    )
+    network = dc.Network((name, clock), {name.name: (), "clock": (name.name,)})
+    return dc.Tables(network, {name.name: np.full(6, 1 / 6), "clock": np.full((6, 2), 0.5)})
+
+
+def stream_of(theta: dc.Tables, n: int, seed: int, block: int = 100) -> pa.RecordBatchReader:
+    """One set."""
+    (stream,) = synthetic(dc.PosteriorDraws(with_draws(theta)), n, np.random.default_rng(seed), block=block)
+    return stream
+
+
+def failing(theta: dc.Tables, error: BaseException) -> pa.RecordBatchReader:
+    """A stream that breaks off after its first batch."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from stream_of(theta, 10, seed=21)
+        raise error
+
+    return pa.RecordBatchReader.from_batches(stream_of(theta, 0, seed=21).schema, batches())
+
+
+def source(path: Path) -> object:
+    """What `read_records` takes for a file; an Arrow file is read by Arrow."""
+    return pa.ipc.open_file(path).read_all() if path.suffix in (".arrow", ".feather") else path
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".arrow", ".feather"])
+@pytest.mark.parametrize("theta", [asia(), numeric(), awkward()], ids=["asia", "numeric", "awkward"])
+def test_a_written_file_is_read_as_records_without_a_fault(tmp_path: Path, theta: dc.Tables, suffix: str) -> None:
+    path = tmp_path / f"s{suffix}"
+    seen: list[int] = []
+    assert write_records(stream_of(theta, 450, seed=22), path, progress=seen.append) == 450
+    assert seen == [100, 200, 300, 400, 450]
+    assert [part.name for part in tmp_path.iterdir()] == [path.name]
+    schema = theta.network.schema
+    records = dc.read_records(source(path), schema)
+    assert not [part for part in dc.check(records) if part.missing or part.unknown or part.out_of_bounds]
+    counts = dc.count(records, theta.network)
+    same = dc.count(dc.read_records(stream_of(theta, 450, seed=22).read_all(), schema), theta.network)
+    assert all(np.array_equal(counts.tables[node], same.tables[node]) for node in theta.network.nodes)
+
+
+@pytest.mark.parametrize("kind", [".parquet", ".arrow"])
+def test_binary_files_hold_every_digit_and_the_schema(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"s{kind}"
+    write_records(stream_of(awkward(), 300, seed=23), path)
+    found = pq.read_table(path) if kind == ".parquet" else pa.ipc.open_file(path).read_all()
+    assert found == stream_of(awkward(), 300, seed=23).read_all()
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".arrow"])
+def test_no_records_are_a_file_with_columns(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"s{suffix}"
+    assert write_records(stream_of(numeric(), 0, seed=24), path) == 0
+    counts = dc.count(dc.read_records(source(path), numeric().network.schema), numeric().network)
+    assert sum(counts.tables["age"]) == 0
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), KeyboardInterrupt()], ids=["error", "ctrl-c"])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".arrow"])
+def test_a_file_is_whole_or_not_there(tmp_path: Path, suffix: str, error: BaseException) -> None:
+    path = tmp_path / f"s{suffix}"
+    with pytest.raises(type(error)):
+        write_records(failing(asia(), error), path)
+    assert list(tmp_path.iterdir()) == []
+    path.write_text("what was there", encoding="utf-8")
+    with pytest.raises(type(error)):
+        write_records(failing(asia(), error), path, replace=True)
+    assert path.read_text(encoding="utf-8") == "what was there"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_is_replaced_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    write_records(stream_of(asia(), 2, seed=25), path)
+    before = path.read_bytes()
+    unread = stream_of(asia(), 3, seed=25)
+    with pytest.raises(dc.InputError, match=r"'.*s.csv' exists; name a new file, or ask for it to be replaced"):
+        write_records(unread, path)
+    assert path.read_bytes() == before
+    with path.open("rb") as reader:
+        assert write_records(unread, path, replace=True) == 3
+        assert reader.read() == before  # whoever reads the old file reads on in it
+    assert path.read_bytes().count(b"\n") == 4
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_turns_up_meanwhile_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    with pytest.raises(dc.InputError, match=r"'.*s.csv' exists"):
+        write_records(stream_of(asia(), 3, seed=28), path, progress=lambda _: path.touch())
+    assert path.read_bytes() == b""
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(dc.InputError, match=r"a name ends in .parquet, .csv, .arrow, .feather"):
+        write_records(stream_of(asia(), 1, seed=26), tmp_path / "s.txt")
+    with pytest.raises(dc.InputError, match=r"cannot write '.*': No such file or directory"):
+        write_records(stream_of(asia(), 1, seed=26), tmp_path / "none" / "s.csv")
+    with (tmp_path / "sink").open("wb") as sink, pytest.raises(dc.InputError, match="no format 'cvs'; there are: "):
+        stream_records(stream_of(asia(), 1, seed=26), sink, "cvs")
+    broken = dc.Network((dc.Variable("two\nlines", ("x",)),), {"two\nlines": ()})
+    with pytest.raises(
+        dc.InputError, match=r"a line of CSV cannot hold the name 'two\\nlines'; write Parquet or Arrow"
+    ):
+        write_records(stream_of(dc.Tables(broken, {"two\nlines": [1.0]}), 1, seed=26), tmp_path / "s.csv")
+    assert [part.name for part in tmp_path.iterdir()] == ["sink"]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_any_number_of_records_takes_little_memory(tmp_path: Path, kind: str) -> None:
+    """A million records of eight columns are 64 MB of codes, and 75 MB of text."""
+    before, arrow = pa.total_allocated_bytes(), [0]
+    tracemalloc.start()
+    write_records(
+        stream_of(asia(), 1_000_000, seed=27, block=65_536),
+        tmp_path / f"s.{kind}",
+        progress=lambda _: arrow.append(pa.total_allocated_bytes() - before),
+    )
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 24 * 2**20
+    assert max(arrow) < 24 * 2**20

@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from discreet.app.audit import Finding, audit
     from discreet.app.plan import Expected, compare
+    from discreet.app.public import public_counts
     from discreet.errors import BudgetError, DiscreetError, InputError
     from discreet.mechanisms import MECHANISMS
     from discreet.mechanisms.allocated import allocated
@@ -33,11 +34,12 @@ if TYPE_CHECKING:
     from discreet.model.network import Network
     from discreet.model.schema import Schema, Variable
     from discreet.model.tables import Tables
-    from discreet.posterior.draws import Posterior, PosteriorDraws
+    from discreet.posterior.draws import Mixing, Posterior, PosteriorDraws
     from discreet.posterior.estimate import estimate
-    from discreet.posterior.noise_aware import drowned_rows, noise_aware
+    from discreet.posterior.noise_aware import Method, drowned_rows, noise_aware
     from discreet.posterior.plug_in import plug_in
     from discreet.privacy.calibration import PlannedNoise
+    from discreet.privacy.combined import Combined, combine, evidence_of, load, loads
     from discreet.privacy.guarantee import Guarantee, Relation, compose, convert
     from discreet.privacy.ledger import Account, Ledger
     from discreet.privacy.payload import (
@@ -49,15 +51,18 @@ if TYPE_CHECKING:
         TwoStageCounts,
     )
     from discreet.privacy.release import Release
+    from discreet.queries.combining import PooledEstimate, pool_estimates
     from discreet.queries.decide import Decision, decide, payoff
-    from discreet.queries.query import Answer, answer, credible_interval, marginals, parse_query
-    from discreet.queries.synthetic import sample_records
+    from discreet.queries.predict import Prediction, predict
+    from discreet.queries.query import Answer, answer, answer_many, credible_interval, marginals, parse_query
+    from discreet.queries.synthetic import sample_records, synthetic, write_records
     from discreet.sensitive.counts import Counts, count, count_codes, sensitivity
     from discreet.sensitive.records import Records, check, draft_schema, read_records
 
 _HOMES = {
     "app.audit": ("Finding", "audit"),
     "app.plan": ("Expected", "compare"),
+    "app.public": ("public_counts",),
     "errors": ("BudgetError", "DiscreetError", "InputError"),
     "mechanisms": ("MECHANISMS",),
     "mechanisms.allocated": ("allocated",),
@@ -72,11 +77,12 @@ _HOMES = {
     "model.network": ("Network",),
     "model.schema": ("Schema", "Variable"),
     "model.tables": ("Tables",),
-    "posterior.draws": ("Posterior", "PosteriorDraws"),
+    "posterior.draws": ("Mixing", "Posterior", "PosteriorDraws"),
     "posterior.estimate": ("estimate",),
-    "posterior.noise_aware": ("drowned_rows", "noise_aware"),
+    "posterior.noise_aware": ("Method", "drowned_rows", "noise_aware"),
     "posterior.plug_in": ("plug_in",),
     "privacy.calibration": ("PlannedNoise",),
+    "privacy.combined": ("Combined", "combine", "evidence_of", "load", "loads"),
     "privacy.guarantee": ("Guarantee", "Relation", "compose", "convert"),
     "privacy.ledger": ("Account", "Ledger"),
     "privacy.payload": (
@@ -88,9 +94,11 @@ _HOMES = {
         "TwoStageCounts",
     ),
     "privacy.release": ("Release",),
+    "queries.combining": ("PooledEstimate", "pool_estimates"),
     "queries.decide": ("Decision", "decide", "payoff"),
-    "queries.query": ("Answer", "answer", "credible_interval", "marginals", "parse_query"),
-    "queries.synthetic": ("sample_records",),
+    "queries.predict": ("Prediction", "predict"),
+    "queries.query": ("Answer", "answer", "answer_many", "credible_interval", "marginals", "parse_query"),
+    "queries.synthetic": ("sample_records", "synthetic", "write_records"),
     "sensitive.counts": ("Counts", "count", "count_codes", "sensitivity"),
     "sensitive.records": ("Records", "check", "draft_schema", "read_records"),
 }
@@ -135,7 +143,15 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "NoisyCoefficients",
     "ParameterDraws",
     "Choice",
+    "Combined",
+    "combine",
+    "public_counts",
+    "load",
+    "loads",
+    "evidence_of",
     "noise_aware",
+    "Method",
+    "Mixing",
     "plug_in",
     "drowned_rows",
     "estimate",
@@ -143,13 +159,20 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "PosteriorDraws",
     "parse_query",
     "answer",
+    "answer_many",
     "marginals",
     "Answer",
     "credible_interval",
     "decide",
     "payoff",
     "Decision",
+    "predict",
+    "Prediction",
     "sample_records",
+    "synthetic",
+    "write_records",
+    "pool_estimates",
+    "PooledEstimate",
     "compare",
     "Expected",
     "audit",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-__all__ = ["LateBar"]
+from discreet.posterior.draws import ENOUGH, Mixing
+
+__all__ = ["LateBar", "mixing_shown"]
 
 
 class LateBar:
@@ -38,7 +41,7 @@ class LateBar:
             self.task = self.progress.add_task(self.label, total=total)
             self.progress.start()
         if self.progress is not None and self.task is not None:
-            self.progress.update(self.task, completed=done, total=total)
+            self.progress.update(self.task, description=self.label, completed=done, total=total)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -46,3 +49,13 @@ class LateBar:
         """Take the bar away."""
         if self.progress is not None:
             self.progress.stop()
+
+
+def mixing_shown(bar: LateBar) -> Callable[[Mixing], None]:
+    """A bar for Markov chains: how far the worst entry is from being worth enough draws, and R-hat."""
+
+    def show(mixing: Mixing) -> None:
+        bar.label = f"{mixing.sweeps:,} sweeps; {mixing.worst}: {mixing.effective:.0f} draws, R-hat {mixing.r_hat:.3f}"
+        bar(int(min(mixing.effective, ENOUGH)), ENOUGH)
+
+    return show

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import discreet as dc
@@ -44,18 +44,41 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def answer_lines(answers: Iterable[dc.Answer]) -> str:
-    """Answers as one table; a joint state of many variables takes a line for each."""
-    rows = []
+    """Answers as one table; a joint state of many variables takes a line for each, the next what it has otherwise.
+
+    Two columns are there where something is known for them: how often an explanation is the most probable one, and the
+    part of an interval's variance that the privacy noise makes.
+    """
+    rows: list[tuple[str, ...]] = []
     level = 0.0
     for answer in answers:
         level = answer.level
         for index, row in enumerate(answer.rows):
-            states = [f"{name}={value}" for name, value in dict(row["state"]).items()]  # type: ignore[call-overload]
-            shown = [", ".join(states)] if len(states) <= WIDE else states
-            interval = f"{row['lower']:.4f} to {row['upper']:.4f}"
-            rows.append((answer.query if index == 0 else "", shown[0], f"{row['mean']:.4f}", interval))
-            rows += [("", state, "", "") for state in shown[1:]]
-    return columns(("query", "state", "mean", f"{100 * level:.6g} % interval"), rows)
+            shown = _state_lines(row, None if index == 0 else answer.rows[0])
+            numbers = (f"{row['mean']:.4f}", f"{row['lower']:.4f} to {row['upper']:.4f}")
+            shares = (_percent(row.get("best")), _percent(row.get("noise")))
+            rows.append((answer.query if index == 0 else "", shown[0], *numbers, *shares))
+            rows += [("", state, "", "", "", "") for state in shown[1:]]
+    header = ("query", "state", "mean", f"{100 * level:.6g} % interval", "best", "noise")
+    kept = [column for column in range(len(header)) if column < 4 or any(row[column] for row in rows)]
+    return columns([header[column] for column in kept], [[row[column] for column in kept] for row in rows])
+
+
+def _state_lines(row: Mapping[str, object], first: Mapping[str, object] | None) -> list[str]:
+    """A joint state; one of many variables by its differences from the first."""
+    states: dict[str, str] = dict(row["state"])  # type: ignore[call-overload]
+    known: dict[str, str] = {} if first is None else dict(first["state"])  # type: ignore[call-overload]
+    if len(states) <= WIDE:
+        return [", ".join(f"{name}={value}" for name, value in states.items())]
+    lines = [f"{name}={value}" for name, value in states.items() if known.get(name) != value]
+    if first is None:
+        return lines
+    return [f"but {', '.join(lines)}"] if len(lines) <= WIDE else [f"but {lines[0]}", *lines[1:]]
+
+
+def _percent(share: object) -> str:
+    """A share as percent; nothing where it is not known."""
+    return f"{100 * share:.0f} %" if isinstance(share, float) else ""
 
 
 def release_lines(release: dc.Release, balance: Balance) -> str:

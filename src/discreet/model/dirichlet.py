@@ -23,6 +23,11 @@ DEFAULT_CONCENTRATION = 0.25
 
 SMALL = 0.05
 """Concentration from which on a gamma variate of double precision underflows with a chance below 1e-15."""
+SHARE = 1e-9
+"""Smallest mean of a cell that is matched: no state is impossible."""
+LEAST, MOST = 1e-2, 1e12
+"""Records that a matched row is worth: draws that are all at the ends are worth next to none, those that never differ
+are worth more than anybody has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +126,32 @@ class Dirichlet:
         """
         return Dirichlet(theta.map(lambda array: base + equivalent_sample_size * array))
 
+    @staticmethod
+    def matching(draws: Tables) -> Dirichlet:
+        """Rows with the mean of draws and their mean squared distance from it: one's posterior as another's prior.
+
+        Args:
+            draws: probabilities, shape `(*parents, child, draws)`, such as `posterior.cells`; at least two draws.
+
+        Returns:
+            For every row `A m` with the mean m, and A such that the variances of a row's cells add up to those of the
+            draws, at most 10^12. Two moments are kept; longer tails and what rows tell of each other are not.
+
+        Raises:
+            InputError: fewer than two draws.
+
+        Example:
+            >>> from discreet.model.schema import Variable
+            >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+            >>> prior = Dirichlet.per_node(network, {"rain": 5.0})
+            >>> again = Dirichlet.matching(prior.draws(100_000, np.random.default_rng(0)))
+            >>> again.alpha["rain"].round(1).tolist()
+            [5.0, 5.0]
+        """
+        if (draws.draws or 0) < 2:
+            raise InputError("moments of a posterior need at least two draws of every family")
+        return Dirichlet(Tables(draws.network, {node: _matching(table) for node, table in draws.items()}))
+
     def mean(self) -> Tables:
         """Posterior mean of every row.
 
@@ -157,14 +188,21 @@ class Dirichlet:
         """
 
         def draw(node: str) -> Array:
-            alpha = self.alpha[node]
-            gammas: Array = np.maximum(
-                rng.standard_gamma(alpha[..., None], size=(*alpha.shape, size)), np.finfo(float).tiny
-            )
-            gammas /= gammas.sum(axis=-2, keepdims=True)
-            return gammas
+            return dirichlet_draws(np.repeat(self.alpha[node][..., None], size, axis=-1), rng)
 
         return Tables(self.network, {node: draw(node) for node in self.alpha}, draws=size)
+
+
+def _matching(draws: Array) -> Array:
+    """Concentrations with the first two moments of draws of the rows, shape `(*parents, child)`."""
+    mean = np.maximum(draws.mean(axis=-1), SHARE)
+    mean /= mean.sum(axis=-1, keepdims=True)
+    # Var(theta_k) = m_k (1 - m_k) / (A + 1), summed over the cells of a row.
+    apart = 1 - (mean**2).sum(axis=-1)
+    spread = draws.var(axis=-1).sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = np.where(spread > 0, apart / spread - 1, MOST)
+    return np.asarray(mean * np.clip(total, LEAST, MOST)[..., None])
 
 
 def dirichlet_draws(alpha: Array, rng: np.random.Generator) -> Array:

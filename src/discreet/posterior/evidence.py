@@ -17,7 +17,14 @@ import numpy.typing as npt
 from scipy.special import erfcx, log_ndtr
 
 from discreet.model.tables import Tables
-from discreet.privacy.payload import NoisyCoefficients, NoisyCounts, TwoStageCounts, laplace_variance, noise_variance
+from discreet.privacy.payload import (
+    NoisyCoefficients,
+    NoisyCounts,
+    NoisyTables,
+    TwoStageCounts,
+    laplace_variance,
+    noise_variance,
+)
 from discreet.theory.contrasts import family_tables, row_covariances
 
 __all__ = [
@@ -318,7 +325,7 @@ def unshifted_tables(payload: NoisyCoefficients) -> Tables:
     return family_tables(payload.network, {**payload.components, (): empty})
 
 
-def total_measurements(payload: NoisyStatistics, without: str | None) -> list[tuple[float, float]]:
+def total_measurements(payload: NoisyStatistics | NoisyTables, without: str | None) -> list[tuple[float, float]]:
     """Measurements of the number of records.
 
     Args:
@@ -334,6 +341,11 @@ def total_measurements(payload: NoisyStatistics, without: str | None) -> list[tu
                 (float(table.sum()), table.size * _variance(payload, node))
                 for node, table in payload.tables.items()
                 if node != without
+            ]
+        case NoisyTables():
+            return [
+                (float(table.sum()), table.size * noise_variance(payload.noise, payload.scales[scope]))
+                for scope, table in payload.tables.items()
             ]
         case TwoStageCounts():
             share = float(payload.sampling)

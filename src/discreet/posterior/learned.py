@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.model.dirichlet import Dirichlet
+from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.least_squares import (
@@ -45,6 +45,7 @@ from discreet.posterior.least_squares import (
     refitted,
 )
 from discreet.posterior.shrinkage import COMPONENTS, Rows, draw_rows
+from discreet.privacy.combined import Combined, evidence_of
 from discreet.privacy.payload import NoisyCounts, NoisyTables
 from discreet.privacy.release import Release
 from discreet.theory import inference
@@ -111,6 +112,7 @@ class Worlds:
         drawn = np.rint(estimate + math.sqrt(variance) * number.standard_normal(draws))
         self._records = np.maximum(drawn, 0).astype(np.int64)
         self.cells = Tables(self.network, lambda node: self.rows(node).theta, draws=draws)
+        self.twins = Tables(self.network, self._again, draws=draws)
 
     def rows(self, node: str) -> Rows:
         """The draws of a family."""
@@ -121,6 +123,11 @@ class Worlds:
                 if name in above or name == node:
                     self._draw(name)
         return self._rows[node]
+
+    def _again(self, node: str) -> Floats:
+        """Another draw of a family's probabilities given the same counts and concentrations."""
+        rows = self.rows(node)
+        return dirichlet_draws(rows.counts + rows.alpha, self._generators[node])
 
     def _draw(self, node: str) -> None:
         """Draw a family whose ancestors are drawn."""
@@ -182,17 +189,17 @@ class Worlds:
 
 
 def worlds(
-    release: Release,
+    evidence: Release | Combined,
     draws: int,
     rng: np.random.Generator,
     prior: Dirichlet | None = None,
     *,
     caution: float = CAUTION,
 ) -> Worlds:
-    """Joint draws of counts and probabilities from a release of noisy tables.
+    """Joint draws of counts and probabilities from noisy tables.
 
     Args:
-        release: of `NoisyTables` or `NoisyCounts`.
+        evidence: releases of `NoisyTables` or `NoisyCounts` on one data set; public records are not read.
         draws: how many.
         rng: source of randomness.
         prior: Dirichlet rows instead of the learned prior.
@@ -203,18 +210,21 @@ def worlds(
         The draws; the module's docstring has the model.
 
     Raises:
-        InputError: a payload of another kind, or counts that are beyond all counting.
+        InputError: a payload of another kind, several data sets, or counts that are beyond all counting.
     """
-    payload = release.payload
-    if not isinstance(payload, NoisyCounts | NoisyTables):
-        raise InputError("only noisy tables can be read in this way")
-    noisy, first_pass, second_pass = measured(payload), *rng.spawn(2)
+    combined = evidence_of(evidence)
+    payloads = [release.payload for release in combined.releases]
+    tables = [payload for payload in payloads if isinstance(payload, NoisyCounts | NoisyTables)]
+    if len(combined.data_sets) > 1 or len(tables) < len(payloads):
+        raise InputError("only noisy tables of one data set can be read in this way")
+    records = combined.records[0]
+    noisy, first_pass, second_pass = measured(*tables), *rng.spawn(2)
     if any(float(np.abs(table).max()) > LARGEST for table in noisy.tables.values()):
         raise InputError("the release has noisy counts beyond 2^60, which nothing can be read from; is it damaged?")
     cells = sum(table.size for table in noisy.tables.values())
-    plain = least_squares(noisy, release.records)
+    plain = least_squares(noisy, records)
     first = Worlds(plain, WORLDS, first_pass, prior=prior)
-    usage = np.sum([first.rows(node).usage for node in release.network.nodes], axis=0) + 0.5
+    usage = np.sum([first.rows(node).usage for node in combined.network.nodes], axis=0) + 0.5
     # Made-up tables of that size would not fit into memory; intervals are then longer than they could be.
     sharper = plain if cells > MOST_CELLS else _constrained(noisy, plain, first.cells, first_pass)
     return Worlds(_cautious(sharper, plain, caution), draws, second_pass, weights=usage / usage.sum(), prior=prior)

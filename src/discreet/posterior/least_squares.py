@@ -163,11 +163,39 @@ class Fit:
     steps: int
 
 
-def measured(payload: NoisyCounts | NoisyTables) -> Measured:
-    """The tables of a payload, in the schema's order, as one repetition."""
+def measured(*payloads: NoisyCounts | NoisyTables) -> Measured:
+    """The tables of payloads on one data set, in the schema's order, as one repetition.
+
+    Args:
+        payloads: over one network. Of tables over the same variables the mean weighted by precision is taken, with its
+            standard deviation as the scale of noise that is taken as Gaussian: it is a sum of several.
+
+    Returns:
+        One table for each set of variables.
+    """
+    if len(payloads) == 1:
+        tables, scales = _tables(payloads[0])
+        return Measured(payloads[0].network, tables, scales, payloads[0].noise)
+    sums, weights = dict[Scope, Floats](), dict[Scope, float]()
+    for payload in payloads:
+        tables, scales = _tables(payload)
+        for scope, table in tables.items():
+            weight = 1 / max(noise_variance(payload.noise, scales[scope]), KNOWN)
+            sums[scope] = sums.get(scope, 0.0) + weight * table
+            weights[scope] = weights.get(scope, 0.0) + weight
+    network = payloads[0].network
+    place = {name: index for index, name in enumerate(network.nodes)}
+    ordered = sorted(sums, key=lambda scope: [place[name] for name in scope])
+    means = {scope: sums[scope] / weights[scope] for scope in ordered}
+    return Measured(network, means, {scope: weights[scope] ** -0.5 for scope in ordered}, "discrete_gaussian")
+
+
+def _tables(payload: NoisyCounts | NoisyTables) -> tuple[dict[Scope, Floats], dict[Scope, float]]:
+    """The tables of a payload by their variables, with the scales of their noise."""
     if isinstance(payload, NoisyTables):
-        tables = {scope: table[..., None].astype(np.float64) for scope, table in payload.tables.items()}
-        return Measured(payload.network, tables, payload.scales, payload.noise)
+        return {scope: table[..., None].astype(np.float64) for scope, table in payload.tables.items()}, dict(
+            payload.scales
+        )
     network = payload.network
     found, scales = dict[Scope, Floats](), dict[Scope, float]()
     for node, table in payload.tables.items():
@@ -175,7 +203,7 @@ def measured(payload: NoisyCounts | NoisyTables) -> Measured:
         scope = network.ordered(family)
         found[scope] = table.transpose([family.index(name) for name in scope])[..., None].astype(np.float64)
         scales[scope] = payload.scales[node]
-    return Measured(network, found, scales, payload.noise)
+    return found, scales
 
 
 def poolable(payload: NoisyCounts | NoisyTables) -> bool:

@@ -1,45 +1,40 @@
-r"""The noise-aware posterior of all rows from noisy counts: the noise is part of the model, so intervals count it.
+"""The noise-aware posterior: the noise is part of the model, so intervals count it; here its method is chosen.
 
-Noisy tables are read with a prior that is learned from the release itself (`learned.py`), unless a prior is given or
-the release's own says something of the rows. What is left is here: rows with Dirichlet priors, from families' tables,
-two stages or contrasts. Model, for a row j of a family with noisy counts z_jk:
+    exact        chains over the records themselves (`joint.py`): releases of noisy counts, tables or contrasts, any
+                 number of them on any number of data sets; all that they share informs all the rest. Rows with
+                 Dirichlet priors.
+    pooled       tables pooled by least squares, records that flow from the roots down, rows with a prior that is
+                 learned from the release or with a Dirichlet prior (`learned.py`): noisy counts and tables on one data
+                 set.
+    independent  exact latent counts of each row on its own (`independent.py`): noisy counts, contrasts, two stages.
+    particles    released draws of parameters (`parameter_draws.py`).
+    sequential   data set by data set, the posterior of those before as the prior of the next, by its first two moments.
 
-    theta_j ~ Dirichlet(a_j);   N_j ~ its predictive law;   (N_j1..N_jK) | N_j, theta_j ~ Multinomial(N_j, theta_j);
-    z_jk = N_jk + noise, of the law that the payload states (`evidence.py`).
-
-The predictive law of a row's total is that of Binomial(n, P(parents = j)) under the draws already made of the node's
-ancestors: a row that almost no record reaches is known to be empty, whatever its noisy cells say. The number of
-records n is public under REPLACE; under ADD_REMOVE its law follows from the totals of the other families' tables.
-Totals of roots are n itself. Counts are drawn independently (`latent_counts.py`), then theta_j ~ Dirichlet(a_j + N_j).
-
-Families are taken in topological order. A family that lies in another's table is read from that table; the law of the
-other's row totals then leaves that family to its prior, so that no number counts twice. Otherwise a family's own table
-never informs its ancestors, but by its total where the number of records is private (a cut): margins that several
-tables share are not pooled, so intervals are wider than they could be.
-
-Source: Bernstein and Sheldon (2018) for noise-aware posteriors of exponential families, here with exact integer counts
-instead of a normal approximation; Williams and McSherry (2010), eq. 3; Zhang et al. (2016), Algorithm 1, for the
-release.
+The exact posterior costs a sweep over all records some thousand times. It is chosen by itself where a Dirichlet prior
+is given and that is a matter of seconds, or where nothing else reads the evidence; the posterior says which it is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import DiscreetError, InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
-from discreet.model.tables import Array, Tables
-from discreet.posterior.draws import PosteriorDraws, learned_prior, prior_for
-from discreet.posterior.evidence import Evidence, NoisyStatistics, family_evidence, total_measurements
-from discreet.posterior.latent_counts import NotDrawnError, draw_counts
+from discreet.model.tables import Tables
+from discreet.posterior.augmentation import COMPILED
+from discreet.posterior.draws import Mixing, PosteriorDraws, learned_prior, prior_for
+from discreet.posterior.evidence import family_evidence
+from discreet.posterior.independent import independent
+from discreet.posterior.joint import joint, visits
 from discreet.posterior.learned import worlds
 from discreet.posterior.least_squares import least_squares, measured, poolable
 from discreet.posterior.parameter_draws import parameter_cells
-from discreet.posterior.totals import TotalLaw, normal_law, total_laws
+from discreet.privacy.combined import Combined, evidence_of
 from discreet.privacy.payload import (
     Choice,
     NoisyCoefficients,
@@ -50,54 +45,76 @@ from discreet.privacy.payload import (
 )
 from discreet.privacy.release import Release
 
-__all__ = ["drowned_rows", "noise_aware"]
+__all__ = ["Method", "drowned_rows", "noise_aware"]
 
-Floats = npt.NDArray[np.float64]
+Method = Literal["auto", "exact", "pooled", "independent", "particles", "sequential"]
+
+QUICK = 8e6
+"""Visits of a sweep times draws up to which the exact posterior is chosen by itself: some 2 seconds, compiled."""
+FEWEST = 2000
+"""Draws that it costs at least."""
+QUICK_VISITS = 1e8
+"""Visits after which it gives up again: seconds."""
+PRIOR_DRAWS = 400
+"""Of the learned prior, from which its moments are taken."""
 
 
 def noise_aware(
-    release: Release, *, draws: int, rng: np.random.Generator, prior: Dirichlet | None = None
+    evidence: Release | Combined,
+    *,
+    draws: int,
+    rng: np.random.Generator,
+    prior: Dirichlet | None = None,
+    method: Method = "auto",
+    progress: Callable[[Mixing], None] | None = None,
 ) -> PosteriorDraws:
-    """Joint draws of all probabilities given what was released, independent of each other but for resampling.
+    """Joint draws of all probabilities given what was released.
 
     Args:
-        release: of noisy statistics, or of draws of parameters (`parameter_draws.py` has their model).
+        evidence: a release of noisy statistics or of draws of parameters, or what `combine` made of several.
         draws: number of joint draws; 1,000 gives the ends of a 95 % interval to about 0.1 standard deviations.
         rng: source of randomness; nothing here is private.
         prior: of the rows. None learns it from noisy tables if the curator's says nothing of the rows (the same
             concentration in every cell), and takes the curator's otherwise; `release.prior` takes it in any case. With
-            a family of more than 14 variables nothing is learned.
+            a family of more than 14 variables nothing is learned. The exact posterior takes a learned prior by its
+            first two moments.
+        method: "auto" chooses; the module's docstring has the others.
+        progress: of the exact posterior, told how well the chains have mixed after every round.
 
     Returns:
-        The posterior. A family is drawn, after its ancestors', when it is first asked for, each with a generator of its
-        own: what a query answers does not depend on which others were asked.
+        The posterior; its `method` says how it was drawn. Draws are independent but for resampling, those of "exact"
+        more or less (`mixing`). But for "exact" a family is drawn, after its ancestors', when it is first asked for,
+        each with a generator of its own: what a query answers does not depend on which others were asked.
 
     Raises:
-        InputError: a prior over another network, no draws, or a release of a choice among candidates.
-        DiscreetError: when a family is drawn, and its effective number of proposals stays below the number of draws or
-            below 400, or its noise is so large that the counts cannot be tabulated.
+        InputError: a prior over another network, no draws, a method that cannot read the evidence, or a release of a
+            choice among candidates.
+        DiscreetError: chains that do not mix; or, when a family is drawn, noise so large that it could not be.
 
     Guarantee:
         None spent: reads the release alone.
 
     Source:
-        The module's docstring has the model.
+        The modules' docstrings have the models.
     """
-    believed = prior_for(release, prior, draws)
-    payload = release.payload
-    match payload:
-        case ParameterDraws():
-            return PosteriorDraws(parameter_cells(release, payload, believed, draws, rng))
-        case Choice():
-            raise InputError(
-                "how a choice among candidates came about cannot be counted into an interval; read it with plug_in"
-            )
-        case NoisyTables() | NoisyCounts() if learned_prior(release, prior) and poolable(payload):
-            return PosteriorDraws(worlds(release, draws, rng).cells)
-        case NoisyTables():
-            return PosteriorDraws(worlds(release, draws, rng, believed).cells)
-        case _:
-            return PosteriorDraws(_cells(release, payload, believed, draws, rng))
+    combined = evidence_of(evidence)
+    believed = None if learned_prior(combined, prior) else prior_for(combined, prior, draws)
+    if not draws > 0:
+        raise InputError(f"a posterior needs at least one draw, got {draws}")
+    if any(isinstance(release.payload, Choice) for release in combined.releases):
+        raise InputError(
+            "how a choice among candidates came about cannot be counted into an interval; read it with plug_in"
+        )
+    able = _able(combined)
+    if method != "auto":
+        if method not in able:
+            raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(able)}")
+        return _drawn(combined, believed, draws, rng, method, progress)
+    if COMPILED and believed is not None and len(able) > 1 and able[-1] == "exact":
+        with suppress(DiscreetError):
+            if visits(combined) * max(draws, FEWEST) <= QUICK:
+                return joint(combined, believed, draws, rng, progress=progress, most_visits=QUICK_VISITS)
+    return _drawn(combined, believed, draws, rng, able[0], progress)
 
 
 def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
@@ -129,84 +146,81 @@ def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
     return found
 
 
-# ------------------------------------------------------------------------------------------------------- rows
+# ------------------------------------------------------------------------------------------------------- which way
 
 
-def _cells(
-    release: Release, payload: NoisyStatistics, prior: Dirichlet, draws: int, rng: np.random.Generator
-) -> Tables:
-    """Draws of every family, made when it is first asked for."""
-    network = release.network
-    generators = dict(zip(network.nodes, rng.spawn(len(network.nodes)), strict=True))
-
-    def family(node: str) -> Array:
-        own = generators[node]
-        alpha = prior.alpha[node].reshape(-1, network.schema[node].size)
-        apart = _without_own_table(payload, node, prior, cells, own)
-        laws = total_laws(node, apart, _record_law(release, payload, node), own)
-        counts = np.empty((*alpha.shape, draws))
-        for j, (evidence, a) in enumerate(zip(family_evidence(payload, node), alpha, strict=True)):
-            counts[j] = _row_counts(evidence, a, draws, own, laws[j], f"{node!r}, row {j}")
-        theta = dirichlet_draws(alpha[..., None] + counts, own)
-        return theta.reshape(*network.shape(node), draws)
-
-    cells = Tables(network, family, draws=draws)
-    return cells
+def _able(combined: Combined) -> list[Method]:
+    """Methods that read the evidence, the preferred one first."""
+    payloads = [release.payload for release in combined.releases]
+    counted = all(isinstance(part, NoisyCounts | NoisyTables | NoisyCoefficients | TwoStageCounts) for part in payloads)
+    exact: list[Method] = ["exact"] if counted else []
+    if len(combined.data_sets) > 1:
+        return ["sequential", *exact] if all(_able(part) for part in _apart(combined)) else exact
+    found: list[Method] = []
+    if all(isinstance(part, NoisyCounts | NoisyTables) and poolable(part) for part in payloads):
+        found.append("pooled")
+    if len(payloads) == 1:
+        if isinstance(payloads[0], NoisyCounts | NoisyCoefficients | TwoStageCounts):
+            found.append("independent")
+        if isinstance(payloads[0], ParameterDraws):
+            found.append("particles")
+    if not found and not exact:
+        raise InputError("releases of parameter draws on one data set cannot be combined: their records are not known")
+    return found + exact
 
 
-def _row_counts(
-    evidence: Evidence, a: Floats, draws: int, rng: np.random.Generator, law: TotalLaw | None, where: str
-) -> Floats:
-    """Counts of a row; a law of its total that makes them too hard to draw is left out: wider, not less honest."""
-    for tried in (law, None) if law is not None else (None,):
-        try:
-            return draw_counts(evidence, a, draws, rng, tried)
-        except NotDrawnError as error:
-            reason = str(error)
-    raise DiscreetError(
-        f"the posterior of {where}, could not be drawn ({reason}): the noise is too large for so many states; use "
-        "another prior, or plug_in"
-    )
+def _drawn(
+    combined: Combined,
+    believed: Dirichlet | None,
+    draws: int,
+    rng: np.random.Generator,
+    method: Method,
+    progress: Callable[[Mixing], None] | None,
+) -> PosteriorDraws:
+    """The posterior by one method; None as prior learns it."""
+    first = combined.releases[0]
+    if method == "sequential":
+        return _sequential(combined, believed, draws, rng)
+    if method == "exact":
+        return joint(combined, believed or _learned(combined, rng), draws, rng, progress=progress)
+    if combined.public is not None:
+        believed = (believed or _learned(combined, rng)).updated(combined.public)
+    if method == "pooled":
+        drawn = worlds(combined, draws, rng, believed)
+        return PosteriorDraws(drawn.cells, "pooled", drawn.twins)
+    known = believed or first.prior
+    match first.payload:
+        case ParameterDraws():
+            return PosteriorDraws(parameter_cells(first, first.payload, known, draws, rng), "particles")
+        case NoisyCounts() | NoisyCoefficients() | TwoStageCounts():
+            return independent(first, first.payload, known, draws, rng)
+        case _:
+            raise AssertionError(method)
 
 
-def _without_own_table(
-    payload: NoisyStatistics, node: str, prior: Dirichlet, cells: Tables, rng: np.random.Generator
-) -> Tables:
-    """The draws of a node's ancestors, but prior draws for those that were read from the numbers its own rows have.
-
-    Counted into the law of the row totals and again in the rows, these numbers would make the rows falsely sharp.
-    Contrasts are shared by all tables; a table of counts is shared by its own family and by those that lie in it.
-    """
-    network = cells.network
-    above = network.ancestors(network.parents[node])
-    if not isinstance(payload, NoisyCoefficients):
-        measured = payload.second if isinstance(payload, TwoStageCounts) else payload
-        above = frozenset(name for name in above if measured.source(name) == measured.source(node))
-    if not above:
-        return cells
-    draws = cells.draws or 1
-
-    def apart(name: str) -> Array:
-        if name not in above:
-            return cells[name]
-        alpha = prior.alpha[name][..., None]
-        return dirichlet_draws(np.broadcast_to(alpha, (*network.shape(name), draws)), rng)
-
-    return Tables(network, apart, draws=draws)
+def _apart(combined: Combined) -> list[Combined]:
+    """The data sets one by one, public records with the first."""
+    return [
+        Combined((releases,), None if index else combined.public) for index, releases in enumerate(combined.data_sets)
+    ]
 
 
-def _record_law(release: Release, payload: NoisyStatistics, node: str) -> TotalLaw | None:
-    """What is known of the number of records without the node's own table; None if nothing is."""
-    if release.records is not None:
-        return normal_law(float(release.records), 0.0)
-    if isinstance(payload, NoisyCoefficients):
-        # A root's own table holds the one measurement of the number of records that there is.
-        found = total_measurements(payload, None) if release.network.parents[node] else []
-    else:
-        measured = payload.second if isinstance(payload, TwoStageCounts) else payload
-        found = total_measurements(payload, measured.source(node))
-    if not found:
-        return None
-    weight = sum(1 / variance for _, variance in found)
-    mean = max(sum(total / variance for total, variance in found) / weight, 0.0)
-    return normal_law(mean, weight**-0.5)
+def _sequential(combined: Combined, believed: Dirichlet | None, draws: int, rng: np.random.Generator) -> PosteriorDraws:
+    """Data set by data set; what is known of the rows goes on as the prior of the next."""
+    *before, last = _apart(combined)
+    for part in before:
+        method = _able(part)[0]
+        believed = Dirichlet.matching(_drawn(part, believed, max(draws, PRIOR_DRAWS), rng, method, None).cells)
+    drawn = _drawn(last, believed, draws, rng, _able(last)[0], None)
+    # Twins would leave out the noise of the data sets before.
+    return PosteriorDraws(drawn.cells, "sequential")
+
+
+def _learned(combined: Combined, rng: np.random.Generator) -> Dirichlet:
+    """The moments of the prior that the first data set's tables teach."""
+    first = Combined(combined.data_sets[:1])
+    if "pooled" not in _able(first):
+        return combined.prior
+    network, taught = combined.network, worlds(first, PRIOR_DRAWS, rng)
+    draws = {node: dirichlet_draws(taught.rows(node).alpha, rng) for node in network.nodes}
+    return Dirichlet.matching(Tables(network, draws, draws=PRIOR_DRAWS))

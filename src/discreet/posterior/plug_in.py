@@ -58,15 +58,15 @@ def plug_in(
         case ParameterDraws():
             picked = rng.integers(payload.cells.draws or 1, size=draws)
             cells = {node: _proper(payload.cells[node][..., picked]) for node in network.nodes}
-            return PosteriorDraws(Tables(network, cells, draws=draws))
+            return PosteriorDraws(Tables(network, cells, draws=draws), "plug-in")
         case Choice():
             chosen = payload.candidates[payload.index]
             return PosteriorDraws(
-                Tables(network, lambda node: np.repeat(chosen[node][..., None], draws, axis=-1), draws=draws)
+                Tables(network, lambda node: np.repeat(chosen[node][..., None], draws, axis=-1), draws=draws), "plug-in"
             )
         case _:
             counts = Tables(network, {node: np.maximum(table, 0) for node, table in _tables(release, payload).items()})
-            return PosteriorDraws(believed.updated(counts).draws(draws, rng))
+            return PosteriorDraws(believed.updated(counts).draws(draws, rng), "plug-in")
 
 
 def _tables(release: Release, payload: NoisyStatistics | NoisyTables) -> dict[str, Array]:

@@ -23,6 +23,11 @@ an auxiliary table that makes the rows' errors independent of each other, then s
 each row, by Metropolis steps with independent proposals: from the normal law of the evidence, or close to either end,
 where sparse priors want to be. The chains start spread around the evidence.
 
+The three costly steps (what other rows say, which (A, m) a row picks, how pairs of cells are split) are written twice:
+here on arrays, and compiled in `row_kernel.py`, which is taken where numba is installed. Both leave the same law
+unchanged and draw other numbers; compiled, a pair of few records is split by an exact draw and not by Metropolis steps.
+Chains are moved in blocks, each with a generator of its own, by as many threads as there are processors.
+
 Source: the priors for rows are those of hierarchical smoothing (Petitjean, Buntine, Webb and Zaidi, 2018), with
 conditionally specified laws (Heckerman et al., 2000, dependency networks) in place of a tree of Dirichlet processes.
 """
@@ -30,7 +35,10 @@ conditionally specified laws (Heckerman et al., 2000, dependency networks) in pl
 from __future__ import annotations
 
 import math
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -38,7 +46,9 @@ import numpy.typing as npt
 from scipy.special import gammaln, ndtr
 
 from discreet.model.dirichlet import dirichlet_draws
+from discreet.posterior import row_kernel
 from discreet.posterior.evidence import KNOWN
+from discreet.posterior.row_kernel import ALONE, CLOSE, COMPILED, CONCENTRATIONS, LOG_FACTORIAL, TABLED, TINY, risen
 from discreet.theory.interactions import contrast_matrices, transformed
 
 __all__ = ["COMPONENTS", "Rows", "draw_rows"]
@@ -46,10 +56,6 @@ __all__ = ["COMPONENTS", "Rows", "draw_rows"]
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
-CONCENTRATIONS = 4.0 ** np.arange(-3, 5)
-"""A of the back-off components: a factor of 4 apart, so that the one nearest to the best is at most twice off."""
-ALONE = 4.0 ** np.arange(-2, 1)
-"""Concentration of each cell in the components that stand on their own, on the same grid."""
 COMPONENTS = len(CONCENTRATIONS) + len(ALONE)
 WORTH = 2.0
 """Rows that the prior of a node's weights is worth."""
@@ -57,10 +63,9 @@ SWEEPS = 20
 """Of each chain: three times as many change no width or coverage on sachs, child or alarm by more than its error."""
 SLOW, LONGEST = 0.2, 10
 """Coordinates whose gain is below a fifth get longer chains, up to ten times as long."""
-TINY = 1e-7
-"""Smallest mean of a prior, so that no state is impossible."""
-BLOCK_CELLS = 4_000_000
-"""Cells of all tables of the chains that are moved together: about 100 MB."""
+CACHED, STORED, TOGETHER = 2**16, 2**24, 8
+"""Chains are moved together if the cells of all their tables stay in the cache of a core; eight of them always, unless
+that would take more memory than 128 MB for each thread."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +74,8 @@ class Rows:
 
     Args:
         counts: of records, int64, shape `(*parents, child, draws)`.
+        alpha: concentrations that theta was drawn with: theta of a row is a draw of Dirichlet(alpha + counts); same
+            shape.
         theta: probabilities, same shape.
         mean: of the probabilities given the counts, averaged over the chains' last ten sweeps; shape
             `(*parents, child)`.
@@ -76,6 +83,7 @@ class Rows:
     """
 
     counts: Codes
+    alpha: Floats
     theta: Floats
     mean: Floats
     usage: Floats
@@ -104,17 +112,22 @@ def draw_rows(
     Returns:
         A draw for each last entry of the totals.
     """
-    draws = totals.shape[-1]
-    parents = values.ndim - 1
+    draws, parents = totals.shape[-1], values.ndim - 1
     # Besides the counts there is one table for every set of parents that is backed off to.
-    block = max(BLOCK_CELLS // (values.size * (2 + parents + math.comb(parents, 2))), 1)
-    parts = [
-        _chains(values, variances, totals[..., first : first + block], weights, rng, alpha)
-        for first in range(0, draws, block)
-    ]
+    cells = values.size * (2 + parents + math.comb(parents, 2))
+    block = max(CACHED // cells, min(STORED // cells, TOGETHER), 1)
+    firsts = range(0, draws, block)
+
+    def drawn(first: int, own: np.random.Generator) -> Rows:
+        return _chains(values, variances, totals[..., first : first + block], weights, own, alpha)
+
+    # Every block has a generator of its own: what is drawn does not depend on how many threads there are.
+    with ThreadPoolExecutor(min(len(firsts), os.cpu_count() or 1)) as threads:
+        parts = list(threads.map(drawn, firsts, rng.spawn(len(firsts))))
     shares = [part.counts.shape[-1] / draws for part in parts]
     return Rows(
         np.concatenate([part.counts for part in parts], axis=-1),
+        np.concatenate([part.alpha for part in parts], axis=-1),
         np.concatenate([part.theta for part in parts], axis=-1),
         np.asarray(sum(share * part.mean for share, part in zip(shares, parts, strict=True))),
         np.asarray(sum(share * part.usage for share, part in zip(shares, parts, strict=True))),
@@ -134,28 +147,31 @@ def _chains(
     shape, draws = (*values.shape, totals.shape[-1]), totals.shape[-1]
     states, sizes = values.shape[-1], values.shape[:-1]
     counts = evidence.start(totals, rng)
-    a = np.empty(0) if alpha is None else np.broadcast_to(alpha[..., None], shape)
+    a = np.empty(0) if alpha is None else np.repeat(alpha[..., None], draws, axis=-1)
     learned = np.repeat(weights[:, None], draws, axis=1)
     sweeps, kept = evidence.sweeps, SWEEPS // 2
     usage, mean = np.zeros(COMPONENTS), np.zeros(values.shape)
     for sweep in range(sweeps):
         if alpha is None:
-            a, picked = _concentrations(counts, _backed_off(counts), learned, rng)
+            # Rows without records are not read before the means are taken.
+            a, picked = _concentrations(counts, _backed_off(counts, empty_too=sweep >= sweeps - kept), learned, rng)
             gammas = rng.standard_gamma(WORTH * weights[:, None] + picked)
             learned = np.maximum(gammas / gammas.sum(axis=0), np.finfo(np.float64).tiny)
             usage += picked.mean(axis=1) * (sweep >= sweeps - kept) / kept
         if states > 1:
-            told = evidence.decoupled(counts, rng).reshape(-1, states, draws)
+            told = evidence.decoupled(counts, rng)
             rows = counts.reshape(-1, states, draws)
-            for _ in range(2 if states == 2 else 4):
-                _split_pairs(rows, a.reshape(-1, states, draws), told, evidence.deviation, rng)
+            # Two states are always the same pair.
+            pairings, steps = (1, 2) if states == 2 else (4, 1)
+            for _ in range(pairings):
+                _split_pairs(rows, a.reshape(-1, states, draws), told, evidence.deviation, steps, rng)
         if sweep >= sweeps - kept:
             mean += ((counts + a) / (counts + a).sum(axis=-2, keepdims=True)).mean(axis=-1) / kept
     if alpha is None:
         a, _ = _concentrations(counts, _backed_off(counts), learned, rng)
     flat = (math.prod(sizes), states, draws)
     theta = dirichlet_draws((counts + a).reshape(flat), rng).reshape(shape)
-    return Rows(counts, theta, mean, usage)
+    return Rows(counts, a, theta, mean, usage)
 
 
 # -------------------------------------------------------------------------------------------------------- evidence
@@ -206,23 +222,42 @@ class _Evidence:
         """A table that is told by the counts with errors of the smallest variance, given counts and evidence.
 
         Given this table, rows are independent of each other: what the evidence says beyond it is used up.
+
+        Returns:
+            The table but for what is the same for all cells of a row, shape (rows, states, draws).
         """
-        matrices = contrast_matrices(self.values.shape)
-        gain = self.gain[..., None]
-        have = transformed(counts.astype(np.float64), matrices)
-        noise = np.sqrt(1 - gain) * rng.standard_normal(have.shape)
-        mean = have + gain * (self.values[..., None] - have)
-        return transformed(mean + self.deviation * noise, matrices, back=True)
+        *sizes, states, draws = counts.shape
+        matrices, helmert = contrast_matrices(sizes), contrast_matrices([states])[0][1:]
+        gain, values = self.gain[..., 1:, None], self.values[..., 1:, None]
+        if np.all(gain == 1):
+            told = np.broadcast_to(values, (*sizes, states - 1, draws))
+        else:
+            # Contrasts between states first: what tells row totals is not needed.
+            contrasts = np.matmul(helmert, counts.reshape(-1, states, draws).astype(np.float64))
+            have = transformed(contrasts.reshape(*sizes, states - 1, draws), matrices)
+            told = have + gain * (values - have)
+            told += np.sqrt(1 - gain) * self.deviation * rng.standard_normal(told.shape)
+        cells = np.matmul(helmert.T, transformed(told, matrices, back=True).reshape(-1, states - 1, draws))
+        return np.asarray(cells, np.float64)
 
 
 # ----------------------------------------------------------------------------------------------------------- prior
 
 
-def _backed_off(counts: Codes) -> Floats:
-    """For each row what the others say of it: probabilities, shape `(*parents, child, draws)`."""
-    parents = counts.ndim - 2
+def _backed_off(counts: Codes, *, empty_too: bool = True) -> Floats:
+    """For each row what the others say of it: probabilities, shape `(*parents, child, draws)`.
+
+    Args:
+        counts: same shape.
+        empty_too: whether rows without records matter; if not, they may get anything.
+    """
+    *sizes, states, draws = counts.shape
+    parents = len(sizes)
     if not parents:
-        return np.full(counts.shape, 1 / counts.shape[-2])
+        return np.full(counts.shape, 1 / states)
+    if COMPILED:
+        flat = counts.reshape(-1, states, draws)
+        return row_kernel.backed_off(flat, *row_kernel.groups_of(tuple(sizes)), empty_too).reshape(counts.shape)
     found = dict[tuple[int, ...], Floats]()
     # From all rows together to those that agree in all parents but two, then but one: more would cost 2^parents.
     kept_sizes = sorted({0, max(parents - 2, 0), parents - 1})
@@ -243,11 +278,20 @@ def _below(size: int, sizes: list[int]) -> int:
 
 def _geometric_mean(tables: list[Floats]) -> Floats:
     """Normalised over the child's axis; never 0."""
+    product = np.maximum(tables[0], TINY)
     if len(tables) == 1:
-        return np.maximum(tables[0], TINY)
-    logs: Floats = np.mean([np.log(np.maximum(table, TINY)) for table in tables], axis=0)
-    mean = np.exp(logs - logs.max(axis=-2, keepdims=True))
+        return product
+    # At most thirteen factors: no product is below 1e-91.
+    for table in tables[1:]:
+        product = product * np.maximum(table, TINY)
+    mean = np.sqrt(product) if len(tables) == 2 else np.exp(np.log(product) / len(tables))
     return np.asarray(np.maximum(mean / mean.sum(axis=-2, keepdims=True), TINY))
+
+
+@lru_cache(maxsize=64)
+def _risen(states: int) -> tuple[Floats, Floats]:
+    """Tables of `log Gamma(a + n) - log Gamma(a)` for cells of ALONE, and for the concentrations of all components."""
+    return risen(ALONE), risen(np.concatenate([CONCENTRATIONS, states * ALONE]))
 
 
 def _concentrations(counts: Codes, mean: Floats, weights: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -264,30 +308,44 @@ def _concentrations(counts: Codes, mean: Floats, weights: Floats, rng: np.random
         (COMPONENTS, draws).
     """
     states, draws = counts.shape[-2:]
-    m, totals = mean.reshape(-1, states, draws), counts.sum(axis=-2).reshape(-1, draws)
-    flat = counts.reshape(-1, states, draws)
+    cells_risen, totals_risen = _risen(states)
+    flat, m = counts.reshape(-1, states, draws), mean.reshape(-1, states, draws)
+    if COMPILED:
+        found, usage = row_kernel.picked(flat, m, weights, cells_risen, totals_risen, rng)
+        return found.reshape(counts.shape), usage
+    totals = flat.sum(axis=1)
     # Empty cells contribute nothing, and most cells are empty.
     row, _, draw = where = np.nonzero(flat)
     filled, believed, place = flat[where], m[where], row * draws + draw
     a_of = [*CONCENTRATIONS, *(states * ALONE)]
     scores = np.empty((COMPONENTS, *totals.shape))
     for component, a in enumerate(a_of):
-        cell = a * believed if component < len(CONCENTRATIONS) else np.full(1, a / states)
-        gained = np.bincount(place, gammaln(filled + cell) - gammaln(cell), minlength=totals.size)
-        scores[component] = gained.reshape(totals.shape) - (gammaln(totals + a) - gammaln(a))
+        alone = component - len(CONCENTRATIONS)
+        if alone < 0:
+            cell = a * believed
+            gain = gammaln(filled + cell) - gammaln(cell)
+        else:
+            gain = _looked_up(filled, a / states, cells_risen[:, alone])
+        gained = np.bincount(place, gain, minlength=totals.size)
+        scores[component] = gained.reshape(totals.shape) - _looked_up(totals, a, totals_risen[:, component])
     scores += np.log(weights)[:, None, :]
     cumulative = np.exp(scores - scores.max(axis=0)).cumsum(axis=0)
     picked = (rng.random(totals.shape) * cumulative[-1] > cumulative).sum(axis=0)
     usage = np.array([(picked == component).sum(axis=0) for component in range(COMPONENTS)], np.float64)
     a = np.asarray(a_of)[picked][:, None, :]
-    alone = (picked >= len(CONCENTRATIONS))[:, None, :]
-    return np.where(alone, a / states, a * m).reshape(counts.shape), usage
+    by_itself = (picked >= len(CONCENTRATIONS))[:, None, :]
+    return np.where(by_itself, a / states, a * m).reshape(counts.shape), usage
+
+
+def _looked_up(n: Codes, a: float, table: Floats) -> Floats:
+    """`log Gamma(a + n) - log Gamma(a)`, from a table where it is long enough."""
+    return np.asarray(table[n] if n.max(initial=0) < TABLED else gammaln(n + a) - gammaln(a))
 
 
 # ----------------------------------------------------------------------------------------------------------- counts
 
 
-def _split_pairs(rows: Codes, a: Floats, told: Floats, deviation: float, rng: np.random.Generator) -> None:
+def _split_pairs(rows: Codes, a: Floats, told: Floats, deviation: float, steps: int, rng: np.random.Generator) -> None:
     """Draw anew how the records of two cells of each row are split between them, for disjoint pairs; changes `rows`.
 
     Args:
@@ -295,8 +353,12 @@ def _split_pairs(rows: Codes, a: Floats, told: Floats, deviation: float, rng: np
         a: concentrations, same shape.
         told: what the evidence says of each cell, same shape; only differences within a row matter.
         deviation: of its errors.
+        steps: Metropolis steps of each pair.
         rng: source of randomness.
     """
+    if COMPILED:
+        row_kernel.split_pairs(rows, a, told, deviation, steps, rng)
+        return
     half = rows.shape[1] // 2
     order = rng.permutation(rows.shape[1])
     one, other = order[:half], order[half : 2 * half]
@@ -305,24 +367,38 @@ def _split_pairs(rows: Codes, a: Floats, told: Floats, deviation: float, rng: np
     first, second = (active[0], one[active[1]], active[2]), (active[0], other[active[1]], active[2])
     total, have = sums[active].astype(np.float64), rows[first].astype(np.float64)
     centre, spread = (total + told[first] - told[second]) / 2, deviation / math.sqrt(2)
-    a_first, a_second = a[first], a[second]
+    a_first, a_second, log_total = a[first], a[second], np.log(total + 2)
 
     def log_target(x: Floats) -> Floats:
         rest = total - x
-        prior = gammaln(x + a_first) - gammaln(x + 1) + gammaln(rest + a_second) - gammaln(rest + 1)
+        prior = gammaln(x + a_first) - _log_factorial(x) + gammaln(rest + a_second) - _log_factorial(rest)
         return np.asarray(prior - 0.5 * ((x - centre) / spread) ** 2)
 
     def proposal(x: Floats) -> Floats:
         """Half a normal law, rounded and cut; a quarter close to either end, log-uniform."""
         upper = np.where(x >= total, 1.0, ndtr((x + 0.5 - centre) / spread))
         lower = np.where(x <= 0, 0.0, ndtr((x - 0.5 - centre) / spread))
-        ends = np.log1p(1 / (x + 1)) + np.log1p(1 / (total - x + 1))
-        return np.asarray(0.5 * np.maximum(upper - lower, 0) + 0.25 * ends / np.log(total + 2))
+        return np.asarray(0.5 * np.maximum(upper - lower, 0) + 0.25 * (_close(x) + _close(total - x)) / log_total)
 
-    which = rng.random(total.shape)
-    near = np.minimum(np.floor(np.expm1(rng.random(total.shape) * np.log(total + 2))), total)
-    normal = np.clip(np.rint(centre + spread * rng.standard_normal(total.shape)), 0, total)
-    proposed = np.where(which < 0.5, normal, np.where(which < 0.75, near, total - near))
-    log_ratio = log_target(proposed) - log_target(have) + np.log(proposal(have) / proposal(proposed))
-    taken = np.where(np.log(rng.random(total.shape)) < log_ratio, proposed, have).astype(np.int64)
-    rows[first], rows[second] = taken, sums[active] - taken
+    log_have, proposed_have = log_target(have), proposal(have)
+    for _ in range(steps):
+        which = rng.random(total.shape)
+        near = np.minimum(np.floor(np.expm1(rng.random(total.shape) * log_total)), total)
+        normal = np.clip(np.rint(centre + spread * rng.standard_normal(total.shape)), 0, total)
+        x = np.where(which < 0.5, normal, np.where(which < 0.75, near, total - near))
+        log_x, proposed_x = log_target(x), proposal(x)
+        taken = np.log(rng.random(total.shape)) < log_x - log_have + np.log(proposed_have / proposed_x)
+        have, log_have = np.where(taken, x, have), np.where(taken, log_x, log_have)
+        proposed_have = np.where(taken, proposed_x, proposed_have)
+    rows[first] = have
+    rows[second] = total - have
+
+
+def _log_factorial(x: Floats) -> Floats:
+    """Of whole numbers."""
+    return np.asarray(LOG_FACTORIAL[x.astype(np.int64)] if x.max(initial=0) < TABLED else gammaln(x + 1))
+
+
+def _close(x: Floats) -> Floats:
+    """How likely a step of x records from an end is, but for a factor."""
+    return np.asarray(CLOSE[x.astype(np.int64)] if x.max(initial=0) < TABLED else np.log1p(1 / (x + 1)))

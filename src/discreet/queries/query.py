@@ -5,26 +5,46 @@ The text of a query, and what may be asked, are in `model/query.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
+import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.network import Network
 from discreet.model.query import Explanation, Probability, Query, check_names, parse_query
+from discreet.model.schema import Schema
+from discreet.model.tables import Tables
 from discreet.posterior.draws import Posterior
 from discreet.theory import inference
 
-__all__ = ["Answer", "Explanation", "Probability", "Query", "answer", "credible_interval", "marginals", "parse_query"]
+__all__ = [
+    "Answer",
+    "Explanation",
+    "Probability",
+    "Query",
+    "answer",
+    "answer_many",
+    "check_level",
+    "credible_interval",
+    "marginals",
+    "noise_share",
+    "parse_query",
+    "requisite",
+]
 
 Floats = npt.NDArray[np.float64]
 Row = Mapping[str, object]
 
 ROW_LIMIT = 4096
 """Most rows of one answer."""
+ROUNDING = 1e-12
+"""Standard deviation of a probability that is taken for a rounding error."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +55,12 @@ class Answer:
         query: as text.
         kind: "marginal", "conditional", "map" or "mpe".
         level: posterior probability of each interval.
-        rows: `{"state": {variable: state}, "mean": x, "lower": x, "upper": x}` for every joint state asked for; for
-            "map" and "mpe" one: the most probable on average over the posterior, where there are at most 4,096 joint
-            states, else the most probable on average of the (at most 16) that most draws favour.
+        rows: `{"state": {variable: state}, "mean": x, "lower": x, "upper": x, "noise": x}` for every joint state asked
+            for. "noise" is the part of the variance that the privacy noise makes, as in `noise_share`; None where the
+            posterior does not tell. For "map" and "mpe" at most 16 rows, by decreasing mean, and each has "best": the
+            share of draws under which it is the most probable. The first is the most probable on average over the
+            posterior, where there are at most 4,096 joint states, else the most probable on average of those that
+            follow; the others are those that most draws favour.
         unit: of the numbers.
     """
 
@@ -63,21 +86,44 @@ def answer(posterior: Posterior, query: str | Query, *, level: float) -> Answer:
         InputError: not a query, evidence that is impossible, a level outside (0, 1), or a query that needs more memory
             than the budget of `inference.py`.
     """
-    _check_level(level)
-    schema = posterior.network.schema
-    asked = parse_query(query, schema) if isinstance(query, str) else query
-    check_names(asked, schema)
-    evidence = {name: schema[name].code(state) for name, state in asked.evidence}
-    match asked:
-        case Probability():
-            rows = _probability_rows(posterior, asked, evidence, level)
-        case Explanation():
-            targets = asked.targets or tuple(name for name in schema.names if name not in evidence)
-            codes, draws = _best(posterior, targets, evidence)
-            _check_possible(draws, asked)
-            states = {name: schema[name].states[code] for name, code in codes.items()}
-            rows = _rows([states], draws[None], level)
-    return Answer(str(asked), asked.kind, level, rows)
+    check_level(level)
+    asked = _read(query, posterior.network.schema)
+    return _answer(asked, _both_given(posterior, asked.evidence), level)
+
+
+def answer_many(posterior: Posterior, queries: Iterable[str | Query], *, level: float) -> tuple[Answer, ...]:
+    """Ask a posterior many queries; what they share is computed once.
+
+    A query that is there twice is answered once. Of queries with the same evidence the probability of the evidence is
+    computed once, and those for one variable to which every table of the network matters share one pass over it.
+
+    Args:
+        posterior: made from a release.
+        queries: text, or parsed queries over the posterior's variables.
+        level: posterior probability of each interval, between 0 and 1.
+
+    Returns:
+        For each query, in their order, exactly what `answer` returns.
+
+    Raises:
+        InputError: as in `answer`; the message has the position of the query, counted from 1, and its text.
+    """
+    check_level(level)
+    if isinstance(queries, str | Probability | Explanation):
+        raise InputError("answer_many takes a list of queries; answer takes one")
+    groups: dict[tuple[tuple[str, str], ...], dict[str, tuple[Query, list[int]]]] = {}
+    for position, query in enumerate(queries):
+        with _named(position, query):
+            asked = _read(query, posterior.network.schema)
+        group = groups.setdefault(tuple(sorted(asked.evidence)), {})
+        group.setdefault(str(asked), (asked, []))[1].append(position)
+    answers: dict[int, Answer] = {}
+    for evidence, group in groups.items():
+        both = _both_given(posterior, evidence)
+        for asked, positions in group.values():
+            with _named(positions[0], asked):
+                answers |= dict.fromkeys(positions, _answer(asked, both, level))
+    return tuple(answers[position] for position in range(len(answers)))
 
 
 def marginals(posterior: Posterior, evidence: Mapping[str, str], *, level: float) -> tuple[Answer, ...]:
@@ -89,20 +135,21 @@ def marginals(posterior: Posterior, evidence: Mapping[str, str], *, level: float
         level: posterior probability of each interval.
 
     Returns:
-        One answer for each variable, in the network's order.
+        One answer for each variable, in the network's order; equal to those of `answer` but for rounding errors.
 
     Raises:
         InputError: unknown or impossible evidence, a level outside (0, 1), or a network too large for exact inference.
     """
-    _check_level(level)
+    check_level(level)
     schema = posterior.network.schema
-    observed = {name: schema[name].code(state) for name, state in evidence.items()}
+    given, twin = _both_given(posterior, tuple(evidence.items()))
     answers = []
-    for name, draws in inference.marginals(posterior.cells, observed).items():
+    for name, draws in given.marginals.items():
         asked = Probability(((name, None),), tuple(evidence.items()))
         _check_possible(draws, asked)
         states = [{name: state} for state in schema[name].states]
-        answers.append(Answer(str(asked), asked.kind, level, _rows(states, draws, level)))
+        rows = _rows(states, draws, None if twin is None else twin.marginals[name], level)
+        answers.append(Answer(str(asked), asked.kind, level, rows))
     return tuple(answers)
 
 
@@ -122,7 +169,7 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
     Raises:
         InputError: a level outside (0, 1).
     """
-    _check_level(level)
+    check_level(level)
     ordered = np.sort(draws, axis=-1)
     size = ordered.shape[-1]
     lower, upper = np.quantile(ordered, [(1 - level) / 2, (1 + level) / 2], axis=-1)
@@ -139,58 +186,252 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
     return lower, upper
 
 
+def noise_share(draws: Floats, twins: Floats) -> Floats:
+    """The part of a posterior's variance that is there because the counts are not known, but behind privacy noise.
+
+    For a number q of the probabilities theta, `Var(E[q(theta) | counts]) / Var(q(theta))`. A twin is a second draw
+    with the same counts, so the covariance of the two is the variance of the conditional mean.
+
+    Args:
+        draws: q under every draw, shape `(..., draws)`.
+        twins: q under the twin of every draw, of the same shape; draws in which either is NaN are left out.
+
+    Returns:
+        Between 0 and 1, shape `(...)`: 0 where q does not vary, NaN where fewer than two draws are left. The Monte
+        Carlo error is about `(1 - share^2) / sqrt(draws)`, so at most about `1 / sqrt(draws)`.
+
+    Source:
+        The intraclass correlation of pairs, Fisher (1925), *Statistical Methods for Research Workers*, chapter VII:
+        mean and variance are pooled over draws and twins.
+    """
+    known = ~np.isnan(draws + twins).reshape(-1, draws.shape[-1]).any(axis=0)
+    if known.sum() < 2:
+        return np.full(draws.shape[:-1], np.nan)
+    one, other = draws[..., known], twins[..., known]
+    middle = ((one.mean(axis=-1) + other.mean(axis=-1)) / 2)[..., None]
+    one, other = one - middle, other - middle
+    variance = np.asarray((one**2 + other**2).mean(axis=-1) / 2)
+    covariance = np.asarray((one * other).mean(axis=-1))
+    share = np.divide(covariance, variance, out=np.zeros(variance.shape), where=variance > ROUNDING**2)
+    return np.asarray(np.clip(share, 0.0, 1.0))
+
+
+def requisite(network: Network, target: str, observed: Iterable[str]) -> frozenset[str]:
+    """Nodes whose tables matter to `P(target | observed)`, whatever the observed states.
+
+    Args:
+        network: public.
+        target: a variable that is not observed.
+        observed: variables with evidence.
+
+    Returns:
+        Ancestors of the target and the evidence whose family is not separated from the target by the evidence. No
+        evidence outside their families matters.
+
+    Source:
+        Lauritzen et al. (1990): d-separation is separation in the moral graph of the ancestors.
+    """
+    seen = frozenset(observed)
+    above = network.ancestors((target, *seen))
+    moral = nx.Graph()
+    moral.add_node(target)
+    for node in above:
+        nx.add_path(moral, [name for name in network.family(node) if name not in seen])
+    reached = nx.node_connected_component(moral, target)
+    return frozenset(node for node in above if not reached.isdisjoint(network.family(node)))
+
+
+def check_level(level: float) -> None:
+    """Refuse what is no level.
+
+    Args:
+        level: posterior probability of an interval.
+
+    Raises:
+        InputError: it is not between 0 and 1.
+    """
+    if not 0 < level < 1:
+        raise InputError(f"a level lies between 0 and 1, such as 0.95; got {level}")
+
+
+# --------------------------------------------------------------------------------------------------------- evidence
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """A set of draws given evidence; what several queries ask of it is computed once.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        evidence: code of the state of each observed variable.
+    """
+
+    cells: Tables
+    evidence: Mapping[str, int]
+
+    @cached_property
+    def marginals(self) -> dict[str, Floats]:
+        """`P(X | evidence)` of every other variable, shape `(size, draws)`."""
+        return inference.marginals(self.cells, self.evidence)
+
+    @cached_property
+    def log_evidence(self) -> Floats:
+        """`log P(evidence)`, shape `(draws,)`."""
+        return inference.log_probability(self.cells, self.evidence)
+
+    def joint(self, targets: Sequence[str]) -> Floats:
+        """`P(targets | evidence)`, shape `(*sizes, draws)`.
+
+        Where every table matters to a single target, its own plan is the plan of all marginals, and the pass for all of
+        them is taken: that rests on the query alone, so a query has one answer, whatever it is asked with.
+        """
+        network = self.cells.network
+        if len(targets) == 1 and len(requisite(network, targets[0], self.evidence)) == len(network.nodes):
+            return self.marginals[targets[0]]
+        return inference.joint(self.cells, targets, self.evidence)
+
+    def probability(self, states: Mapping[str, int]) -> Floats:
+        """`P(states | evidence)`, shape `(draws,)`; NaN where the evidence is impossible."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(
+                np.exp(inference.log_probability(self.cells, {**self.evidence, **states}) - self.log_evidence)
+            )
+
+
+_Both = tuple[_Given, _Given | None]
+"""The draws of a posterior given evidence, and their twins where it has them."""
+
+
+def _both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]]) -> _Both:
+    """Draws and twins; a posterior of another kind need not know of twins."""
+    schema = posterior.network.schema
+    codes = {name: schema[name].code(state) for name, state in evidence}
+    twins: Tables | None = getattr(posterior, "twins", None)
+    return _Given(posterior.cells, codes), None if twins is None else _Given(twins, codes)
+
+
 # ------------------------------------------------------------------------------------------------------------ rows
 
 
-def _best(posterior: Posterior, targets: tuple[str, ...], evidence: Mapping[str, int]) -> tuple[dict[str, int], Floats]:
-    """The most probable joint state, and its probability under every draw."""
-    if posterior.network.cells(targets) <= ROW_LIMIT:
-        with suppress(InputError):
-            table = inference.joint(posterior.cells, targets, evidence)
-            best = np.unravel_index(int(table.mean(axis=-1).argmax()), table.shape[:-1])
-            return dict(zip(targets, map(int, best), strict=True)), table[best]
-    return inference.explanations(posterior.cells, targets, evidence)[0]
+def _read(query: str | Query, schema: Schema) -> Query:
+    """A query that fits the schema."""
+    if not isinstance(query, str | Probability | Explanation):
+        raise InputError(f"a query is text or a parsed query, not a {type(query).__name__}")
+    asked = parse_query(query, schema) if isinstance(query, str) else query
+    check_names(asked, schema)
+    return asked
 
 
-def _probability_rows(
-    posterior: Posterior, asked: Probability, evidence: Mapping[str, int], level: float
-) -> tuple[Row, ...]:
-    """P(free, fixed | evidence) = P(free | fixed, evidence) P(fixed | evidence), draw by draw."""
-    schema, cells = posterior.network.schema, posterior.cells
-    fixed = {name: schema[name].code(state) for name, state in asked.targets if state is not None}
-    free = [name for name, state in asked.targets if state is None]
-    if posterior.network.cells(free) > ROW_LIMIT:
+@contextmanager
+def _named(position: int, query: object) -> Iterator[None]:
+    """Say in an error which query of a list is at fault, once."""
+    try:
+        yield
+    except InputError as error:
+        text = str(query) if isinstance(query, str | Probability | Explanation) else type(query).__name__
+        reason = str(error).removeprefix(f"query {text.strip()!r}: ").removeprefix(f"{text}: ")
+        raise InputError(f"query {position + 1}, {text.strip()}: {reason}") from None
+
+
+def _answer(asked: Query, both: _Both, level: float) -> Answer:
+    """The answer to a query that fits the schema."""
+    match asked:
+        case Probability():
+            rows = _probability_rows(asked, both, level)
+        case Explanation():
+            rows = _explanation_rows(asked, both, level)
+    return Answer(str(asked), asked.kind, level, rows)
+
+
+def _probability_rows(asked: Probability, both: _Both, level: float) -> tuple[Row, ...]:
+    """One row for each joint state asked for."""
+    given, twin = both
+    network = given.cells.network
+    size = network.cells(name for name, state in asked.targets if state is None)
+    if size > ROW_LIMIT:
         raise InputError(
-            f"{asked} has {posterior.network.cells(free):,} rows, more than {ROW_LIMIT:,}; ask for fewer variables, "
-            "or for MAP"
+            f"{asked}: the answer has {size:,} rows, more than {ROW_LIMIT:,}; ask for fewer variables, or for MAP"
         )
-    draws = np.ones(cells.draws or 1)
-    if fixed:
-        log_evidence = inference.log_probability(cells, evidence)
-        with np.errstate(invalid="ignore"):
-            draws = np.exp(inference.log_probability(cells, {**evidence, **fixed}) - log_evidence)
+    draws = _probability_draws(asked, given)
     _check_possible(draws, asked)
-    if free:
-        table = inference.joint(cells, free, {**evidence, **fixed})
-        draws = (
-            np.nan_to_num(table.reshape(-1, table.shape[-1])) * draws if fixed else table.reshape(-1, table.shape[-1])
-        )
-        _check_possible(draws, asked)
-    listed = [[state] if state is not None else schema[name].states for name, state in asked.targets]
+    listed = [[state] if state is not None else network.schema[name].states for name, state in asked.targets]
     names = [name for name, _ in asked.targets]
     states = [dict(zip(names, row, strict=True)) for row in product(*listed)]
-    return _rows(states, np.atleast_2d(draws), level)
+    return _rows(states, draws, None if twin is None else _probability_draws(asked, twin), level)
 
 
-def _rows(states: Sequence[Mapping[str, str]], draws: Floats, level: float) -> tuple[Row, ...]:
-    """One row for each joint state; `draws` has shape (states, draws)."""
+def _probability_draws(asked: Probability, given: _Given) -> Floats:
+    """P(free, fixed | evidence) = P(free | fixed, evidence) P(fixed | evidence), draw by draw; (states, draws)."""
+    schema = given.cells.network.schema
+    fixed = {name: schema[name].code(state) for name, state in asked.targets if state is not None}
+    free = [name for name, state in asked.targets if state is None]
+    if not fixed:
+        table = given.joint(free)
+        return table.reshape(-1, table.shape[-1])
+    draws = given.probability(fixed)
+    if not free:
+        return draws[None]
+    table = inference.joint(given.cells, free, {**given.evidence, **fixed})
+    return np.asarray(np.nan_to_num(table.reshape(-1, table.shape[-1])) * draws)
+
+
+def _explanation_rows(asked: Explanation, both: _Both, level: float) -> tuple[Row, ...]:
+    """The best joint state on average, and those that most draws favour."""
+    given, twin = both
+    schema = given.cells.network.schema
+    targets = asked.targets or tuple(name for name in schema.names if name not in given.evidence)
+    table = _whole_joint(given, targets)
+    if table is None:
+        found = inference.explanations(given.cells, targets, given.evidence)
+        codes = [tuple(part.states[name] for name in targets) for part in found]
+        draws, best = np.stack([part.probability for part in found]), [float(part.best) for part in found]
+        _check_possible(draws, asked)
+        twins = None if twin is None else np.stack([twin.probability(part.states) for part in found])
+    else:
+        _check_possible(table, asked)
+        shares = np.bincount(table.argmax(axis=0), minlength=len(table)) / table.shape[-1]
+        listed = _leading(table.mean(axis=-1), shares)
+        codes = list(zip(*np.unravel_index(listed, [schema[name].size for name in targets]), strict=True))
+        draws, best = table[listed], shares[listed].tolist()
+        twins = None if twin is None else twin.joint(targets).reshape(table.shape)[listed]
+    states = [{name: schema[name].states[code] for name, code in zip(targets, row, strict=True)} for row in codes]
+    return _rows(states, draws, twins, level, best)
+
+
+def _whole_joint(given: _Given, targets: Sequence[str]) -> Floats | None:
+    """The joint of the targets, shape (states, draws); None where it is too large."""
+    if given.cells.network.cells(targets) <= ROW_LIMIT:
+        with suppress(InputError):
+            table = given.joint(targets)
+            return table.reshape(-1, table.shape[-1])
+    return None
+
+
+def _leading(means: Floats, shares: Floats) -> list[int]:
+    """Positions of the best on average and of those that most draws favour, by decreasing mean."""
+    first = int(means.argmax())
+    favoured = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0 and i != first]
+    return sorted([first, *favoured[: inference.CANDIDATES - 1]], key=lambda i: (-means[i], i))
+
+
+def _rows(
+    states: Sequence[Mapping[str, str]],
+    draws: Floats,
+    twins: Floats | None,
+    level: float,
+    best: Sequence[float] | None = None,
+) -> tuple[Row, ...]:
+    """One row for each joint state; `draws` and `twins` have shape (states, draws)."""
     draws = np.clip(draws, 0.0, 1.0)  # products of probabilities may exceed 1 by a rounding
     lower, upper = credible_interval(draws, level)
     mean = draws.mean(axis=-1)
-    return tuple(
-        {"state": dict(state), "mean": float(mean[i]), "lower": float(lower[i]), "upper": float(upper[i])}
-        for i, state in enumerate(states)
-    )
+    share = np.full(len(draws), np.nan) if twins is None else noise_share(draws, np.clip(twins, 0.0, 1.0))
+    rows = []
+    for i, state in enumerate(states):
+        numbers = {"mean": float(mean[i]), "lower": float(lower[i]), "upper": float(upper[i])}
+        noise = None if np.isnan(share[i]) else float(share[i])
+        rows.append({"state": dict(state), **numbers, "noise": noise, **({} if best is None else {"best": best[i]})})
+    return tuple(rows)
 
 
 def _check_possible(draws: Floats, asked: Query) -> None:
@@ -201,9 +442,3 @@ def _check_possible(draws: Floats, asked: Query) -> None:
             f"{asked}: the evidence is impossible under {impossible} of {np.atleast_2d(draws).shape[-1]} draws; "
             "check its states"
         )
-
-
-def _check_level(level: float) -> None:
-    """Refuse what is no level."""
-    if not 0 < level < 1:
-        raise InputError(f"a level lies between 0 and 1, such as 0.95; got {level}")

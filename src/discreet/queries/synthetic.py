@@ -1,14 +1,35 @@
-"""Synthetic records: ancestral sampling from the probabilities of a network."""
+"""Synthetic records: made up from the probabilities of a network, or from a posterior over them, and written to files.
+
+Whatever is drawn here comes from public probabilities: no budget is spent, and no record is read.
+"""
 
 from __future__ import annotations
 
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 
-from discreet.model.tables import Tables
-from discreet.theory.sampling import sample_codes
+from discreet.errors import InputError
+from discreet.model.schema import Schema, Variable
+from discreet.model.tables import Array, Tables
+from discreet.posterior.draws import Posterior
+from discreet.theory.sampling import sample_blocks, sample_codes
 
-__all__ = ["sample_codes", "sample_records"]
+__all__ = ["FORMATS", "format_of", "sample_codes", "sample_records", "stream_records", "synthetic", "write_records"]
+
+BLOCK_VALUES = 2**21
+"""Most values of a block, over all columns: 16 MiB of codes."""
+SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow"}
+FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
+"""What `write_records` and `stream_records` write."""
 
 
 def sample_records(theta: Tables, n: int, rng: np.random.Generator) -> pa.Table:
@@ -26,15 +47,200 @@ def sample_records(theta: Tables, n: int, rng: np.random.Generator) -> pa.Table:
     Raises:
         InputError: a negative number of records.
     """
-    codes = sample_codes(theta, n, rng)
-    columns = {}
-    for variable in theta.network.schema:
-        if variable.bounds is None:
-            names = pa.array(variable.states, pa.string())
-            columns[variable.name] = names.take(pa.array(codes[variable.name]))
+    return pa.Table.from_batches([_batch(theta.network.schema, sample_codes(theta, n, rng), rng)])
+
+
+def synthetic(
+    posterior: Posterior, n: int, rng: np.random.Generator, *, sets: int = 1, block: int = 65_536
+) -> tuple[pa.RecordBatchReader, ...]:
+    """Synthetic data sets: set m is n records drawn from `theta_m`, itself drawn from the posterior.
+
+    Every set has probabilities of its own, so the sets differ from each other by what the release leaves open, and
+    `pool_estimates` makes honest intervals of them. A single set cannot tell that: statistics computed from it as if it
+    were data know its own sampling error only.
+
+    Args:
+        posterior: of a release.
+        n: records of each set; as many as the release had or more, where estimates are to be pooled.
+        rng: picks the draws and makes up the records.
+        sets: data sets, each from another joint draw of all probabilities.
+        block: most records that are made at once; a set of many columns takes smaller blocks.
+
+    Returns:
+        For every set a stream of Arrow record batches, to be read once. Columns are as in `sample_records`, and equal
+        for all sets. Streams can be read in any order; a seed gives the same records for the same `block` only.
+
+    Raises:
+        InputError: a negative number of records, no sets or more than the posterior has draws, or blocks of no records.
+
+    Guarantee:
+        None spent: reads the release alone.
+
+    Source:
+        Rubin (1993), fully synthetic data; Raghunathan, Reiter and Rubin (2003).
+
+    Example:
+        >>> from discreet import Dirichlet, Network, PosteriorDraws, Variable
+        >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> rng = np.random.default_rng(1)
+        >>> posterior = PosteriorDraws(Dirichlet.uniform(network).draws(100, rng))
+        >>> first, second = synthetic(posterior, 1000, rng, sets=2)
+        >>> first.schema
+        rain: string
+        >>> first.read_all().num_rows, sum(batch.num_rows for batch in second)
+        (1000, 1000)
+    """
+    have = posterior.cells.draws or 0
+    if not 0 < sets <= have:
+        raise InputError(
+            f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {have} draws"
+        )
+    drawn = posterior.draws(sets, rng)
+    return tuple(_stream(_only(drawn, index), n, own, block) for index, own in enumerate(rng.spawn(sets)))
+
+
+def _only(drawn: Tables, index: int) -> Tables:
+    """One of several joint draws."""
+    return Tables(drawn.network, lambda node: drawn[node][..., index])
+
+
+def _stream(theta: Tables, n: int, rng: np.random.Generator, block: int) -> pa.RecordBatchReader:
+    """Records of one set, made block by block as they are read."""
+    schema = theta.network.schema
+    blocks = sample_blocks(theta, n, rng, min(block, max(1, BLOCK_VALUES // len(schema))))
+    return pa.RecordBatchReader.from_batches(_arrow_schema(schema), (_batch(schema, codes, rng) for codes in blocks))
+
+
+def _arrow_schema(schema: Schema) -> pa.Schema:
+    """Text for states, float64 for numbers."""
+    return pa.schema([(variable.name, pa.float64() if variable.numeric else pa.string()) for variable in schema])
+
+
+def _batch(schema: Schema, codes: dict[str, Array], rng: np.random.Generator) -> pa.RecordBatch:
+    """Codes as a batch of records."""
+    columns = [_column(variable, codes[variable.name], rng) for variable in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=_arrow_schema(schema))
+
+
+def _column(variable: Variable, codes: Array, rng: np.random.Generator) -> pa.Array:
+    """Names of states, or numbers spread evenly over their bins."""
+    if variable.bounds is None:
+        return pa.array(variable.states, pa.string()).take(pa.array(codes))
+    edges = np.array([variable.bounds[0], *variable.bins, variable.bounds[1]])
+    low, high = edges[codes], edges[codes + 1]
+    # Rounding may reach the upper end, which belongs to the next bin.
+    return pa.array(np.minimum(low + (high - low) * rng.random(len(codes)), np.nextafter(high, low)))
+
+
+# ------------------------------------------------------------------------------------------------------- files
+
+
+def format_of(path: str | Path) -> str:
+    """The format that a file's name stands for.
+
+    Args:
+        path: ends in .parquet, .csv, .arrow or .feather.
+
+    Returns:
+        "parquet", "csv" or "arrow".
+
+    Raises:
+        InputError: another suffix.
+
+    Example:
+        >>> format_of("synthetic.feather")
+        'arrow'
+    """
+    suffix = Path(path).suffix
+    if suffix not in SUFFIXES:
+        raise InputError(f"cannot tell a format from {str(path)!r}; a name ends in {', '.join(SUFFIXES)}")
+    return SUFFIXES[suffix]
+
+
+def write_records(
+    records: pa.RecordBatchReader,
+    path: str | Path,
+    *,
+    replace: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
+) -> int:
+    """Write a stream of records to a Parquet, CSV or Arrow file, whole or not at all, one batch in memory at a time.
+
+    Args:
+        records: as `synthetic` returns them, or any table's `to_reader()`.
+        path: of the file; its suffix tells the format, as in `format_of`.
+        replace: whether a file of this name is replaced.
+        progress: called after every batch with the number of records so far.
+
+    Returns:
+        The number of records.
+
+    Raises:
+        InputError: an unknown suffix, a file of this name that is not to be replaced, a file that cannot be written, or
+            a column that CSV cannot name.
+    """
+    target, kind = Path(path), format_of(path)
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}.part"
+    try:
+        if target.exists() and not replace:
+            raise FileExistsError  # before the records are made
+        with open(temporary, "xb") as sink:
+            written = stream_records(records, sink, kind, progress=progress)
+        if replace:
+            temporary.replace(target)
         else:
-            edges = np.array([variable.bounds[0], *variable.bins, variable.bounds[1]])
-            low, high = edges[codes[variable.name]], edges[codes[variable.name] + 1]
-            # Rounding may reach the upper end, which belongs to the next bin.
-            columns[variable.name] = pa.array(np.minimum(low + (high - low) * rng.random(n), np.nextafter(high, low)))
-    return pa.table(columns)
+            os.link(temporary, target)  # fails if there is one, whoever made it, whenever
+    except FileExistsError:
+        raise InputError(f"{str(path)!r} exists; name a new file, or ask for it to be replaced") from None
+    except OSError as error:
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    return written
+
+
+def stream_records(
+    records: pa.RecordBatchReader,
+    sink: BinaryIO,
+    kind: str,
+    *,
+    progress: Callable[[int], None] = lambda _: None,
+) -> int:
+    """Write a stream of records to an open binary file, such as standard output.
+
+    Args:
+        records: as in `write_records`.
+        sink: is left open.
+        kind: "parquet", "csv" or "arrow" (an IPC file).
+        progress: as in `write_records`.
+
+    Returns:
+        The number of records.
+
+    Raises:
+        InputError: an unknown format, or a column that CSV cannot name.
+    """
+    written = 0
+    with _writer(sink, records.schema, kind) as writer:
+        for batch in records:
+            writer.write_batch(batch)
+            written += batch.num_rows
+            progress(written)
+    return written
+
+
+def _writer(sink: BinaryIO, schema: pa.Schema, kind: str) -> Any:
+    """Arrow's writer of a format."""
+    match kind:
+        case "parquet":
+            return pa.parquet.ParquetWriter(sink, schema)
+        case "csv":
+            for name in schema.names:
+                if "\n" in name or "\r" in name:
+                    raise InputError(f"a line of CSV cannot hold the name {name!r}; write Parquet or Arrow")
+            return pa.csv.CSVWriter(sink, schema)
+        case "arrow":
+            return pa.ipc.new_file(sink, schema)
+        case _:
+            raise InputError(f"no format {kind!r}; there are: {', '.join(FORMATS)}")

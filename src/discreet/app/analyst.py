@@ -1,0 +1,283 @@
+"""Commands of an analyst: everything here reads a release, and costs nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+import discreet as dc
+from discreet.app.arguments import (
+    Draws,
+    EquivalentSampleSize,
+    Json,
+    Method,
+    Prior,
+    ReleaseFile,
+    Seed,
+    prior_of,
+    queries_in,
+    queries_of,
+)
+from discreet.app.progress import LateBar, mixing_shown
+from discreet.app.report import answer_lines
+from discreet.app.terminal import answer_document, check_writable, say, show
+from discreet.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["combine", "export", "query", "sample"]
+
+METHODS: dict[str, dc.Method] = {
+    "noise-aware": "auto",
+    "exact": "exact",
+    "pooled": "pooled",
+    "independent": "independent",
+    "particles": "particles",
+    "sequential": "sequential",
+    "plug-in": "auto",
+}
+
+
+def query(
+    release: ReleaseFile,
+    queries: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[QUERY|FILE|-]...",
+            help='Such as "P(lung | smoke=yes)", or a file of queries, one a line; - reads them from stdin. All '
+            "marginals without any.",
+        ),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
+    method: Method = "noise-aware",
+    prior: Prior = None,
+    equivalent_sample_size: EquivalentSampleSize = 1.0,
+    draws: Draws = 1000,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Ask a release; every answer has an interval that counts sampling error and privacy noise."""
+    if 0 < level < 1 and 0 < draws * (1 - level) < 1.999:
+        raise InputError(f"{draws} draws cannot tell a level of {level}; ask for about {2 / (1 - level):,.0f}")
+    asked = _asked(queries, release)
+    evidence = _load(release)
+    believed = _believed(evidence, prior, equivalent_sample_size, seed)
+    posterior = _posterior(evidence, method, draws, seed, believed)
+    answers = dc.answer_many(posterior, asked, level=level) if asked else dc.marginals(posterior, {}, level=level)
+    told = {"method": posterior.method, "answers": [answer_document(part) for part in answers]}
+    show(as_json, told, answer_lines(answers))
+
+
+def export(
+    release: ReleaseFile,
+    output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
+    to: Annotated[str, typer.Option(help="bif")] = "bif",
+    draws: Draws = 1000,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Write the posterior mean of every probability as a network file for other programs."""
+    if to != "bif":
+        raise InputError(f"cannot export to {to!r}; there is: bif")
+    made = _load(release)
+    mean = _posterior(made, "noise-aware", draws, seed).mean()
+    releases = dc.evidence_of(made).releases
+    promises = [f"released with {part.guarantee}".replace(";", ",").replace("\n", " ") for part in releases]
+    properties = (*promises, *(f"release {part.id}" for part in releases), "posterior mean, without its intervals")
+    if output == "-":
+        sys.stdout.write(mean.text(properties=properties))
+        return
+    check_writable(Path(output))
+    mean.write(output, properties=properties)
+    show(as_json, {"output": output, "format": to}, f"wrote {output}")
+
+
+def sample(
+    release: ReleaseFile,
+    records: Annotated[int, typer.Option("-n", "--records", min=0, help="Records of each synthetic set.")],
+    output: Annotated[str, typer.Option(help="File to write: .parquet, .csv, .arrow or .feather; - writes stdout.")],
+    sets: Annotated[int, typer.Option(min=1, help="Synthetic sets, in numbered files; each has its own draw.")] = 1,
+    kind: Annotated[str | None, typer.Option("--format", help="Of stdout: parquet, csv or arrow.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace files that exist.")] = False,
+    method: Method = "noise-aware",
+    draws: Draws = 1000,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Make up records from the posterior; several sets differ by what the release leaves open.
+
+    Each set has the probabilities of one of the draws that `query` answers from, given the same seed and draws.
+    """
+    from discreet.queries.synthetic import stream_records, synthetic
+
+    to_stdout = output == "-"
+    _check_sample(to_stdout, sets, kind, draws, as_json)
+    targets = [] if to_stdout else _targets(Path(output), sets, replace)
+    made = _load(release)
+    posterior = _posterior(made, method, draws, seed)
+    # A stream of random numbers of its own: the posterior's are those of `query`.
+    streams = synthetic(posterior, records, np.random.default_rng((seed, 1)), sets=sets)
+    if to_stdout:
+        stream_records(streams[0], sys.stdout.buffer, kind or "")
+        return
+    _write(streams, targets, replace, records)
+    told = {
+        "outputs": [str(target) for target in targets],
+        "records": records,
+        "release": [part.id for part in dc.evidence_of(made).releases],
+    }
+    show(as_json, told, "\n".join(f"wrote {target}: {records:,} synthetic records" for target in targets))
+
+
+def _check_sample(to_stdout: bool, sets: int, kind: str | None, draws: int, as_json: bool) -> None:
+    """Refuse what does not go together, before the posterior is drawn."""
+    from discreet.queries.synthetic import FORMATS
+
+    if to_stdout and (as_json or sets > 1 or kind not in FORMATS):
+        raise InputError(f"stdout takes one set, without --json, and needs --format: {', '.join(FORMATS)}")
+    if not to_stdout and kind is not None:
+        raise InputError("the file's name tells the format; --format is for --output -")
+    if sets > draws:
+        raise InputError(f"every set needs a draw of its own; ask for at least --draws {sets}")
+
+
+def _targets(path: Path, sets: int, replace: bool) -> list[Path]:
+    """The files of all sets, which can be written: `name.csv`, or `name-1.csv`, `name-2.csv`, ..."""
+    from discreet.queries.synthetic import format_of
+
+    format_of(path)
+    numbered = [path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(1, sets + 1)]
+    targets = numbered if sets > 1 else [path]
+    for target in targets:
+        if target.exists() and not replace:
+            raise InputError(f"{str(target)!r} exists; name a new file, or say --replace")
+    check_writable(path)
+    return targets
+
+
+def _write(streams: Sequence[pa.RecordBatchReader], targets: Sequence[Path], replace: bool, records: int) -> None:
+    """Write every set to its file."""
+    from discreet.app.progress import LateBar
+    from discreet.queries.synthetic import write_records
+
+    with LateBar("sampling") as bar:
+        for done, (stream, target) in enumerate(zip(streams, targets, strict=True)):
+
+            def advance(written: int, before: int = done * records) -> None:
+                bar(before + written, len(targets) * records)
+
+            write_records(stream, target, replace=replace, progress=advance)
+
+
+def combine(
+    releases: Annotated[list[str], typer.Argument(metavar="RELEASE...", help="Releases, or what was combined before.")],
+    output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
+    data: Annotated[
+        str | None,
+        typer.Option(help="same: all measured the same records; different: no record is in two of them."),
+    ] = None,
+    public: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Records that are public, of the same kind: counted exactly.")
+    ] = None,
+    table: Annotated[str | None, typer.Option("--table", help="Table, where --public is a database URL.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Bring several releases, and public records beside them, into one posterior; costs nothing."""
+    from discreet.app.public import public_counts
+
+    if data is None and len(releases) > 1:
+        say("taken as releases on different records; say --data same if they measured the same ones, or intervals")
+        say("are too short (--data different says that you know)")
+    data = data or "different"
+    if data not in ("same", "different"):
+        raise InputError(
+            f"--data is 'same' or 'different', not {data!r}: whether the releases measured the same records"
+        )
+    parts = [_load(path) for path in releases]
+    counts = None if public is None else public_counts(public, parts[0].network, table=table)
+    made = dc.combine(*parts, data=data, public=counts)  # type: ignore[arg-type]
+    if output == "-":
+        sys.stdout.write(made.dumps())
+        return
+    check_writable(Path(output))
+    made.save(output)
+    sets = [
+        {"releases": [part.id for part in group], "guarantee": None if promise is None else str(promise)}
+        for group, promise in zip(made.data_sets, made.guarantees, strict=True)
+    ]
+    lines = [
+        f"data set {index}: {len(part['releases'] or ())} releases, together {part['guarantee'] or 'of several kinds'}"
+        for index, part in enumerate(sets, 1)
+    ]
+    if counts is not None:
+        lines.append(f"{int(next(iter(counts.values())).sum()):,} public records")
+    show(as_json, {"output": output, "data_sets": sets}, "\n".join([*lines, f"wrote {output}"]))
+
+
+def _posterior(
+    evidence: dc.Release | dc.Combined, method: str, draws: int, seed: int, prior: dc.Dirichlet | None = None
+) -> dc.PosteriorDraws:
+    """The posterior that a command asks."""
+    if method not in METHODS:
+        raise InputError(f"no method {method!r}; there are: {', '.join(METHODS)}")
+    if seed < 0:
+        raise InputError(f"a seed cannot be negative, got {seed}")
+    if not evidence.private:
+        say("this release is a simulation: it protects nobody")
+    rng = np.random.default_rng(seed)
+    if method == "plug-in":
+        if not isinstance(evidence, dc.Release):
+            raise InputError("plug-in reads one release, not several")
+        return dc.plug_in(evidence, draws=draws, rng=rng, prior=prior)
+    with LateBar("chains") as bar:
+        shown = mixing_shown(bar)
+        return dc.noise_aware(evidence, draws=draws, rng=rng, prior=prior, method=METHODS[method], progress=shown)
+
+
+def _believed(
+    evidence: dc.Release | dc.Combined, text: str | None, equivalent_sample_size: float, seed: int
+) -> dc.Dirichlet | None:
+    """The prior that was asked for: a number, a network, or the posterior of a release on other records."""
+    if text is None:
+        return None
+    with suppress(OSError, UnicodeDecodeError):
+        if Path(text).read_text(encoding="utf-8").lstrip().startswith("{"):
+            other = dc.load(text)
+            if {part.id for part in dc.evidence_of(other).releases} & {
+                part.id for part in dc.evidence_of(evidence).releases
+            }:
+                raise InputError(f"the prior {text!r} is the release itself; it would count twice")
+            return dc.Dirichlet.matching(dc.noise_aware(other, draws=1000, rng=np.random.default_rng(seed)).cells)
+    return prior_of(evidence.network, text, equivalent_sample_size)
+
+
+def _asked(words: list[str] | None, release: str) -> list[str] | None:
+    """The queries of arguments, files and stdin, in their order; None where there is no argument."""
+    if not words:
+        return None
+    if words.count("-") + (release == "-") > 1:
+        raise InputError("only one of the release and the queries can come from stdin, and once; name a file")
+    listed = [text for word in words for text in (queries_in(_stdin("queries")) if word == "-" else queries_of(word))]
+    if not listed:
+        raise InputError("there is no query in the files that were named; write one a line")
+    return listed
+
+
+def _load(path: str) -> dc.Release | dc.Combined:
+    """A release, or combined releases, from a file or from stdin."""
+    return dc.load(path) if path != "-" else dc.loads(_stdin("release"))
+
+
+def _stdin(what: str) -> str:
+    """All text on stdin."""
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"cannot read the {what} from stdin: not UTF-8 text") from None

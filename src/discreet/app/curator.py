@@ -1,0 +1,278 @@
+"""Commands of a curator: look at records, keep the ledger, pay and release."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import discreet as dc
+from discreet.app.arguments import EquivalentSampleSize, Json, NetworkFile, Workload, mechanism_of, prior_of
+from discreet.app.report import columns, release_lines, release_summary
+from discreet.app.terminal import abandon_stdout, check_writable, say, show
+from discreet.errors import DiscreetError, InputError
+from discreet.privacy.guarantee import as_text
+
+__all__ = ["check", "ledger_app", "release", "schema"]
+
+ledger_app = typer.Typer(rich_markup_mode=None)
+"""`ledger open` and `ledger show`."""
+
+DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
+
+Data = Annotated[str, typer.Argument(help="Parquet or CSV file, glob, or database URL; - reads CSV from stdin.")]
+SchemaFile = Annotated[
+    Path | None, typer.Option("--schema", help="JSON with bounds and bins of numeric columns; see `schema`.")
+]
+TableName = Annotated[str | None, typer.Option("--table", help="Table, where DATA is a database URL.")]
+Missing = Annotated[str, typer.Option(help="Records with a missing value: error, or drop them.")]
+OutOfBounds = Annotated[str, typer.Option(help="Numbers outside their public bounds: error, or clip them.")]
+LedgerUrl = Annotated[str, typer.Option("--ledger", help="Database of the ledger.")]
+
+
+def schema(
+    data: Data,
+    table: TableName = None,
+    as_json: Json = False,
+) -> None:
+    """Draft a schema from a codebook or a sample that is NOT private, for you to edit; prints JSON."""
+    draft = dc.draft_schema(_source(data), table=table)
+    say("drafted from the data: every state and bound below is a value of it; edit it, and never publish a draft")
+    say("made from private records")
+    show(as_json, draft, json.dumps(draft, indent=1, ensure_ascii=False))
+
+
+def check(
+    data: Data,
+    network: NetworkFile,
+    schema: SchemaFile = None,
+    table: TableName = None,
+    missing: Missing = "error",
+    out_of_bounds: OutOfBounds = "error",
+    as_json: Json = False,
+) -> None:
+    """Hold records against the schema; costs nothing. The counts it shows are private: for your own screen."""
+    records = _records(data, _network(network, schema), table, missing, out_of_bounds)
+    faults = dc.check(records)
+    at_fault = [part for part in faults if part.missing or part.unknown or part.out_of_bounds]
+    blocking = [
+        part
+        for part in at_fault
+        if part.unknown or (part.missing and missing == "error") or (part.out_of_bounds and out_of_bounds == "error")
+    ]
+    found = {
+        "ok": not blocking,
+        "columns": [
+            {
+                "column": part.variable,
+                "missing": part.missing,
+                "unknown": part.unknown,
+                "out_of_bounds": part.out_of_bounds,
+            }
+            for part in faults
+        ],
+    }
+    head = ("column", "missing", "unknown state", "out of bounds")
+    rows = [(part.variable, str(part.missing), str(part.unknown), str(part.out_of_bounds)) for part in at_fault]
+    verdict = f"{len(faults)} columns hold what the schema says" if not at_fault else columns(head, rows)
+    show(as_json, found, verdict)
+    if blocking:
+        say(
+            f"discreet: records are at fault in {len(blocking)} of {len(faults)} columns (these numbers are private); "
+            "mend them, declare the states, or see --missing drop and --out-of-bounds clip"
+        )
+        raise typer.Exit(2)
+
+
+@ledger_app.command("open")
+def ledger_open(
+    account: Annotated[str, typer.Argument(help="Name of the account: one for each data set.")],
+    epsilon: Annotated[str, typer.Option(help="All that may ever be spent, as decimal text.")],
+    relation: Annotated[str, typer.Option(help="Neighbours: add-remove or replace one record.")],
+    delta: Annotated[str, typer.Option(help="All the delta that may ever be spent.")] = "0",
+    unit: Annotated[str, typer.Option(help="What one record stands for.")] = "record",
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Open an account with a limit that can never be changed."""
+    limit = dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
+    opened = dc.Ledger(ledger).open(account, limit)
+    show(as_json, _account(opened), f"opened account {account!r}: at most {limit} in all")
+
+
+@ledger_app.command("show")
+def ledger_show(
+    account: Annotated[str | None, typer.Argument(help="One account; all without it.")] = None,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Show limits, charges and what is left."""
+    book = dc.Ledger(ledger)
+    shown = [_account(book.account(name)) for name in ([account] if account else book.names())]
+    rows = [
+        (part["account"], part["relation"], part["unit"], part["limit"]["epsilon"], part["spent"]["epsilon"],
+         part["left"]["epsilon"], str(len(part["charges"])))
+        for part in shown
+    ]  # fmt: skip
+    head = ("account", "relation", "unit", "epsilon limit", "spent", "left", "charges")
+    text = columns(head, rows) if rows else "no account is open"
+    if account:
+        charges = [
+            (charge["date"], charge["mechanism"], charge["epsilon"], charge["release"])
+            for charge in shown[0]["charges"]
+        ]
+        text += "\n\n" + columns(("date", "mechanism", "epsilon", "release"), charges) if charges else ""
+    show(as_json, {"accounts": shown}, text)
+
+
+def release(
+    data: Data,
+    network: NetworkFile,
+    account: Annotated[str, typer.Option(help="Account that pays; it fixes the relation and the unit.")],
+    epsilon: Annotated[str, typer.Option(help="Budget of this release, as decimal text.")],
+    output: Annotated[Path, typer.Option(help="New file for the release; - writes stdout.")],
+    delta: Annotated[
+        str, typer.Option(help="Delta of this release, for planned, gaussian and posterior_sampler.")
+    ] = "0",
+    mechanism: Annotated[
+        str, typer.Option(help="planned, laplace, fourier, gaussian, allocated, posterior_sampler or map_estimate.")
+    ] = "planned",
+    workload: Workload = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="Option of the mechanism, such as draws=20 or stealth=0.9; repeatable.")
+    ] = None,
+    prior: Annotated[
+        str,
+        typer.Option(
+            help="Concentration of every cell (readers of noisy tables then learn a prior), or a public BIF file with "
+            "prior probabilities."
+        ),
+    ] = "0.25",
+    equivalent_sample_size: EquivalentSampleSize = 1.0,
+    schema: SchemaFile = None,
+    table: TableName = None,
+    missing: Missing = "error",
+    out_of_bounds: OutOfBounds = "error",
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Count the records, charge the account, add exact noise, and write a file that is safe to publish."""
+    from discreet.app.progress import LateBar
+
+    structure = _network(network, schema)
+    payer = dc.Ledger(ledger).account(account)
+    limit = payer.limit
+    promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
+    chosen = mechanism_of(mechanism, option or [], workload)
+    believed = prior_of(structure, prior, equivalent_sample_size)
+    chosen.calibrate(structure, believed, promise)
+    payer.check(promise)
+    to_stdout = str(output) == "-"
+    if to_stdout and as_json:
+        raise InputError("the release and the summary cannot both go to stdout; name a file, or leave out --json")
+    if not to_stdout:
+        _check_output(output)
+    records = _records(data, structure, table, missing, out_of_bounds)
+    with LateBar("counting") as bar:
+        counts = dc.count(records, structure, progress=bar)
+    made = dc.release(chosen, counts, believed, promise, account=payer)
+    saved = _publish(made, None if to_stdout else output)
+    balance = payer.balance()
+    say(release_lines(made, balance))
+    if not to_stdout:
+        show(as_json, {"release": str(saved), **release_summary(made, balance)}, f"wrote {saved}")
+
+
+# ----------------------------------------------------------------------------------------------------------- helpers
+
+
+def _source(data: str) -> Any:
+    """What `read_records` takes for a DATA argument."""
+    return sys.stdin.buffer if data == "-" else data
+
+
+def _network(path: Path, schema: Path | None) -> dc.Network:
+    """The public structure, with the numeric variables of a schema file."""
+    network = dc.Network.read(path)
+    if schema is None:
+        return network
+    listed = dc.Schema.read(schema)
+    beside = [variable.name for variable in listed if variable.name not in network.schema]
+    if beside:
+        say(f"not in the network, and not used: {', '.join(map(repr, beside[:8]))} of {schema}")
+    return network.with_variables([variable for variable in listed if variable.name in network.schema])
+
+
+def _records(data: str, network: dc.Network, table: str | None, missing: str, out_of_bounds: str) -> dc.Records:
+    """The private table."""
+    return dc.read_records(_source(data), network.schema, table=table, missing=missing, out_of_bounds=out_of_bounds)
+
+
+def _publish(release: dc.Release, path: Path | None) -> Path | None:
+    """Write a release that is paid for: to its file, to another name if that was taken meanwhile, else to stdout."""
+    try:
+        if path is not None:
+            with suppress(FileExistsError):
+                release.save(path, replace=False)
+                return path
+            other = path.with_name(f"{path.stem}-{release.id[:8]}{path.suffix}")
+            say(f"{str(path)!r} was written by another release meanwhile; this one goes to {str(other)!r}")
+            release.save(other, replace=False)
+            return other
+    except (InputError, FileExistsError) as error:
+        say(f"discreet: {error}; the release is paid for and follows on stdout")
+        _print_release(release)
+        raise typer.Exit(1) from None
+    _print_release(release)
+    return None
+
+
+def _print_release(release: dc.Release) -> None:
+    """The document on stdout; if that fails too, say that it was paid for."""
+    try:
+        sys.stdout.write(release.dumps())
+        sys.stdout.flush()
+    except OSError as error:
+        reason = error.strerror
+    else:
+        return
+    abandon_stdout()
+    raise DiscreetError(f"cannot write to stdout ({reason}); release {release.id} was charged and is lost")
+
+
+def _check_output(path: Path) -> None:
+    """Refuse, before anything is spent, a file that cannot be written or holds a release that was paid for."""
+    if path.exists():
+        raise InputError(f"{str(path)!r} exists; a release costs budget and is not overwritten, name a new file")
+    check_writable(path)
+
+
+def _account(account: dc.Account) -> dict[str, Any]:
+    """An account as JSON."""
+    balance = account.balance()
+
+    def budget(epsilon: Fraction, delta: Fraction) -> dict[str, str]:
+        return {"epsilon": as_text(epsilon), "delta": as_text(delta)}
+
+    return {
+        "account": account.name,
+        "relation": balance.limit.relation.value,
+        "unit": balance.limit.unit,
+        "limit": budget(balance.limit.epsilon, balance.limit.delta),
+        "spent": budget(balance.epsilon_spent, balance.delta_spent),
+        "left": budget(balance.epsilon_left, balance.delta_left),
+        "charges": [
+            {
+                "date": charge.date.isoformat(),
+                "mechanism": charge.mechanism,
+                "release": charge.release,
+                **budget(charge.guarantee.epsilon, charge.guarantee.delta),
+            }
+            for charge in account.charges()
+        ],
+    }

@@ -1,0 +1,39 @@
+"""Records that are public already, counted exactly to stand beside a private release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from discreet.model.network import Network
+from discreet.model.tables import Tables
+from discreet.sensitive.counts import count
+from discreet.sensitive.records import read_records
+
+__all__ = ["public_counts"]
+
+
+def public_counts(
+    data: Any, network: Network, *, table: str | None = None, missing: str = "error", out_of_bounds: str = "error"
+) -> Tables:
+    """Exact counts of records that anybody may see: never of records that are to be protected.
+
+    Args:
+        data: what `read_records` takes: a path, glob, database URL, Arrow, pandas, Polars or Ibis table.
+        network: whose families are counted.
+        table: where the data is a database URL.
+        missing: "error", or "drop" records with a missing value.
+        out_of_bounds: "error", or "clip" numbers.
+
+    Returns:
+        Counts, int64, axes `(*parents, child)`, for `combine`. They are exact: they have no protection at all, and
+        travel in the combined file as they are.
+
+    Raises:
+        InputError: records that do not fit the schema.
+
+    Source:
+        Williams and McSherry (2010), Figure 3b.
+    """
+    records = read_records(data, network.schema, table=table, missing=missing, out_of_bounds=out_of_bounds)
+    counted = count(records, network)
+    return Tables(network, dict(counted.tables))

@@ -1,0 +1,45 @@
+"""What commands share: how they print, and refuse a file that cannot be written."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import discreet as dc
+from discreet.errors import InputError
+
+__all__ = ["abandon_stdout", "answer_document", "check_writable", "say", "show"]
+
+
+def say(text: str) -> None:
+    """To stderr."""
+    print(text, file=sys.stderr)  # noqa: T201
+
+
+def show(as_json: bool, value: object, text: str) -> None:
+    """To stdout, as JSON or as text."""
+    print(json.dumps(value, ensure_ascii=False) if as_json else text)  # noqa: T201
+
+
+def answer_document(answer: dc.Answer) -> dict[str, object]:
+    """An answer as JSON."""
+    return {"query": answer.query, "kind": answer.kind, "level": answer.level, "values": [dict(r) for r in answer.rows]}
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that cannot be made."""
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InputError(f"cannot write into folder {str(path.parent)!r}: {error.strerror}") from None
+
+
+def abandon_stdout() -> None:
+    """Let what is still buffered go nowhere: at its end the interpreter would try to write it again."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

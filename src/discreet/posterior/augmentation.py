@@ -1,0 +1,581 @@
+r"""Data augmentation: Markov chains over the records themselves, their number and all probabilities.
+
+State: records x_1 .. x_n of the network, and the probabilities theta of its rows. Whatever was released is a vector of
+statistics, each a sum over records of small whole numbers, plus independent noise of a known law; so the joint law
+
+    p(theta) prod_i p(x_i | theta) prod_s noise(z_s - S_s(x))
+
+is known up to a constant, and it is drawn from exactly, without approximation of counts or noise. A sweep has three
+parts:
+
+    records    each record is proposed anew from theta and taken by the ratio of the noise's densities; where the number
+               of records is not public, blocks of records are added and taken away as well.
+    rows       theta given the records is Dirichlet, row by row.
+    moves      a record's state is a function of theta and of a uniform number of its own. With these numbers held,
+               theta of a row moves: records cross from one of two states to the other, and so do their descendants.
+
+The first two alone move theta by about the sampling error of n records, which takes forever where the noise is much
+larger than that; the moves alone cannot follow where it is much smaller. Together they mix in both cases.
+
+The functions here are plain Python over arrays; with numba (the extra `fast`) they are compiled, and draw the same
+numbers.
+
+Source: Ju, Awan, Gong and Rao (2022) for records as latent variables; Yu and Meng (2011) for the interweaving of both
+parametrisations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+try:
+    import numba
+except ImportError:
+    numba = None
+
+__all__ = ["COMPILED", "SMALLEST", "Model", "State", "count_cells", "draw_rows", "fill", "sweep", "sweeps"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+F = TypeVar("F", bound=Callable[..., Any])
+
+COMPILED = numba is not None
+"""Whether numba is there."""
+SMALLEST = 1e-300
+"""Probability that stands for less, so that logarithms stay finite."""
+NUMBERS = 20
+"""Proposals of another number of records in each sweep: as cheap as one of renewing the records."""
+EASY = 0.35
+"""Share of moves that are taken, to which their lengths adapt: near the best for one parameter at a time."""
+
+
+def compiled(function: F) -> F:
+    """The function by numba where it is there, else itself."""
+    return function if numba is None else numba.njit(cache=True, nogil=True)(function)
+
+
+class Model(NamedTuple):
+    """What stays fixed: the network, what each record adds to the statistics, and what was released.
+
+    Nodes are numbered in topological order, and so are the cells of all their tables, one table after the other.
+
+    Args:
+        sizes: states of each node.
+        parents: of each node, shape (nodes, most parents); -1 where there are fewer.
+        strides: of each parent in the cells of the node's table, same shape.
+        firsts: first cell of each node's table, shape (nodes + 1,).
+        below: whether a node (column) descends from another (row).
+        scopes: nodes of each measured table, shape (tables, most variables); -1 where there are fewer.
+        places: stride of each of them in the cells of the measured table.
+        starts: first cell of each measured table, shape (tables + 1,).
+        touched: whether a table holds a node or one of its descendants, shape (nodes, tables).
+        entries: first entry of each measured cell in the next two, shape (measured cells + 1,).
+        statistic: to which a record in this cell adds,
+        amount: and how much.
+        released: what was released of each statistic.
+        scale: of its noise.
+        gaussian: whether the noise is discrete Gaussian; otherwise it is discrete Laplace.
+        known: whether the probabilities of a node are given.
+        owner: of each measured table, the data set whose records it counts.
+        counted: whether the number of records of a data set is public.
+    """
+
+    sizes: Ints
+    parents: Ints
+    strides: Ints
+    firsts: Ints
+    below: Flags
+    scopes: Ints
+    places: Ints
+    starts: Ints
+    touched: Flags
+    entries: Ints
+    statistic: Ints
+    amount: Ints
+    released: Floats
+    scale: Floats
+    gaussian: Flags
+    known: Flags
+    owner: Ints
+    counted: npt.NDArray[np.bool_]
+
+
+class State(NamedTuple):
+    """Where a chain is. All arrays are changed in place.
+
+    Args:
+        records: positions of states, int32, shape (most records, nodes); the first `number[0]` count.
+        sources: data set of each record, shape (most records,).
+        number: of records, shape (1,).
+        sums: statistics of the records, shape (statistics,).
+        theta: probabilities of all cells, shape (cells,).
+        alpha: concentrations of all cells, shape (cells,).
+        lengths: of moves, by cell: standard deviation of a step of the log odds.
+    """
+
+    records: Codes
+    sources: Ints
+    number: Ints
+    sums: Floats
+    theta: Floats
+    alpha: Floats
+    lengths: Floats
+
+
+class Changes(NamedTuple):
+    """Room for the statistics that a proposal changes.
+
+    Args:
+        amount: by which, shape (statistics,); 0 between proposals.
+        marked: whether a statistic is in the list, shape (statistics,).
+        listed: statistics that change, shape (statistics,).
+    """
+
+    amount: Floats
+    marked: Flags
+    listed: Ints
+
+
+# ---------------------------------------------------------------------------------------------------- one record
+
+# Helpers take arrays, not the tuples above: numba counts references to every array of a tuple whenever one is read.
+
+
+@compiled
+def _row(firsts: Ints, parents: Ints, strides: Ints, record: Codes, node: int) -> int:
+    """First cell of the row that a record's parents pick."""
+    cell = int(firsts[node])
+    for place in range(parents.shape[1]):
+        parent = parents[node, place]
+        if parent >= 0:  # leaving the loop early makes numba count references: 15 times slower
+            cell += strides[node, place] * record[parent]
+    return cell
+
+
+@compiled
+def _cell(starts: Ints, scopes: Ints, places: Ints, record: Codes, table: int) -> int:
+    """The cell of a measured table that counts a record."""
+    cell = int(starts[table])
+    for place in range(scopes.shape[1]):
+        node = scopes[table, place]
+        if node >= 0:
+            cell += places[table, place] * record[node]
+    return cell
+
+
+@compiled
+def _state(theta: Floats, first: int, size: int, uniform: float) -> int:
+    """The state of a row that a uniform number picks."""
+    state, reached = 0, theta[first]
+    while uniform >= reached and state < size - 1:
+        state += 1
+        reached += theta[first + state]
+    return state
+
+
+@compiled
+def _draw(
+    sizes: Ints, firsts: Ints, parents: Ints, strides: Ints, theta: Floats, record: Codes, rng: np.random.Generator
+) -> None:
+    """Fill a record with states drawn from the network."""
+    for node in range(len(sizes)):
+        record[node] = _state(theta, _row(firsts, parents, strides, record, node), sizes[node], rng.random())
+
+
+@compiled
+def _cross(
+    sizes: Ints,
+    firsts: Ints,
+    parents: Ints,
+    strides: Ints,
+    below: Flags,
+    theta: Floats,
+    old: Codes,
+    new: Codes,
+    node: int,
+    state: int,
+    rng: np.random.Generator,
+) -> None:
+    """The record that comes of another when a node takes a state and the uniforms of all others are held."""
+    new[:] = old
+    new[node] = state
+    for other in range(node + 1, len(sizes)):
+        if not below[node, other]:
+            continue
+        before, after = _row(firsts, parents, strides, old, other), _row(firsts, parents, strides, new, other)
+        if before != after:
+            uniform = rng.random() * theta[before + old[other]]
+            for cell in range(before, before + old[other]):
+                uniform += theta[cell]
+            new[other] = _state(theta, after, sizes[other], uniform)
+
+
+@compiled
+def _add(
+    entries: Ints,
+    statistic: Ints,
+    amount: Ints,
+    change: Floats,
+    marked: Flags,
+    listed: Ints,
+    count: int,
+    cell: int,
+    sign: int,
+) -> int:
+    """Note that a record enters (+1) or leaves (-1) a measured cell; returns how many statistics are listed."""
+    for entry in range(entries[cell], entries[cell + 1]):
+        changed = statistic[entry]
+        change[changed] += sign * amount[entry]
+        if not marked[changed]:
+            marked[changed] = True
+            listed[count] = changed
+            count += 1
+    return count
+
+
+@compiled
+def _gain(
+    released: Floats, scale: Floats, gaussian: Flags, sums: Floats, change: Floats, listed: Ints, count: int
+) -> float:
+    """Log ratio of the noise's densities after and before the listed changes."""
+    gain = 0.0
+    for position in range(count):
+        changed = listed[position]
+        before = released[changed] - sums[changed]
+        after = before - change[changed]
+        if gaussian[changed]:
+            gain += (before * before - after * after) / (2 * scale[changed] * scale[changed])
+        else:
+            gain += (abs(before) - abs(after)) / scale[changed]
+    return gain
+
+
+@compiled
+def _settle(sums: Floats, change: Floats, marked: Flags, listed: Ints, count: int, taken: bool) -> None:
+    """Carry out the listed changes or drop them."""
+    for position in range(count):
+        changed = listed[position]
+        if taken:
+            sums[changed] += change[changed]
+        change[changed] = 0
+        marked[changed] = False
+
+
+@compiled
+def _accept(gain: float, rng: np.random.Generator) -> bool:
+    """A step of Metropolis and Hastings."""
+    return gain >= 0 or rng.random() < math.exp(gain)
+
+
+@compiled
+def _log_share(odds: float) -> float:
+    """`log(1 / (1 + exp(-odds)))`."""
+    return -math.log1p(math.exp(-odds)) if odds > -30 else odds
+
+
+@compiled
+def fill(model: Model, state: State, rng: np.random.Generator) -> None:
+    """Draw all records from theta, and count them; changes the state."""
+    sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
+    starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
+    entries, statistic, amount = model.entries, model.statistic, model.amount
+    records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
+    sums[:] = 0
+    for index in range(state.number[0]):
+        _draw(sizes, firsts, parents, strides, theta, records[index], rng)
+        for table in range(len(owner)):
+            if owner[table] == sources[index]:
+                cell = _cell(starts, scopes, places, records[index], table)
+                for entry in range(entries[cell], entries[cell + 1]):
+                    sums[statistic[entry]] += amount[entry]
+
+
+@compiled
+def count_cells(model: Model, state: State) -> Floats:
+    """Records in each cell of all tables, shape (cells,)."""
+    sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
+    records = state.records
+    counts = np.zeros(firsts[len(sizes)])
+    for index in range(state.number[0]):
+        record = records[index]
+        for node in range(len(sizes)):
+            counts[_row(firsts, parents, strides, record, node) + record[node]] += 1
+    return counts
+
+
+# ---------------------------------------------------------------------------------------------------- parts of a sweep
+
+
+@compiled
+def _renew_records(model: Model, state: State, changes: Changes, rng: np.random.Generator) -> float:
+    """Propose every record anew from theta; returns the share that was taken."""
+    sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
+    starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
+    entries, statistic, amount = model.entries, model.statistic, model.amount
+    records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
+    released, scale, gaussian = model.released, model.scale, model.gaussian
+    change, marked, listed = changes.amount, changes.marked, changes.listed
+    proposed = np.zeros(len(sizes), np.int32)
+    taken = 0
+    for index in range(state.number[0]):
+        record, source = records[index], sources[index]
+        _draw(sizes, firsts, parents, strides, theta, proposed, rng)
+        count = 0
+        for table in range(len(owner)):
+            if owner[table] == source:
+                old, new = _cell(starts, scopes, places, record, table), _cell(starts, scopes, places, proposed, table)
+                if old != new:
+                    count = _add(entries, statistic, amount, change, marked, listed, count, old, -1)
+                    count = _add(entries, statistic, amount, change, marked, listed, count, new, 1)
+        good = _accept(_gain(released, scale, gaussian, sums, change, listed, count), rng)
+        _settle(sums, change, marked, listed, count, good)
+        if good:
+            record[:] = proposed
+            taken += 1
+    return taken / max(int(state.number[0]), 1)
+
+
+@compiled
+def _change_number(
+    model: Model, state: State, changes: Changes, source: int, size: int, rng: np.random.Generator
+) -> None:
+    """Propose that a data set has so many more records, drawn from theta, or so many fewer, any of its own.
+
+    The number of records has a flat prior up to the room for them.
+    """
+    sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
+    starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
+    entries, statistic, amount = model.entries, model.statistic, model.amount
+    records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
+    released, scale, gaussian = model.released, model.scale, model.gaussian
+    change, marked, listed = changes.amount, changes.marked, changes.listed
+    number, sign = state.number[0], 1 if rng.random() < 0.5 else -1
+    first, last = number, number + size
+    if sign > 0:
+        if last > len(records):
+            return
+        for index in range(first, last):
+            _draw(sizes, firsts, parents, strides, theta, records[index], rng)
+            sources[index] = source
+    else:
+        own = 0
+        for index in range(number):
+            own += sources[index] == source
+        if own < size:
+            return
+        first, last = number - size, number
+        for index in range(last - 1, first - 1, -1):
+            picked = int(rng.random() * (index + 1))
+            while sources[picked] != source:
+                picked = int(rng.random() * (index + 1))
+            for node in range(len(sizes)):
+                kept = records[picked, node]
+                records[picked, node] = records[index, node]
+                records[index, node] = kept
+            sources[picked] = sources[index]
+            sources[index] = source
+    count = 0
+    for index in range(first, last):
+        for table in range(len(owner)):
+            if owner[table] == source:
+                count = _add(
+                    entries,
+                    statistic,
+                    amount,
+                    change,
+                    marked,
+                    listed,
+                    count,
+                    _cell(starts, scopes, places, records[index], table),
+                    sign,
+                )
+    good = _accept(_gain(released, scale, gaussian, sums, change, listed, count), rng)
+    _settle(sums, change, marked, listed, count, good)
+    if good:
+        state.number[0] = number + sign * size
+
+
+@compiled
+def draw_rows(model: Model, state: State, rng: np.random.Generator) -> None:
+    """Draw theta given the records; changes the state."""
+    sizes, firsts, theta, alpha, known = model.sizes, model.firsts, state.theta, state.alpha, model.known
+    counts = count_cells(model, state)
+    for node in range(len(sizes)):
+        if known[node]:
+            continue
+        size = sizes[node]
+        for first in range(firsts[node], firsts[node + 1], size):
+            highest = -math.inf
+            for cell in range(first, first + size):
+                # Gamma variates of small shapes underflow; their logarithms do not.
+                shape = alpha[cell] + counts[cell]
+                log = math.log(rng.standard_gamma(shape + 1)) + math.log1p(-rng.random()) / shape
+                theta[cell] = log
+                highest = max(highest, log)
+            total = 0.0
+            for cell in range(first, first + size):
+                theta[cell] = max(math.exp(theta[cell] - highest), SMALLEST)
+                total += theta[cell]
+            for cell in range(first, first + size):
+                theta[cell] /= total
+
+
+@compiled
+def _by_row(model: Model, state: State, node: int) -> tuple[Ints, Ints]:
+    """Records in the order of the rows of a node's table; where each row starts in it, and where the last ends."""
+    sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
+    records = state.records
+    size, number = sizes[node], state.number[0]
+    rows = (firsts[node + 1] - firsts[node]) // size
+    starts = np.zeros(rows + 1, np.int64)
+    for index in range(number):
+        starts[(_row(firsts, parents, strides, records[index], node) - firsts[node]) // size + 1] += 1
+    for row in range(rows):
+        starts[row + 1] += starts[row]
+    order, filled = np.empty(number, np.int64), starts.copy()
+    for index in range(number):
+        row = (_row(firsts, parents, strides, records[index], node) - firsts[node]) // size
+        order[filled[row]] = index
+        filled[row] += 1
+    return order, starts
+
+
+@compiled
+def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: np.random.Generator) -> float:
+    """Move the probabilities of pairs of states of every row, each record's uniform being held.
+
+    Args:
+        model: fixed.
+        state: changed.
+        changes: room.
+        adapt: how fast lengths adapt; 0 leaves them.
+        rng: source of randomness.
+
+    Returns:
+        The share of moves that were taken.
+    """
+    sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
+    starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
+    entries, statistic, amount = model.entries, model.statistic, model.amount
+    records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
+    released, scale, gaussian = model.released, model.scale, model.gaussian
+    change, marked, listed = changes.amount, changes.marked, changes.listed
+    below, touched, known, alpha, lengths = model.below, model.touched, model.known, state.alpha, state.lengths
+    crossing = np.empty((state.number[0], len(sizes)), np.int32)
+    who = np.empty(state.number[0], np.int64)
+    tried, taken = 0, 0
+    for node in range(len(sizes)):
+        size = sizes[node]
+        if size < 2 or known[node]:
+            continue
+        order, begins = _by_row(model, state, node)
+        for row in range(len(begins) - 1):
+            if begins[row] == begins[row + 1]:
+                continue  # a row without records has just been drawn from its prior
+            first = firsts[node] + row * size
+            pairs = rng.permutation(size)
+            for pair in range(size // 2):
+                one, other = pairs[2 * pair], pairs[2 * pair + 1]
+                a, b = first + one, first + other
+                whole = theta[a] + theta[b]
+                odds = math.log(theta[a]) - math.log(theta[b])
+                wanted = odds + lengths[a] * rng.standard_normal()
+                # Dirichlet prior of the two, and the Jacobian of the log odds.
+                gain = alpha[a] * (_log_share(wanted) - _log_share(odds))
+                gain += alpha[b] * (_log_share(-wanted) - _log_share(-odds))
+                # Records cross from the state that loses; the share of its records is what it loses of its probability.
+                if wanted < odds:
+                    source, goal, lost = one, other, _log_share(wanted) - _log_share(odds)
+                else:
+                    source, goal, lost = other, one, _log_share(-wanted) - _log_share(-odds)
+                chance = -math.expm1(lost)
+                crossed, count = 0, 0
+                for position in range(begins[row], begins[row + 1]):
+                    index = order[position]
+                    record = records[index]
+                    if record[node] != source or rng.random() >= chance:
+                        continue
+                    changed = crossing[crossed]
+                    _cross(sizes, firsts, parents, strides, below, theta, record, changed, node, goal, rng)
+                    who[crossed] = index
+                    crossed += 1
+                    for table in range(len(owner)):
+                        if touched[node, table] and owner[table] == sources[index]:
+                            left, entered = (
+                                _cell(starts, scopes, places, record, table),
+                                _cell(starts, scopes, places, changed, table),
+                            )
+                            if left != entered:
+                                count = _add(entries, statistic, amount, change, marked, listed, count, left, -1)
+                                count = _add(entries, statistic, amount, change, marked, listed, count, entered, 1)
+                good = _accept(gain + _gain(released, scale, gaussian, sums, change, listed, count), rng)
+                _settle(sums, change, marked, listed, count, good)
+                tried += 1
+                if good:
+                    taken += 1
+                    theta[a] = max(whole * math.exp(_log_share(wanted)), SMALLEST)
+                    theta[b] = max(whole * math.exp(_log_share(-wanted)), SMALLEST)
+                    for position in range(crossed):
+                        records[who[position]] = crossing[position]
+                longer = math.exp(adapt * ((1.0 if good else 0.0) - EASY))
+                lengths[a] = min(max(lengths[a] * longer, 0.01), 8.0)
+                lengths[b] = min(max(lengths[b] * longer, 0.01), 8.0)
+    return taken / max(tried, 1)
+
+
+@compiled
+def sweep(model: Model, state: State, changes: Changes, adapt: float, rng: np.random.Generator) -> tuple[float, float]:
+    """One sweep of all three parts; changes the state.
+
+    Args:
+        model: fixed.
+        state: of the chain.
+        changes: room for proposals.
+        adapt: how fast lengths of moves adapt; 0 once the chain is used.
+        rng: source of randomness.
+
+    Returns:
+        Shares of records and of moves that were taken.
+    """
+    records = _renew_records(model, state, changes, rng)
+    for source in range(len(model.counted)):
+        if not model.counted[source]:
+            widest = min(max(model.scale.max(), 1.0), len(state.records) / 8)
+            for step in range(NUMBERS):
+                # From steps as wide as the noise to single records.
+                size = 1 + int(rng.random() * widest * 2.0 ** (1 - step % 4))
+                _change_number(model, state, changes, source, size, rng)
+    moves = _move_rows(model, state, changes, adapt, rng)
+    draw_rows(model, state, rng)
+    return records, moves
+
+
+@compiled
+def sweeps(model: Model, state: State, count: int, adapt: float, rng: np.random.Generator) -> tuple[float, float]:
+    """Sweeps of one chain; changes the state.
+
+    Args:
+        model: fixed.
+        state: of the chain.
+        count: of sweeps.
+        adapt: how fast lengths of moves adapt; 0 once the chain is used.
+        rng: source of randomness.
+
+    Returns:
+        Shares of records and of moves that were taken.
+    """
+    statistics = len(model.released)
+    changes = Changes(np.zeros(statistics), np.zeros(statistics, np.bool_), np.empty(statistics, np.int64))
+    records, moves = 0.0, 0.0
+    for _ in range(count):
+        one, other = sweep(model, state, changes, adapt, rng)
+        records += one / count
+        moves += other / count
+    return records, moves

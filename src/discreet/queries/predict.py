@@ -1,0 +1,421 @@
+"""Predictions: the probabilities of one variable for every record of a table, given what each record shows.
+
+This file owns how a table of evidence is read, grouped and computed in blocks; what a probability is, and which
+interval it gets, is `query.py`'s business. The records are the analyst's own; still no error quotes one of their
+values: it names a column and a position.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.interchange import from_dataframe
+
+from discreet.errors import InputError
+from discreet.model.network import Network
+from discreet.model.schema import Variable
+from discreet.model.tables import Tables
+from discreet.posterior.draws import Posterior
+from discreet.queries.query import check_level, credible_interval, requisite
+from discreet.theory import inference
+
+__all__ = ["Prediction", "predict"]
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int32]
+Positions = npt.NDArray[np.intp]
+T = TypeVar("T")
+
+MISSING, UNKNOWN, OUTSIDE = -1, -2, -3
+"""Codes of no value, of one that is no state and no number, and of a number outside its bounds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Posterior probabilities of the states of a variable, for every record.
+
+    Args:
+        target: the variable.
+        states: its states, in the order of the columns below.
+        level: posterior probability of each interval.
+        mean: `P(target | evidence of the record)`, float64, shape (records, states), read-only.
+        lower: of the interval of each probability, same shape.
+        upper: of the interval, same shape.
+    """
+
+    target: str
+    states: tuple[str, ...]
+    level: float
+    mean: Floats
+    lower: Floats
+    upper: Floats
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        for array in (self.mean, self.lower, self.upper):
+            array.flags.writeable = False
+
+    @property
+    def most_probable(self) -> tuple[str, ...]:
+        """The state of the largest mean for every record; the first of several that are equal."""
+        return tuple(self.states[code] for code in self.mean.argmax(axis=1))
+
+    def table(self) -> pa.Table:
+        """The prediction as a table beside the records.
+
+        Returns:
+            An Arrow table with a row for each record: the most probable state in a column called after the target, then
+            for every state its mean, lower and upper end, in columns such as `P(lung=yes)` and `P(lung=yes) lower`.
+        """
+        columns = {self.target: pa.array(self.most_probable, pa.string())}
+        for code, state in enumerate(self.states):
+            name = f"P({self.target}={state})"
+            columns[name] = pa.array(self.mean[:, code])
+            columns[f"{name} lower"] = pa.array(self.lower[:, code])
+            columns[f"{name} upper"] = pa.array(self.upper[:, code])
+        return pa.table(columns)
+
+
+def predict(posterior: Posterior, records: Any, target: str, *, level: float) -> Prediction:
+    """Posterior predictive of one variable for records that show some of the others.
+
+    Records that show the same states of the variables that matter are computed once, and many of them in one pass.
+
+    Args:
+        posterior: made from a release.
+        records: a mapping from columns to sequences, an Arrow table, or a pandas, Polars or other data frame. Columns
+            are variables of the network; a column that is not there, and a value that is null or NaN, is not observed.
+            Values are names of states; a variable whose states are numbers takes numbers, one of the states true and
+            false logical values, and a numeric variable numbers or names of its bins. The target's column is not read.
+        target: the variable to predict.
+        level: posterior probability of each interval, between 0 and 1.
+
+    Returns:
+        For each record exactly what `answer` returns for `P(target | its evidence)`.
+
+    Raises:
+        InputError: an unknown target or column, a value that is no state, evidence that is impossible, a level outside
+            (0, 1), or a network too large for exact inference. Records are named by their position, counted from 0.
+
+    Source:
+        Lauritzen et al. (1990) for the evidence that matters; see `requisite`.
+
+    Example:
+        >>> from discreet.posterior.draws import PosteriorDraws
+        >>> network = Network((Variable("smoke", ("yes", "no")), Variable("lung", ("yes", "no"))),
+        ...                   {"smoke": (), "lung": ("smoke",)})
+        >>> theta = {"smoke": np.full((2, 2), 0.5), "lung": np.array([[[0.7, 0.9], [0.3, 0.1]], [[0, 0], [1, 1]]])}
+        >>> posterior = PosteriorDraws(Tables(network, theta, draws=2))
+        >>> found = predict(posterior, {"smoke": ["yes", "no", None]}, "lung", level=0.9)
+        >>> found.mean[:, 0].round(6).tolist(), found.most_probable
+        ([0.8, 0.0, 0.4], ('yes', 'no', 'no'))
+    """
+    check_level(level)
+    network, cells = posterior.network, posterior.cells
+    states = network.schema[target].states
+    evidence = _evidence(records, network, target)
+    ends = np.empty((3, len(evidence.codes), len(states)))
+    impossible = np.zeros(len(evidence.codes), np.int64)
+    questions: dict[tuple[tuple[str, ...], frozenset[str]], list[Positions]] = {}
+    for observed, positions in evidence.patterns():
+        nodes = requisite(network, target, observed)
+        matters = {name for node in nodes for name in network.family(node)}
+        questions.setdefault((tuple(name for name in observed if name in matters), nodes), []).append(positions)
+        if not all(np.all(cells[node]) for node in network.ancestors(observed) - nodes):
+            impossible[positions] = _impossible(cells, observed, evidence.of(observed, positions))
+    for (names, nodes), parts in questions.items():
+        positions = np.concatenate(parts)
+        rows = evidence.of(names, positions)
+        ends[:, positions], counts = _predicted(cells, target, nodes, names, rows, level)
+        impossible[positions] = np.maximum(impossible[positions], counts)
+    _refuse_impossible(impossible, cells.draws or 1)
+    return Prediction(target, states, level, *ends)
+
+
+# ---------------------------------------------------------------------------------------------------------- records
+
+
+@dataclass(frozen=True, eq=False)
+class _Evidence:
+    """What the records show.
+
+    Args:
+        names: of the columns, in the network's order.
+        codes: shape (records, columns).
+    """
+
+    names: tuple[str, ...]
+    codes: Codes
+
+    def of(self, names: Sequence[str], positions: Positions) -> Codes:
+        """Codes of some columns of some records, shape (records, columns)."""
+        columns = np.array([self.names.index(name) for name in names], np.intp)
+        return self.codes[np.ix_(positions, columns)]
+
+    def patterns(self) -> Iterator[tuple[tuple[str, ...], Positions]]:
+        """Observed variables, and the positions of the records that show just these."""
+        shown, of_record = _distinct(self.codes != MISSING)
+        ends = np.cumsum(np.bincount(of_record, minlength=len(shown)))
+        positions_of = np.split(np.argsort(of_record, kind="stable"), ends)
+        for shows, positions in zip(shown, positions_of, strict=False):  # the last part is empty
+            yield tuple(name for name, there in zip(self.names, shows, strict=True) if there), positions
+
+
+def _evidence(records: Any, network: Network, target: str) -> _Evidence:
+    """Any table of evidence; the target's column is left out."""
+    table = _table(records, target)
+    names = [name for name in table.column_names if name != target]
+    unknown = [name for name in names if name not in network.schema]
+    if unknown:
+        raise InputError(
+            f"the records have columns that are no variables of the network: {', '.join(map(repr, unknown[:8]))}; "
+            "leave them out"
+        )
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"the records have two columns {twice[0]!r}; leave one out")
+    seen = network.ordered(names)
+    codes = np.empty((table.num_rows, len(seen)), np.int32)
+    for position, name in enumerate(seen):
+        variable, column = network.schema[name], table.column(name)
+        codes[:, position] = _guarded(partial(_codes, variable, column), f"column {name!r} cannot be read")
+        _refuse_values(codes[:, position], variable)
+    return _Evidence(seen, codes)
+
+
+def _table(records: Any, target: str) -> pa.Table:
+    """Any table as Arrow; the index of a data frame is no column of it."""
+    if isinstance(records, Mapping):
+        columns = {
+            str(name): _guarded(
+                partial(_column, values, name != target), f"column {name!r} is no sequence of values of one kind"
+            )
+            for name, values in records.items()
+        }
+        lengths = {len(column) for column in columns.values()}
+        if len(lengths) > 1:
+            raise InputError(f"the columns of the records differ in length: {', '.join(map(str, sorted(lengths)))}")
+        return pa.table(columns)
+    if hasattr(records, "__arrow_c_stream__"):
+        table = _guarded(partial(pa.table, records), "the records cannot be read")
+    elif hasattr(records, "__dataframe__"):
+        table = _guarded(partial(from_dataframe, records), "the records cannot be read")
+    else:
+        raise InputError(
+            f"cannot read records from a {type(records).__name__}; give a mapping from columns to sequences, "
+            "an Arrow table or a data frame"
+        )
+    index = (table.schema.pandas_metadata or {}).get("index_columns", ())
+    return table.drop_columns([name for name in index if isinstance(name, str) and name in table.column_names])
+
+
+def _column(values: Any, read: bool) -> pa.ChunkedArray:
+    """One column of a mapping; of one that is not read, the length."""
+    if isinstance(values, str | bytes):
+        raise TypeError
+    if not read:
+        return pa.chunked_array([pa.nulls(len(values))])
+    if isinstance(values, pa.ChunkedArray):
+        return values
+    if hasattr(values, "__arrow_c_stream__"):
+        return pa.chunked_array(values)
+    return pa.chunked_array([pa.array(values, from_pandas=True)])
+
+
+def _guarded(read: Callable[[], T], failure: str) -> T:
+    """What `read` returns; the text of a foreign exception may quote a value and is not shown."""
+    try:
+        return read()
+    except InputError:
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+    raise InputError(f"{failure} ({kind})")
+
+
+def _codes(variable: Variable, column: pa.ChunkedArray) -> Codes:
+    """Positions of states, or one of the codes above, shape (records,)."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    absent = column.is_null(nan_is_null=True).to_numpy()
+    if absent.all():
+        # Frames give a column without a value any type.
+        return np.full(len(column), MISSING, np.int32)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        found = _matches(column.cast(pa.string()), pa.array(variable.states, pa.string()))
+    elif pa.types.is_boolean(kind) and {state.lower() for state in variable.states} <= {"true", "false"}:
+        found = _matches(column, pa.array([state.lower() == "true" for state in variable.states]))
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        found = _number_codes(variable, column.cast(pa.float64(), safe=False).fill_null(math.nan).to_numpy())
+    else:
+        raise InputError(f"column {variable.name!r} must hold the states of its variable, but has type {kind}")
+    return np.where(absent, MISSING, found).astype(np.int32)
+
+
+def _matches(column: pa.ChunkedArray, states: pa.Array) -> npt.NDArray[np.int64]:
+    """Position of each value among the states."""
+    return np.asarray(pc.fill_null(pc.index_in(column, value_set=states), UNKNOWN).to_numpy(), np.int64)
+
+
+def _number_codes(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64]:
+    """Bins are closed below, the last one on both sides; states that are numbers are compared as numbers."""
+    if variable.bounds is not None:
+        inside = (numbers >= variable.bounds[0]) & (numbers <= variable.bounds[1])
+        return np.where(inside, np.searchsorted(variable.bins, numbers, side="right"), OUTSIDE)
+    try:
+        values = np.array([float(state) for state in variable.states])
+    except ValueError:
+        values = np.array([])
+    if not np.isfinite(values).all() or len(set(values)) < variable.size:
+        raise InputError(f"column {variable.name!r} holds numbers, but its states are names; give their names")
+    found = np.full(len(numbers), UNKNOWN, np.int64)
+    for code, value in enumerate(values):
+        found[numbers == value] = code
+    return found
+
+
+def _refuse_values(codes: Codes, variable: Variable) -> None:
+    """Refuse a column with a value that its variable cannot have."""
+    wrong = np.flatnonzero(codes < MISSING)
+    if not wrong.size:
+        return
+    where = f"the record at position {wrong[0]} (the first is 0) has a value in column {variable.name!r} that"
+    if codes[wrong[0]] == OUTSIDE and variable.bounds is not None:
+        raise InputError(f"{where} is outside its bounds {variable.bounds[0]:g} to {variable.bounds[1]:g}")
+    raise InputError(f"{where} is none of its states: {', '.join(variable.states[:12])}")
+
+
+# --------------------------------------------------------------------------------------------------------- answers
+
+
+def _distinct(rows: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Positions]:
+    """Rows without repetitions, and the position of every row among them."""
+    if not rows.size:
+        return rows[:1], np.zeros(len(rows), np.intp)
+    found, inverse = np.unique(rows, axis=0, return_inverse=True)
+    return found, inverse.reshape(-1)
+
+
+def _predicted(
+    cells: Tables, target: str, nodes: frozenset[str], names: tuple[str, ...], rows: Codes, level: float
+) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """What records that ask the same question get.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        target: the variable to predict.
+        nodes: whose tables matter.
+        names: observed variables that matter.
+        rows: their codes, shape (records, variables).
+        level: posterior probability of each interval.
+
+    Returns:
+        Means, lower and upper ends, shape (3, records, states), and for each record the number of draws under which
+        its evidence is impossible.
+    """
+    distinct, of_record = _distinct(rows)
+    cost = inference.joint_cost(cells.network, (target,), dict.fromkeys(names, 0))
+    ends, impossible = [], []
+    for part, evidence in _blocks(cells, nodes, names, distinct, cost):
+        # As `answer` does it, so that the two agree to the last bit.
+        if len(nodes) == len(cells.network.nodes):
+            draws = inference.marginals(part, evidence)[target]
+        else:
+            draws = inference.joint(part, (target,), evidence)
+        draws = draws.reshape(len(draws), -1, cells.draws or 1)
+        impossible.append(np.isnan(draws[0]).sum(axis=1))
+        draws = np.clip(np.nan_to_num(draws), 0.0, 1.0)
+        ends.append(np.stack([draws.mean(axis=-1), *credible_interval(draws, level)]))
+    return np.concatenate(ends, axis=2)[:, :, of_record].swapaxes(1, 2), np.concatenate(impossible)[of_record]
+
+
+def _impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> npt.NDArray[np.int64]:
+    """Number of draws under which all that a record shows is impossible, shape (records,)."""
+    distinct, of_record = _distinct(rows)
+    counts = []
+    for part, evidence in _blocks(cells, cells.network.ancestors(observed), observed, distinct, 0):
+        log = inference.log_probability(part, evidence)
+        counts.append(np.isneginf(log).reshape(-1, cells.draws or 1).sum(axis=1))
+    return np.asarray(np.concatenate(counts)[of_record])
+
+
+def _refuse_impossible(impossible: npt.NDArray[np.int64], draws: int) -> None:
+    """Refuse records whose evidence some draw makes impossible."""
+    wrong = np.flatnonzero(impossible)
+    if wrong.size:
+        raise InputError(
+            f"the evidence of the record at position {wrong[0]} (the first is 0) is impossible under "
+            f"{impossible[wrong[0]]} of {draws} draws; check its states"
+        )
+
+
+# ----------------------------------------------------------------------------------------------------------- blocks
+
+
+def _blocks(
+    cells: Tables, nodes: Iterable[str], names: tuple[str, ...], distinct: Codes, cost: int
+) -> Iterator[tuple[Tables, dict[str, int]]]:
+    """Distinct records in blocks that fit into the memory of a chunk.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        nodes: whose tables matter.
+        names: observed variables that matter.
+        distinct: their codes, shape (records, variables).
+        cost: cells of all cliques together, for one record and draw.
+
+    Yields:
+        Tables whose last axis is (record, draw), and the evidence in them. A record alone is sliced out of the tables
+        as they are; so are all where there is one draw: sums over a last axis of length 1 are rounded in another order.
+    """
+    network, draws = cells.network, cells.draws or 1
+    hidden = sum(network.cells(name for name in network.family(node) if name not in names) for node in nodes)
+    size = max(1, inference.CHUNK_BYTES // (8 * draws * (hidden + cost))) if draws > 1 else 1
+    for start in range(0, len(distinct), size):
+        block = distinct[start : start + size]
+        if len(block) == 1:
+            yield cells, dict(zip(names, block[0].tolist(), strict=True))
+        else:
+            yield _joined(cells, nodes, dict(zip(names, block.T, strict=True))), dict.fromkeys(names, 0)
+
+
+def _joined(cells: Tables, nodes: Iterable[str], codes: Mapping[str, Codes]) -> Tables:
+    """Tables of some nodes for several records: each has one state of every observed variable, its own."""
+    network, draws, chosen = cells.network, cells.draws or 1, frozenset(nodes)
+    records = len(next(iter(codes.values())))
+    kept = network.ordered({name for node in chosen for name in network.family(node)})
+    joined = Network(
+        tuple(Variable(name, ("observed",)) if name in codes else network.schema[name] for name in kept),
+        {name: network.parents[name] if name in chosen else () for name in kept},
+    )
+
+    def table(node: str) -> Floats:
+        if node not in chosen:
+            return np.ones((1, records * draws))
+        return _side_by_side(cells[node], network.family(node), codes, records)
+
+    return Tables(joined, table, draws=records * draws)
+
+
+def _side_by_side(table: Floats, family: Sequence[str], codes: Mapping[str, Codes], records: int) -> Floats:
+    """The slices of a table for all records, side by side on the last axis; observed variables keep an axis of one.
+
+    The other axes keep their order in memory, too: it decides in which order a sum is rounded.
+    """
+    seen = [axis for axis, name in enumerate(family) if name in codes]
+    rest = sorted(set(range(table.ndim)) - set(seen), key=lambda axis: -table.strides[axis])
+    moved = table.transpose(*seen, *rest)
+    picked = moved[tuple(codes[family[axis]] for axis in seen)] if seen else moved[None].repeat(records, axis=0)
+    place = rest.index(table.ndim - 1)
+    merged = np.ascontiguousarray(np.moveaxis(picked, 0, place))
+    merged = merged.reshape(*merged.shape[:place], -1, *merged.shape[place + 2 :])
+    return np.expand_dims(merged.transpose(np.argsort(rest)), tuple(seen))

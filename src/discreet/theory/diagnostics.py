@@ -1,0 +1,107 @@
+"""Whether Markov chains have mixed: R-hat and effective sample size, for many quantities at once.
+
+Both are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021): each chain is split in two, draws are
+replaced by normal scores of their ranks, and R-hat is the larger of that for the draws and that for their distances
+from the median.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from discreet.errors import InputError
+
+__all__ = ["effective_size", "r_hat"]
+
+Floats = npt.NDArray[np.float64]
+
+FEWEST = 8
+"""Draws of each chain: halves of four draws are the least that a variance within and a lag can be told from."""
+
+
+def r_hat(draws: npt.ArrayLike) -> Floats:
+    """How much wider all chains together are than each of them; 1 where they agree, above 1.01 they do not yet.
+
+    Args:
+        draws: shape `(quantities, chains, draws)`.
+
+    Returns:
+        Shape `(quantities,)`; 1 for what never moves, infinite where chains stand still at different places.
+
+    Raises:
+        InputError: fewer than eight draws of a chain.
+
+    Source:
+        Vehtari et al. (2021), equations 1 to 4 and Section 4.
+    """
+    split = _split(draws)
+    folded = np.abs(split - np.median(split, axis=(1, 2), keepdims=True))
+    return np.asarray(np.maximum(_ratio(_scores(split)), _ratio(_scores(folded))))
+
+
+def effective_size(draws: npt.ArrayLike) -> Floats:
+    """Number of independent draws that tell the middle of a distribution as well (bulk effective sample size).
+
+    Args:
+        draws: shape `(quantities, chains, draws)`.
+
+    Returns:
+        Shape `(quantities,)`; the number of draws for what never moves.
+
+    Raises:
+        InputError: fewer than eight draws of a chain.
+
+    Source:
+        Vehtari et al. (2021), equations 5 to 12, with Geyer's (1992) initial monotone sequence.
+    """
+    scores = _scores(_split(draws))
+    _, chains, length = scores.shape
+    centred = scores - scores.mean(axis=-1, keepdims=True)
+    size = next_fast_len(2 * length)
+    autocovariance = irfft(np.abs(rfft(centred, size, axis=-1)) ** 2, size, axis=-1)[..., :length] / length
+    within = autocovariance[..., 0].mean(axis=1) * length / (length - 1)
+    pooled = within * (length - 1) / length + scores.mean(axis=-1).var(axis=1, ddof=1)
+    moves = pooled > 0
+    pooled = np.where(moves, pooled, 1)
+    correlation = 1 - (within[:, None] - autocovariance.mean(axis=1) * length / (length - 1)) / pooled[:, None]
+    correlation[:, 0] = 1
+    # Sums of neighbours are positive and fall for a reversible chain; from where they do not, they are noise.
+    pairs = correlation[:, : length // 2 * 2].reshape(len(correlation), -1, 2).sum(axis=-1)
+    kept = np.minimum.accumulate(np.cumprod(pairs > 0, axis=1) * np.maximum(pairs, 0), axis=1)
+    time = -1 + 2 * kept.sum(axis=1)
+    # Chains that swing from side to side have more than independent draws, but not without bound.
+    total = chains * length
+    return np.asarray(np.where(moves, total / np.maximum(time, 1 / np.log10(total)), total))
+
+
+def _split(draws: npt.ArrayLike) -> Floats:
+    """Halves of chains, shape `(quantities, 2 chains, draws // 2)`."""
+    array = np.asarray(draws, np.float64)
+    quantities, chains, length = array.shape
+    if length < FEWEST:
+        raise InputError(f"chains of {length} draws are too short to be judged; at least {FEWEST} are needed")
+    half = length // 2
+    return np.concatenate([array[..., :half], array[..., length - half :]], axis=1).reshape(
+        quantities, 2 * chains, half
+    )
+
+
+def _scores(draws: Floats) -> Floats:
+    """Normal scores of ranks among all draws of a quantity."""
+    flat = draws.reshape(len(draws), -1)
+    ranks = rankdata(flat, axis=1)
+    return np.asarray(ndtri((ranks - 0.375) / (flat.shape[1] + 0.25))).reshape(draws.shape)
+
+
+def _ratio(draws: Floats) -> Floats:
+    """Root of the pooled variance over that within chains."""
+    length = draws.shape[-1]
+    between = draws.mean(axis=-1).var(axis=1, ddof=1)
+    within = draws.var(axis=-1, ddof=1).mean(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.sqrt((length - 1) / length + between / within)
+    return np.where(within > 0, ratio, np.where(between > 0, np.inf, 1.0))

@@ -1,0 +1,133 @@
+"""`discreet query`: queries from arguments, files and stdin, what is printed for a person and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import discreet as dc
+from discreet.app.report import answer_lines
+from discreet.queries.query import answer_many
+from networks import asia
+from oracle import random_draws
+from shell import RELEASE, Shell, opened, stdin
+from sources import PEER_WARNINGS
+
+pytestmark = PEER_WARNINGS
+
+QUERIES = ["P(lung | smoke=yes)", "MAP(tub, lung | dysp=yes)", "P(bronc)"]
+ASK = "query r.json --draws 100"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
+    shell = opened(tmp_path, monkeypatch, capfd)
+    shell.json(RELEASE)
+    Path("all.txt").write_text("# three questions\n\n" + "\n".join(f"  {query} " for query in QUERIES) + "\n")
+    return shell
+
+
+def quoted(queries: list[str]) -> str:
+    return " ".join(f"'{query}'" for query in queries)
+
+
+def test_queries_from_arguments_files_and_stdin(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run.json(f"{ASK} {quoted(QUERIES)}")
+    assert [answer["query"] for answer in found["answers"]] == QUERIES
+    assert run.json(f"{ASK} all.txt") == found
+    stdin(monkeypatch, Path("all.txt").read_bytes())
+    assert run.json(f"{ASK} -") == found
+    stdin(monkeypatch, b"P(asia)\r\n#P(lung)\r\n")
+    mixed = run.json(f"{ASK} 'P(bronc)' all.txt - 'P(bronc)'")["answers"]
+    assert [answer["query"] for answer in mixed] == ["P(bronc)", *QUERIES, "P(asia)", "P(bronc)"]
+    assert mixed[1:4] == found["answers"]
+    stdin(monkeypatch, Path("r.json").read_bytes())
+    assert run.json("query - --draws 100 all.txt") == found
+
+
+def test_every_row_tells_its_noise_and_an_explanation_how_often_it_is_the_best(run: Shell) -> None:
+    answers = run.json(f"{ASK} all.txt")["answers"]
+    for answer in answers:
+        keys = {"state", "mean", "lower", "upper", "noise"} | ({"best"} if answer["kind"] == "map" else set())
+        for row in answer["values"]:
+            assert set(row) == keys
+            assert row["noise"] is None or 0 <= row["noise"] <= 1
+    best = [row["best"] for row in answers[1]["values"]]
+    assert 0 < sum(best) <= 1 + 1e-12 and all(0 <= share <= 1 for share in best)
+    for answer in run.json("query r.json --draws 100")["answers"]:
+        assert all("noise" in row for row in answer["values"])
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("'P(lung)' 'P(lunge)'", "query 2, P(lunge): no variable 'lunge'; did you mean 'lung'?"),
+        ("broken.txt", "query 2, P(lung | smoke=maybe): 'smoke' has no state 'maybe'; its states: yes, no"),
+        ("empty.txt", "there is no query in the files that were named; write one a line"),
+        ("'P(lung)' none.txt", "'none.txt' is no query, such as 'P(A | B=b)', and no text file of queries"),
+        ("d.parquet", "'d.parquet' is no query, such as 'P(A | B=b)', and no text file of queries"),
+        ("- -", "only one of the release and the queries can come from stdin, and once; name a file"),
+    ],
+)
+def test_bad_queries(run: Shell, command: str, message: str) -> None:
+    Path("broken.txt").write_text("P(lung)\nP(lung | smoke=maybe)\n")
+    Path("empty.txt").write_text("# nothing\n\n")
+    assert run.fails(f"{ASK} {command}") == f"discreet: {message}\n"
+
+
+def test_bad_stdin(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "only one of the release and the queries" in run.fails("query - -")
+    stdin(monkeypatch, b"\xff\xfe")
+    assert "cannot read the queries from stdin: not UTF-8 text" in run.fails(f"{ASK} -")
+    stdin(monkeypatch, b"")
+    assert "there is no query" in run.fails(f"{ASK} -")
+    stdin(monkeypatch, b"{}")
+    assert "query 1, {}: write P(A, B | C=c)" in run.fails(f"{ASK} -")
+
+
+# --------------------------------------------------------------------------------------------------------------- text
+
+CELLS = random_draws(asia().network, 200, seed=1)
+
+
+def table_of(posterior: dc.PosteriorDraws, queries: list[str]) -> list[str]:
+    return answer_lines(answer_many(posterior, queries, level=0.9)).splitlines()
+
+
+def test_text_has_a_column_of_the_noise_where_it_is_known() -> None:
+    queries = ["P(lung | smoke=yes)", "P(bronc)"]
+    head, *rows = table_of(dc.PosteriorDraws(CELLS, twins=CELLS), queries)
+    assert head.split() == ["query", "state", "mean", "90", "%", "interval", "noise"]
+    assert len(rows) == 4 and all(row.endswith("  100 %") for row in rows)
+    head, *rows = table_of(dc.PosteriorDraws(CELLS), queries)
+    assert head.split() == ["query", "state", "mean", "90", "%", "interval"]
+    assert len(rows) == 4 and not any("%" in row for row in rows)
+
+
+def test_text_of_explanations() -> None:
+    """The first explanation of many variables in full, the others by what they have otherwise."""
+    head, *rows = table_of(dc.PosteriorDraws(CELLS), ["MAP(tub, lung | dysp=yes)", "P(asia)"])
+    assert head.split() == ["query", "state", "mean", "90", "%", "interval", "best"]
+    assert [row.count("%") for row in rows] == [1, 1, 1, 1, 0, 0]
+    assert [row.count("tub=") + row.count("lung=") for row in rows] == [2, 2, 2, 2, 0, 0]
+
+    (answer,) = answer_many(dc.PosteriorDraws(CELLS), ["MPE(| dysp=yes)"], level=0.9)
+    lines = answer_lines([answer]).splitlines()[1:]
+    first = answer.rows[0]["state"]
+    assert [line.split()[-1] for line in lines[1:7]] == [f"{name}={state}" for name, state in list(first.items())[1:]]
+    shown = [line.split("  ") for line in lines[7:]]
+    told: list[dict[str, str]] = []
+    for parts in shown:
+        words = next(part for part in parts if part).strip()
+        if words.startswith("but "):
+            told.append({})
+        told[-1] |= dict(pair.split("=") for pair in words.removeprefix("but ").split(", "))
+    others = [{name: s for name, s in row["state"].items() if first[name] != s} for row in answer.rows[1:]]
+    assert told == others
+
+
+def test_json_of_unknown_noise_is_null() -> None:
+    (answer,) = answer_many(dc.PosteriorDraws(CELLS), ["P(asia)"], level=0.9)
+    assert [json.loads(json.dumps(dict(row)))["noise"] for row in answer.rows] == [None, None]
