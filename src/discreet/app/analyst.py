@@ -131,7 +131,7 @@ def sample(
     told = {
         "outputs": [str(target) for target in targets],
         "records": records,
-        "release": [part.id for part in dc.evidence_of(made).releases],
+        "releases": [part.id for part in dc.evidence_of(made).releases],
     }
     show(as_json, told, "\n".join(f"wrote {target}: {records:,} synthetic records" for target in targets))
 

@@ -48,7 +48,9 @@ MOST_VISITS = 6e9
 SLOWER = 100
 """Times that plain Python is slower."""
 ROOM = 1000
-"""Records beyond twice those at the start, where their number is not public: they take up memory only."""
+"""Records beyond twice those at the start, where their number is not public: chains of more are not visited."""
+MOST_BYTES = 2**30
+"""Memory for the records of a chain."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,6 +300,11 @@ class _Task:
         )
         counted, numbers = self.model.counted, self.numbers
         room = sum(number if known else 2 * number + ROOM for number, known in zip(numbers, counted, strict=True))
+        if 4 * room * len(self.model.sizes) > MOST_BYTES:
+            raise DiscreetError(
+                f"the exact posterior keeps {sum(numbers):,} records in memory, which takes too much of it; read the "
+                "release with another method"
+            )
         records, sources = np.zeros((room, len(self.model.sizes)), np.int32), np.zeros(room, np.int64)
         sources[: sum(numbers)] = np.repeat(np.arange(len(numbers)), numbers)
         sums = np.zeros(len(self.model.released))
