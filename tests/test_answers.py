@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import discreet as dc
 from discreet.model.query import Query
 from discreet.queries import query as module
-from discreet.queries.query import Explanation, Probability, answer_many, noise_share, requisite
+from discreet.queries.query import Explanation, Probability, answer_many, noise_share
 from discreet.theory import inference
 from networks import asia
 from oracle import conditional, event, most_probable, random_draws, with_draws
@@ -427,7 +427,7 @@ def test_requisite_tables_are_those_that_matter(network: dc.Network, data: st.Da
     observed = data.draw(st.sets(st.sampled_from(network.nodes)).map(lambda names: names - {target}))
     evidence = dict.fromkeys(observed, 0)
     cells, other = (random_draws(network, 3, seed=seed, concentration=3) for seed in (1, 2))
-    kept = requisite(network, target, observed)
+    kept = frozenset(inference.requisite(network, (target,), observed))
     before = conditional(cells, (target,), evidence)
     mixed = dc.Tables(network, {node: (cells if node in kept else other)[node] for node in network.nodes}, draws=3)
     np.testing.assert_allclose(conditional(mixed, (target,), evidence), before, rtol=1e-9)

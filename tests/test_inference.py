@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.theory import inference
-from discreet.theory.junction_tree import JunctionTree, collect
+from discreet.theory.junction_tree import JunctionTree
+from discreet.theory.kernels import collect
 from networks import asia
 from oracle import conditional, event, most_probable, random_draws, small, stacked
 from strategies import networks, theta_over
@@ -72,17 +73,17 @@ def check_explanations(cells: dc.Tables, targets: tuple[str, ...], evidence: Map
     exact = conditional(cells, targets, evidence)
     found = inference.explanations(cells, targets, evidence)
     assert 1 <= len(found) <= min(inference.CANDIDATES, cells.draws)
-    assert len({tuple(states.items()) for states, _ in found}) == len(found)
-    for states, probabilities in found:
-        assert tuple(states) == targets
-        np.testing.assert_allclose(probabilities, exact[tuple(states.values())], atol=EXACT)
+    assert len({tuple(each.states.items()) for each in found}) == len(found)
+    for each in found:
+        assert tuple(each.states) == targets
+        np.testing.assert_allclose(each.probability, exact[tuple(each.states.values())], atol=EXACT)
     if np.isnan(exact).any():
         return
-    means = [probabilities.mean() for _, probabilities in found]
+    means = [each.probability.mean() for each in found]
     assert means == sorted(means, reverse=True)
     # Ties aside, no joint state is better under a draw than the best of those found.
     for draw, (_, best) in enumerate(most_probable(cells, targets, evidence)):
-        assert max(probabilities[draw] for _, probabilities in found) == pytest.approx(best, abs=EXACT)
+        assert max(each.probability[draw] for each in found) == pytest.approx(best, abs=EXACT)
 
 
 ASIA = random_draws(asia().network, 4, seed=1)
@@ -214,5 +215,5 @@ def test_a_star_of_many_observed_children_does_not_underflow() -> None:
     np.testing.assert_allclose(inference.joint(cells, ["c"], evidence)[:, 0], [0, 1], atol=1e-12)
     logs = [np.log(0.3) + 400 * np.log(0.05), np.log(0.7) + 400 * np.log(0.1)]
     np.testing.assert_allclose(inference.log_probability(cells, evidence), np.logaddexp(*logs), rtol=1e-12)
-    ((states, probability),) = inference.explanations(cells, ["c"], evidence)
-    assert states == {"c": 1} and probability == pytest.approx(1)
+    (explained,) = inference.explanations(cells, ["c"], evidence)
+    assert explained.states == {"c": 1} and explained.probability == pytest.approx(1)

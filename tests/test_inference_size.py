@@ -9,8 +9,9 @@ import pytest
 
 import discreet as dc
 from discreet.theory import inference
+from discreet.theory.junction_tree import JunctionTree
 from networks import asia, theta_of
-from oracle import random_draws, small, with_draws
+from oracle import conditional, random_draws, small, with_draws
 
 EXACT = 1e-10
 
@@ -60,20 +61,76 @@ def test_the_cost_of_a_query_is_known_before() -> None:
     assert inference.joint_cost(roots, ("r0",), {name: 0 for name in roots.nodes if name[0] == "c"}) >= 2**30
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [1, 300, 2000])
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, size: int, dtype: type[np.floating]) -> None:
     cells = random_draws(asia().network, 37, seed=5)
     evidence, targets = {"xray": 0, "dysp": 1}, ("lung", "bronc")
 
     def everything() -> list[np.ndarray]:
-        found = [inference.joint(cells, targets, evidence), inference.log_probability(cells, evidence)]
-        found += inference.marginals(cells, evidence).values()
-        return found + [probabilities for _, probabilities in inference.explanations(cells, targets, evidence)]
+        found = [inference.joint(cells, targets, evidence, dtype=dtype)]
+        found += [inference.log_probability(cells, evidence, dtype=dtype)]
+        found += inference.marginals(cells, evidence, dtype=dtype).values()
+        for each in inference.explanations(cells, targets, evidence, dtype=dtype):
+            found += [each.probability, np.array([each.best, *each.states.values()])]
+        return found
 
     whole = everything()
     monkeypatch.setattr(inference, "CHUNK_BYTES", size)
+    monkeypatch.setattr(inference, "CHUNK_DRAWS", 1)
     for part, one in zip(everything(), whole, strict=True):
-        np.testing.assert_allclose(part, one, rtol=1e-13)
+        np.testing.assert_allclose(part, one, rtol=1e-13 if dtype is np.float64 else 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("cache", "draws", "most", "lengths"),
+    [
+        (2**30, 1, 2**30, {37}),  # all at once
+        (8 * 40 * 10, 1, 2**30, {10, 7}),  # as many as the cache holds, in chunks of similar length
+        (1, 20, 2**30, {19, 18}),  # at least 20
+        (1, 20, 8 * 40 * 4, {4, 1}),  # unless they need too much memory
+        (1, 20, 1, {1}),
+    ],
+)
+def test_chunks_keep_to_their_memory(
+    monkeypatch: pytest.MonkeyPatch, cache: int, draws: int, most: int, lengths: set[int]
+) -> None:
+    cells = random_draws(asia().network, 37, seed=5)
+    for name, value in (("CHUNK_BYTES", cache), ("CHUNK_DRAWS", draws), ("MOST_BYTES", most)):
+        monkeypatch.setattr(inference, name, value)
+    seen: set[int] = set()
+    true = inference.calibrate
+
+    def spy(tree: JunctionTree, factors: object, block: np.ndarray, table: np.ndarray) -> np.ndarray:
+        assert tree.cells == 40
+        assert tree.cells * table.shape[-1] <= block.size <= tree.cells * max(lengths)
+        seen.add(table.shape[-1])
+        return true(tree, factors, block, table)
+
+    monkeypatch.setattr(inference, "calibrate", spy)
+    inference.marginals(cells, {})
+    assert seen == lengths
+
+
+def test_the_memory_of_an_explanation_holds_the_sum_too() -> None:
+    """A network on which the order that is free, being greedy, costs more than the one that leaves the targets last."""
+    network = small(
+        ("n0", 2, ()),
+        ("n1", 4, ("n0",)),
+        ("n2", 4, ("n0", "n1")),
+        ("n4", 2, ("n2",)),
+        ("n5", 3, ("n1",)),
+        ("n7", 3, ("n0", "n4", "n5")),
+        ("n8", 4, ("n7",)),
+    )
+    targets = ("n7", "n8")
+    plan, total = inference._explanation(network, targets, frozenset())
+    assert plan.tree.cells < total.cells == plan.cells
+    cells = random_draws(network, 2, seed=9)
+    found = inference.explanations(cells, targets, {})
+    exact = conditional(cells, targets, {})
+    for each in found:
+        np.testing.assert_allclose(each.probability, exact[tuple(each.states.values())], atol=EXACT)
 
 
 # ------------------------------------------------------------------------------------------------- larger networks
@@ -122,7 +179,8 @@ def test_mpe_of_alarm_is_not_improved_by_any_change() -> None:
     cells = random_draws(theta_of("alarm").network, 1, seed=8)
     network, evidence = cells.network, {"HRBP": 0, "CVP": 2}
     targets = tuple(name for name in network.nodes if name not in evidence)
-    states, probability = inference.explanations(cells, targets, evidence)[0]
+    first = inference.explanations(cells, targets, evidence)[0]
+    states, probability = first.states, first.probability
 
     def log_joint(state: Mapping[str, int]) -> float:
         return sum(float(np.log(cells[n][tuple(state[v] for v in network.family(n))][0])) for n in network.nodes)

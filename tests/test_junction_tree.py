@@ -11,15 +11,13 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.theory.junction_tree import (
-    Factor,
     JunctionTree,
     _eliminate,
-    calibrate,
-    collect,
     elimination_order,
     junction_tree,
-    multiply,
+    maximising_tree,
 )
+from discreet.theory.kernels import LARGE, _product, _sum, calibrate, collect
 from networks import theta_of
 from oracle import random_draws
 from strategies import networks
@@ -41,42 +39,68 @@ def sizes_of(network: dc.Network, observed: frozenset[str] = frozenset()) -> dic
 
 def check_structure(tree: JunctionTree, listed: list[tuple[str | None, tuple[str, ...]]], targets: tuple) -> None:
     """What makes a tree of cliques a junction tree for these factors."""
-    assert tree.cells == sum(math.prod(tree.sizes[name] for name in clique) for clique in tree.cliques)
+    assert tree.cells == sum(math.prod(tree.shape(index)) for index in range(len(tree.cliques)))
     assert {name for clique in tree.cliques for name in clique} == {name for _, scope in listed for name in scope}
     assert all(len(set(clique)) == len(clique) for clique in tree.cliques)
-    assert not targets or any(set(targets) <= set(clique) for clique in tree.cliques)
     for (_, scope), home in zip(listed, tree.homes, strict=True):
         assert set(scope) <= set(tree.cliques[home] if home >= 0 else ())
     for index, parent in enumerate(tree.parents):
         assert parent == -1 or index < parent < len(tree.cliques)
-        common = set(tree.cliques[index]) & set(tree.cliques[parent]) if parent >= 0 else set()
-        assert set(tree.separator(index)) == common
-        assert len(tree.separator(index)) == tree.shared[index] == len(common)
+        above = tree.cliques[parent] if parent >= 0 else ()
+        common = tuple(name for name in above if name in tree.cliques[index])
+        assert tree.separator(index) == common  # in the parent's order: a message needs no other axes
+        assert len(common) == tree.shared[index] < len(tree.cliques[index])
+        assert tree.rest[index] == tuple(axis for axis, name in enumerate(above) if name not in common)
     # Running intersection: the cliques with a variable are connected, so all but one have it in common with the parent.
     for name in tree.sizes:
         holders = [index for index, clique in enumerate(tree.cliques) if name in clique]
         tops = [i for i in holders if tree.parents[i] == -1 or name not in tree.cliques[tree.parents[i]]]
         assert len(tops) == min(len(holders), 1)
+    if targets:
+        tops = [i for i, parent in enumerate(tree.parents) if parent < 0 and set(targets) <= set(tree.cliques[i])]
+        assert len(tops) == 1 and not tree.barren[tops[0]]
+    check_terms(tree, listed)
+    for name, (index, separator, others) in tree.holders.items():
+        scope = tree.separator(index) if separator else tree.cliques[index]
+        assert [axis for axis in range(len(scope)) if axis not in others] == [scope.index(name)]
+        least = min(math.prod(tree.sizes[n] for n in clique) for clique in tree.cliques if name in clique)
+        assert math.prod(tree.sizes[n] for n in scope) <= least
 
 
-def upward_messages(tree: JunctionTree, factors: list[Factor], draws: int) -> list[np.ndarray]:
+def check_terms(tree: JunctionTree, listed: list[tuple[str | None, tuple[str, ...]]]) -> None:
+    """Every factor is multiplied once, at home, and every message once, at the parent; with the axes of that clique."""
+    sources = [(term.source, index) for index, terms in enumerate(tree.terms) for term in terms]
+    expected = [(source, home) for source, home in enumerate(tree.homes) if home >= 0]
+    for index, parent in enumerate(tree.parents):
+        if parent >= 0 and not tree.barren[index]:
+            expected.append((len(listed) + index, parent))
+    assert sorted(sources) == sorted(expected)
+    for clique, terms in zip(tree.cliques, tree.terms, strict=True):
+        seen: set[str] = set()
+        for term in terms:
+            seen |= set(term.scope)
+            assert term.fills == (seen == set(clique))
+            sizes = [7 + position for position, _ in enumerate(term.scope)]  # sizes that tell the axes apart
+            shape = np.empty((*sizes, 2)).transpose(term.axes)[term.index].shape
+            assert shape == (*(sizes[term.scope.index(name)] if name in term.scope else 1 for name in clique), 2)
+
+
+def upward_messages(tree: JunctionTree, factors: list[np.ndarray], scopes: list[tuple[str, ...]]) -> list[np.ndarray]:
     """The messages that are not normalised, by einsum, children first."""
-    inbox: list[list[Factor]] = [[] for _ in tree.cliques]
-    for factor, home in zip(factors, tree.homes, strict=True):
+    inbox: list[list[tuple[tuple[str, ...], np.ndarray]]] = [[] for _ in tree.cliques]
+    for scope, factor, home in zip(scopes, factors, tree.homes, strict=True):
         if home >= 0:
-            inbox[home].append(factor)
+            inbox[home].append((scope, factor))
     messages = []
     for index, parent in enumerate(tree.parents):
-        scope = tree.separator(index)
         letters = {name: position for position, name in enumerate(tree.cliques[index])}
-        every = Factor(tree.cliques[index], np.ones((*(tree.sizes[name] for name in letters), draws)))
-        operands = []
-        for factor in [every, *inbox[index]]:
-            operands += [factor.array, [*(letters[name] for name in factor.scope), len(letters)]]
-        message = np.einsum(*operands, [*(letters[name] for name in scope), len(letters)])
+        operands: list = [np.ones(tree.shape(index)), [*letters.values()]]
+        for scope, factor in inbox[index]:
+            operands += [factor, [*(letters[name] for name in scope), len(letters)]]
+        message = np.einsum(*operands, [*(letters[name] for name in tree.separator(index)), len(letters)])
         messages.append(message)
         if parent >= 0:
-            inbox[parent].append(Factor(scope, message))
+            inbox[parent].append((tree.separator(index), message))
     return messages
 
 
@@ -84,10 +108,11 @@ def check_barren(network: dc.Network, observed: frozenset[str], tree: JunctionTr
     """A flag is true only where the message is all ones, for probabilities that are nowhere equal."""
     cells = random_draws(network, 2, seed=5)
     factors = []
-    for node, (_, scope) in zip(network.nodes, families(network, observed), strict=True):
+    for node in network.nodes:
         index = tuple(0 if name in observed else slice(None) for name in network.family(node))
-        factors.append(Factor(scope, cells[node][index]))
-    for barren, message in zip(tree.barren, upward_messages(tree, factors, 2), strict=True):
+        factors.append(cells[node][index])
+    scopes = [scope for _, scope in families(network, observed)]
+    for barren, message in zip(tree.barren, upward_messages(tree, factors, scopes), strict=True):
         if barren:
             np.testing.assert_allclose(message, 1, rtol=1e-12)
 
@@ -101,6 +126,12 @@ def test_random_networks_get_junction_trees(data: st.DataObject, network: dc.Net
     tree = junction_tree(listed, sizes_of(network, observed), targets)
     check_structure(tree, listed, targets)
     check_barren(network, observed, tree)
+    best = maximising_tree(listed, sizes_of(network, observed), targets)
+    check_structure(best, listed, ())
+    for index, clique in enumerate(best.cliques):
+        own = clique[: len(clique) - best.shared[index]]
+        assert {name in targets for name in own} == {index >= best.maxima}
+        assert not (index >= best.maxima and best.barren[index])
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -132,7 +163,7 @@ def test_barren_flags_are_false_above_evidence() -> None:
 def test_nothing_to_plan() -> None:
     tree = junction_tree([(None, ())], {})
     assert (tree.cliques, tree.homes, tree.cells) == ((), (-1,), 0)
-    table, log_total = collect(tree, [Factor((), np.array([0.25, 0.0]))], (), 2)
+    table, log_total = collect(tree, [np.array([0.25, 0.0])], np.empty(0), (), 2)
     assert np.array_equal(log_total, [math.log(0.25), -math.inf])
     assert table.tolist() == [1, 1]
 
@@ -182,27 +213,45 @@ def test_the_cheaper_of_the_two_orders_is_kept() -> None:
 # ------------------------------------------------------------------------------------------------------- arithmetic
 
 
-@given(st.data())
-def test_products_are_those_of_einsum(data: st.DataObject) -> None:
-    names = "abcd"
-    sizes = dict(zip(names, data.draw(st.lists(st.integers(1, 3), min_size=4, max_size=4)), strict=True))
-    scope = tuple(data.draw(st.permutations(names[: data.draw(st.integers(0, 4))])))
-    draws = data.draw(st.integers(1, 3))
+@given(st.data(), st.sampled_from((np.float32, np.float64)))
+def test_products_are_those_of_einsum(data: st.DataObject, dtype: type[np.floating]) -> None:
+    """Up to six factors, so that the partial product is divided by its peak on the way."""
+    sizes = data.draw(st.lists(st.integers(1, 3), min_size=0, max_size=4))
+    draws, letters = data.draw(st.integers(1, 3)), list(range(len(sizes)))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    factors, operands = [], []
-    for _ in range(data.draw(st.integers(0, 4))):
-        inner = tuple(data.draw(st.lists(st.sampled_from(scope), unique=True))) if scope else ()
-        array = rng.random((*(sizes[name] for name in inner), draws))
-        factors.append(Factor(inner, array))
-        operands += [array, [*(names.index(name) for name in inner), 4]]
-    before = [factor.array.copy() for factor in factors]
-    full = np.ones((*(sizes[name] for name in scope), draws))
-    axes = [*(names.index(name) for name in scope), 4]
-    expected = np.einsum(*operands, full, axes, axes)
-    product, log_scale = multiply(factors, scope, sizes, draws)
-    np.testing.assert_allclose(product * np.exp(log_scale), expected, rtol=1e-12)
-    product *= 2  # the result is the caller's own: writing to it changes no factor
-    assert all(np.array_equal(factor.array, copy) for factor, copy in zip(factors, before, strict=True))
+    views, fills, seen, operands = [], [], set(), []
+    for _ in range(data.draw(st.integers(0, 6))):
+        inner = sorted(data.draw(st.sets(st.sampled_from(letters)))) if letters else []
+        seen |= set(inner)
+        array = rng.random((*(sizes[letter] for letter in inner), draws)).astype(dtype)
+        views.append(array[(*(slice(None) if letter in inner else None for letter in letters), ...)])
+        fills.append(len(seen) == len(letters))
+        operands += [array, [*inner, len(letters)]]
+    before = [view.copy() for view in views]
+    full = np.ones((*sizes, draws), dtype)
+    axes = [*letters, len(letters)]
+    removed: list[np.ndarray] = []
+    product = _product(views, fills, np.full(full.shape, np.nan, dtype), removed)
+    assert product.dtype == dtype and product.shape == full.shape
+    scale = np.prod(removed, axis=0) if removed else 1.0
+    np.testing.assert_allclose(
+        product * scale, np.einsum(*operands, full, axes, axes), rtol=100 * float(np.finfo(dtype).eps)
+    )
+    assert len(removed) == (len(views) > 5)
+    assert all(np.array_equal(view, copy) for view, copy in zip(views, before, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("draws", [1, 64, 300])
+def test_sums_of_large_arrays_are_those_of_small_ones(draws: int, dtype: type[np.floating]) -> None:
+    """Beyond some size einsum does the work: no axes, one of length 1, the first, last, scattered ones and all."""
+    array = np.random.default_rng(3).random((1, 12, 5, 4, 7, 12, draws)).astype(dtype)
+    assert array.size >= LARGE
+    for axes in ((), (0,), (1,), (5,), (0, 1, 3, 5), tuple(range(6))):
+        expected = array.astype(np.float64).sum(axis=axes)
+        found = _sum(array, axes)
+        assert found.dtype == dtype and not np.shares_memory(found, array)
+        np.testing.assert_allclose(found, expected, rtol=1e-4 if dtype is np.float32 else 1e-12)
 
 
 def test_long_chains_do_not_underflow() -> None:
@@ -213,32 +262,29 @@ def test_long_chains_do_not_underflow() -> None:
     listed: list[tuple[str | None, tuple[str, ...]]] = [(scope[-1], scope) for scope in chain]
     listed += [(None, (f"x{i}",)) for i in range(count)]
     step = np.array([[0.9, 0.1], [0.2, 0.8]])[..., None]
-    factors = [Factor(scope, np.full((2, 1), 0.5) if len(scope) == 1 else step) for scope in chain]
-    factors += [Factor((f"x{i}",), np.full((2, 1), 1e-3)) for i in range(count)]
+    factors = [np.full((2, 1), 0.5) if len(scope) == 1 else step for scope in chain]
+    factors += [np.full((2, 1), 1e-3) for _ in range(count)]
     tree = junction_tree(listed, sizes)
-    marginals, log_total = calibrate(tree, factors, 1)
+    table = np.empty((2 * count, 1))
+    log_total = calibrate(tree, factors, np.empty(tree.cells), table)
     assert log_total[0] == pytest.approx(count * math.log(1e-3), rel=1e-12)
-    assert marginals["x0"][:, 0] == pytest.approx([0.5, 0.5])
+    assert table[:2, 0] == pytest.approx([0.5, 0.5])
     # The chain's equilibrium is (2/3, 1/3).
-    assert marginals[f"x{count - 1}"][:, 0] == pytest.approx([2 / 3, 1 / 3])
+    assert table[-2:, 0] == pytest.approx([2 / 3, 1 / 3])
 
 
-def test_only_calibrated_cliques_answer() -> None:
-    """Clique (b, t) is the smallest that holds t, but knows only what lies below it: it lies beside the way."""
-    sizes = {"a": 2, "b": 2, "y": 2, "x": 3, "t": 2}
-    tree = JunctionTree(
-        sizes,
-        cliques=(("a", "x", "t"), ("b", "t"), ("y", "x", "t")),
-        parents=(2, 2, -1),
-        shared=(2, 1, 0),
-        homes=(0, 1, 2, 2, 2),
-        barren=(False, False, False),
-        cells=28,
-    )
+def test_a_root_that_nothing_hangs_below_counts() -> None:
+    """A pair under evidence, a clique alone under evidence, one without evidence, and a constant."""
+    sizes = {"a": 2, "b": 3, "c": 2, "d": 2}
+    listed = [("a", ("a",)), (None, ("a", "b")), ("b", ("b",)), (None, ("c",)), ("d", ("d",)), (None, ())]
     rng = np.random.default_rng(1)
-    scopes = (("a", "x", "t"), ("b", "t"), ("y", "x", "t"), ("x", "t"), ("t",))
-    factors = [Factor(scope, rng.random((*(sizes[name] for name in scope), 2))) for scope in scopes]
-    product = np.einsum("axtn,btn,yxtn,xtn,tn->tn", *(factor.array for factor in factors))
-    table, log_total = collect(tree, factors, ("t",), 2)
-    np.testing.assert_allclose(log_total, np.log(product.sum(axis=0)), rtol=1e-13)
-    np.testing.assert_allclose(table, product / product.sum(axis=0), rtol=1e-13)
+    factors = [rng.random((*(sizes[name] for name in scope), 2)) for _, scope in listed]
+    factors[4] /= factors[4].sum(axis=0)
+    tree = junction_tree(listed, sizes)
+    table = np.empty((9, 2))
+    log_total = calibrate(tree, factors, np.empty(2 * tree.cells), table)
+    pair = np.einsum("an,abn,bn->abn", *factors[:3])
+    total = pair.sum(axis=(0, 1)) * factors[3].sum(axis=0) * factors[5]
+    np.testing.assert_allclose(log_total, np.log(total), rtol=1e-13)
+    expected = [pair.sum(axis=1), pair.sum(axis=0), factors[3], factors[4]]
+    np.testing.assert_allclose(table, np.concatenate([part / part.sum(axis=0) for part in expected]), rtol=1e-13)

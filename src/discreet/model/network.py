@@ -80,8 +80,8 @@ class Network:
             raise InputError(f"the network has a cycle: {' -> '.join([*cycle, cycle[0]])}; remove one of its arcs")
 
     def __hash__(self) -> int:
-        """Equal networks have equal nodes; the mapping of parents itself cannot be hashed."""
-        return hash(self.variables)
+        """Equal networks have equal nodes, and their names are hashed fast; plans of queries are looked up by this."""
+        return hash(tuple([variable.name for variable in self.variables]))
 
     @staticmethod
     def read(path: str | Path) -> Network:

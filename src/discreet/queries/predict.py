@@ -24,7 +24,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.posterior.draws import Posterior
-from discreet.queries.query import check_level, credible_interval, requisite
+from discreet.queries.query import check_level, credible_interval
 from discreet.theory import inference
 
 __all__ = ["Prediction", "predict"]
@@ -106,7 +106,7 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float) ->
             (0, 1), or a network too large for exact inference. Records are named by their position, counted from 0.
 
     Source:
-        Lauritzen et al. (1990) for the evidence that matters; see `requisite`.
+        Lauritzen et al. (1990) for the evidence that matters; see `inference.requisite`.
 
     Example:
         >>> from discreet.posterior.draws import PosteriorDraws
@@ -126,7 +126,7 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float) ->
     impossible = np.zeros(len(evidence.codes), np.int64)
     questions: dict[tuple[tuple[str, ...], frozenset[str]], list[Positions]] = {}
     for observed, positions in evidence.patterns():
-        nodes = requisite(network, target, observed)
+        nodes = frozenset(inference.requisite(network, (target,), observed))
         matters = {name for node in nodes for name in network.family(node)}
         questions.setdefault((tuple(name for name in observed if name in matters), nodes), []).append(positions)
         if not all(np.all(cells[node]) for node in network.ancestors(observed) - nodes):

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.model.network import Network
 from discreet.model.query import Explanation, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema
 from discreet.model.tables import Tables
@@ -35,7 +33,6 @@ __all__ = [
     "marginals",
     "noise_share",
     "parse_query",
-    "requisite",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -216,31 +213,6 @@ def noise_share(draws: Floats, twins: Floats) -> Floats:
     return np.asarray(np.clip(share, 0.0, 1.0))
 
 
-def requisite(network: Network, target: str, observed: Iterable[str]) -> frozenset[str]:
-    """Nodes whose tables matter to `P(target | observed)`, whatever the observed states.
-
-    Args:
-        network: public.
-        target: a variable that is not observed.
-        observed: variables with evidence.
-
-    Returns:
-        Ancestors of the target and the evidence whose family is not separated from the target by the evidence. No
-        evidence outside their families matters.
-
-    Source:
-        Lauritzen et al. (1990): d-separation is separation in the moral graph of the ancestors.
-    """
-    seen = frozenset(observed)
-    above = network.ancestors((target, *seen))
-    moral = nx.Graph()
-    moral.add_node(target)
-    for node in above:
-        nx.add_path(moral, [name for name in network.family(node) if name not in seen])
-    reached = nx.node_connected_component(moral, target)
-    return frozenset(node for node in above if not reached.isdisjoint(network.family(node)))
-
-
 def check_level(level: float) -> None:
     """Refuse what is no level.
 
@@ -286,7 +258,7 @@ class _Given:
         them is taken: that rests on the query alone, so a query has one answer, whatever it is asked with.
         """
         network = self.cells.network
-        if len(targets) == 1 and len(requisite(network, targets[0], self.evidence)) == len(network.nodes):
+        if len(targets) == 1 and len(inference.requisite(network, targets, self.evidence)) == len(network.nodes):
             return self.marginals[targets[0]]
         return inference.joint(self.cells, targets, self.evidence)
 

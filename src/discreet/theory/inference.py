@@ -1,15 +1,21 @@
 """Exact inference over the draws of a posterior: prune, slice evidence, plan, refuse what is too large, then compute.
 
-This file owns what is computed for a question; `junction_tree.py` owns how. Every function returns one number per
-draw and cell, so that an interval can be read off; draws go through in chunks that fit into a cache-friendly block of
-memory.
+This file owns what is computed for a question; `junction_tree.py` plans it and `kernels.py` does the arithmetic. Every
+function returns one number per draw and cell, so that an interval can be read off. Draws go through in chunks whose
+cliques fit into a block of memory, and plans are kept: asking the same variables given the same ones, whatever their
+states, plans once.
+
+In float32 work takes half the memory and time, and answers are within about 1e-6 of those in float64. Draws under
+which float32 cannot hold the evidence (its probability is below 1e-30) are done in float64 all the same.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar, overload
 
 import networkx as nx
 import numpy as np
@@ -18,57 +24,86 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.model.tables import Tables
-from discreet.theory.junction_tree import (
-    Factor,
-    calibrate,
-    collect,
-    elimination_order,
-    junction_tree,
-    multiply,
-)
+from discreet.model.tables import Array, Tables
+from discreet.theory.junction_tree import Family, JunctionTree, junction_tree, maximising_tree
+from discreet.theory.kernels import calibrate, collect, log_of_states, most_probable
 
-__all__ = ["explanations", "joint", "joint_cost", "log_probability", "marginals"]
+__all__ = ["Explained", "explanations", "joint", "joint_cost", "log_probability", "marginals", "requisite"]
 
 Floats = npt.NDArray[np.float64]
+Precision = TypeVar("Precision", np.float32, np.float64)
 
 CELL_BUDGET = 10_000_000
 """Most cells of all cliques together, for one draw: 80 MB, and tens of milliseconds."""
 CHUNK_BYTES = 8 * 2**20
-"""Memory for the cliques of one chunk of draws."""
+"""Memory for the cliques of one chunk of draws, so that they stay in the cache."""
+CHUNK_DRAWS = 32
+"""Draws that go through together even if they need more: numpy is slow on short rows."""
+MOST_BYTES = 2**28
+"""Memory for the cliques of a chunk, unless one draw needs more."""
 CANDIDATES = 16
 """Explanations whose probability is evaluated: those that are most probable under most draws."""
+PLANS = 512
+"""Plans that are kept."""
+LEAST_LOG = -69.0
+"""Log probability of evidence below which float32 is left. An entry that float32 cannot hold is less than 1e-38 of a
+normalised message; evidence of probability p raises it at most 1/p times, to 1e-8 of the answer."""
 
 
-def joint(cells: Tables, targets: Sequence[str], evidence: Mapping[str, int]) -> Floats:
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """A joint state that explains the evidence.
+
+    Args:
+        states: code of the state of each target.
+        probability: of these states given the evidence, under every draw, shape `(draws,)`; NaN in draws under which
+            the evidence is impossible.
+        best: share of the draws under which no other states are more probable, between 0 and 1: the posterior
+            probability that this is the most probable explanation. Of equally probable ones only the first counts.
+    """
+
+    states: dict[str, int]
+    probability: Array
+    best: float
+
+
+@overload
+def joint(cells: Tables, targets: Sequence[str], evidence: Mapping[str, int]) -> Floats: ...
+@overload
+def joint(
+    cells: Tables, targets: Sequence[str], evidence: Mapping[str, int], *, dtype: type[Precision]
+) -> npt.NDArray[Precision]: ...
+def joint(
+    cells: Tables, targets: Sequence[str], evidence: Mapping[str, int], *, dtype: type[np.floating[Any]] = np.float64
+) -> Array:
     """`P(targets | evidence)` under every draw.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
         targets: variables that are no evidence, at least one.
         evidence: code of the state of each observed variable.
+        dtype: precision of the work and of the answer.
 
     Returns:
         Shape `(*sizes of the targets, draws)`; NaN in draws under which the evidence is impossible.
 
     Raises:
-        InputError: the query needs more cells than the budget; the message has the number.
+        InputError: the query needs more cells than the budget; the message has the number. A precision that is neither
+            float32 nor float64.
     """
-    network, draws = cells.network, cells.draws or 1
     wanted = tuple(targets)
-    nodes = _relevant(network, wanted, evidence)
-    sizes = _sizes(network, nodes, evidence)
-    tree = junction_tree(_families(network, nodes, evidence), sizes, wanted)
-    _afford(tree.cells, f"P({', '.join(wanted)})")
-    result = np.empty((*(sizes[name] for name in wanted), draws))
-    for part in _chunks(tree.cells, draws):
-        factors = _factors(cells, nodes, evidence, part)
-        table, _ = collect(tree, factors, wanted, part.stop - part.start)
-        result[..., part] = table
-    # Evidence that does not bear on the targets was pruned, but it must be possible all the same; only a probability of
-    # exactly 0 can make it impossible.
-    if any(not np.all(cells[node]) for node in network.ancestors(evidence)):
+    plan = _query(cells.network, wanted, frozenset(evidence))
+    _afford(plan.cells, f"P({', '.join(wanted)})", dtype)
+    draws = cells.draws or 1
+    result: Array = np.empty((*(plan.tree.sizes[name] for name in wanted), draws), dtype)
+    log_total = np.empty(draws)
+    for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
+        result[..., part], log_total[part] = collect(plan.tree, factors, block, wanted, size)
+    result[..., np.isneginf(log_total)] = np.nan
+    if _pruned_zeros(plan, cells):
         result[..., np.isneginf(log_probability(cells, evidence))] = np.nan
+    for weak, some in _weak(cells, log_total, dtype):
+        result[..., weak] = joint(some, targets, evidence)
     return result
 
 
@@ -83,152 +118,250 @@ def joint_cost(network: Network, targets: Sequence[str], evidence: Mapping[str, 
     Returns:
         Cells of all cliques together, after pruning.
     """
-    wanted = tuple(targets)
-    nodes = _relevant(network, wanted, evidence)
-    return junction_tree(_families(network, nodes, evidence), _sizes(network, nodes, evidence), wanted).cells
+    return _query(network, tuple(targets), frozenset(evidence)).tree.cells
 
 
-def marginals(cells: Tables, evidence: Mapping[str, int]) -> dict[str, Floats]:
+@overload
+def marginals(cells: Tables, evidence: Mapping[str, int]) -> dict[str, Floats]: ...
+@overload
+def marginals(
+    cells: Tables, evidence: Mapping[str, int], *, dtype: type[Precision]
+) -> dict[str, npt.NDArray[Precision]]: ...
+def marginals(
+    cells: Tables, evidence: Mapping[str, int], *, dtype: type[np.floating[Any]] = np.float64
+) -> dict[str, Array]:
     """`P(X | evidence)` for every variable X that is no evidence, under every draw, in one pass over the draws.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
         evidence: code of the state of each observed variable.
+        dtype: precision of the work and of the answer.
 
     Returns:
         By variable, in the network's order: shape `(size, draws)`; NaN in draws under which the evidence is impossible.
 
     Raises:
-        InputError: the network needs more cells than the budget.
+        InputError: the network needs more cells than the budget. A precision that is neither float32 nor float64.
     """
-    network, draws = cells.network, cells.draws or 1
-    sizes = _sizes(network, network.nodes, evidence)
+    draws = cells.draws or 1
+    plan = _everything(cells.network, frozenset(evidence))
+    _afford(plan.cells, "all marginals", dtype)
+    sizes = plan.tree.sizes
     if not sizes:
         return {}
-    tree = junction_tree(_families(network, network.nodes, evidence), sizes)
-    _afford(tree.cells, "all marginals")
-    result = {name: np.empty((size, draws)) for name, size in sizes.items()}
-    for part in _chunks(tree.cells, draws):
-        factors = _factors(cells, network.nodes, evidence, part)
-        found, log_total = calibrate(tree, factors, part.stop - part.start)
-        possible = np.isfinite(log_total)
-        for name, table in found.items():
-            result[name][:, part] = np.where(possible, table, np.nan)
-    return result
+    table: Array = np.empty((sum(sizes.values()), draws), dtype)
+    log_total = np.empty(draws)
+    for part, _, factors, block in _chunks(plan, cells, evidence, dtype):
+        log_total[part] = calibrate(plan.tree, factors, block, table[:, part])
+    table[:, np.isneginf(log_total)] = np.nan
+    for weak, some in _weak(cells, log_total, dtype):
+        table[:, weak] = np.concatenate(list(marginals(some, evidence).values()))
+    ends = np.cumsum(list(sizes.values()))
+    return dict(zip(sizes, np.split(table, ends[:-1]), strict=True))
 
 
-def log_probability(cells: Tables, evidence: Mapping[str, int]) -> Floats:
+def requisite(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> tuple[str, ...]:
+    """Nodes whose tables matter to `P(targets | evidence)`, whatever the observed states.
+
+    Args:
+        network: public.
+        targets: variables that are not observed.
+        evidence: variables that are.
+
+    Returns:
+        Ancestors of the targets and the evidence whose family is not separated from all targets by the evidence, in
+        the network's order. No evidence outside their families matters, but it must be possible.
+
+    Source:
+        Lauritzen et al. (1990): d-separation is separation in the moral graph of the ancestors.
+    """
+    seen = frozenset(evidence)
+    above = network.ancestors((*targets, *seen))
+    moral = nx.Graph()
+    moral.add_nodes_from(targets)
+    for node in above:
+        # A path connects a family as well as all of its arcs would.
+        nx.add_path(moral, [name for name in network.family(node) if name not in seen])
+    reached: set[str] = set()
+    for target in targets:
+        if target not in reached:
+            reached |= nx.node_connected_component(moral, target)
+    return tuple(node for node in network.nodes if node in above and not reached.isdisjoint(network.family(node)))
+
+
+def log_probability(
+    cells: Tables, evidence: Mapping[str, int], *, dtype: type[np.floating[Any]] = np.float64
+) -> Floats:
     """`log P(evidence)` under every draw.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
         evidence: code of the state of each observed variable; empty for the sure event.
+        dtype: precision of the work.
 
     Returns:
-        Shape `(draws,)`; -inf where it is impossible.
+        Shape `(draws,)`, in float64 always; -inf where it is impossible.
 
     Raises:
-        InputError: more cells than the budget.
+        InputError: more cells than the budget. A precision that is neither float32 nor float64.
     """
-    network, draws = cells.network, cells.draws or 1
-    above = network.ancestors(evidence)
-    nodes = [node for node in network.nodes if node in above]
-    sizes = _sizes(network, nodes, evidence)
-    tree = junction_tree(_families(network, nodes, evidence), sizes)
-    _afford(tree.cells, "the probability of the evidence")
-    result = np.zeros(draws)
-    for part in _chunks(tree.cells, draws):
-        _, result[part] = collect(tree, _factors(cells, nodes, evidence, part), (), part.stop - part.start)
+    plan = _event(cells.network, frozenset(evidence))
+    _afford(plan.cells, "the probability of the evidence", dtype)
+    result = np.empty(cells.draws or 1)
+    for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
+        _, result[part] = collect(plan.tree, factors, block, (), size)
+    for weak, some in _weak(cells, result, dtype):
+        result[weak] = log_probability(some, evidence)
     return result
 
 
 def explanations(
-    cells: Tables, targets: Sequence[str], evidence: Mapping[str, int]
-) -> list[tuple[dict[str, int], Floats]]:
+    cells: Tables, targets: Sequence[str], evidence: Mapping[str, int], *, dtype: type[np.floating[Any]] = np.float64
+) -> list[Explained]:
     """Joint states of some variables that are most probable given evidence under some draw (MAP, MPE).
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
         targets: variables that are no evidence, at least one; all of them for the most probable explanation.
         evidence: code of the state of each observed variable.
+        dtype: precision of the work and of the probabilities.
 
     Returns:
-        (states by variable, `P(states | evidence)` under every draw) for the states that most draws favour, at most 16,
-        by decreasing mean probability.
+        The states that most draws favour, at most 16, by decreasing mean probability.
 
     Raises:
-        InputError: more cells than the budget.
+        InputError: more cells than the budget. A precision that is neither float32 nor float64.
     """
-    network, draws = cells.network, cells.draws or 1
-    nodes = _relevant(network, tuple(targets), evidence)
-    sizes = _sizes(network, nodes, evidence)
-    scopes = [scope for _, scope in _families(network, nodes, evidence)]
-    steps, cost = elimination_order(scopes, sizes, last=tuple(targets))
-    _afford(cost, f"the most probable state of {len(targets)} variables")
-    best = np.empty((len(targets), draws), np.int64)
-    for part in _chunks(cost, draws):
-        factors = [factor for factor in _factors(cells, nodes, evidence, part) if factor.scope]
-        best[:, part] = _most_probable(factors, steps, tuple(targets), sizes, part.stop - part.start)
-    favoured = Counter(map(tuple, best.T.tolist())).most_common(CANDIDATES)
-    log_evidence = log_probability(cells, evidence)
-    found = []
-    for codes, _ in favoured:
-        states = dict(zip(targets, codes, strict=True))
-        with np.errstate(invalid="ignore"):
-            found.append((states, np.exp(log_probability(cells, {**evidence, **states}) - log_evidence)))
-    return sorted(found, key=lambda pair: -float(np.mean(pair[1])))
+    wanted = tuple(targets)
+    plan, total = _explanation(cells.network, wanted, frozenset(evidence))
+    _afford(plan.cells, f"the most probable state of {len(wanted)} variables", dtype)
+    codes, log_total = _favoured(plan, total, cells, wanted, evidence, dtype)
+    if _pruned_zeros(plan, cells):
+        log_total[np.isneginf(log_probability(cells, evidence))] = -np.inf
+    possible = np.isfinite(log_total)
+    counts = Counter(map(tuple, codes[:, possible].T.tolist()))
+    # Evidence that is impossible under every draw has no explanation; one is named that has probability NaN.
+    listed = [each for each, _ in counts.most_common(CANDIDATES)] or [tuple(codes[:, 0].tolist())]
+    candidates = [dict(zip(wanted, each, strict=True)) for each in listed]
+    with np.errstate(invalid="ignore"):
+        probabilities = np.exp(_log_of_states(plan, cells, candidates, evidence, log_total, dtype) - log_total)
+    probabilities[:, ~possible] = np.nan
+    found = [
+        Explained(states, probability, counts[each] / log_total.size)
+        for each, states, probability in zip(listed, candidates, probabilities.astype(dtype), strict=True)
+    ]
+    return sorted(found, key=lambda explained: -float(np.nansum(explained.probability)))
 
 
-def _most_probable(
-    factors: list[Factor], steps: Sequence[Scope], targets: Scope, sizes: Mapping[str, int], draws: int
-) -> npt.NDArray[np.int64]:
-    """Bucket elimination, sums first, then maxima, and the way back; shape `(targets, draws)`."""
-    choices: list[tuple[str, Scope, npt.NDArray[np.int64]]] = []
-    for scope in steps:
-        name, rest = scope[0], scope[1:]
-        bucket = [factor for factor in factors if name in factor.scope]
-        factors = [factor for factor in factors if name not in factor.scope]
-        product, _ = multiply(bucket, scope, sizes, draws)
-        if name in targets:
-            choices.append((name, rest, product.argmax(axis=0)))
-            message = product.max(axis=0)
-        else:
-            message = product.sum(axis=0)
-        peak = message.reshape(-1, draws).max(axis=0)
-        message /= np.where(peak > 0, peak, 1)
-        if rest:
-            factors.append(Factor(rest, message))
-    states: dict[str, npt.NDArray[np.int64]] = {}
-    for name, rest, choice in reversed(choices):
-        states[name] = choice[(*(states[other] for other in rest), np.arange(draws))]
-    return np.stack([states[name] for name in targets])
+def _favoured(
+    plan: _Plan,
+    total: JunctionTree,
+    cells: Tables,
+    targets: Scope,
+    evidence: Mapping[str, int],
+    dtype: type[np.floating[Any]],
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    """For every draw the most probable states, shape `(targets, draws)`, and the log probability of the evidence."""
+    codes = np.empty((len(targets), cells.draws or 1), np.int64)
+    log_total = np.empty(cells.draws or 1)
+    for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
+        _, log_total[part] = collect(total, factors, block, (), size)
+        states = most_probable(plan.tree, factors, block, size)
+        codes[:, part] = [states[name] for name in targets]
+    for weak, some in _weak(cells, log_total, dtype):
+        codes[:, weak], log_total[weak] = _favoured(plan, total, some, targets, evidence, np.float64)
+    return codes, log_total
+
+
+def _log_of_states(
+    plan: _Plan,
+    cells: Tables,
+    candidates: Sequence[Mapping[str, int]],
+    evidence: Mapping[str, int],
+    log_total: Floats,
+    dtype: type[np.floating[Any]],
+) -> Floats:
+    """Log probability of states and evidence, shape `(candidates, draws)`."""
+    logs = np.empty((len(candidates), log_total.size))
+    for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
+        logs[:, part] = log_of_states(plan.tree, factors, block, candidates, size)
+    for weak, some in _weak(cells, log_total, dtype):
+        logs[:, weak] = _log_of_states(plan, some, candidates, evidence, log_total[weak], np.float64)
+    return logs
 
 
 # --------------------------------------------------------------------------------------------------------- planning
 
 
-def _relevant(network: Network, targets: Scope, evidence: Mapping[str, int]) -> list[str]:
-    """Nodes whose families matter: ancestors of targets and evidence, not d-separated from the targets."""
-    above = network.ancestors((*targets, *evidence))
-    moral = nx.Graph()
-    moral.add_nodes_from(above)
-    for node in above:
-        moral.add_edges_from(combinations(network.family(node), 2))
-    moral.remove_nodes_from(evidence)
-    reached: set[str] = set()
-    for target in targets:
-        if target not in reached:
-            reached |= nx.node_connected_component(moral, target)
-    return [node for node in network.nodes if node in above and any(name in reached for name in network.family(node))]
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What is read and computed for all questions about the same variables given the same ones.
+
+    Args:
+        nodes: whose families matter.
+        observed: for each of them, by axis of its family, the variable if it is observed; None if none is.
+        pruned: nodes above the evidence whose families do not matter, unless they make the evidence impossible.
+        tree: over these families.
+        cells: of memory for each draw.
+    """
+
+    nodes: tuple[str, ...]
+    observed: tuple[tuple[str | None, ...] | None, ...]
+    pruned: tuple[str, ...]
+    tree: JunctionTree
+    cells: int
 
 
-def _sizes(network: Network, nodes: Iterable[str], evidence: Mapping[str, int]) -> dict[str, int]:
+@lru_cache(maxsize=PLANS)
+def _query(network: Network, targets: Scope, evidence: frozenset[str]) -> _Plan:
+    """The plan of P(targets | evidence)."""
+    nodes = requisite(network, targets, evidence)
+    tree = junction_tree(_families(network, nodes, evidence), _sizes(network, nodes, evidence), targets)
+    return _plan(network, nodes, evidence, tree, tree.cells)
+
+
+@lru_cache(maxsize=PLANS)
+def _everything(network: Network, evidence: frozenset[str]) -> _Plan:
+    """The plan of all marginals."""
+    nodes = network.nodes
+    tree = junction_tree(_families(network, nodes, evidence), _sizes(network, nodes, evidence))
+    return _plan(network, nodes, evidence, tree, tree.cells)
+
+
+@lru_cache(maxsize=PLANS)
+def _event(network: Network, evidence: frozenset[str]) -> _Plan:
+    """The plan of P(evidence)."""
+    nodes = network.ordered(network.ancestors(evidence))
+    tree = junction_tree(_families(network, nodes, evidence), _sizes(network, nodes, evidence))
+    return _plan(network, nodes, evidence, tree, tree.cells)
+
+
+@lru_cache(maxsize=PLANS)
+def _explanation(network: Network, targets: Scope, evidence: frozenset[str]) -> tuple[_Plan, JunctionTree]:
+    """The plan of the most probable states, and a tree for the sum over all states of the same families."""
+    nodes = requisite(network, targets, evidence)
+    families, sizes = _families(network, nodes, evidence), _sizes(network, nodes, evidence)
+    tree, total = maximising_tree(families, sizes, targets), junction_tree(families, sizes)
+    return _plan(network, nodes, evidence, tree, max(tree.cells, total.cells)), total
+
+
+def _plan(network: Network, nodes: Sequence[str], evidence: frozenset[str], tree: JunctionTree, cells: int) -> _Plan:
+    """How the tables of some families are read."""
+    observed = []
+    for node in nodes:
+        axes = tuple(name if name in evidence else None for name in network.family(node))
+        observed.append(axes if any(axes) else None)
+    pruned = network.ordered(network.ancestors(evidence).difference(nodes))
+    return _Plan(tuple(nodes), tuple(observed), pruned, tree, cells)
+
+
+def _sizes(network: Network, nodes: Iterable[str], evidence: frozenset[str]) -> dict[str, int]:
     """States of the variables of some families that are no evidence."""
     names = {name for node in nodes for name in network.family(node)}
     return {name: network.schema[name].size for name in network.nodes if name in names and name not in evidence}
 
 
-def _families(network: Network, nodes: Iterable[str], evidence: Mapping[str, int]) -> list[tuple[str | None, Scope]]:
+def _families(network: Network, nodes: Iterable[str], evidence: frozenset[str]) -> list[Family]:
     """Each node, unless it is evidence, with its family without evidence."""
     return [
         (None if node in evidence else node, tuple(name for name in network.family(node) if name not in evidence))
@@ -236,17 +369,10 @@ def _families(network: Network, nodes: Iterable[str], evidence: Mapping[str, int
     ]
 
 
-def _factors(cells: Tables, nodes: Iterable[str], evidence: Mapping[str, int], part: slice) -> list[Factor]:
-    """The families' tables of a chunk of draws, evidence sliced out; all are views."""
-    network, listed = cells.network, list(nodes)
-    return [
-        Factor(scope, cells[node][(*(evidence.get(name, slice(None)) for name in network.family(node)), part)])
-        for node, (_, scope) in zip(listed, _families(network, listed, evidence), strict=True)
-    ]
-
-
-def _afford(cells: int, what: str) -> None:
+def _afford(cells: int, what: str, dtype: type[np.floating[Any]]) -> None:
     """Refuse before computing."""
+    if dtype not in (np.float32, np.float64):
+        raise InputError(f"inference works in numpy.float32 or numpy.float64, got {dtype!r}")
     if cells > CELL_BUDGET:
         raise InputError(
             f"{what} needs {cells:,} cells for each draw, more than the budget of {CELL_BUDGET:,}; "
@@ -254,7 +380,47 @@ def _afford(cells: int, what: str) -> None:
         )
 
 
-def _chunks(cells: int, draws: int) -> list[slice]:
-    """Chunks of draws whose cliques fit into the memory of a chunk."""
-    size = max(1, min(draws, CHUNK_BYTES // (8 * max(cells, 1))))
-    return [slice(start, min(start + size, draws)) for start in range(0, draws, size)]
+# ------------------------------------------------------------------------------------------------------------ draws
+
+
+def _chunks(
+    plan: _Plan, cells: Tables, evidence: Mapping[str, int], dtype: type[np.floating[Any]]
+) -> Iterator[tuple[slice, int, list[Array], Array]]:
+    """Chunks of draws of similar size: (which, how many, the families' tables without evidence, memory for cliques)."""
+    draws, each = cells.draws or 1, max(1, plan.cells * np.dtype(dtype).itemsize)
+    most = max(1, min(max(CHUNK_BYTES // each, CHUNK_DRAWS), MOST_BYTES // each))
+    length = -(-draws // -(-draws // most))
+    block: Array = np.empty(plan.cells * min(length, draws), dtype)
+    for start in range(0, draws, length):
+        part = slice(start, min(start + length, draws))
+        yield part, part.stop - start, _factors(plan, cells, evidence, part, dtype), block
+
+
+def _factors(
+    plan: _Plan, cells: Tables, evidence: Mapping[str, int], part: slice, dtype: type[np.floating[Any]]
+) -> list[Array]:
+    """The families' tables of a chunk of draws, evidence sliced out; views unless the precision differs."""
+    whole = part.stop - part.start == (cells.draws or 1)
+    factors = []
+    for node, observed in zip(plan.nodes, plan.observed, strict=True):
+        array = cells[node]
+        if observed is not None:
+            array = array[(*(slice(None) if name is None else evidence[name] for name in observed), part)]
+        elif not whole:
+            array = array[..., part]
+        factors.append(array if array.dtype == dtype else array.astype(dtype))
+    return factors
+
+
+def _pruned_zeros(plan: _Plan, cells: Tables) -> bool:
+    """Whether evidence that does not bear on the targets, and was pruned, may be impossible: only zeros make it so."""
+    return not all(np.minimum.reduce(cells[node], axis=None) > 0 for node in plan.pruned)
+
+
+def _weak(
+    cells: Tables, log_total: Floats, dtype: type[np.floating[Any]]
+) -> Iterator[tuple[npt.NDArray[np.int64], Tables]]:
+    """The draws whose evidence is too improbable for float32, if there are any, and tables of those draws alone."""
+    weak = np.flatnonzero(log_total < LEAST_LOG) if dtype is np.float32 else np.empty(0, np.int64)
+    if weak.size:
+        yield weak, Tables(cells.network, lambda node: cells[node][..., weak], draws=weak.size)
