@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
-from itertools import combinations
 from typing import TypeVar
 
 import numpy as np
@@ -39,7 +37,6 @@ __all__ = [
     "TABLED",
     "TINY",
     "backed_off",
-    "groups_of",
     "picked",
     "risen",
     "split_pairs",
@@ -93,31 +90,6 @@ def compiled(function: Function) -> Function:
 def risen(concentrations: Floats) -> Floats:
     """`log Gamma(a + n) - log Gamma(a)` for every n below TABLED and each concentration a, shape (TABLED, number)."""
     return np.ascontiguousarray(gammaln(_RECORDS[:, None] + concentrations) - gammaln(concentrations))
-
-
-@lru_cache(maxsize=64)
-def groups_of(sizes: tuple[int, ...]) -> tuple[Codes, int, Codes]:
-    """Rows that agree in all parents that are not dropped.
-
-    Args:
-        sizes: of the parents, at least one.
-
-    Returns:
-        The first three arguments of `backed_off` after the counts.
-    """
-    parents, index = len(sizes), np.arange(math.prod(sizes)).reshape(sizes)
-    pairs = list(combinations(range(parents), 2)) if parents > 2 else []
-    dropped = [tuple(range(parents)), *pairs, *(((axis,) for axis in range(parents)) if parents > 1 else ())]
-    groups, after = np.empty((len(dropped), index.size), np.int64), 0
-    for s, axes in enumerate(dropped):
-        # The first row of each group stands for it.
-        first = np.broadcast_to(index.min(axis=axes, keepdims=True), sizes).ravel()
-        groups[s] = after + np.unique(first, return_inverse=True)[1]
-        after = int(groups[s].max()) + 1
-    pair_of = np.full((parents, parents), -1)
-    for s, (one, other) in enumerate(pairs):
-        pair_of[one, other] = pair_of[other, one] = 1 + s
-    return groups, after, pair_of
 
 
 @compiled
@@ -395,14 +367,15 @@ def _enumerated(total: float, a: float, b: float, centre: float, precision: floa
     start = min(max(np.rint(centre), 0.0), total)
     fall = math.exp(-precision)
     weight = whole = weights[int(start)] = 1.0
-    step, x = math.exp(-precision * (start - centre + 0.5)), start
+    # Away from the evidence weights fall: a step that would raise them is outside, and is not taken.
+    step, x = math.exp(min(-precision * (start - centre + 0.5), 0.0)), start
     while x < total:
         weight *= step * _weight_ratio(x, total, a, b)
         step *= fall
         x += 1
         weights[int(x)] = weight
         whole += weight
-    weight, step, x = 1.0, math.exp(precision * (start - centre - 0.5)), start
+    weight, step, x = 1.0, math.exp(min(precision * (start - centre - 0.5), 0.0)), start
     while x > 0:
         x -= 1
         weight *= step / _weight_ratio(x, total, a, b)

@@ -257,7 +257,7 @@ def _backed_off(counts: Codes, *, empty_too: bool = True) -> Floats:
         return np.full(counts.shape, 1 / states)
     if COMPILED:
         flat = counts.reshape(-1, states, draws)
-        return row_kernel.backed_off(flat, *row_kernel.groups_of(tuple(sizes)), empty_too).reshape(counts.shape)
+        return row_kernel.backed_off(flat, *_groups(tuple(sizes)), empty_too).reshape(counts.shape)
     found = dict[tuple[int, ...], Floats]()
     # From all rows together to those that agree in all parents but two, then but one: more would cost 2^parents.
     kept_sizes = sorted({0, max(parents - 2, 0), parents - 1})
@@ -269,6 +269,31 @@ def _backed_off(counts: Codes, *, empty_too: bool = True) -> Floats:
             mean = _geometric_mean(smaller) if smaller else np.full((1,) * counts.ndim, 1 / counts.shape[-2])
             found[kept] = (others + mean) / (others.sum(axis=-2, keepdims=True) + 1)
     return _geometric_mean([table for kept, table in found.items() if len(kept) == parents - 1])
+
+
+@lru_cache(maxsize=64)
+def _groups(sizes: tuple[int, ...]) -> tuple[Codes, int, Codes]:
+    """Rows that agree in all parents that are not dropped.
+
+    Args:
+        sizes: of the parents, at least one.
+
+    Returns:
+        The arguments of `row_kernel.backed_off` between the counts and the last.
+    """
+    parents, index = len(sizes), np.arange(math.prod(sizes)).reshape(sizes)
+    pairs = list(combinations(range(parents), 2)) if parents > 2 else []
+    dropped = [tuple(range(parents)), *pairs, *(((axis,) for axis in range(parents)) if parents > 1 else ())]
+    groups, after = np.empty((len(dropped), index.size), np.int64), 0
+    for s, axes in enumerate(dropped):
+        # The first row of each group stands for it.
+        first = np.broadcast_to(index.min(axis=axes, keepdims=True), sizes).ravel()
+        groups[s] = after + np.unique(first, return_inverse=True)[1]
+        after = int(groups[s].max()) + 1
+    pair_of = np.full((parents, parents), -1)
+    for s, (one, other) in enumerate(pairs):
+        pair_of[one, other] = pair_of[other, one] = 1 + s
+    return groups, after, pair_of
 
 
 def _below(size: int, sizes: list[int]) -> int:
