@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from discreet.model.network import Network
     from discreet.model.schema import Schema, Variable
     from discreet.model.tables import Tables
+    from discreet.posterior.chains import to_arviz
     from discreet.posterior.draws import Mixing, Posterior, PosteriorDraws
     from discreet.posterior.estimate import estimate
     from discreet.posterior.noise_aware import Method, drowned_rows, noise_aware
@@ -77,6 +78,7 @@ _HOMES = {
     "model.network": ("Network",),
     "model.schema": ("Schema", "Variable"),
     "model.tables": ("Tables",),
+    "posterior.chains": ("to_arviz",),
     "posterior.draws": ("Mixing", "Posterior", "PosteriorDraws"),
     "posterior.estimate": ("estimate",),
     "posterior.noise_aware": ("Method", "drowned_rows", "noise_aware"),
@@ -152,6 +154,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "noise_aware",
     "Method",
     "Mixing",
+    "to_arviz",
     "plug_in",
     "drowned_rows",
     "estimate",

@@ -72,30 +72,39 @@ def query(
     posterior = _posterior(evidence, method, draws, seed, believed)
     answers = dc.answer_many(posterior, asked, level=level) if asked else dc.marginals(posterior, {}, level=level)
     told = {"method": posterior.method, "answers": [answer_document(part) for part in answers]}
-    show(as_json, told, answer_lines(answers))
+    show(as_json, told, f"{answer_lines(answers)}\n\nposterior: {posterior.method}")
 
 
 def export(
     release: ReleaseFile,
     output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
-    to: Annotated[str, typer.Option(help="bif")] = "bif",
+    to: Annotated[str, typer.Option(help="bif: posterior means; arviz: all draws, as netCDF.")] = "bif",
+    method: Method = "noise-aware",
     draws: Draws = 1000,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Write the posterior mean of every probability as a network file for other programs."""
-    if to != "bif":
-        raise InputError(f"cannot export to {to!r}; there is: bif")
+    """Write a posterior for other programs: the mean of every probability as a network file, or all draws for ArviZ."""
+    if to not in ("bif", "arviz"):
+        raise InputError(f"cannot export to {to!r}; there is: bif, arviz")
+    if to == "arviz" and output == "-":
+        raise InputError("netCDF needs a file; name one with --output")
     made = _load(release)
-    mean = _posterior(made, "noise-aware", draws, seed).mean()
-    releases = dc.evidence_of(made).releases
-    promises = [f"released with {part.guarantee}".replace(";", ",").replace("\n", " ") for part in releases]
-    properties = (*promises, *(f"release {part.id}" for part in releases), "posterior mean, without its intervals")
-    if output == "-":
-        sys.stdout.write(mean.text(properties=properties))
-        return
-    check_writable(Path(output))
-    mean.write(output, properties=properties)
+    posterior = _posterior(made, method, draws, seed)
+    if output != "-":
+        check_writable(Path(output))
+    if to == "arviz":
+        dc.to_arviz(posterior).to_netcdf(output)
+    else:
+        releases = dc.evidence_of(made).releases
+        promises = [f"released with {part.guarantee}".replace(";", ",").replace("\n", " ") for part in releases]
+        named = [f"release {part.id}" for part in releases]
+        properties = (*promises, *named, "posterior mean, without its intervals")
+        mean = posterior.mean()
+        if output == "-":
+            sys.stdout.write(mean.text(properties=properties))
+            return
+        mean.write(output, properties=properties)
     show(as_json, {"output": output, "format": to}, f"wrote {output}")
 
 
@@ -213,7 +222,7 @@ def combine(
         for group, promise in zip(made.data_sets, made.guarantees, strict=True)
     ]
     lines = [
-        f"data set {index}: {len(part['releases'] or ())} releases, together {part['guarantee'] or 'of several kinds'}"
+        f"data set {index}: {len(part['releases'] or ())} release(s), {part['guarantee'] or 'of several relations'}"
         for index, part in enumerate(sets, 1)
     ]
     if counts is not None:

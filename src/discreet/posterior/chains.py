@@ -1,0 +1,53 @@
+"""Posterior draws for ArviZ: its plots, summaries and diagnostics of chains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import DiscreetError
+from discreet.model.tables import Array
+from discreet.posterior.draws import PosteriorDraws
+
+try:
+    import arviz
+except ImportError:
+    arviz = None
+
+__all__ = ["to_arviz"]
+
+
+def to_arviz(posterior: PosteriorDraws) -> Any:
+    """The draws as ArviZ keeps them.
+
+    Args:
+        posterior: all families of it are drawn. The exact one has several chains, any other has one.
+
+    Returns:
+        `arviz.InferenceData` with the group `posterior`: for each node a variable with the dimensions chain, draw, the
+        parents and the node itself, whose coordinates are the names of states. The node's own dimension is called
+        `node=`: a variable cannot share its name with one of its dimensions. Where chains have not the same number of
+        draws the last ones are left out.
+
+    Raises:
+        DiscreetError: ArviZ is not installed.
+    """
+    if arviz is None:
+        raise DiscreetError("ArviZ is not installed; pip install 'discreet[arviz]' brings it")
+    chains = 1 if posterior.mixing is None else posterior.mixing.chains
+    network = posterior.network
+    coords = {f"{variable.name}=": list(variable.states) for variable in network.schema}
+    return arviz.from_dict(
+        posterior={node: _by_chain(posterior.cells[node], chains) for node in network.nodes},
+        coords=coords,
+        dims={node: [f"{name}=" for name in network.family(node)] for node in network.nodes},
+    )
+
+
+def _by_chain(cells: Array, chains: int) -> Array:
+    """Draws come in turn from the chains; to shape `(chains, draws, *parents, child)`."""
+    length = cells.shape[-1] // chains
+    # The last draws of a posterior are its latest: an incomplete turn is at the start.
+    kept = cells[..., cells.shape[-1] - length * chains :].reshape(*cells.shape[:-1], length, chains)
+    return np.moveaxis(kept, (-1, -2), (0, 1))
