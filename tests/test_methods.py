@@ -1,0 +1,224 @@
+"""Which way a posterior is drawn: what is chosen, what can be asked for, and what combined evidence comes to.
+
+Monte Carlo: means of 2,000 draws (at least 400 independent ones of chains) are compared within 6.5 standard errors,
+which a right answer exceeds with a chance below 1e-9; seeds are fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import discreet as dc
+from discreet.posterior import noise_aware as module
+from discreet.posterior.augmentation import COMPILED
+from networks import asia
+from releases import guarantee, noisy_release, simulated, simulated_counts
+
+NETWORK = dc.Network((dc.Variable("x", ("no", "yes")), dc.Variable("y", ("a", "b"))), {"x": (), "y": ("x",)})
+PRIOR = dc.Dirichlet.uniform(NETWORK, 0.5)
+THETA = dc.Tables(NETWORK, {"x": [0.3, 0.7], "y": [[0.8, 0.2], [0.4, 0.6]]})
+RNG = np.random.default_rng
+
+
+def made(mechanism: dc.Mechanism, n: int, seed: int, epsilon: float = 1, relation: str = "replace") -> dc.Release:
+    counts = simulated_counts(THETA, n, RNG(seed))
+    counts = dc.Counts(counts.tables, counts.policy, {("x", "y"): np.array(counts.tables["y"])})
+    return dc.simulate(
+        mechanism, counts, PRIOR, guarantee(epsilon, relation), rng=RNG([seed, round(1000 * float(epsilon))])
+    )
+
+
+def drawn(evidence: dc.Release | dc.Combined, **given: object) -> dc.PosteriorDraws:
+    return dc.noise_aware(evidence, draws=2000, rng=RNG(5), **given)  # type: ignore[arg-type]
+
+
+LAPLACE, PLANNED, FOURIER = made(dc.laplace(), 5000, 1), made(dc.planned(), 5000, 2), made(dc.fourier(), 5000, 3)
+STAGES, DRAWS = made(dc.allocated(), 5000, 4), made(dc.posterior_sampler(), 5000, 5)
+FEW = made(dc.laplace(), 40, 6)
+
+
+@pytest.mark.parametrize(
+    ("release", "prior", "method"),
+    [
+        (LAPLACE, None, "pooled"),
+        (PLANNED, None, "pooled"),
+        (LAPLACE, PRIOR, "pooled"),
+        (FOURIER, None, "independent"),
+        (FOURIER, PRIOR, "independent"),
+        (STAGES, None, "independent"),
+        (DRAWS, None, "particles"),
+        (FEW, None, "pooled"),
+        pytest.param(
+            FEW,
+            PRIOR,
+            "exact",
+            marks=pytest.mark.skipif(not COMPILED, reason="numba: chains are chosen where compiled"),
+        ),
+        (dc.combine(LAPLACE, PLANNED, data="same"), None, "pooled"),
+        (dc.combine(LAPLACE, PLANNED, data="different"), PRIOR, "sequential"),
+        (dc.combine(LAPLACE, DRAWS, data="different"), None, "sequential"),
+    ],
+)
+def test_the_method_that_is_chosen(release: dc.Release, prior: dc.Dirichlet | None, method: str) -> None:
+    posterior = dc.noise_aware(release, draws=50, rng=RNG(1), prior=prior)
+    assert posterior.method == method
+    assert (posterior.mixing is not None) == (method == "exact")
+    assert (posterior.twins is None) == (method in ("particles", "sequential"))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "method"),
+    [
+        (PLANNED, "independent"),
+        (FOURIER, "pooled"),
+        (DRAWS, "exact"),
+        (DRAWS, "independent"),
+        (LAPLACE, "particles"),
+        (LAPLACE, "sequential"),
+        (LAPLACE, "guess"),
+        (dc.combine(LAPLACE, PLANNED, data="different"), "pooled"),
+        (dc.combine(LAPLACE, FOURIER, data="same"), "pooled"),
+    ],
+)
+def test_methods_that_cannot_read_it(evidence: dc.Release, method: dc.Method) -> None:
+    with pytest.raises(dc.InputError, match="cannot read this evidence; there is: "):
+        dc.noise_aware(evidence, draws=10, rng=RNG(0), method=method)
+
+
+def test_parameter_draws_of_the_same_records_are_refused() -> None:
+    again = made(dc.posterior_sampler(), 5000, 7)
+    with pytest.raises(dc.InputError, match="cannot be combined"):
+        drawn(dc.combine(DRAWS, again, data="same"))
+
+
+def test_chains_that_do_not_mix_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asked for them, so nobody is told that they failed."""
+    monkeypatch.setattr(module, "COMPILED", True)
+    monkeypatch.setattr(module, "QUICK_VISITS", 1.0)
+    release = simulated(asia(), 150, guarantee("0.01"), RNG(8))
+    assert dc.noise_aware(release, draws=50, rng=RNG(8), prior=release.prior).method == "pooled"
+
+
+def test_without_a_compiler_chains_are_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COMPILED", False)
+    assert drawn(FEW, prior=PRIOR).method == "pooled"
+
+
+def near(posteriors: Sequence[dc.PosteriorDraws], node: str, width: float) -> None:
+    """Means within 6.5 errors of each other, and deviations within a share."""
+    first, *others = posteriors
+    for other in others:
+        deviation = first.cells[node].std(axis=-1)
+        off = np.abs(first.cells[node].mean(axis=-1) - other.cells[node].mean(axis=-1)) / deviation
+        assert off.max() < 6.5 / np.sqrt(400) * np.sqrt(2)
+        assert np.abs(other.cells[node].std(axis=-1) / deviation - 1).max() < width
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_methods_agree_where_one_table_says_it_all(relation: str) -> None:
+    release = made(dc.laplace(), 400, 9, 1, relation)
+    posteriors = [drawn(release, prior=PRIOR, method=method) for method in ("exact", "pooled", "independent")]
+    for node in NETWORK.nodes:
+        near(posteriors, node, 0.25)
+
+
+def test_releases_on_the_same_records_are_pooled_as_the_chains_say() -> None:
+    both = dc.combine(made(dc.laplace(), 400, 10, "0.1"), made(dc.laplace(), 400, 10, "0.12"), data="same")
+    posteriors = [drawn(both, prior=PRIOR, method=method) for method in ("exact", "pooled")]
+    near(posteriors, "y", 0.25)
+    alone = drawn(both.releases[1], prior=PRIOR, method="pooled")
+    assert posteriors[1].cells["y"].std(axis=-1).mean() < alone.cells["y"].std(axis=-1).mean()
+
+
+def test_different_records_are_read_one_after_the_other_as_the_chains_say() -> None:
+    both = dc.combine(made(dc.laplace(), 300, 11), made(dc.laplace(), 500, 12), data="different")
+    posteriors = [drawn(both, prior=PRIOR, method=method) for method in ("exact", "sequential")]
+    for node in NETWORK.nodes:
+        near(posteriors, node, 0.25)
+
+
+def test_public_records_are_certain() -> None:
+    """Beside a release that says next to nothing they are all there is; the exact posterior agrees."""
+    public = dc.Tables(NETWORK, {"x": np.array([30, 70]), "y": np.array([[24, 6], [28, 42]])})
+    vague = noisy_release(PRIOR, {"y": np.array([[3, 1], [2, 4]])}, 1000.0, 10)
+    evidence = dc.combine(vague, data="same", public=public)
+    exact = PRIOR.updated(public)
+    posteriors = [drawn(evidence, prior=PRIOR, method=method) for method in ("exact", "pooled", "independent")]
+    for posterior in posteriors:
+        for node in NETWORK.nodes:
+            known = exact.alpha[node]
+            mean = known / known.sum(axis=-1, keepdims=True)
+            deviation = np.sqrt(mean * (1 - mean) / (known.sum(axis=-1, keepdims=True) + 1))
+            assert np.abs((posterior.cells[node].mean(axis=-1) - mean) / deviation).max() < 0.5
+            assert np.abs(posterior.cells[node].std(axis=-1) / deviation - 1).max() < 0.25
+
+
+def test_public_records_beside_a_learned_prior() -> None:
+    """They narrow intervals of a learned prior, too."""
+    release = simulated(asia(), 500, guarantee("0.5"), RNG(13))
+    public = dc.public_counts(dc.sample_records(asia(), 2000, RNG(14)), asia().network)
+    alone = dc.noise_aware(release, draws=400, rng=RNG(15))
+    beside = dc.noise_aware(dc.combine(release, data="same", public=public), draws=400, rng=RNG(15))
+    assert alone.method == beside.method == "pooled"
+    for node in asia().network.nodes:
+        assert beside.cells[node].std(axis=-1).mean() < alone.cells[node].std(axis=-1).mean()
+
+
+def test_the_exact_posterior_takes_a_learned_prior_by_its_moments() -> None:
+    release = made(dc.planned(), 300, 16)
+    posterior = drawn(release, method="exact")
+    assert posterior.method == "exact"
+    near([drawn(release, method="pooled"), posterior], "y", 0.5)
+
+
+def test_a_posterior_as_a_prior_keeps_two_moments() -> None:
+    """Of 200,000 draws of beta laws: concentrations come back within 3 %, about six standard errors."""
+    prior = dc.Dirichlet(dc.Tables(NETWORK, {"x": [3.0, 9.0], "y": [[0.5, 0.5], [40.0, 2.0]]}))
+    again = dc.Dirichlet.matching(prior.draws(200_000, RNG(17)))
+    for node in NETWORK.nodes:
+        assert np.abs(again.alpha[node] / prior.alpha[node] - 1).max() < 0.03
+
+
+def test_matching_at_the_edges() -> None:
+    sure = dc.Tables(NETWORK, {"x": np.ones((2, 5)) / 2, "y": np.full((2, 2, 5), 0.5)}, draws=5)
+    assert float(dc.Dirichlet.matching(sure).alpha["x"].sum()) == pytest.approx(1e12)
+    ends = dc.Tables(NETWORK, {"x": np.array([[1, 0, 1, 0], [0, 1, 0, 1.0]]), "y": np.full((2, 2, 4), 0.5)}, draws=4)
+    found = dc.Dirichlet.matching(ends).alpha["x"]
+    assert found.sum() == pytest.approx(1e-2) and np.all(found > 0)
+    with pytest.raises(dc.InputError, match="two draws"):
+        dc.Dirichlet.matching(PRIOR.draws(1, RNG(0)))
+    one = dc.Network((dc.Variable("z", ("only",)),), {"z": ()})
+    assert dc.Dirichlet.matching(dc.Dirichlet.uniform(one).draws(3, RNG(0))).alpha["z"].shape == (1,)
+
+
+def test_twins_must_be_draws_of_the_same_families() -> None:
+    cells = PRIOR.draws(10, RNG(0))
+    with pytest.raises(dc.InputError, match="twins"):
+        dc.PosteriorDraws(cells, twins=PRIOR.draws(9, RNG(0)))
+    assert dc.PosteriorDraws(cells, twins=PRIOR.draws(10, RNG(1))).twins is not None
+
+
+@pytest.mark.parametrize("release", [LAPLACE, PLANNED, FOURIER, STAGES])
+def test_the_share_of_the_noise_grows_with_it(release: dc.Release) -> None:
+    """Twins share their counts: exact counts leave nothing to share, hardly any budget leaves everything."""
+    kind = {LAPLACE: dc.laplace, PLANNED: dc.planned, FOURIER: dc.fourier, STAGES: dc.allocated}[release]
+    shares = []
+    for epsilon in (300, "0.05"):
+        posterior = drawn(made(kind(), 3000, 18, epsilon))
+        shares.append(dc.answer(posterior, "P(y=a | x=no)", level=0.9).rows[0]["noise"])
+    assert shares[0] < 0.15 < 0.5 < shares[1]
+
+
+def test_priors_of_another_network_and_no_draws_are_refused() -> None:
+    both = dc.combine(LAPLACE, PLANNED, data="different")
+    with pytest.raises(dc.InputError, match="another network"):
+        drawn(both, prior=dc.Dirichlet.uniform(asia().network))
+    with pytest.raises(dc.InputError, match="at least one draw"):
+        dc.noise_aware(both, draws=0, rng=RNG(0))
+    with pytest.raises(dc.InputError, match="release"):
+        dc.noise_aware("release.json", draws=1, rng=RNG(0))  # type: ignore[arg-type]
+    assert replace(LAPLACE).id == LAPLACE.id
