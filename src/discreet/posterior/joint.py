@@ -90,7 +90,9 @@ def _released(network: Network, payload: Payload, owner: int, members: dict[str,
         case TwoStageCounts():
             found = _released(network, payload.second, owner, members)
             for part in _released(network, payload.first, owner, members):
-                member = f"member {len(members)}"  # no name of a variable has a state before it: see `_model`
+                member = f"member {len(members)}"
+                while member in network.schema:
+                    member += "'"
                 members[member] = float(payload.sampling)
                 # The membership is the last axis: 0 is out of the sample.
                 inside = [(2 * cell + 1, statistic, amount) for cell, statistic, amount in part.weights]
