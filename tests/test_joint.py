@@ -208,6 +208,28 @@ def test_every_payload_is_read(mechanism: str, relation: str) -> None:
         assert off.max() < ERRORS / math.sqrt(400) + 0.05
 
 
+EDGES = dc.Network(
+    (dc.Variable("a", ("0", "1")), dc.Variable("one", ("only",)), dc.Variable("member 0", ("x", "y", "z")),
+     dc.Variable("apart", ("0", "1"))),
+    {"a": (), "one": ("a",), "member 0": ("one", "a"), "apart": ()},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [0, 20])
+@pytest.mark.parametrize("mechanism", ["laplace", "planned", "fourier", "sampled"])
+def test_no_records_one_state_and_nodes_apart(mechanism: str, n: int) -> None:
+    """Chains mix, and rows are probabilities; a node may even be called what the memberships of samples are."""
+    make = {"sampled": lambda: dc.allocated(sampling="0.5")}.get(mechanism, dc.MECHANISMS.get(mechanism))
+    assert make is not None
+    rng = np.random.default_rng(10)
+    counts = dc.count_codes(EDGES, {variable.name: rng.integers(0, variable.size, n) for variable in EDGES.schema})
+    release = dc.simulate(make(), counts, dc.Dirichlet.uniform(EDGES, 0.5), guarantee(), rng=rng)
+    posterior = joint(dc.evidence_of(release), release.prior, 200, rng)
+    for node in EDGES.nodes:
+        assert np.allclose(posterior.cells[node].sum(axis=-2), 1)
+        assert np.all(posterior.cells[node] > 0)
+
+
 def test_the_cost_that_is_predicted() -> None:
     network = asia().network
     release = simulated(asia(), 700, guarantee(1, "replace"), np.random.default_rng(1))

@@ -57,6 +57,8 @@ QUICK_VISITS = 1e8
 """Visits after which it gives up again: seconds."""
 PRIOR_DRAWS = 400
 """Of the learned prior, from which its moments are taken."""
+RARE = 0.01
+"""Least concentration of a cell in these: chains would never leave a state that is next to impossible."""
 
 
 def noise_aware(
@@ -223,4 +225,5 @@ def _learned(combined: Combined, rng: np.random.Generator) -> Dirichlet:
         return combined.prior
     network, taught = combined.network, worlds(first, PRIOR_DRAWS, rng)
     draws = {node: dirichlet_draws(taught.rows(node).alpha, rng) for node in network.nodes}
-    return Dirichlet.matching(Tables(network, draws, draws=PRIOR_DRAWS))
+    found = Dirichlet.matching(Tables(network, draws, draws=PRIOR_DRAWS))
+    return Dirichlet(found.alpha.map(lambda alpha: np.maximum(alpha, RARE)))
