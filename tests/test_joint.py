@@ -176,9 +176,22 @@ def test_chains_that_do_not_mix_are_refused_and_say_why() -> None:
 
 
 def test_numbers_beyond_memory_are_refused() -> None:
-    release = told([[10**12, 0, 0], [0, 0, 0]], 1.0, None, 1)
-    with pytest.raises(dc.DiscreetError, match="records"):
-        joint(dc.evidence_of(release), PRIOR, 10, np.random.default_rng(0))
+    """A chain of 40 variables has too many types to count records by type, and ten billion records are too many."""
+    names = [f"v{k}" for k in range(40)]
+    network = dc.Network(
+        tuple(dc.Variable(name, ("0", "1")) for name in names),
+        {name: (names[k - 1],) if k else () for k, name in enumerate(names)},
+    )
+    tables = {name: np.array([[10**10, 0], [0, 0]]) for name in names[1:]}
+    release = noisy_release(dc.Dirichlet.uniform(network), tables, 1.0)
+    with pytest.raises(dc.DiscreetError, match="memory"):
+        joint(dc.evidence_of(release), release.prior, 10, np.random.default_rng(0))
+
+
+def test_so_many_records_of_few_types_are_counted_by_type() -> None:
+    release = told([[4 * 10**11, 10**11, 0], [10**11, 0, 4 * 10**11]], 1.0, 10**12, 1)
+    posterior = joint(dc.evidence_of(release), PRIOR, 400, np.random.default_rng(0))
+    assert np.abs(posterior.cells["x"][0] - 0.5).max() < 1e-5
 
 
 def test_payloads_that_are_no_sums_are_refused() -> None:
@@ -234,5 +247,7 @@ def test_the_cost_that_is_predicted() -> None:
     network = asia().network
     release = simulated(asia(), 700, guarantee(1, "replace"), np.random.default_rng(1))
     assert module.visits(dc.evidence_of(release)) == 700 * len(network.nodes)
+    many = simulated(asia(), 70_000, guarantee(1, "replace"), np.random.default_rng(1))
+    assert module.visits(dc.evidence_of(many)) == module.TYPE * 256 * len(network.nodes)
     private = simulated(asia(), 700, guarantee(1), np.random.default_rng(1))
     assert abs(module.visits(dc.evidence_of(private)) / len(network.nodes) - 700) < 120

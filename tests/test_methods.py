@@ -41,33 +41,49 @@ STAGES, DRAWS = made(dc.allocated(), 5000, 4), made(dc.posterior_sampler(), 5000
 FEW = made(dc.laplace(), 40, 6)
 
 
+CHOSEN = [
+    (LAPLACE, None, "pooled"),
+    (PLANNED, None, "pooled"),
+    (LAPLACE, PRIOR, "pooled"),
+    (FOURIER, None, "independent"),
+    (FOURIER, PRIOR, "independent"),
+    (STAGES, None, "independent"),
+    (DRAWS, None, "particles"),
+    (FEW, None, "pooled"),
+    (FEW, PRIOR, "pooled"),
+    (dc.combine(LAPLACE, PLANNED, data="same"), None, "pooled"),
+    (dc.combine(LAPLACE, PLANNED, data="same"), PRIOR, "pooled"),
+    (dc.combine(LAPLACE, PLANNED, data="different"), PRIOR, "sequential"),
+    (dc.combine(LAPLACE, DRAWS, data="different"), None, "sequential"),
+    (dc.combine(LAPLACE, DRAWS, data="different"), PRIOR, "sequential"),
+]
+"""The method that is taken without a compiler."""
+
+
 @pytest.mark.parametrize(
-    ("release", "prior", "method"),
-    [
-        (LAPLACE, None, "pooled"),
-        (PLANNED, None, "pooled"),
-        (LAPLACE, PRIOR, "pooled"),
-        (FOURIER, None, "independent"),
-        (FOURIER, PRIOR, "independent"),
-        (STAGES, None, "independent"),
-        (DRAWS, None, "particles"),
-        (FEW, None, "pooled"),
-        pytest.param(
-            FEW,
-            PRIOR,
-            "exact",
-            marks=pytest.mark.skipif(not COMPILED, reason="numba: chains are chosen where compiled"),
-        ),
-        (dc.combine(LAPLACE, PLANNED, data="same"), None, "pooled"),
-        (dc.combine(LAPLACE, PLANNED, data="different"), PRIOR, "sequential"),
-        (dc.combine(LAPLACE, DRAWS, data="different"), None, "sequential"),
-    ],
+    "compiled", [False, pytest.param(True, marks=pytest.mark.skipif(not COMPILED, reason="numba: not installed"))]
 )
-def test_the_method_that_is_chosen(release: dc.Release, prior: dc.Dirichlet | None, method: str) -> None:
-    posterior = dc.noise_aware(release, draws=50, rng=RNG(1), prior=prior)
-    assert posterior.method == method
-    assert (posterior.mixing is not None) == (method == "exact")
-    assert (posterior.twins is None) == (method in ("particles", "sequential"))
+@pytest.mark.parametrize(("evidence", "prior", "method"), CHOSEN)
+def test_the_method_that_is_chosen(
+    evidence: dc.Release | dc.Combined,
+    prior: dc.Dirichlet | None,
+    method: str,
+    compiled: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The exact one if its chains are compiled, a Dirichlet prior is given, and it reads all of the evidence."""
+    monkeypatch.setattr(module, "COMPILED", compiled)
+    sampled = any(isinstance(release.payload, dc.ParameterDraws) for release in dc.evidence_of(evidence).releases)
+    expected = "exact" if compiled and prior is not None and not sampled else method
+    posterior = dc.noise_aware(evidence, draws=50, rng=RNG(1), prior=prior)
+    assert posterior.method == expected
+    assert (posterior.mixing is not None) == (expected == "exact")
+    assert (posterior.twins is None) == (expected in ("particles", "sequential"))
+
+
+def test_what_takes_too_long_is_not_chosen() -> None:
+    release = simulated(asia(), 5000, guarantee(), RNG(20))
+    assert dc.noise_aware(release, draws=20, rng=RNG(1), prior=release.prior).method == "pooled"
 
 
 @pytest.mark.parametrize(
@@ -101,11 +117,6 @@ def test_chains_that_do_not_mix_are_replaced(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "QUICK_VISITS", 1.0)
     release = simulated(asia(), 150, guarantee("0.01"), RNG(8))
     assert dc.noise_aware(release, draws=50, rng=RNG(8), prior=release.prior).method == "pooled"
-
-
-def test_without_a_compiler_chains_are_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "COMPILED", False)
-    assert drawn(FEW, prior=PRIOR).method == "pooled"
 
 
 def near(posteriors: Sequence[dc.PosteriorDraws], node: str, width: float) -> None:

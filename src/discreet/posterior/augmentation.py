@@ -38,7 +38,33 @@ try:
 except ImportError:
     numba = None
 
-__all__ = ["COMPILED", "SMALLEST", "Model", "State", "count_cells", "draw_rows", "fill", "sweep", "sweeps"]
+__all__ = [
+    "COMPILED",
+    "EASY",
+    "NUMBERS",
+    "SMALLEST",
+    "Changes",
+    "Codes",
+    "Flags",
+    "Floats",
+    "Ints",
+    "Model",
+    "State",
+    "accepted",
+    "compiled",
+    "count_cells",
+    "draw_rows",
+    "draw_theta",
+    "fill",
+    "log_ratio",
+    "log_share",
+    "note",
+    "number_of",
+    "settle",
+    "start",
+    "sweep",
+    "sweeps",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -218,7 +244,7 @@ def _cross(
 
 
 @compiled
-def _add(
+def note(
     entries: Ints,
     statistic: Ints,
     amount: Ints,
@@ -241,7 +267,7 @@ def _add(
 
 
 @compiled
-def _gain(
+def log_ratio(
     released: Floats, scale: Floats, gaussian: Flags, sums: Floats, change: Floats, listed: Ints, count: int
 ) -> float:
     """Log ratio of the noise's densities after and before the listed changes."""
@@ -258,7 +284,7 @@ def _gain(
 
 
 @compiled
-def _settle(sums: Floats, change: Floats, marked: Flags, listed: Ints, count: int, taken: bool) -> None:
+def settle(sums: Floats, change: Floats, marked: Flags, listed: Ints, count: int, taken: bool) -> None:
     """Carry out the listed changes or drop them."""
     for position in range(count):
         changed = listed[position]
@@ -269,13 +295,13 @@ def _settle(sums: Floats, change: Floats, marked: Flags, listed: Ints, count: in
 
 
 @compiled
-def _accept(gain: float, rng: np.random.Generator) -> bool:
+def accepted(gain: float, rng: np.random.Generator) -> bool:
     """A step of Metropolis and Hastings."""
     return gain >= 0 or rng.random() < math.exp(gain)
 
 
 @compiled
-def _log_share(odds: float) -> float:
+def log_share(odds: float) -> float:
     """`log(1 / (1 + exp(-odds)))`."""
     return -math.log1p(math.exp(-odds)) if odds > -30 else odds
 
@@ -295,6 +321,32 @@ def fill(model: Model, state: State, rng: np.random.Generator) -> None:
                 cell = _cell(starts, scopes, places, records[index], table)
                 for entry in range(entries[cell], entries[cell + 1]):
                     sums[statistic[entry]] += amount[entry]
+
+
+def start(
+    model: Model, theta: Floats, alpha: Floats, numbers: tuple[int, ...], room: int, rng: np.random.Generator
+) -> State:
+    """A chain's first state: records drawn from theta.
+
+    Args:
+        model: fixed.
+        theta: probabilities of all cells, shape (cells,).
+        alpha: concentrations of all cells, shape (cells,).
+        numbers: of records of each data set.
+        room: most records of all data sets together.
+        rng: source of randomness.
+    """
+    records, sources = np.zeros((room, len(model.sizes)), np.int32), np.zeros(room, np.int64)
+    sources[: sum(numbers)] = np.repeat(np.arange(len(numbers)), numbers)
+    sums, lengths = np.zeros(len(model.released)), np.ones(len(theta))
+    state = State(records, sources, np.array([sum(numbers)]), sums, theta.copy(), alpha.copy(), lengths)
+    fill(model, state, rng)
+    return state
+
+
+def number_of(state: State) -> int:
+    """Records of all data sets."""
+    return int(state.number[0])
 
 
 @compiled
@@ -332,10 +384,10 @@ def _renew_records(model: Model, state: State, changes: Changes, rng: np.random.
             if owner[table] == source:
                 old, new = _cell(starts, scopes, places, record, table), _cell(starts, scopes, places, proposed, table)
                 if old != new:
-                    count = _add(entries, statistic, amount, change, marked, listed, count, old, -1)
-                    count = _add(entries, statistic, amount, change, marked, listed, count, new, 1)
-        good = _accept(_gain(released, scale, gaussian, sums, change, listed, count), rng)
-        _settle(sums, change, marked, listed, count, good)
+                    count = note(entries, statistic, amount, change, marked, listed, count, old, -1)
+                    count = note(entries, statistic, amount, change, marked, listed, count, new, 1)
+        good = accepted(log_ratio(released, scale, gaussian, sums, change, listed, count), rng)
+        settle(sums, change, marked, listed, count, good)
         if good:
             record[:] = proposed
             taken += 1
@@ -385,7 +437,7 @@ def _change_number(
     for index in range(first, last):
         for table in range(len(owner)):
             if owner[table] == source:
-                count = _add(
+                count = note(
                     entries,
                     statistic,
                     amount,
@@ -396,17 +448,17 @@ def _change_number(
                     _cell(starts, scopes, places, records[index], table),
                     sign,
                 )
-    good = _accept(_gain(released, scale, gaussian, sums, change, listed, count), rng)
-    _settle(sums, change, marked, listed, count, good)
+    good = accepted(log_ratio(released, scale, gaussian, sums, change, listed, count), rng)
+    settle(sums, change, marked, listed, count, good)
     if good:
         state.number[0] = number + sign * size
 
 
 @compiled
-def draw_rows(model: Model, state: State, rng: np.random.Generator) -> None:
-    """Draw theta given the records; changes the state."""
-    sizes, firsts, theta, alpha, known = model.sizes, model.firsts, state.theta, state.alpha, model.known
-    counts = count_cells(model, state)
+def draw_theta(
+    sizes: Ints, firsts: Ints, known: Flags, alpha: Floats, counts: Floats, theta: Floats, rng: np.random.Generator
+) -> None:
+    """Draw the probabilities of all rows given the records in their cells; changes theta."""
     for node in range(len(sizes)):
         if known[node]:
             continue
@@ -425,6 +477,13 @@ def draw_rows(model: Model, state: State, rng: np.random.Generator) -> None:
                 total += theta[cell]
             for cell in range(first, first + size):
                 theta[cell] /= total
+
+
+@compiled
+def draw_rows(model: Model, state: State, rng: np.random.Generator) -> None:
+    """Draw theta given the records; changes the state."""
+    counts = count_cells(model, state)
+    draw_theta(model.sizes, model.firsts, model.known, state.alpha, counts, state.theta, rng)
 
 
 @compiled
@@ -488,13 +547,13 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                 odds = math.log(theta[a]) - math.log(theta[b])
                 wanted = odds + lengths[a] * rng.standard_normal()
                 # Dirichlet prior of the two, and the Jacobian of the log odds.
-                gain = alpha[a] * (_log_share(wanted) - _log_share(odds))
-                gain += alpha[b] * (_log_share(-wanted) - _log_share(-odds))
+                gain = alpha[a] * (log_share(wanted) - log_share(odds))
+                gain += alpha[b] * (log_share(-wanted) - log_share(-odds))
                 # Records cross from the state that loses; the share of its records is what it loses of its probability.
                 if wanted < odds:
-                    source, goal, lost = one, other, _log_share(wanted) - _log_share(odds)
+                    source, goal, lost = one, other, log_share(wanted) - log_share(odds)
                 else:
-                    source, goal, lost = other, one, _log_share(-wanted) - _log_share(-odds)
+                    source, goal, lost = other, one, log_share(-wanted) - log_share(-odds)
                 chance = -math.expm1(lost)
                 crossed, count = 0, 0
                 for position in range(begins[row], begins[row + 1]):
@@ -513,15 +572,15 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                                 _cell(starts, scopes, places, changed, table),
                             )
                             if left != entered:
-                                count = _add(entries, statistic, amount, change, marked, listed, count, left, -1)
-                                count = _add(entries, statistic, amount, change, marked, listed, count, entered, 1)
-                good = _accept(gain + _gain(released, scale, gaussian, sums, change, listed, count), rng)
-                _settle(sums, change, marked, listed, count, good)
+                                count = note(entries, statistic, amount, change, marked, listed, count, left, -1)
+                                count = note(entries, statistic, amount, change, marked, listed, count, entered, 1)
+                good = accepted(gain + log_ratio(released, scale, gaussian, sums, change, listed, count), rng)
+                settle(sums, change, marked, listed, count, good)
                 tried += 1
                 if good:
                     taken += 1
-                    theta[a] = max(whole * math.exp(_log_share(wanted)), SMALLEST)
-                    theta[b] = max(whole * math.exp(_log_share(-wanted)), SMALLEST)
+                    theta[a] = max(whole * math.exp(log_share(wanted)), SMALLEST)
+                    theta[b] = max(whole * math.exp(log_share(-wanted)), SMALLEST)
                     for position in range(crossed):
                         records[who[position]] = crossing[position]
                 longer = math.exp(adapt * ((1.0 if good else 0.0) - EASY))

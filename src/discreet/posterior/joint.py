@@ -1,8 +1,9 @@
 """The exact joint posterior of all probabilities: families share records, so what one table tells informs the others.
 
-`augmentation.py` has the chains; this file says what each payload tells of the records, runs several chains until they
-agree, and refuses to return what has not mixed. All releases and public records that were combined are read together:
-releases on one data set share its records, data sets share the probabilities, and public records are counted exactly.
+`augmentation.py` has the chains, and `collapsed.py` the same ones where there are many records of few types. This file
+says what each payload tells of the records, runs several chains until they agree, and refuses to return what has not
+mixed. All releases and public records that were combined are read together: releases on one data set share its records,
+data sets share the probabilities, and public records are counted exactly.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +23,8 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
-from discreet.posterior.augmentation import COMPILED, SMALLEST, Model, State, draw_rows, fill, sweeps
+from discreet.posterior import augmentation, collapsed
+from discreet.posterior.augmentation import COMPILED, SMALLEST, Model
 from discreet.posterior.draws import ENOUGH, Mixing, PosteriorDraws
 from discreet.posterior.evidence import total_measurements
 from discreet.posterior.plug_in import plug_in
@@ -45,6 +48,8 @@ FEWEST = 500
 """Draws kept of each chain: enough to tell its autocorrelation."""
 MOST_VISITS = 6e9
 """A chain visits each variable of each record once a sweep; so many visits take five minutes of one core, compiled."""
+TYPE = 4
+"""Records that take as long to visit as a type of records."""
 SLOWER = 100
 """Times that plain Python is slower."""
 ROOM = 1000
@@ -250,12 +255,39 @@ def joint(
 
 
 def visits(evidence: Combined) -> float:
-    """Variables of records that one sweep visits: what the exact posterior costs is proportional to it.
+    """Variables of records that one sweep visits, or as many as take as long as its visits to types of records.
+
+    What the exact posterior costs is proportional to it.
 
     Args:
         evidence: whose number of records is read off the noisy tables where it is not public.
     """
-    return sum(max(number, 0) for number in _numbers(evidence)) * len(evidence.network.nodes)
+    network, members = evidence.network, dict[str, float]()
+    for release in evidence.releases:
+        if isinstance(release.payload, TwoStageCounts):
+            _released(network, release.payload, 0, members)
+    types = math.prod([*(network.schema[node].size for node in network.nodes), *(2 for _ in members)])
+    return min(sum(_numbers(evidence)), TYPE * types * len(evidence.data_sets)) * len(network.nodes)
+
+
+class _Kernel(Protocol):
+    """What `augmentation` and `collapsed` have in common."""
+
+    def start(
+        self, model: Model, theta: Floats, alpha: Floats, numbers: tuple[int, ...], room: int, rng: np.random.Generator
+    ) -> Any:
+        """A chain's first state: records drawn from theta."""
+
+    def sweeps(
+        self, model: Model, state: Any, count: int, adapt: float, rng: np.random.Generator
+    ) -> tuple[float, float]:
+        """Sweeps of one chain; changes the state."""
+
+    def draw_rows(self, model: Model, state: Any, rng: np.random.Generator) -> None:
+        """Draw theta given the records; changes the state."""
+
+    def number_of(self, state: Any) -> int:
+        """Records of all data sets."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,6 +300,7 @@ class _Task:
         members: probabilities of the memberships of samples.
         alpha: concentrations of all cells, counts of public records included.
         numbers: records of each data set that the chains start with.
+        kernel: the one whose sweeps are faster.
     """
 
     network: Network
@@ -275,6 +308,7 @@ class _Task:
     members: Mapping[str, float]
     alpha: Floats
     numbers: tuple[int, ...]
+    kernel: _Kernel
 
     @staticmethod
     def of(evidence: Combined, prior: Dirichlet) -> _Task:
@@ -290,7 +324,9 @@ class _Task:
         alpha = _joined(network, prior.alpha, members, 1.0)
         if evidence.public is not None:
             alpha += _joined(network, evidence.public, members, 0.0)
-        return _Task(network, model, members, alpha, tuple(_numbers(evidence)))
+        numbers, types = tuple(_numbers(evidence)), math.prod(map(int, model.sizes))
+        kernel = collapsed if TYPE * types * len(numbers) < sum(numbers) else augmentation
+        return _Task(network, model, members, alpha, numbers, kernel)
 
     def chain(self, evidence: Combined, index: int, rng: np.random.Generator) -> _Chain:
         """Records drawn from a release's plug-in posterior, each chain's own, and room for more of them."""
@@ -302,17 +338,13 @@ class _Task:
         )
         counted, numbers = self.model.counted, self.numbers
         room = sum(number if known else 2 * number + ROOM for number, known in zip(numbers, counted, strict=True))
-        if 4 * room * len(self.model.sizes) > MOST_BYTES:
+        kept = room if self.kernel is augmentation else 8 * math.prod(map(int, self.model.sizes))
+        if 4 * kept * len(self.model.sizes) > MOST_BYTES:
             raise DiscreetError(
-                f"the exact posterior keeps {sum(numbers):,} records in memory, which takes too much of it; read the "
-                "release with another method"
+                f"the exact posterior of {sum(numbers):,} records takes too much memory; read the release with another "
+                "method"
             )
-        records, sources = np.zeros((room, len(self.model.sizes)), np.int32), np.zeros(room, np.int64)
-        sources[: sum(numbers)] = np.repeat(np.arange(len(numbers)), numbers)
-        sums = np.zeros(len(self.model.released))
-        alpha = self.alpha.copy()
-        state = State(records, sources, np.array([sum(numbers)]), sums, cells, alpha, np.ones(len(cells)))
-        fill(self.model, state, rng)
+        state = self.kernel.start(self.model, cells, self.alpha, numbers, room, rng)
         return _Chain(state, rng)
 
     def run(self, chain: _Chain, length: int, kept: int, adapt: float) -> _Round:
@@ -322,11 +354,11 @@ class _Task:
         twins = np.empty_like(theta)
         every = length // kept if kept else length
         for done in range(every, length + 1, every):
-            sweeps(self.model, state, every, adapt, rng)
+            self.kernel.sweeps(self.model, state, every, adapt, rng)
             if kept:
                 place = done // every - 1
-                theta[place], numbers[place] = state.theta, state.number[0]
-                draw_rows(self.model, state, rng)
+                theta[place], numbers[place] = state.theta, self.kernel.number_of(state)
+                self.kernel.draw_rows(self.model, state, rng)
                 twins[place] = state.theta  # the chain goes on from here: both are draws given the same records
         return _Round(theta, twins, numbers)
 
@@ -340,7 +372,7 @@ class _Chain:
         rng: its own.
     """
 
-    state: State
+    state: Any
     rng: np.random.Generator
 
 
