@@ -39,10 +39,10 @@ types: $(STAMP)
 coverage: $(STAMP)  ## the slow statistical tests: coverage of intervals
 	$(BIN)/python -m pytest -q -m slow -s
 
-bench: $(BENCH_STAMP)  ## speed, coverage and utility, peers beside us in the same run; minutes
+bench: $(BENCH_STAMP)  ## speed, coverage and utility, peers beside us in the same run; half an hour
 	$(BIN)/python -m bench.counting
 	$(BIN)/python -m bench.inference
-	$(BIN)/python -m bench.coverage asia child --runs 10
+	$(BIN)/python -m bench.calibration
 	$(BIN)/python -m bench.utility --compare-mbi
 
 $(VENV)/bin/python:

@@ -1,125 +1,373 @@
-"""Coverage and width of intervals, noise-aware beside plug-in, over many simulated releases.
+"""Simulated releases, the ways of reading them, and how often 95 % intervals hold the truth.
 
-`python -m bench.coverage asia child --epsilon 0.1 1 3 --runs 20` draws records from each network, releases their counts
-with simulated noise (`--mechanism`, else `planned`), and asks how often the 95 % intervals of table entries that are
-not 0 or 1, of node marginals and of conditional queries hold the truth. `--prior-draws` draws the truth from the
-Dirichlet(1/4) prior instead of the network.
+`bench.calibration` runs this and prints it. A *cell* is a setting; each of its *runs* draws a truth (from a Dirichlet
+prior, or always the network's own probabilities), records of it, and a release with simulated noise, which every method
+reads. Under ADD_REMOVE the number of records is fixed as well, and the methods are not told.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+from experiments import asia
 
 import discreet as dc
-from discreet.queries.synthetic import sample_codes
 from discreet.theory import inference
+from discreet.theory.sampling import sample_codes
 
+from .errors import single
 from .networks import theta_of
+
+__all__ = [
+    "LEVEL",
+    "METHODS",
+    "READ_BY",
+    "Case",
+    "Cell",
+    "Estimated",
+    "Method",
+    "conditionals",
+    "coverage",
+    "network_for",
+    "simulated",
+]
+
+Floats = npt.NDArray[np.float64]
+Evidence = tuple[str, dict[str, int]]
+Method = Callable[[dc.Release, dc.Dirichlet, int, np.random.Generator], dc.Tables]
+"""(release, the prior that truths are drawn from, number of draws, rng) to draws of all families."""
 
 LEVEL = 0.95
 INTERIOR = 1e-6
-METHODS: Mapping[str, Callable[..., dc.PosteriorDraws]] = {"noise-aware": dc.noise_aware, "plug-in": dc.plug_in}
+"""Entries nearer to 0 or 1 are counted apart: an interval holds them only if it ends there."""
+QUERIES = 20
+"""Conditional queries of a network, the same ones in every run."""
+LEAST_EVIDENCE = 0.02
+"""Their evidence is at least so probable where the queries are chosen."""
+KEPT = 2000
+"""Draws that the chains of the exact posterior keep at the least, worth 400; fewer would be the last few of them."""
+DELTA = "1e-6"
+"""Of the mechanism that needs one."""
 
 
-def conditionals(theta: dc.Tables, number: int, rng: np.random.Generator) -> list[tuple[str, dict[str, int]]]:
-    """Targets with one or two observed states that at least 2 % of the records show."""
+# ------------------------------------------------------------------------------------------ what is simulated
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A setting.
+
+    Args:
+        network: "tiny", or a name or path that `bench.networks` finds.
+        mechanism: a name in `dc.MECHANISMS`.
+        relation: of the guarantee.
+        epsilon: of the guarantee, nats.
+        records: how many.
+        concentration: of the Dirichlet prior of the truths, in every cell, records; None for the network's own
+            probabilities, which are then read with the default prior.
+    """
+
+    network: str
+    mechanism: str
+    relation: dc.Relation
+    epsilon: str
+    records: int
+    concentration: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What a run draws.
+
+    Args:
+        truth: probabilities, shape `(*parents, child, 1)`.
+        release: of records of it.
+        prior: of the rows, the one that the truth was drawn from if it was drawn.
+        seed: of all that is drawn for the case.
+    """
+
+    truth: dc.Tables
+    release: dc.Release
+    prior: dc.Dirichlet
+    seed: tuple[int, ...]
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """A source of randomness of its own for everything that reads the case, so that no method changes another's."""
+        return np.random.default_rng([*self.seed, zlib.crc32(purpose.encode())])
+
+
+def network_for(name: str) -> dc.Tables:
+    """Probabilities of a network by its name.
+
+    Args:
+        name: "tiny" (three variables, every family a child of those before), "asia", which comes with the package, or
+            what `theta_of` takes.
+
+    Returns:
+        The probabilities, axes `(*parents, child)`.
+
+    Raises:
+        SystemExit: there is no such network; the message says how to get it.
+    """
+    if name == "tiny":
+        variables = tuple(dc.Variable(node, tuple("012"[:size])) for node, size in (("a", 2), ("b", 3), ("c", 2)))
+        network = dc.Network(variables, {"a": (), "b": ("a",), "c": ("a", "b")})
+        return dc.Dirichlet.uniform(network).mean()
+    return asia() if name == "asia" else theta_of(name)
+
+
+def simulated(cell: Cell, theta: dc.Tables, run: int) -> Case:
+    """Draw a truth, records and a release.
+
+    Args:
+        cell: the setting.
+        theta: probabilities of its network.
+        run: its number; the same cell and number draw the same, other cells draw independently.
+
+    Returns:
+        The case.
+    """
+    seed = (zlib.crc32(repr(cell).encode()), run)
+    rng, network = np.random.default_rng(seed), theta.network
+    prior, truth = dc.Dirichlet.uniform(network), single(theta)
+    if cell.concentration is not None:
+        prior = dc.Dirichlet.uniform(network, cell.concentration)
+        truth = prior.draws(1, rng)
+    codes = sample_codes(dc.Tables(network, {node: table[..., 0] for node, table in truth.items()}), cell.records, rng)
+    delta = DELTA if cell.mechanism == "gaussian" else 0
+    promise = dc.Guarantee(epsilon=cell.epsilon, delta=delta, relation=cell.relation, unit="record")
+    made = dc.simulate(dc.MECHANISMS[cell.mechanism](), dc.count_codes(network, codes), prior, promise, rng=rng)
+    return Case(truth, made, prior, seed)
+
+
+# ------------------------------------------------------------------------------------------ how it is read
+
+
+def _by(method: dc.Method, least: int = 1) -> Method:
+    """One method of `noise_aware`, told the prior that the truths are drawn from."""
+
+    def read(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
+        return dc.noise_aware(release, draws=max(draws, least), rng=rng, prior=prior, method=method).cells
+
+    return read
+
+
+def _default(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
+    """What a user gets who says nothing: from noisy tables a learned prior, not that of the truths."""
+    return dc.noise_aware(release, draws=draws, rng=rng).cells
+
+
+def _plug_in(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
+    """The noisy counts taken for counts."""
+    return dc.plug_in(release, draws=draws, rng=rng, prior=prior).cells
+
+
+METHODS: Mapping[str, Method] = {
+    "exact": _by("exact", KEPT),
+    "pooled": _by("pooled"),
+    "independent": _by("independent"),
+    "particles": _by("particles"),
+    "default": _default,
+    "plug-in": _plug_in,
+}
+READ_BY: Mapping[str, tuple[str, ...]] = {
+    "planned": ("exact", "pooled", "default", "plug-in"),
+    "laplace": ("exact", "pooled", "independent", "default", "plug-in"),
+    "gaussian": ("exact", "pooled", "independent", "default", "plug-in"),
+    "fourier": ("exact", "independent", "plug-in"),
+    "allocated": ("exact", "independent", "plug-in"),
+    "posterior_sampler": ("particles", "plug-in"),
+    "map_estimate": ("particles", "plug-in"),
+}
+"""Methods by mechanism; `default` where it is none of those before it."""
+
+
+# ------------------------------------------------------------------------------------------ what is asked
+
+
+def conditionals(theta: dc.Tables, number: int, rng: np.random.Generator) -> list[Evidence]:
+    """Targets with one or two observed states that at least 2 % of the records of `theta` show.
+
+    Args:
+        theta: probabilities; no posterior and no drawn truth, so that what is asked depends on neither.
+        number: of queries.
+        rng: picks them.
+
+    Returns:
+        Pairs (target, codes of the observed states by name).
+    """
     codes = sample_codes(theta, 5000, rng)
-    nodes, queries = theta.network.nodes, list[tuple[str, dict[str, int]]]()
+    nodes, queries = theta.network.nodes, list[Evidence]()
     while len(queries) < number:
         target, *observed = rng.permutation(nodes)[: int(rng.integers(2, 4))]
         record = int(rng.integers(5000))
         evidence = {str(name): int(codes[name][record]) for name in observed}
-        if np.mean(np.all([codes[name] == code for name, code in evidence.items()], axis=0)) >= 0.02:
+        shown = np.all([codes[name] == code for name, code in evidence.items()], axis=0)
+        if np.mean(shown) >= LEAST_EVIDENCE:
             queries.append((str(target), evidence))
     return queries
 
 
-def values(cells: dc.Tables, queries: list[tuple[str, dict[str, int]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def values(cells: dc.Tables, queries: Sequence[Evidence]) -> dict[str, Floats]:
     """Table entries, node marginals and conditional probabilities, each of shape (number, draws)."""
-    entries = np.concatenate([cells[node].reshape(-1, cells.draws) for node in cells.network.nodes])
-    marginal = np.concatenate(list(inference.marginals(cells, {}).values()))
-    conditional = np.concatenate([inference.joint(cells, [target], evidence) for target, evidence in queries])
-    return entries, marginal, conditional
+    nodes = cells.network.nodes
+    return {
+        "entries": np.concatenate([cells[node].reshape(-1, cells.draws or 1) for node in nodes]),
+        "marginals": np.concatenate(list(inference.marginals(cells, {}).values())),
+        "conditionals": np.concatenate([inference.joint(cells, [target], given) for target, given in queries]),
+    }
 
 
-def study(
-    name: str,
+# ------------------------------------------------------------------------------------------ coverage
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """Coverage and width of the intervals of one kind of number, by one method, in one cell.
+
+    Args:
+        cell: the setting.
+        method: a name in `METHODS`.
+        quantity: "entries" (neither 0 nor 1), "entries at 0 or 1", "marginals" or "conditionals".
+        runs: that a posterior came of.
+        failed: runs in which the method gave up.
+        coverage: share of the intervals that hold the truth, mean over runs; NaN where there are none.
+        coverage_error: its standard error by run.
+        width: mean width of the intervals, a difference of probabilities.
+        width_error: its standard error by run.
+        relative_width: mean width over that of the first method of the cell, in the runs that both have.
+        relative_width_error: its standard error by run.
+        seconds: of CPU for a posterior and what is asked of it, all threads.
+    """
+
+    cell: Cell
+    method: str
+    quantity: str
+    runs: int
+    failed: int
+    coverage: float
+    coverage_error: float
+    width: float
+    width_error: float
+    relative_width: float
+    relative_width_error: float
+    seconds: float
+
+
+def coverage(
+    cell: Cell,
     theta: dc.Tables,
-    mechanism: str,
-    epsilon: str,
-    relation: str,
-    runs: int,
-    n: int,
+    methods: Mapping[str, tuple[Method, int]],
     draws: int,
-    from_prior: bool,
-) -> None:
-    """Print one row for each method."""
-    network = theta.network
-    prior = dc.Dirichlet.uniform(network)
-    guarantee = dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
-    queries = conditionals(theta, 20, np.random.default_rng(5))
-    held: dict[str, list[list[float]]] = {method: [] for method in METHODS}
-    for run in range(runs):
-        rng = np.random.default_rng([run, 17])
-        truth = dc.Tables(network, {k: v[..., 0] for k, v in prior.draws(1, rng).items()}) if from_prior else theta
-        single = dc.Tables(network, {node: table[..., None] for node, table in truth.items()}, draws=1)
-        wanted = [array[:, 0] for array in values(single, queries)]
-        counts = dc.count_codes(network, sample_codes(truth, n, rng))
-        made = dc.simulate(dc.MECHANISMS[mechanism](), counts, prior, guarantee, rng=rng)
-        for method, posterior_of in METHODS.items():
+    progress: Callable[[], None] = lambda: None,
+) -> list[Estimated]:
+    """Coverage of 95 % intervals in one cell.
+
+    Args:
+        cell: the setting.
+        theta: probabilities of its network.
+        methods: by name, and the runs of each; all read the same releases, those of fewer runs the first ones. Widths
+            are compared with those of the first method.
+        draws: of each posterior.
+        progress: called after every posterior.
+
+    Returns:
+        For every method, one result for each kind of number.
+    """
+    asked = theta if cell.concentration is None else dc.Dirichlet.uniform(theta.network).mean()
+    queries = conditionals(asked, QUERIES, np.random.default_rng(5))
+    found: dict[str, dict[int, dict[str, tuple[float, float]]]] = {name: {} for name in methods}
+    seconds: dict[str, list[float]] = {name: [] for name in methods}
+    failed = dict.fromkeys(methods, 0)
+    for run in range(max(runs for _, runs in methods.values())):
+        case = simulated(cell, theta, run)
+        true = {kind: array[:, 0] for kind, array in values(case.truth, queries).items()}
+        for name, (method, runs) in methods.items():
+            if run >= runs:
+                continue
             started = time.process_time()
-            cells = posterior_of(made, draws=draws, rng=rng).cells
-            found = values(cells, queries)
-            row = []
-            for true, array in zip(wanted, found, strict=True):
-                lower, upper = dc.credible_interval(array, LEVEL)
-                inside, interior = (lower <= true) & (true <= upper), (true > INTERIOR) & (true < 1 - INTERIOR)
-                row += [inside[interior].mean(), (upper - lower)[interior].mean()]
-                if array is found[0]:
-                    row.append(inside[~interior].mean() if not interior.all() else np.nan)
-            held[method].append([*row, time.process_time() - started])
-    for method, rows in held.items():
-        mean, error = np.nanmean(rows, axis=0), np.nanstd(rows, axis=0) / np.sqrt(runs)
-        label = f"{name}{' (prior)' if from_prior else ''}"
-        print(
-            f"{label:16s} {mechanism:9s} {epsilon:>5s} {relation:10s} {method:12s} "
-            f"entries {100 * mean[0]:5.1f} +-{100 * error[0]:3.1f} (0/1: {100 * mean[2]:5.1f})  width {mean[1]:.4f}   "
-            f"marginals {100 * mean[3]:5.1f} +-{100 * error[3]:3.1f}  width {mean[4]:.4f}   "
-            f"conditionals {100 * mean[5]:5.1f} +-{100 * error[5]:3.1f}  width {mean[6]:.4f}   {mean[7]:.2f} s",
-            flush=True,
+            try:
+                posterior = values(method(case.release, case.prior, draws, case.rng(name)), queries)
+            except dc.DiscreetError:
+                failed[name] += 1
+            else:
+                seconds[name].append(time.process_time() - started)
+                found[name][run] = _held(posterior, true)
+            progress()
+    first, *_ = found.values()
+    return [
+        _estimated(
+            cell,
+            name,
+            kind,
+            {run: one[kind] for run, one in rows.items()},
+            {run: one[kind] for run, one in first.items()},
+            failed[name],
+            seconds[name],
         )
+        for name, rows in found.items()
+        for kind in ("entries", "entries at 0 or 1", "marginals", "conditionals")
+    ]
 
 
-def main() -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("networks", nargs="*", default=["asia"])
-    parser.add_argument("--mechanism", default="planned", choices=("planned", "laplace", "fourier", "allocated"))
-    parser.add_argument("--epsilon", nargs="*", default=["0.1", "1", "3"])
-    parser.add_argument("--relation", default="replace")
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--records", type=int, default=10_000)
-    parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--prior-draws", action="store_true")
-    given = parser.parse_args()
-    for name in given.networks:
-        for epsilon in given.epsilon:
-            study(
-                name,
-                theta_of(name),
-                given.mechanism,
-                epsilon,
-                given.relation,
-                given.runs,
-                given.records,
-                given.draws,
-                given.prior_draws,
-            )
+def _held(posterior: Mapping[str, Floats], true: Mapping[str, Floats]) -> dict[str, tuple[float, float]]:
+    """By kind of number: share of the intervals that hold the truth, and mean width; NaN where there are none."""
+    found = {}
+    for kind, draws in posterior.items():
+        lower, upper = dc.credible_interval(draws, LEVEL)
+        held, widths = (lower <= true[kind]) & (true[kind] <= upper), upper - lower
+        inner = (true[kind] > INTERIOR) & (true[kind] < 1 - INTERIOR)
+        if kind == "entries":
+            found["entries at 0 or 1"] = _means(held[~inner], widths[~inner])
+        found[kind] = _means(held[inner], widths[inner])
+    return found
 
 
-if __name__ == "__main__":
-    main()
+def _means(held: npt.NDArray[np.bool_], widths: Floats) -> tuple[float, float]:
+    """Of one run; an answer that some draws cannot give (impossible evidence) does not hold the truth."""
+    return (float(held.mean()), float(np.nanmean(widths))) if held.size else (np.nan, np.nan)
+
+
+def _estimated(
+    cell: Cell,
+    method: str,
+    kind: str,
+    rows: Mapping[int, tuple[float, float]],
+    first: Mapping[int, tuple[float, float]],
+    failed: int,
+    seconds: Sequence[float],
+) -> Estimated:
+    """Means over runs, with their standard errors; rows are (coverage, width) by run, of this method and the first."""
+    table = np.array([row for row in rows.values() if not np.isnan(row[0])]).reshape(-1, 2)
+    number = len(table)
+    means = table.mean(axis=0) if number else np.full(2, np.nan)
+    errors = table.std(axis=0, ddof=1) / np.sqrt(number) if number > 1 else np.full(2, np.nan)
+    cpu = float(np.mean(seconds)) if seconds else np.nan
+    return Estimated(
+        cell,
+        method,
+        kind,
+        len(rows),
+        failed,
+        float(means[0]),
+        float(errors[0]),
+        float(means[1]),
+        float(errors[1]),
+        *_relative(np.array([(rows[run][1], first[run][1]) for run in rows if run in first])),
+        cpu,
+    )
+
+
+def _relative(widths: Floats) -> tuple[float, float]:
+    """Ratio of the means of two columns and its standard error by run (delta method)."""
+    both = widths[~np.isnan(widths).any(axis=1)] if len(widths) else widths.reshape(0, 2)
+    if len(both) < 2:
+        return np.nan, np.nan
+    own, other = both.T
+    ratio = own.mean() / other.mean()
+    return float(ratio), float((own - ratio * other).std(ddof=1) / np.sqrt(len(both)) / other.mean())
