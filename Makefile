@@ -42,6 +42,7 @@ coverage: $(STAMP)  ## the slow statistical tests: coverage of intervals
 bench: $(BENCH_STAMP)  ## speed, coverage and utility, peers beside us in the same run; half an hour
 	$(BIN)/python -m bench.counting
 	$(BIN)/python -m bench.inference
+	$(BIN)/python -m bench.posterior
 	$(BIN)/python -m bench.calibration
 	$(BIN)/python -m bench.utility --compare-mbi
 
