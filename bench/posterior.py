@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.posterior import row_kernel, shrinkage
+from discreet.posterior import compiling, shrinkage
 from discreet.theory.sampling import sample_codes
 
 from .networks import theta_of
@@ -59,13 +59,13 @@ def paths(release: dc.Release, draws: int, label: str, repeats: int) -> None:
     """Print the fastest repeat of the learned prior's draws, compiled and on arrays."""
     found = {}
     for path, compiled in (("compiled", True), ("arrays", False)):
-        if compiled and not row_kernel.COMPILED:
+        if compiled and not compiling.COMPILED:
             print(f"{label} compiled: skipped, numba is not installed")
             continue
         shrinkage.COMPILED = compiled
         all_families(release, 1)
         found[path] = min(timed(lambda: all_families(release, draws)) for _ in range(repeats))
-    shrinkage.COMPILED = row_kernel.COMPILED
+    shrinkage.COMPILED = compiling.COMPILED
     print(
         label, "  ".join(f"{path} {cpu:6.2f} s CPU, {wall:6.2f} s" for path, (cpu, wall) in found.items()), flush=True
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     """Three releases of made-up records: two of the same, one of others."""
     monkeypatch.chdir(tmp_path)
     for seed, name in enumerate(("a", "b", "c")):
-        simulated(asia(), 800, guarantee(2), np.random.default_rng(seed)).save(f"{name}.json")
+        release = simulated(asia(), 800, guarantee(2), np.random.default_rng(seed))
+        replace(release, private=True).save(f"{name}.json")
     pq.write_table(dc.sample_records(asia(), 500, np.random.default_rng(9)), "public.parquet")
     return Shell(capfd)
 
@@ -96,6 +98,12 @@ def test_another_prior(run: Shell) -> None:
         ("combine a.json a.json --data same --output x.json", "twice"),
         ("combine a.json c.json --data same --output absent/x.json", "absent"),
         ("query a.json --method best", "no method"),
+        ("combine a.json c.json --data different --output b.json", "exists; name a new file, or say --replace"),
+        ("combine a.json c.json --data different --output .", "folder or a device"),
+        ("combine a.json --table t --output x.json", "--table"),
+        ("combine - - --data same --output x.json", "only one release"),
+        ("export a.json --output b.json", "--replace"),
+        ("query a.json --draws 100000000000", "ask for fewer"),
         ("query a.json --method particles", "cannot read this evidence"),
         ("combine a.json --public absent.parquet --output x.json", "absent.parquet"),
         ("export a.json --to arviz --output -", "netCDF needs a file"),
@@ -107,6 +115,25 @@ def test_what_is_refused(run: Shell, command: str, message: str) -> None:
     assert code == 2 and out == ""
     assert message in err and err.splitlines()[-1].startswith("discreet: ")
     assert not Path("x.json").exists()
+
+
+def test_files_are_replaced_where_that_is_said(run: Shell) -> None:
+    run("combine a.json b.json --data same --output ab.json")
+    assert run("combine a.json c.json --data same --output ab.json --replace")[0] == 0
+    assert dc.load("ab.json").releases[1].id == dc.Release.load("c.json").id  # type: ignore[union-attr]
+    Path("link.json").symlink_to("ab.json")
+    assert run("combine a.json b.json --data same --output link.json --replace")[0] == 0
+    assert Path("link.json").is_symlink()
+
+
+def test_simulations_promise_nothing(run: Shell) -> None:
+    made = simulated(asia(), 800, guarantee(2), np.random.default_rng(9))
+    made.save("sim.json")
+    told = run.json("combine a.json sim.json --data different --output as.json")
+    assert [part["guarantee"] for part in told["data_sets"]] == [str(guarantee(2)), None]
+    code, out, err = run("export as.json --output - --draws 30")
+    assert code == 0 and "protects nobody" in out and "simulation" in err
+    assert "simulation" in run(f"query a.json --prior sim.json {FEW}")[2]
 
 
 def test_all_draws_for_arviz(run: Shell) -> None:

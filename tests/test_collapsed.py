@@ -28,6 +28,7 @@ from scipy.special import gammaln
 
 import discreet as dc
 from discreet.posterior import augmentation, collapsed, joint
+from discreet.posterior.compiling import COMPILED as COMPILED_HERE
 from discreet.privacy.payload import NoisyCoefficients, NoisyCounts, Payload, TwoStageCounts
 from discreet.theory.contrasts import coefficients
 from discreet.theory.diagnostics import effective_size
@@ -236,7 +237,7 @@ def drawn(kernel: Any, case: Case, draws: int, every: int = 1) -> tuple[Floats, 
     return theta, cells, numbers
 
 
-COMPILED = pytest.mark.skipif(not augmentation.COMPILED, reason="without numba (extra `fast`) these take minutes")
+COMPILED = pytest.mark.skipif(not COMPILED_HERE, reason="without numba (extra `fast`) these take minutes")
 
 # ------------------------------------------------------------------------------------------------------------ exactness
 
@@ -345,7 +346,7 @@ for kernel in (augmentation, collapsed):
 """
 
 
-@pytest.mark.skipif(not augmentation.COMPILED, reason="numba (extra `fast`) is not installed: nothing to compare with")
+@pytest.mark.skipif(not COMPILED_HERE, reason="numba (extra `fast`) is not installed: nothing to compare with")
 def test_plain_python_draws_the_same_numbers() -> None:
     paths = os.pathsep.join(["tests", *filter(None, sys.path)])
     said = [

@@ -20,7 +20,7 @@ PRIOR = dc.Dirichlet.uniform(NETWORK)
 def told(seed: int, records: int | None = None) -> dc.Release:
     """A release of the pair with noisy counts that depend on the seed, and an id of its own."""
     table = np.random.default_rng(seed).integers(0, 30, (2, 2))
-    return replace(noisy_release(PRIOR, {"y": table}, 2.0, records), id=f"{seed:032x}")
+    return replace(noisy_release(PRIOR, {"y": table}, 2.0, records), id=f"{seed:032x}", private=True)
 
 
 def counted(table: list[list[int]]) -> dc.Tables:
@@ -49,7 +49,9 @@ def test_what_holds_for_a_record_of_each_data_set() -> None:
     mixed = dc.combine(a, c, data="same")
     assert mixed.guarantees == (None,)
     assert mixed.records == (40,)
-    assert not combined.private
+    assert combined.private
+    made_up = dc.combine(a, replace(b, private=False), data="same")
+    assert not made_up.private and made_up.guarantees == (None,)
 
 
 def test_the_document_comes_back(tmp_path: Path) -> None:
@@ -89,6 +91,7 @@ def test_the_document_comes_back(tmp_path: Path) -> None:
         (lambda d: d["public"].update(x=[True, 2]), "public.x"),
         (lambda d: d["public"].update(x=[2**63, 2]), "public.x"),
         (lambda d: d["public"].update(x=[1, 2]), "same total"),
+        (lambda d: d["public"].update(x=[5, 8]), "disagree"),
     ],
 )
 def test_a_damaged_document_is_refused(change: object, message: str) -> None:
@@ -121,6 +124,7 @@ def test_what_cannot_be_combined() -> None:
         (lambda: dc.combine(a, data="same", public=counted([[1, 2], [-1, 0]])), "not negative"),
         (lambda: dc.combine(a, data="same", public=dc.Tables(NETWORK, {"x": [1, 2], "y": [[1, 0], [0, 1]]})), "total"),
         (lambda: dc.combine(a, data="same", public=PRIOR.alpha), "whole numbers"),
+        (lambda: dc.combine(a, data="same", public=dc.Tables(NETWORK, {"x": [3, 0], "y": [[0, 0], [2, 1]]})), "disagr"),
         (lambda: dc.combine(dc.combine(a, data="same", public=counted([[1, 0], [0, 0]])), b, data="different",
                             public=counted([[1, 0], [0, 0]])), "given twice"),
         (lambda: dc.combine(3, data="same"), "release"),  # type: ignore[arg-type]

@@ -175,6 +175,29 @@ def test_chains_that_do_not_mix_are_refused_and_say_why() -> None:
     assert seen[0].worst.startswith("P(") and seen[0].chains == 4
 
 
+def test_the_number_of_records_is_not_cut_off_where_the_noise_was_low() -> None:
+    """One row under noise of 2,000, read as -60 records: the law of their number is flat until the noise says no.
+
+    By sums over a grid; means within a tenth of a deviation, far beyond the errors of 4,000 draws of these chains.
+    """
+    network = dc.Network((dc.Variable("x", ("no", "yes")),), {"x": ()})
+    prior = dc.Dirichlet.uniform(network, 1.0)
+    release = noisy_release(prior, {"x": np.array([-50, -10])}, 2000.0)
+    posterior = joint(dc.evidence_of(release), prior, 4000, np.random.default_rng(3))
+    n = np.arange(0, 60_000, 50.0)
+    # P(n | z): every split of n is equally likely under a uniform prior.
+    weights = np.array([np.mean(np.exp(-(np.abs(-50 - k) + np.abs(-10 - (m - k))) / 2000)) for m in n
+                        for k in [np.linspace(0, m, 101)]])  # fmt: skip
+    weights /= weights.sum()
+    mean = float(weights @ n)
+    assert mean > 1900
+    told = module._Task.of(dc.evidence_of(release), prior)
+    assert told.most[0] > n[np.searchsorted(weights.cumsum(), 0.9999)]
+    assert abs(posterior.cells["x"][0].mean() - 0.5) < 0.05
+    # A uniform split of n records leaves theta uniform but for what the two numbers say of it.
+    assert abs(posterior.cells["x"][0].std() - 12**-0.5) < 0.03
+
+
 def test_numbers_beyond_memory_are_refused() -> None:
     """A chain of 40 variables has too many types to count records by type, and ten billion records are too many."""
     names = [f"v{k}" for k in range(40)]
@@ -206,14 +229,17 @@ def test_payloads_that_are_no_sums_are_refused() -> None:
 @pytest.mark.parametrize("mechanism", ["planned", "laplace", "fourier", "allocated", "sampled"])
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_every_payload_is_read(mechanism: str, relation: str) -> None:
-    """Without noise to speak of, the posterior is that of the counts: means within 6.5 errors."""
+    """Without noise to speak of, the posterior is that of the counts: means within 6.5 errors.
+
+    Contrasts that are next to exact leave the chains no way from one data set to the next: these have a little noise.
+    """
     if mechanism == "sampled" and relation == "replace":
         pytest.skip("sampling: records are sampled under add-remove only")
     make = {"sampled": lambda: dc.allocated(sampling="0.5")}.get(mechanism, dc.MECHANISMS.get(mechanism))
     assert make is not None
     rng = np.random.default_rng(9)
     counts = dc.count_codes(NETWORK, {"x": rng.integers(0, 2, 60), "y": rng.integers(0, 3, 60)})
-    release = dc.simulate(make(), counts, PRIOR, guarantee(500, relation), rng=rng)
+    release = dc.simulate(make(), counts, PRIOR, guarantee(60 if mechanism == "fourier" else 500, relation), rng=rng)
     posterior = joint(dc.evidence_of(release), PRIOR, 2000, rng)
     exact = PRIOR.updated(counts.tables).mean()
     for node in ("x", "y"):
@@ -250,4 +276,4 @@ def test_the_cost_that_is_predicted() -> None:
     many = simulated(asia(), 70_000, guarantee(1, "replace"), np.random.default_rng(1))
     assert module.visits(dc.evidence_of(many)) == module.TYPE * 256 * len(network.nodes)
     private = simulated(asia(), 700, guarantee(1), np.random.default_rng(1))
-    assert abs(module.visits(dc.evidence_of(private)) / len(network.nodes) - 700) < 120
+    assert 700 < module.visits(dc.evidence_of(private)) / len(network.nodes) < 1500

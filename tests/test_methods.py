@@ -14,7 +14,7 @@ import pytest
 
 import discreet as dc
 from discreet.posterior import noise_aware as module
-from discreet.posterior.augmentation import COMPILED
+from discreet.posterior.compiling import COMPILED
 from networks import asia
 from releases import guarantee, noisy_release, simulated, simulated_counts
 

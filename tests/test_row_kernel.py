@@ -9,7 +9,7 @@ import pytest
 from scipy.special import gammaln
 from scipy.stats import norm
 
-from discreet.posterior import row_kernel, shrinkage
+from discreet.posterior import compiling, row_kernel, shrinkage
 from discreet.posterior.shrinkage import COMPONENTS, Rows, draw_rows
 from discreet.theory.interactions import contrast_matrices, transformed
 
@@ -17,7 +17,7 @@ SIGMAS = 6.5
 """Of the differences of means here: a false alarm has a probability below 1e-10, and no test has over 500 of them."""
 BIAS = 0.004
 """Twenty sweeps of either path leave less than 0.002."""
-needs_numba = pytest.mark.skipif(not row_kernel.COMPILED, reason="numba is not installed")
+needs_numba = pytest.mark.skipif(not compiling.COMPILED, reason="numba is not installed")
 
 
 @pytest.mark.parametrize("z", [1e-9, 1e-3, 0.5, 1.0, 7.999, 8.0, 8.5, 100.0, 1e6, 1e12])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import gammaln
 
-from discreet.posterior import row_kernel, shrinkage
+from discreet.posterior import compiling, shrinkage
 from discreet.posterior.shrinkage import COMPONENTS, Rows, draw_rows
 from discreet.theory.interactions import contrast_matrices, transformed
 
@@ -23,7 +23,7 @@ BIAS = 0.005
 """What twenty sweeps may leave; measured below 0.002 in these cases."""
 SIGMAS = 6.5
 EVEN = np.full(COMPONENTS, 1 / COMPONENTS)
-COMPILED = pytest.param(True, marks=pytest.mark.skipif(not row_kernel.COMPILED, reason="numba is not installed"))
+COMPILED = pytest.param(True, marks=pytest.mark.skipif(not compiling.COMPILED, reason="numba is not installed"))
 
 
 @pytest.fixture(params=[False, COMPILED], ids=["arrays", "compiled"], autouse=True)

@@ -19,6 +19,7 @@ from discreet.app.arguments import (
     Method,
     Prior,
     ReleaseFile,
+    Replace,
     Seed,
     prior_of,
     queries_in,
@@ -26,7 +27,7 @@ from discreet.app.arguments import (
 )
 from discreet.app.progress import LateBar, mixing_shown
 from discreet.app.report import answer_lines
-from discreet.app.terminal import answer_document, check_writable, say, show
+from discreet.app.terminal import answer_document, check_output, check_writable, say, show
 from discreet.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["combine", "export", "query", "sample"]
 
+UNSTATED = "no guarantee to state: of several relations, or simulations"
 METHODS: dict[str, dc.Method] = {
     "noise-aware": "auto",
     "exact": "exact",
@@ -82,6 +84,7 @@ def export(
     method: Method = "noise-aware",
     draws: Draws = 1000,
     seed: Seed = 0,
+    replace: Replace = False,
     as_json: Json = False,
 ) -> None:
     """Write a posterior for other programs: the mean of every probability as a network file, or all draws for ArviZ."""
@@ -90,14 +93,19 @@ def export(
     if to == "arviz" and output == "-":
         raise InputError("netCDF needs a file; name one with --output")
     made = _load(release)
-    posterior = _posterior(made, method, draws, seed)
     if output != "-":
-        check_writable(Path(output))
+        check_output(Path(output), replace)
+    posterior = _posterior(made, method, draws, seed)
     if to == "arviz":
         dc.to_arviz(posterior).to_netcdf(output)
     else:
         releases = dc.evidence_of(made).releases
-        promises = [f"released with {part.guarantee}".replace(";", ",").replace("\n", " ") for part in releases]
+        promises = [
+            f"released with {part.guarantee}".replace(";", ",").replace("\n", " ")
+            if part.private
+            else "a simulation, which protects nobody"
+            for part in releases
+        ]
         named = [f"release {part.id}" for part in releases]
         properties = (*promises, *named, "posterior mean, without its intervals")
         mean = posterior.mean()
@@ -114,7 +122,7 @@ def sample(
     output: Annotated[str, typer.Option(help="File to write: .parquet, .csv, .arrow or .feather; - writes stdout.")],
     sets: Annotated[int, typer.Option(min=1, help="Synthetic sets, in numbered files; each has its own draw.")] = 1,
     kind: Annotated[str | None, typer.Option("--format", help="Of stdout: parquet, csv or arrow.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace files that exist.")] = False,
+    replace: Replace = False,
     method: Method = "noise-aware",
     draws: Draws = 1000,
     seed: Seed = 0,
@@ -196,6 +204,7 @@ def combine(
         str | None, typer.Option(metavar="DATA", help="Records that are public, of the same kind: counted exactly.")
     ] = None,
     table: Annotated[str | None, typer.Option("--table", help="Table, where --public is a database URL.")] = None,
+    replace: Replace = False,
     as_json: Json = False,
 ) -> None:
     """Bring several releases, and public records beside them, into one posterior; costs nothing."""
@@ -209,20 +218,24 @@ def combine(
         raise InputError(
             f"--data is 'same' or 'different', not {data!r}: whether the releases measured the same records"
         )
+    if releases.count("-") > 1:
+        raise InputError("only one release can come from stdin; name files for the others")
+    if table is not None and public is None:
+        raise InputError("--table names a table of --public; there is none")
     parts = [_load(path) for path in releases]
     counts = None if public is None else public_counts(public, parts[0].network, table=table)
     made = dc.combine(*parts, data=data, public=counts)  # type: ignore[arg-type]
     if output == "-":
         sys.stdout.write(made.dumps())
         return
-    check_writable(Path(output))
+    check_output(Path(output), replace)
     made.save(output)
     sets = [
         {"releases": [part.id for part in group], "guarantee": None if promise is None else str(promise)}
         for group, promise in zip(made.data_sets, made.guarantees, strict=True)
     ]
     lines = [
-        f"data set {index}: {len(part['releases'] or ())} release(s), {part['guarantee'] or 'of several relations'}"
+        f"data set {index}: {len(part['releases'] or ())} release(s), {part['guarantee'] or UNSTATED}"
         for index, part in enumerate(sets, 1)
     ]
     if counts is not None:
@@ -259,6 +272,8 @@ def _believed(
     with suppress(OSError, UnicodeDecodeError):
         if Path(text).read_text(encoding="utf-8").lstrip().startswith("{"):
             other = dc.load(text)
+            if not other.private:
+                say("the release that the prior comes from is a simulation: it protects nobody")
             if {part.id for part in dc.evidence_of(other).releases} & {
                 part.id for part in dc.evidence_of(evidence).releases
             }:

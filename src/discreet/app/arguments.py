@@ -20,6 +20,7 @@ __all__ = [
     "NetworkFile",
     "Prior",
     "ReleaseFile",
+    "Replace",
     "Seed",
     "Workload",
     "mechanism_of",
@@ -38,6 +39,7 @@ Method = Annotated[
         "plug-in ignores the noise (over-confident)."
     ),
 ]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace files that exist.")]
 Prior = Annotated[
     str | None,
     typer.Option(

@@ -39,6 +39,15 @@ def check_writable(path: Path) -> None:
         raise InputError(f"cannot write into folder {str(path.parent)!r}: {error.strerror}") from None
 
 
+def check_output(path: Path, replace: bool) -> None:
+    """Refuse a file that exists, unless it is to be replaced, and what is no file."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"cannot write {str(path)!r}: it is a folder or a device, name a file")
+    if path.exists() and not replace:
+        raise InputError(f"{str(path)!r} exists; name a new file, or say --replace")
+    check_writable(path)
+
+
 def abandon_stdout() -> None:
     """Let what is still buffered go nowhere: at its end the interpreter would try to write it again."""
     with suppress(OSError, ValueError):

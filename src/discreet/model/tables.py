@@ -5,6 +5,7 @@ This file owns the shape discipline that counts, concentrations, probabilities a
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from discreet.model.bif import Bif, format_bif, read_bif, write_bif
 from discreet.model.network import Network
 
 __all__ = ["Array", "Tables"]
+
+MAKING = threading.RLock()
+"""Held while a table is made: a draw may need others', and their order must not depend on threads."""
 
 Array = npt.NDArray[Any]
 
@@ -76,7 +80,8 @@ class Tables(Mapping[str, Array]):
             return self._made[node]
         if node not in self.network.schema:
             raise InputError(f"no table {node!r}: the network has no such node")
-        return self._make(node)
+        with MAKING:
+            return self._made[node] if node in self._made else self._make(node)
 
     def __contains__(self, node: object) -> bool:
         return node in self.network.schema

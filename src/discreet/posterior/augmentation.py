@@ -27,19 +27,14 @@ parametrisations.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-try:
-    import numba
-except ImportError:
-    numba = None
+from discreet.posterior.compiling import compiled
 
 __all__ = [
-    "COMPILED",
     "EASY",
     "NUMBERS",
     "SMALLEST",
@@ -51,7 +46,6 @@ __all__ = [
     "Model",
     "State",
     "accepted",
-    "compiled",
     "count_cells",
     "draw_rows",
     "draw_theta",
@@ -70,21 +64,13 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
-F = TypeVar("F", bound=Callable[..., Any])
 
-COMPILED = numba is not None
-"""Whether numba is there."""
 SMALLEST = 1e-300
 """Probability that stands for less, so that logarithms stay finite."""
 NUMBERS = 20
 """Proposals of another number of records in each sweep: as cheap as one of renewing the records."""
 EASY = 0.35
 """Share of moves that are taken, to which their lengths adapt: near the best for one parameter at a time."""
-
-
-def compiled(function: F) -> F:
-    """The function by numba where it is there, else itself."""
-    return function if numba is None else numba.njit(cache=True, nogil=True)(function)
 
 
 class Model(NamedTuple):
@@ -607,9 +593,9 @@ def sweep(model: Model, state: State, changes: Changes, adapt: float, rng: np.ra
     for source in range(len(model.counted)):
         if not model.counted[source]:
             widest = min(max(model.scale.max(), 1.0), len(state.records) / 8)
-            for step in range(NUMBERS):
-                # From steps as wide as the noise to single records.
-                size = 1 + int(rng.random() * widest * 2.0 ** (1 - step % 4))
+            for _ in range(NUMBERS):
+                # From single records to steps as wide as the noise, all scales alike.
+                size = int((widest + 1) ** rng.random())
                 _change_number(model, state, changes, source, size, rng)
     moves = _move_rows(model, state, changes, adapt, rng)
     draw_rows(model, state, rng)

@@ -38,13 +38,13 @@ from discreet.posterior.augmentation import (
     Ints,
     Model,
     accepted,
-    compiled,
     draw_theta,
     log_ratio,
     log_share,
     note,
     settle,
 )
+from discreet.posterior.compiling import compiled
 
 __all__ = ["State", "Types", "count_cells", "draw_rows", "number_of", "start", "sweeps"]
 
@@ -459,9 +459,9 @@ def _sweep(model: Model, state: State, changes: Changes, adapt: float, rng: np.r
     for source in range(len(model.counted)):
         if not model.counted[source]:
             widest = min(max(model.scale.max(), 1.0), state.room / 8)
-            for step in range(NUMBERS):
+            for _ in range(NUMBERS):
                 # From steps as wide as the noise to single records.
-                size = 1 + int(rng.random() * widest * 2.0 ** (1 - step % 4))
+                size = int((widest + 1) ** rng.random())
                 _change_number(model, state, changes, logs, rest, source, size, rng)
     moves = 0.0
     for _ in range(MOVES):

@@ -24,7 +24,8 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 from discreet.posterior import augmentation, collapsed
-from discreet.posterior.augmentation import COMPILED, SMALLEST, Model
+from discreet.posterior.augmentation import SMALLEST, Model
+from discreet.posterior.compiling import COMPILED
 from discreet.posterior.draws import ENOUGH, Mixing, PosteriorDraws
 from discreet.posterior.evidence import total_measurements
 from discreet.posterior.plug_in import plug_in
@@ -52,8 +53,10 @@ TYPE = 4
 """Records that take as long to visit as a type of records."""
 SLOWER = 100
 """Times that plain Python is slower."""
-ROOM = 1000
-"""Records beyond twice those at the start, where their number is not public: chains of more are not visited."""
+DEVIATIONS, ROOM = 10, 100
+"""Where the number of records is not public, chains have room for so many deviations of its noise, and so many records,
+beyond what the noisy tables tell: what lies above has less than e^-14 of the mass of one Laplace total, and less of a
+sum of several."""
 MOST_BYTES = 2**30
 """Memory for the records of a chain."""
 
@@ -267,7 +270,8 @@ def visits(evidence: Combined) -> float:
         if isinstance(release.payload, TwoStageCounts):
             _released(network, release.payload, 0, members)
     types = math.prod([*(network.schema[node].size for node in network.nodes), *(2 for _ in members)])
-    return min(sum(_numbers(evidence)), TYPE * types * len(evidence.data_sets)) * len(network.nodes)
+    records = min(sum(most for _, most in _numbers(evidence)), TYPE * types * len(evidence.data_sets))
+    return records * len(network.nodes)
 
 
 class _Kernel(Protocol):
@@ -300,6 +304,7 @@ class _Task:
         members: probabilities of the memberships of samples.
         alpha: concentrations of all cells, counts of public records included.
         numbers: records of each data set that the chains start with.
+        most: that each of them has room for.
         kernel: the one whose sweeps are faster.
     """
 
@@ -308,6 +313,7 @@ class _Task:
     members: Mapping[str, float]
     alpha: Floats
     numbers: tuple[int, ...]
+    most: tuple[int, ...]
     kernel: _Kernel
 
     @staticmethod
@@ -324,9 +330,10 @@ class _Task:
         alpha = _joined(network, prior.alpha, members, 1.0)
         if evidence.public is not None:
             alpha += _joined(network, evidence.public, members, 0.0)
-        numbers, types = tuple(_numbers(evidence)), math.prod(map(int, model.sizes))
-        kernel = collapsed if TYPE * types * len(numbers) < sum(numbers) else augmentation
-        return _Task(network, model, members, alpha, numbers, kernel)
+        numbers, most = zip(*_numbers(evidence), strict=True)
+        types = math.prod(map(int, model.sizes))
+        kernel = collapsed if TYPE * types * len(numbers) < sum(most) else augmentation
+        return _Task(network, model, members, alpha, numbers, most, kernel)
 
     def chain(self, evidence: Combined, index: int, rng: np.random.Generator) -> _Chain:
         """Records drawn from a release's plug-in posterior, each chain's own, and room for more of them."""
@@ -336,8 +343,8 @@ class _Task:
             [np.maximum(theta[node], SMALLEST).ravel() for node in self.network.order]
             + [np.array([1 - p, p]) for p in self.members.values()]
         )
-        counted, numbers = self.model.counted, self.numbers
-        room = sum(number if known else 2 * number + ROOM for number, known in zip(numbers, counted, strict=True))
+        numbers = self.numbers
+        room = sum(self.most)
         kept = room if self.kernel is augmentation else 8 * math.prod(map(int, self.model.sizes))
         if 4 * kept * len(self.model.sizes) > MOST_BYTES:
             raise DiscreetError(
@@ -391,12 +398,12 @@ class _Round:
     numbers: Floats
 
 
-def _numbers(evidence: Combined) -> list[int]:
-    """Records of each data set: as stated, or as all its noisy tables tell."""
+def _numbers(evidence: Combined) -> list[tuple[int, int]]:
+    """Records of each data set, and the most there may be: as stated, or as all its noisy tables tell."""
     found = []
     for releases, known in zip(evidence.data_sets, evidence.records, strict=True):
         if known is not None:
-            found.append(known)
+            found.append((known, known))
             continue
         told = [
             part
@@ -406,7 +413,9 @@ def _numbers(evidence: Combined) -> list[int]:
         ]
         weights = np.array([1 / max(variance, 1.0) for _, variance in told])
         mean = float(weights @ [number for number, _ in told] / weights.sum()) if told else 0.0
-        found.append(round(max(mean, 0.0)))
+        deviation = float(weights.sum()) ** -0.5 if told else 0.0
+        most = max(mean, 0.0) + DEVIATIONS * deviation + ROOM
+        found.append((round(max(mean, 0.0)), math.ceil(most)))
     return found
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from discreet.errors import DiscreetError, InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.tables import Tables
-from discreet.posterior.augmentation import COMPILED
+from discreet.posterior.compiling import COMPILED
 from discreet.posterior.draws import Mixing, PosteriorDraws, learned_prior, prior_for
 from discreet.posterior.evidence import family_evidence
 from discreet.posterior.independent import independent
@@ -54,8 +54,10 @@ QUICK = 8e6
 500 records of 8 variables, or any number of records of 4 binary ones."""
 FEWEST = 2000
 """Draws that it costs at least."""
-QUICK_VISITS = 1e8
+QUICK_VISITS = 2e7
 """Visits after which it gives up again: seconds."""
+MOST_CELLS = 2**36
+"""Of all tables and draws: half a tebibyte."""
 PRIOR_DRAWS = 400
 """Of the learned prior, from which its moments are taken."""
 RARE = 0.01
@@ -104,6 +106,9 @@ def noise_aware(
     believed = None if learned_prior(combined, prior) else prior_for(combined, prior, draws)
     if not draws > 0:
         raise InputError(f"a posterior needs at least one draw, got {draws}")
+    cells = sum(combined.network.cells(combined.network.family(node)) for node in combined.network.nodes)
+    if draws * cells > MOST_CELLS:
+        raise InputError(f"{draws:,} draws of {cells:,} cells are more than memory has; ask for fewer")
     if any(isinstance(release.payload, Choice) for release in combined.releases):
         raise InputError(
             "how a choice among candidates came about cannot be counted into an interval; read it with plug_in"

@@ -16,22 +16,16 @@ Source: Stirling's series for log Gamma (Abramowitz and Stegun, 6.1.41); Lagrang
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-try:
-    import numba
-except ModuleNotFoundError:  # the extra `fast` is not installed
-    numba = None
+from discreet.posterior.compiling import compiled
 
 __all__ = [
     "ALONE",
     "CLOSE",
-    "COMPILED",
     "CONCENTRATIONS",
     "LOG_FACTORIAL",
     "TABLED",
@@ -44,10 +38,6 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
-Function = TypeVar("Function", bound=Callable[..., object])
-
-COMPILED = numba is not None and not numba.config.DISABLE_JIT
-"""Whether there is compiled code; these loops as plain Python would be far slower than arrays."""
 
 CONCENTRATIONS: Floats = 4.0 ** np.arange(-3.0, 5.0)
 """A of the back-off components: a factor of 4 apart, so that the one nearest to the best is at most twice off."""
@@ -74,17 +64,6 @@ LOG_GAMMA, LOG_SUM = gammaln(1 + _GRID).ravel(), np.log1p(_GRID).ravel()
 """Of `log Gamma(1 + x)` and `log(1 + x)`: all powers of 4, then all of them times a step of the grid, and so on."""
 STEP, TWO, THREE, FOUR, FIVE = np.uint64(HIGHEST - LOWEST), np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(5)
 LOG_FIRST = math.log(CONCENTRATIONS[0])
-
-
-def compiled(function: Function) -> Function:
-    """The function in machine code, kept on disk from one process to the next; it lets other threads run."""
-    if not COMPILED:
-        return function
-    try:
-        found = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # there is no place on disk to keep it
-        found = numba.njit(nogil=True, error_model="numpy")(function)
-    return found  # type: ignore[no-any-return]
 
 
 def risen(concentrations: Floats) -> Floats:

@@ -47,8 +47,9 @@ from scipy.special import gammaln, ndtr
 
 from discreet.model.dirichlet import dirichlet_draws
 from discreet.posterior import row_kernel
+from discreet.posterior.compiling import COMPILED
 from discreet.posterior.evidence import KNOWN
-from discreet.posterior.row_kernel import ALONE, CLOSE, COMPILED, CONCENTRATIONS, LOG_FACTORIAL, TABLED, TINY, risen
+from discreet.posterior.row_kernel import ALONE, CLOSE, CONCENTRATIONS, LOG_FACTORIAL, TABLED, TINY, risen
 from discreet.theory.interactions import contrast_matrices, transformed
 
 __all__ = ["COMPONENTS", "Rows", "draw_rows"]

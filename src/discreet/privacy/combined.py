@@ -91,7 +91,7 @@ class Combined:
 
     @property
     def private(self) -> bool:
-        """Whether every release is one, and no simulation."""
+        """Whether every release is one, and no simulation; public records are public all the same."""
         return all(release.private for release in self.releases)
 
     @property
@@ -104,12 +104,15 @@ class Combined:
 
     @property
     def guarantees(self) -> tuple[Guarantee | None, ...]:
-        """What holds for a record of each data set given all its releases; None where relations or units differ."""
+        """What holds for a record of each data set given all its releases.
+
+        None where relations or units differ, or where a simulation is among them, which promises nothing.
+        """
         found: list[Guarantee | None] = []
         for releases in self.data_sets:
             promises = [release.guarantee for release in releases]
             alike = len({(promise.relation, promise.unit) for promise in promises}) == 1
-            found.append(compose(promises) if alike else None)
+            found.append(compose(promises) if alike and all(release.private for release in releases) else None)
         return tuple(found)
 
     def dumps(self) -> str:
@@ -248,6 +251,12 @@ def _check_public(public: Tables, network: Network) -> None:
         raise InputError("counts of public records are whole numbers, not negative")
     if len({int(table.sum()) for table in public.values()}) > 1:
         raise InputError("counts of public records must have the same total in every family")
+    for node in network.nodes:
+        for axis, name in enumerate(network.family(node)):
+            margin = public[node].sum(axis=tuple(other for other in range(public[node].ndim) if other != axis))
+            own = public[name].sum(axis=tuple(range(public[name].ndim - 1)))
+            if not np.array_equal(margin, own):
+                raise InputError(f"counts of public records disagree on {name!r} between its own family and {node!r}'s")
 
 
 def _read_public(raw: object, network: Network) -> Tables:

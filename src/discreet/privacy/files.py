@@ -19,8 +19,11 @@ def write_whole(text: str, path: Path, *, replace: bool) -> None:
 
     Raises:
         FileExistsError: there is a file of this name, and it is not to be replaced.
-        InputError: the file cannot be written.
+        InputError: the file cannot be written, or is none.
     """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise InputError(f"cannot write {str(path)!r}: it is a folder or a device, name a file")
     temporary = path.parent / f".{secrets.token_hex(16)}.part"
     try:
         temporary.write_text(text, encoding="utf-8")
