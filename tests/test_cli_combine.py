@@ -50,6 +50,8 @@ def test_what_is_assumed_is_said(run: Shell) -> None:
     code, _, err = run("combine a.json b.json --output ab.json")
     assert code == 0
     assert "different records" in err and "--data same" in err
+    told = run.json("combine a.json b.json --output ab.json --replace")
+    assert [part["guarantee"] for part in told["data_sets"]] == [None, None]
     code, _, err = run("combine a.json --public public.parquet --output one.json")
     assert code == 0 and "different" not in err
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["combine", "export", "query", "sample"]
 
-UNSTATED = "no guarantee to state: of several relations, or simulations"
+UNSTATED = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
 METHODS: dict[str, dc.Method] = {
     "noise-aware": "auto",
     "exact": "exact",
@@ -210,7 +210,8 @@ def combine(
     """Bring several releases, and public records beside them, into one posterior; costs nothing."""
     from discreet.app.public import public_counts
 
-    if data is None and len(releases) > 1:
+    assumed = data is None and len(releases) > 1
+    if assumed:
         say("taken as releases on different records; say --data same if they measured the same ones, or intervals")
         say("are too short (--data different says that you know)")
     data = data or "different"
@@ -231,7 +232,7 @@ def combine(
     check_output(Path(output), replace)
     made.save(output)
     sets = [
-        {"releases": [part.id for part in group], "guarantee": None if promise is None else str(promise)}
+        {"releases": [part.id for part in group], "guarantee": None if promise is None or assumed else str(promise)}
         for group, promise in zip(made.data_sets, made.guarantees, strict=True)
     ]
     lines = [
