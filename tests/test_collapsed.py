@@ -27,7 +27,7 @@ import pytest
 from scipy.special import gammaln
 
 import discreet as dc
-from discreet.posterior import augmentation, collapsed, joint
+from discreet.posterior import augmentation, collapsed, joint, latent
 from discreet.posterior.compiling import COMPILED as COMPILED_HERE
 from discreet.privacy.payload import NoisyCoefficients, NoisyCounts, Payload, TwoStageCounts
 from discreet.theory.contrasts import coefficients
@@ -62,7 +62,7 @@ class Case:
     start: tuple[int, ...]
     room: int
 
-    def model(self) -> tuple[augmentation.Model, Mapping[str, float]]:
+    def model(self) -> tuple[latent.Model, Mapping[str, float]]:
         """Arrays of the kernels, and the memberships of samples."""
         members: dict[str, float] = {}
         parts = [part for k, payload in enumerate(self.payloads)
@@ -209,7 +209,7 @@ def case_of(name: str) -> Case:
             raise AssertionError(name)
 
 
-def start(kernel: Any, case: Case, rng: np.random.Generator) -> tuple[augmentation.Model, Any]:
+def start(kernel: Any, case: Case, rng: np.random.Generator) -> tuple[latent.Model, Any]:
     """A chain at equal probabilities."""
     model, members = case.model()
     theta = np.concatenate([np.full(last - first, 1 / size) for first, last, size
@@ -335,7 +335,7 @@ SHORT = """
 import sys
 import numpy as np
 import test_collapsed as tests
-from discreet.posterior import augmentation, collapsed
+from discreet.posterior import augmentation, collapsed, latent
 for kernel in (augmentation, collapsed):
     for name in ("laplace", "contrasts", "data sets", "sample"):
         rng = np.random.default_rng(1)

@@ -30,93 +30,27 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.posterior.compiling import compiled
+from discreet.posterior.latent import (
+    EASY,
+    NUMBERS,
+    SMALLEST,
+    Changes,
+    Codes,
+    Flags,
+    Floats,
+    Ints,
+    Model,
+    accepted,
+    draw_theta,
+    log_ratio,
+    log_share,
+    note,
+    settle,
+)
 
-__all__ = [
-    "EASY",
-    "NUMBERS",
-    "SMALLEST",
-    "Changes",
-    "Codes",
-    "Flags",
-    "Floats",
-    "Ints",
-    "Model",
-    "State",
-    "accepted",
-    "count_cells",
-    "draw_rows",
-    "draw_theta",
-    "fill",
-    "log_ratio",
-    "log_share",
-    "note",
-    "number_of",
-    "settle",
-    "start",
-    "sweep",
-    "sweeps",
-]
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
-
-SMALLEST = 1e-300
-"""Probability that stands for less, so that logarithms stay finite."""
-NUMBERS = 20
-"""Proposals of another number of records in each sweep: as cheap as one of renewing the records."""
-EASY = 0.35
-"""Share of moves that are taken, to which their lengths adapt: near the best for one parameter at a time."""
-
-
-class Model(NamedTuple):
-    """What stays fixed: the network, what each record adds to the statistics, and what was released.
-
-    Nodes are numbered in topological order, and so are the cells of all their tables, one table after the other.
-
-    Args:
-        sizes: states of each node.
-        parents: of each node, shape (nodes, most parents); -1 where there are fewer.
-        strides: of each parent in the cells of the node's table, same shape.
-        firsts: first cell of each node's table, shape (nodes + 1,).
-        below: whether a node (column) descends from another (row).
-        scopes: nodes of each measured table, shape (tables, most variables); -1 where there are fewer.
-        places: stride of each of them in the cells of the measured table.
-        starts: first cell of each measured table, shape (tables + 1,).
-        touched: whether a table holds a node or one of its descendants, shape (nodes, tables).
-        entries: first entry of each measured cell in the next two, shape (measured cells + 1,).
-        statistic: to which a record in this cell adds,
-        amount: and how much.
-        released: what was released of each statistic.
-        scale: of its noise.
-        gaussian: whether the noise is discrete Gaussian; otherwise it is discrete Laplace.
-        known: whether the probabilities of a node are given.
-        owner: of each measured table, the data set whose records it counts.
-        counted: whether the number of records of a data set is public.
-    """
-
-    sizes: Ints
-    parents: Ints
-    strides: Ints
-    firsts: Ints
-    below: Flags
-    scopes: Ints
-    places: Ints
-    starts: Ints
-    touched: Flags
-    entries: Ints
-    statistic: Ints
-    amount: Ints
-    released: Floats
-    scale: Floats
-    gaussian: Flags
-    known: Flags
-    owner: Ints
-    counted: npt.NDArray[np.bool_]
+__all__ = ["State", "count_cells", "draw_rows", "fill", "number_of", "start", "sweep", "sweeps"]
 
 
 class State(NamedTuple):
@@ -139,20 +73,6 @@ class State(NamedTuple):
     theta: Floats
     alpha: Floats
     lengths: Floats
-
-
-class Changes(NamedTuple):
-    """Room for the statistics that a proposal changes.
-
-    Args:
-        amount: by which, shape (statistics,); 0 between proposals.
-        marked: whether a statistic is in the list, shape (statistics,).
-        listed: statistics that change, shape (statistics,).
-    """
-
-    amount: Floats
-    marked: Flags
-    listed: Ints
 
 
 # ---------------------------------------------------------------------------------------------------- one record
@@ -227,69 +147,6 @@ def _cross(
             for cell in range(before, before + old[other]):
                 uniform += theta[cell]
             new[other] = _state(theta, after, sizes[other], uniform)
-
-
-@compiled
-def note(
-    entries: Ints,
-    statistic: Ints,
-    amount: Ints,
-    change: Floats,
-    marked: Flags,
-    listed: Ints,
-    count: int,
-    cell: int,
-    sign: int,
-) -> int:
-    """Note that a record enters (+1) or leaves (-1) a measured cell; returns how many statistics are listed."""
-    for entry in range(entries[cell], entries[cell + 1]):
-        changed = statistic[entry]
-        change[changed] += sign * amount[entry]
-        if not marked[changed]:
-            marked[changed] = True
-            listed[count] = changed
-            count += 1
-    return count
-
-
-@compiled
-def log_ratio(
-    released: Floats, scale: Floats, gaussian: Flags, sums: Floats, change: Floats, listed: Ints, count: int
-) -> float:
-    """Log ratio of the noise's densities after and before the listed changes."""
-    gain = 0.0
-    for position in range(count):
-        changed = listed[position]
-        before = released[changed] - sums[changed]
-        after = before - change[changed]
-        if gaussian[changed]:
-            gain += (before * before - after * after) / (2 * scale[changed] * scale[changed])
-        else:
-            gain += (abs(before) - abs(after)) / scale[changed]
-    return gain
-
-
-@compiled
-def settle(sums: Floats, change: Floats, marked: Flags, listed: Ints, count: int, taken: bool) -> None:
-    """Carry out the listed changes or drop them."""
-    for position in range(count):
-        changed = listed[position]
-        if taken:
-            sums[changed] += change[changed]
-        change[changed] = 0
-        marked[changed] = False
-
-
-@compiled
-def accepted(gain: float, rng: np.random.Generator) -> bool:
-    """A step of Metropolis and Hastings."""
-    return gain >= 0 or rng.random() < math.exp(gain)
-
-
-@compiled
-def log_share(odds: float) -> float:
-    """`log(1 / (1 + exp(-odds)))`."""
-    return -math.log1p(math.exp(-odds)) if odds > -30 else odds
 
 
 @compiled
@@ -438,31 +295,6 @@ def _change_number(
     settle(sums, change, marked, listed, count, good)
     if good:
         state.number[0] = number + sign * size
-
-
-@compiled
-def draw_theta(
-    sizes: Ints, firsts: Ints, known: Flags, alpha: Floats, counts: Floats, theta: Floats, rng: np.random.Generator
-) -> None:
-    """Draw the probabilities of all rows given the records in their cells; changes theta."""
-    for node in range(len(sizes)):
-        if known[node]:
-            continue
-        size = sizes[node]
-        for first in range(firsts[node], firsts[node + 1], size):
-            highest = -math.inf
-            for cell in range(first, first + size):
-                # Gamma variates of small shapes underflow; their logarithms do not.
-                shape = alpha[cell] + counts[cell]
-                log = math.log(rng.standard_gamma(shape + 1)) + math.log1p(-rng.random()) / shape
-                theta[cell] = log
-                highest = max(highest, log)
-            total = 0.0
-            for cell in range(first, first + size):
-                theta[cell] = max(math.exp(theta[cell] - highest), SMALLEST)
-                total += theta[cell]
-            for cell in range(first, first + size):
-                theta[cell] /= total
 
 
 @compiled

@@ -28,7 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.posterior.augmentation import (
+from discreet.posterior.compiling import compiled
+from discreet.posterior.latent import (
     EASY,
     NUMBERS,
     SMALLEST,
@@ -44,7 +45,6 @@ from discreet.posterior.augmentation import (
     note,
     settle,
 )
-from discreet.posterior.compiling import compiled
 
 __all__ = ["State", "Types", "count_cells", "draw_rows", "number_of", "start", "sweeps"]
 

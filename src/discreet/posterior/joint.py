@@ -24,10 +24,10 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 from discreet.posterior import augmentation, collapsed
-from discreet.posterior.augmentation import SMALLEST, Model
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.draws import ENOUGH, Mixing, PosteriorDraws
 from discreet.posterior.evidence import total_measurements
+from discreet.posterior.latent import SMALLEST, Model
 from discreet.posterior.plug_in import plug_in
 from discreet.privacy.combined import Combined
 from discreet.privacy.payload import CellNoise, NoisyCoefficients, NoisyCounts, NoisyTables, Payload, TwoStageCounts
