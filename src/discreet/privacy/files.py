@@ -21,11 +21,12 @@ def write_whole(text: str, path: Path, *, replace: bool) -> None:
         FileExistsError: there is a file of this name, and it is not to be replaced.
         InputError: the file cannot be written, or is none.
     """
-    path = path.resolve()
-    if path.exists() and not path.is_file():
-        raise InputError(f"cannot write {str(path)!r}: it is a folder or a device, name a file")
-    temporary = path.parent / f".{secrets.token_hex(16)}.part"
+    temporary = None
     try:
+        path = path.resolve()
+        if path.exists() and not path.is_file():
+            raise InputError(f"cannot write release {str(path)!r}: it is a folder or a device, name a file")
+        temporary = path.parent / f".{secrets.token_hex(16)}.part"
         temporary.write_text(text, encoding="utf-8")
         if replace:
             temporary.replace(path)
@@ -33,11 +34,13 @@ def write_whole(text: str, path: Path, *, replace: bool) -> None:
             os.link(temporary, path)  # fails if there is one, whoever made it, whenever
     except FileExistsError:
         raise
-    except OSError as error:
-        raise InputError(f"cannot write release {str(path)!r}: {error.strerror}") from None
+    except (OSError, RuntimeError) as error:  # a circle of links is a RuntimeError
+        reason = error.strerror if isinstance(error, OSError) else "a circle of links"
+        raise InputError(f"cannot write release {str(path)!r}: {reason}") from None
     finally:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
 
 
 def read_text(path: str | Path, what: str) -> str:
