@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.model.bif import Bif
+from oracle import stacked
 
 ODD_NAMES = (
     "<5", ">=7.5", "5-12", "12+", "Asy/Patch", "Transp.", "a b", " lead", "a, b", "a[1]", "{x}", "(y)", "p|q", "x=1",
@@ -133,3 +134,17 @@ def same_file(one: Bif, other: Bif) -> bool:
     return (
         one.variables == other.variables and dict(one.parents) == dict(other.parents) and same(one.arrays, other.arrays)
     )
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[dc.Tables, tuple[str, ...], dict[str, int]]:
+    """One to three draws of probabilities, zeros among them, with targets and evidence."""
+    network = draw(networks())
+    cells = stacked([draw(theta_over(network)) for _ in range(draw(st.integers(1, 3)))])
+    shuffled = draw(st.permutations(network.nodes))
+    count = draw(st.integers(1, len(shuffled)))
+    evidence = {}
+    for name in shuffled[count:]:
+        if draw(st.booleans()):
+            evidence[name] = draw(st.integers(0, network.schema[name].size - 1))
+    return cells, tuple(shuffled[:count]), evidence

@@ -7,31 +7,16 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.theory import inference
 from discreet.theory.junction_tree import JunctionTree
 from discreet.theory.kernels import collect
 from networks import asia
-from oracle import conditional, event, most_probable, random_draws, small, stacked
-from strategies import networks, theta_over
+from oracle import conditional, event, most_probable, random_draws, small
+from strategies import questions
 
 EXACT = 1e-10
-
-
-@st.composite
-def questions(draw: st.DrawFn) -> tuple[dc.Tables, tuple[str, ...], dict[str, int]]:
-    """One to three draws of probabilities, zeros among them, with targets and evidence."""
-    network = draw(networks())
-    cells = stacked([draw(theta_over(network)) for _ in range(draw(st.integers(1, 3)))])
-    shuffled = draw(st.permutations(network.nodes))
-    count = draw(st.integers(1, len(shuffled)))
-    evidence = {}
-    for name in shuffled[count:]:
-        if draw(st.booleans()):
-            evidence[name] = draw(st.integers(0, network.schema[name].size - 1))
-    return cells, tuple(shuffled[:count]), evidence
 
 
 def log_of(probabilities: np.ndarray) -> np.ndarray:

@@ -8,27 +8,15 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.theory import inference
 from networks import asia, theta_of
-from oracle import conditional, event, most_probable, random_draws, small, stacked
-from strategies import networks, theta_over
+from oracle import conditional, event, most_probable, random_draws, small
+from strategies import questions
 
 SINGLE = 2e-6
 """Largest error of an answer in float32."""
-
-
-@st.composite
-def questions(draw: st.DrawFn) -> tuple[dc.Tables, tuple[str, ...], dict[str, int]]:
-    """One to three draws of probabilities, zeros among them, with targets and evidence."""
-    network = draw(networks())
-    cells = stacked([draw(theta_over(network)) for _ in range(draw(st.integers(1, 3)))])
-    shuffled = draw(st.permutations(network.nodes))
-    count = draw(st.integers(1, len(shuffled)))
-    codes = [draw(st.integers(0, network.schema[name].size - 1)) for name in shuffled[count:]]
-    return cells, tuple(shuffled[:count]), dict(zip(shuffled[count:], codes, strict=True))
 
 
 @given(questions())

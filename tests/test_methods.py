@@ -6,13 +6,15 @@ which a right answer exceeds with a chance below 1e-9; seeds are fixed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import discreet as dc
+from discreet.posterior import compiling
 from discreet.posterior import noise_aware as module
 from discreet.posterior.compiling import COMPILED
 from networks import asia
@@ -22,6 +24,7 @@ NETWORK = dc.Network((dc.Variable("x", ("no", "yes")), dc.Variable("y", ("a", "b
 PRIOR = dc.Dirichlet.uniform(NETWORK, 0.5)
 THETA = dc.Tables(NETWORK, {"x": [0.3, 0.7], "y": [[0.8, 0.2], [0.4, 0.6]]})
 RNG = np.random.default_rng
+PRIOR_OF_ASIA = dc.Dirichlet.uniform(asia().network)
 
 
 def made(mechanism: dc.Mechanism, n: int, seed: int, epsilon: float = 1, relation: str = "replace") -> dc.Release:
@@ -233,3 +236,41 @@ def test_priors_of_another_network_and_no_draws_are_refused() -> None:
     with pytest.raises(dc.InputError, match="release"):
         dc.noise_aware("release.json", draws=1, rng=RNG(0))  # type: ignore[arg-type]
     assert replace(LAPLACE).id == LAPLACE.id
+
+
+@pytest.mark.parametrize(("prior", "method"), [(None, "pooled"), (PRIOR_OF_ASIA, "independent")])
+def test_threads_draw_what_one_thread_draws(prior: dc.Dirichlet | None, method: dc.Method) -> None:
+    """Each asks for the families in another order, and for draws and twins at the same time."""
+    release = simulated(asia(), 500, guarantee(), RNG(21))
+    nodes = asia().network.nodes
+
+    def read(posterior: dc.PosteriorDraws, turn: int) -> None:
+        for node in nodes[turn:] + nodes[:turn]:
+            assert posterior.twins is not None
+            assert posterior.cells[node].shape == posterior.twins[node].shape
+
+    alone, shared = (dc.noise_aware(release, draws=60, rng=RNG(22), prior=prior, method=method) for _ in range(2))
+    for node in nodes:
+        assert alone.cells[node].shape[-1] == 60
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda turn: read(shared, turn), range(4)))
+    for node in nodes:
+        assert np.array_equal(alone.cells[node], shared.cells[node])
+
+
+def test_code_is_compiled_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a read-only installation numba refuses a cache: it compiles in every process then."""
+    asked: list[bool] = []
+
+    class Stub:
+        @staticmethod
+        def njit(cache: bool = False, **_: object) -> Callable[[object], object]:
+            asked.append(cache)
+            if cache:
+                raise RuntimeError("no locator available")
+            return lambda function: function
+
+    monkeypatch.setattr(compiling, "numba", Stub)
+    monkeypatch.setattr(compiling, "COMPILED", True)
+    assert compiling.compiled(len) is len
+    assert asked == [True, False]

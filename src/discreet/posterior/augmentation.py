@@ -26,16 +26,13 @@ parametrisations.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from discreet.posterior.compiling import compiled
 from discreet.posterior.latent import (
-    EASY,
     NUMBERS,
-    SMALLEST,
     Changes,
     Codes,
     Flags,
@@ -45,8 +42,9 @@ from discreet.posterior.latent import (
     accepted,
     draw_theta,
     log_ratio,
-    log_share,
+    moved,
     note,
+    proposed,
     settle,
 )
 
@@ -361,18 +359,8 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
             for pair in range(size // 2):
                 one, other = pairs[2 * pair], pairs[2 * pair + 1]
                 a, b = first + one, first + other
-                whole = theta[a] + theta[b]
-                odds = math.log(theta[a]) - math.log(theta[b])
-                wanted = odds + lengths[a] * rng.standard_normal()
-                # Dirichlet prior of the two, and the Jacobian of the log odds.
-                gain = alpha[a] * (log_share(wanted) - log_share(odds))
-                gain += alpha[b] * (log_share(-wanted) - log_share(-odds))
-                # Records cross from the state that loses; the share of its records is what it loses of its probability.
-                if wanted < odds:
-                    source, goal, lost = one, other, log_share(wanted) - log_share(odds)
-                else:
-                    source, goal, lost = other, one, log_share(-wanted) - log_share(-odds)
-                chance = -math.expm1(lost)
+                wanted, gain, loses, chance = proposed(theta, alpha, lengths, a, b, rng)
+                source, goal = (one, other) if loses else (other, one)
                 crossed, count = 0, 0
                 for position in range(begins[row], begins[row + 1]):
                     index = order[position]
@@ -397,13 +385,9 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                 tried += 1
                 if good:
                     taken += 1
-                    theta[a] = max(whole * math.exp(log_share(wanted)), SMALLEST)
-                    theta[b] = max(whole * math.exp(log_share(-wanted)), SMALLEST)
                     for position in range(crossed):
                         records[who[position]] = crossing[position]
-                longer = math.exp(adapt * ((1.0 if good else 0.0) - EASY))
-                lengths[a] = min(max(lengths[a] * longer, 0.01), 8.0)
-                lengths[b] = min(max(lengths[b] * longer, 0.01), 8.0)
+                moved(theta, lengths, a, b, wanted, good, adapt)
     return taken / max(tried, 1)
 
 

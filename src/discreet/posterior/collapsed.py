@@ -30,9 +30,7 @@ import numpy as np
 
 from discreet.posterior.compiling import compiled
 from discreet.posterior.latent import (
-    EASY,
     NUMBERS,
-    SMALLEST,
     Changes,
     Codes,
     Floats,
@@ -42,7 +40,9 @@ from discreet.posterior.latent import (
     draw_theta,
     log_ratio,
     log_share,
+    moved,
     note,
+    proposed,
     settle,
 )
 
@@ -411,18 +411,8 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
             for pair in range(size // 2):
                 one, other = pairs[2 * pair], pairs[2 * pair + 1]
                 a, b = first + one, first + other
-                whole = theta[a] + theta[b]
-                odds = math.log(theta[a]) - math.log(theta[b])
-                wanted = odds + lengths[a] * rng.standard_normal()
-                # Dirichlet prior of the two, and the Jacobian of the log odds.
-                gain = alpha[a] * (log_share(wanted) - log_share(odds))
-                gain += alpha[b] * (log_share(-wanted) - log_share(-odds))
-                # Records cross from the state that loses; the share of its records is what it loses of its probability.
-                if wanted < odds:
-                    losing, goal, lost = a, other, log_share(wanted) - log_share(odds)
-                else:
-                    losing, goal, lost = b, one, log_share(-wanted) - log_share(-odds)
-                chance = -math.expm1(min(lost, 0.0))
+                wanted, gain, loses, chance = proposed(theta, alpha, lengths, a, b, rng)
+                losing, goal = (a, other) if loses else (b, one)
                 count = 0
                 for source in range(len(counts)):
                     for position in range(begins[losing], begins[losing + 1]):
@@ -438,12 +428,8 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                 if good:
                     taken += 1
                     counts += more
-                    theta[a] = max(whole * math.exp(log_share(wanted)), SMALLEST)
-                    theta[b] = max(whole * math.exp(log_share(-wanted)), SMALLEST)
                 more[:] = 0
-                longer = math.exp(adapt * ((1.0 if good else 0.0) - EASY))
-                lengths[a] = min(max(lengths[a] * longer, 0.01), 8.0)
-                lengths[b] = min(max(lengths[b] * longer, 0.01), 8.0)
+                moved(theta, lengths, a, b, wanted, good, adapt)
     return taken / max(tried, 1)
 
 

@@ -28,7 +28,9 @@ __all__ = [
     "draw_theta",
     "log_ratio",
     "log_share",
+    "moved",
     "note",
+    "proposed",
     "settle",
 ]
 
@@ -191,3 +193,32 @@ def draw_theta(
                 total += theta[cell]
             for cell in range(first, first + size):
                 theta[cell] /= total
+
+
+@compiled
+def proposed(
+    theta: Floats, alpha: Floats, lengths: Floats, a: int, b: int, rng: np.random.Generator
+) -> tuple[float, float, bool, float]:
+    """A move of the probabilities of two cells of a row, their sum being held.
+
+    Returns:
+        The new log odds of the first; the log ratio of the prior with the Jacobian; whether the first loses; and the
+        chance with which each record of the cell that loses crosses to the other, the share of its probability that it
+        loses.
+    """
+    odds = math.log(theta[a]) - math.log(theta[b])
+    wanted = odds + lengths[a] * rng.standard_normal()
+    first, second = log_share(wanted) - log_share(odds), log_share(-wanted) - log_share(-odds)
+    return wanted, alpha[a] * first + alpha[b] * second, wanted < odds, -math.expm1(min(first, second))
+
+
+@compiled
+def moved(theta: Floats, lengths: Floats, a: int, b: int, wanted: float, good: bool, adapt: float) -> None:
+    """Carry out a move if it was taken, and adapt the lengths of the next ones; changes both arrays."""
+    if good:
+        whole = theta[a] + theta[b]
+        theta[a] = max(whole * math.exp(log_share(wanted)), SMALLEST)
+        theta[b] = max(whole * math.exp(log_share(-wanted)), SMALLEST)
+    longer = math.exp(adapt * ((1.0 if good else 0.0) - EASY))
+    lengths[a] = min(max(lengths[a] * longer, 0.01), 8.0)
+    lengths[b] = min(max(lengths[b] * longer, 0.01), 8.0)

@@ -50,12 +50,12 @@ __all__ = ["Method", "drowned_rows", "noise_aware"]
 Method = Literal["auto", "exact", "pooled", "independent", "particles", "sequential"]
 
 QUICK = 8e6
-"""Visits of a sweep times draws up to which the exact posterior is chosen by itself: some 2 seconds, compiled. That is
-500 records of 8 variables, or any number of records of 4 binary ones."""
+"""Visits of a sweep times draws up to which the exact posterior is chosen by itself: seconds, compiled. That is 500
+records of 8 variables, or any number of records of 7 binary ones."""
 FEWEST = 2000
 """Draws that it costs at least."""
 QUICK_VISITS = 2e7
-"""Visits after which it gives up again: seconds."""
+"""Visits after which it gives up again."""
 MOST_CELLS = 2**36
 """Of all tables and draws: half a tebibyte."""
 PRIOR_DRAWS = 400
