@@ -35,6 +35,7 @@ from scipy.stats import binom
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import ExactNoise
+from discreet.model.design import Shape
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Variable
@@ -380,6 +381,14 @@ class _Script:
             raise _Lost("gamma variates are audited statistically")
         self.gammas.append(shapes.shape)
         return np.random.default_rng([self.answers.noise, len(self.gammas)]).normal(size=shapes.shape)
+
+    def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
+        """No mechanism over a network adds noise to vectors."""
+        raise _Leak("noise on a vector was asked for, which this audit cannot follow")
+
+    def uniforms(self, number: int) -> Floats:
+        """No mechanism over a network asks for uniform variates."""
+        raise _Leak("uniform variates were asked for, which this audit cannot follow")
 
 
 @dataclass(frozen=True)

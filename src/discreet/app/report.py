@@ -194,6 +194,8 @@ def _noise_line(release: dc.Release) -> str:
         case Stages() as calibration:
             scales = _range(calibration.first.scales.values())
             return f"first stage: discrete Laplace of scale {scales} records; the second's are in the release"
+        case _:
+            raise AssertionError("a report is of a release over a network")
 
 
 def _range(values: Iterable[float]) -> str:

@@ -11,12 +11,14 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Generic, cast
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from discreet.errors import InputError
 from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
+from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.calibration import Calibration, PlannedNoise
@@ -25,37 +27,54 @@ from discreet.privacy.ledger import Account
 from discreet.privacy.payload import Payload
 from discreet.privacy.release import Release
 from discreet.sensitive.counts import Counts
+from discreet.sensitive.gradients import Gradients
+from discreet.sensitive.moments import Moments
+from discreet.sensitive.rows import Rows
 
-__all__ = ["Mechanism", "release", "simulate"]
+__all__ = ["DesignMechanism", "Mechanism", "release", "simulate"]
 
+
+Statistic = Counts | Moments | Gradients | Rows
+"""All that a mechanism can draw from: private, and over something public."""
 
 C = TypeVar("C", bound=Calibration)
+S = TypeVar("S", bound=Statistic, default=Counts)
+P = TypeVar("P", bound=Dirichlet | Normal, default=Dirichlet)
+O = TypeVar("O", bound=Network | Design, default=Network)
 
 
 @dataclass(frozen=True)
-class Mechanism(Generic[C]):
+class Mechanism(Generic[C, S, P, O]):
     """A way from counts to a payload. Options are bound when it is made, so all mechanisms share these signatures.
+
+    Over a design the statistic is `Moments`, `Gradients` or `Rows`, and the prior is `Normal`.
 
     Args:
         name: as in the registry, the ledger and the release.
         calibrate: from the network, the prior and the guarantee to the noise; it cannot see data.
         draw: from the counts, the prior, the calibration and a source of noise to the payload; it sees the data once.
+        require: refuses counts that the draw could not take, before anything is charged.
     """
 
     name: str
-    calibrate: Callable[[Network, Dirichlet, Guarantee], C]
-    draw: Callable[[Counts, Dirichlet, C, Noise], Payload]
+    calibrate: Callable[[O, P, Guarantee], C]
+    draw: Callable[[S, P, C, Noise], Payload]
+    require: Callable[[S], None] = lambda _statistic: None
+
+
+DesignMechanism = Mechanism[C, S, Normal, Design]
+"""A mechanism over a design."""
 
 
 def release(
-    mechanism: Mechanism[C], statistic: Counts, prior: Dirichlet, guarantee: Guarantee, *, account: Account
+    mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarantee: Guarantee, *, account: Account
 ) -> Release:
     """Publish a statistic: calibrate, charge the account, then draw.
 
     Args:
         mechanism: from the registry.
-        statistic: private counts.
-        prior: public, over the same network.
+        statistic: private counts, or sums over a design's records.
+        prior: public, over the same network or design.
         guarantee: what is promised; charged in full.
         account: pays; its ledger is written before the draw.
 
@@ -78,7 +97,7 @@ def release(
 
 
 def simulate(
-    mechanism: Mechanism[C], statistic: Counts, prior: Dirichlet, guarantee: Guarantee, *, rng: np.random.Generator
+    mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarantee: Guarantee, *, rng: np.random.Generator
 ) -> Release:
     """The same release with seeded noise, for tests and experiments on records that are not private.
 
@@ -104,28 +123,29 @@ def simulate(
     return _describe(number, mechanism, statistic, prior, guarantee, calibration, payload, private=False)
 
 
-def _calibrate(mechanism: Mechanism[C], statistic: Counts, prior: Dirichlet, guarantee: Guarantee) -> C:
+def _calibrate(mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarantee: Guarantee) -> C:
     """All that can be refused, refused before anything is charged."""
-    if statistic.network != prior.network:
+    if statistic.over != prior.over:
         raise InputError("the counts and the prior are over different networks")
     if guarantee.relation is Relation.REPLACE and statistic.policy.missing == "drop":
         raise InputError(
             "dropping incomplete records changes the number of records, which is public when replacing a record is the "
             "relation; use missing='error', or an add-remove guarantee"
         )
-    calibration = mechanism.calibrate(prior.network, prior, guarantee)
+    calibration = mechanism.calibrate(cast(O, prior.over), prior, guarantee)
     if calibration.total > guarantee.epsilon:
         raise InputError(f"mechanism {mechanism.name!r} would spend more than the guarantee allows")
-    if isinstance(calibration, PlannedNoise):
+    mechanism.require(statistic)
+    if isinstance(calibration, PlannedNoise) and isinstance(statistic, Counts):
         statistic.require(calibration.scales)
     return calibration
 
 
 def _describe(
     number: str,
-    mechanism: Mechanism[C],
-    statistic: Counts,
-    prior: Dirichlet,
+    mechanism: Mechanism[C, S, P, O],
+    statistic: S,
+    prior: P,
     guarantee: Guarantee,
     calibration: C,
     payload: Payload,

@@ -31,6 +31,8 @@ from opendp.mod import enable_features
 from scipy.special import gammaincinv
 
 from discreet.errors import DiscreetError, InputError
+from discreet.mechanisms.k_norm import k_norm_noise
+from discreet.model.design import Shape
 from discreet.privacy.guarantee import Guarantee
 from discreet.sensitive.counts import COUNT_LIMIT
 
@@ -70,6 +72,19 @@ class Noise(Protocol):
     def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
         """Add independent noise, `P(noise = k) ~ exp(-k^2 / (2 scale^2))`; arguments and result as above."""
 
+    def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
+        """Add noise to all entries as one vector, `P(noise = k) ~ exp(-||k|| / scale)`; see `k_norm_noise`.
+
+        Args:
+            values: any shape, entries from -2^53 to 2^53.
+            scale: in the unit of the values.
+            shape: "cube" for the largest absolute entry as the norm, "ball" for the root of the sum of squares,
+                rounded up.
+
+        Returns:
+            Noisy entries, same shape.
+        """
+
     def thin(self, values: Integers, probability: Fraction) -> Integers:
         """Keep each of the counted records with this probability, independently: a binomial draw for every entry."""
 
@@ -85,6 +100,9 @@ class Noise(Protocol):
     def log_gamma(self, shapes: Floats) -> Floats:
         """Logarithms of independent gamma variates of scale 1, one for each shape parameter."""
 
+    def uniforms(self, number: int) -> Floats:
+        """Independent uniform variates in (0, 1), in floating point."""
+
 
 @dataclass(frozen=True)
 class ExactNoise:
@@ -92,9 +110,9 @@ class ExactNoise:
 
     Guarantee:
         The output of `discrete_laplace` is `privacy_map(scale, d)`-DP towards any vector at L1 distance at most d;
-        that of `discrete_gaussian` is `d^2 / (2 scale^2)`-zCDP towards any vector at L2 distance at most d. `thin`,
-        `pick` and `rarely` draw exactly from the probabilities they are given. `log_gamma` is a floating-point
-        sampler; see there.
+        that of `discrete_gaussian` is `d^2 / (2 scale^2)`-zCDP towards any vector at L2 distance at most d; that of
+        `k_norm` costs what `k_norm_scale` says. `thin`, `pick` and `rarely` draw exactly from the probabilities they
+        are given. `log_gamma` is a floating-point sampler; see there.
 
     Source:
         Ghosh, Roughgarden and Sundararajan (2009) for the geometric mechanism; Canonne, Kamath and Steinke (2020) for
@@ -108,6 +126,11 @@ class ExactNoise:
     def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
         """See `Noise`; additionally refuses counts of more than 2^53."""
         return _added(_gaussian(scale), values)
+
+    def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
+        """See `Noise`; additionally refuses counts of more than 2^53, and scales that `k_norm_noise` refuses."""
+        _require_counts(values)
+        return values + k_norm_noise(self, os.urandom, values.size, scale, shape).reshape(values.shape)
 
     def thin(self, values: Integers, probability: Fraction) -> Integers:
         """See `Noise`: one coin of 32 bits for each record; a probability between two coins counts as the smaller."""
@@ -152,8 +175,13 @@ class ExactNoise:
         The inverse is accurate to about 1e-14, not exact: a floating-point sampler that a pure guarantee cannot rest
         on. Variates of small shapes come from `G(a) = G(a + 1) U^(1 / a)`.
         """
-        first, second = (_uniforms(shapes.size).reshape(shapes.shape) for _ in range(2))
+        first, second = (self.uniforms(shapes.size).reshape(shapes.shape) for _ in range(2))
         return np.asarray(np.log(gammaincinv(shapes + 1, first)) + np.log(second) / shapes)
+
+    def uniforms(self, number: int) -> Floats:
+        """See `Noise`: odd multiples of 2^-53 from the operating system."""
+        words = np.frombuffer(os.urandom(8 * number), np.uint64) >> np.uint64(12)
+        return (words.astype(np.float64) + 0.5) * 2.0**-52
 
 
 @dataclass(frozen=True)
@@ -184,6 +212,10 @@ class SimulatedNoise:
             left = left[~accepted]
         return values + flat.reshape(values.shape)
 
+    def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
+        """See `Noise`: the same sampler, from this generator's bytes."""
+        return values + k_norm_noise(self, self.rng.bytes, values.size, scale, shape).reshape(values.shape)
+
     def thin(self, values: Integers, probability: Fraction) -> Integers:
         """See `Noise`."""
         return self.rng.binomial(values, float(probability)).astype(np.int64)
@@ -206,6 +238,10 @@ class SimulatedNoise:
         return np.asarray(
             np.log(self.rng.standard_gamma(shapes + 1)) + np.log1p(-self.rng.random(shapes.shape)) / shapes
         )
+
+    def uniforms(self, number: int) -> Floats:
+        """See `Noise`."""
+        return 1 - self.rng.random(number)
 
 
 def scale_for(sensitivity: int, epsilon: Fraction) -> tuple[float, Fraction]:
@@ -349,19 +385,18 @@ def _gaussian(scale: float) -> Any:
 
 def _added(measurement: Any, values: Integers) -> Integers:
     """One vector call."""
-    if values.size and int(np.abs(values).max()) > COUNT_LIMIT:
-        raise InputError(f"a count is larger than {COUNT_LIMIT:,}, where 64-bit noise would saturate")
+    _require_counts(values)
     noisy = measurement(np.ascontiguousarray(values).ravel().tolist())
     return np.array(noisy, np.int64).reshape(values.shape)
+
+
+def _require_counts(values: Integers) -> None:
+    """Refuse counts to which 64-bit noise cannot be added; their values are not shown."""
+    if values.size and int(np.abs(values).max()) > COUNT_LIMIT:
+        raise InputError(f"a count is larger than {COUNT_LIMIT:,}, where 64-bit noise would saturate")
 
 
 def _coins(number: int) -> Iterator[npt.NDArray[np.uint32]]:
     """Uniform 32-bit numbers from the operating system, in blocks."""
     for start in range(0, number, COIN_BLOCK):
         yield np.frombuffer(os.urandom(4 * min(COIN_BLOCK, number - start)), np.uint32)
-
-
-def _uniforms(number: int) -> Floats:
-    """Uniform numbers in (0, 1) from the operating system: odd multiples of 2^-53."""
-    words = np.frombuffer(os.urandom(8 * number), np.uint64) >> np.uint64(12)
-    return (words.astype(np.float64) + 0.5) * 2.0**-52

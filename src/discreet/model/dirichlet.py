@@ -56,6 +56,11 @@ class Dirichlet:
         return self.alpha.network
 
     @property
+    def over(self) -> Network:
+        """What the prior is over: the network."""
+        return self.network
+
+    @property
     def flat(self) -> bool:
         """Whether all cells have the same concentration, so that nothing is said of any row."""
         return len({float(c) for array in self.alpha.values() for c in (array.min(), array.max())}) == 1

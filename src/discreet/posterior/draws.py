@@ -167,7 +167,7 @@ def prior_for(release: Release | Combined, prior: Dirichlet | None, draws: int) 
     """
     if prior is not None and not isinstance(prior, Dirichlet):
         raise InputError("a prior is a Dirichlet; Dirichlet.from_probabilities makes one of tables of probabilities")
-    believed = release.prior if prior is None else prior
+    believed = release.dirichlet if prior is None else prior
     if believed.network != release.network:
         raise InputError("the prior is over another network than the release")
     if not draws > 0:
@@ -182,4 +182,4 @@ def learned_prior(release: Release | Combined, prior: Dirichlet | None) -> bool:
         release: whose prior counts where no other is given; says nothing if all cells have the same concentration.
         prior: another than the curator's, or None.
     """
-    return prior is None and release.prior.flat
+    return prior is None and release.dirichlet.flat

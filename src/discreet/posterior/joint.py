@@ -338,7 +338,7 @@ class _Task:
     def chain(self, evidence: Combined, index: int, rng: np.random.Generator) -> _Chain:
         """Records drawn from a release's plug-in posterior, each chain's own, and room for more of them."""
         release = evidence.releases[index % len(evidence.releases)]
-        theta = plug_in(release, draws=1, rng=rng, prior=release.prior).cells
+        theta = plug_in(release, draws=1, rng=rng, prior=release.dirichlet).cells
         cells = np.concatenate(
             [np.maximum(theta[node], SMALLEST).ravel() for node in self.network.order]
             + [np.array([1 - p, p]) for p in self.members.values()]

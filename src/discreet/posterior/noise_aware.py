@@ -134,7 +134,7 @@ def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
     Returns:
         For each node with such rows: (how many, of how many); nothing for releases that measure no counts.
     """
-    payload, network = release.payload, release.network
+    payload, network = release.network_payload, release.network
     found: dict[str, tuple[int, int]] = {}
     match payload:
         case ParameterDraws() | Choice():
@@ -196,7 +196,7 @@ def _drawn(
     if method == "pooled":
         drawn = worlds(combined, draws, rng, believed)
         return PosteriorDraws(drawn.cells, "pooled", drawn.twins)
-    known = believed or first.prior
+    known = believed or first.dirichlet
     match first.payload:
         case ParameterDraws():
             return PosteriorDraws(parameter_cells(first, first.payload, known, draws, rng), "particles")
@@ -228,7 +228,7 @@ def _learned(combined: Combined, rng: np.random.Generator) -> Dirichlet:
     """The moments of the prior that the first data set's tables teach."""
     first = Combined(combined.data_sets[:1])
     if "pooled" not in _able(first):
-        return combined.prior
+        return combined.dirichlet
     network, taught = combined.network, worlds(first, PRIOR_DRAWS, rng)
     draws = {node: dirichlet_draws(taught.rows(node).alpha, rng) for node in network.nodes}
     found = Dirichlet.matching(Tables(network, draws, draws=PRIOR_DRAWS))

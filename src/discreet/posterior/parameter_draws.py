@@ -94,7 +94,7 @@ def parameter_cells(
         if size == 1:
             return np.ones((*network.shape(node), draws))
         told = np.maximum(payload.cells[node], TINY).reshape(-1, size, payload.cells.draws or 0)
-        used, a = (table[node].reshape(-1, size) for table in (release.prior.alpha, prior.alpha))
+        used, a = (table[node].reshape(-1, size) for table in (release.dirichlet.alpha, prior.alpha))
         laws = total_laws(node, cells, records, own)
         rows = []
         for j, law in enumerate(laws):

@@ -53,7 +53,7 @@ def plug_in(
         Algorithm 1, for two stages.
     """
     believed = prior_for(release, prior, draws)
-    network, payload = release.network, release.payload
+    network, payload = release.network, release.network_payload
     match payload:
         case ParameterDraws():
             picked = rng.integers(payload.cells.draws or 1, size=draws)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from discreet.errors import InputError
 from discreet.model.schema import Scope
+from discreet.privacy.design_calibration import DesignCalibration
 from discreet.privacy.payload import CellNoise
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "PlannedNoise",
     "Selection",
     "Stages",
+    "TableCalibration",
     "TableNoise",
     "Tempering",
     "Trimming",
@@ -303,7 +305,11 @@ class Stages:
         return self.first_epsilon + self.second_epsilon
 
 
-Calibration = TableNoise | GaussianNoise | PlannedNoise | CoefficientNoise | Trimming | Tempering | Selection | Stages
+TableCalibration = (
+    TableNoise | GaussianNoise | PlannedNoise | CoefficientNoise | Trimming | Tempering | Selection | Stages
+)
+"""The closed union of calibrations over a network."""
+Calibration = TableCalibration | DesignCalibration
 """The closed union of calibrations."""
 
 

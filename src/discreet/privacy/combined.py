@@ -76,13 +76,13 @@ class Combined:
         return self.data_sets[0][0].network
 
     @property
-    def prior(self) -> Dirichlet:
+    def dirichlet(self) -> Dirichlet:
         """The curators' prior.
 
         Raises:
             InputError: the curators had different ones.
         """
-        first, *others = (release.prior for release in self.releases)
+        first, *others = (release.dirichlet for release in self.releases)
         if not all(
             np.array_equal(first.alpha[node], other.alpha[node]) for other in others for node in self.network.nodes
         ):

@@ -17,12 +17,12 @@ from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Array, Tables
 from discreet.privacy.calibration import (
-    Calibration,
     CoefficientNoise,
     GaussianNoise,
     PlannedNoise,
     Selection,
     Stages,
+    TableCalibration,
     TableNoise,
     Tempering,
     Trimming,
@@ -35,17 +35,22 @@ from discreet.privacy.payload import (
     NoisyCounts,
     NoisyTables,
     ParameterDraws,
-    Payload,
+    TablePayload,
     TwoStageCounts,
 )
 
 __all__ = [
     "Budget",
     "CalibrationPart",
+    "Count",
+    "Flag",
+    "Integer",
     "NetworkPart",
     "Part",
     "PayloadPart",
     "Positive",
+    "Whole",
+    "budget",
     "read_calibration",
     "read_network",
     "read_payload",
@@ -208,7 +213,7 @@ CalibrationPart = Annotated[
 ]
 
 
-def write_calibration(calibration: Calibration) -> CalibrationPart:
+def write_calibration(calibration: TableCalibration) -> CalibrationPart:
     """Calibration to document."""
     match calibration:
         case TableNoise():
@@ -268,33 +273,33 @@ def write_calibration(calibration: Calibration) -> CalibrationPart:
             )
 
 
-def read_calibration(part: CalibrationPart, network: Network) -> Calibration:
+def read_calibration(part: CalibrationPart, network: Network) -> TableCalibration:
     """Document to calibration."""
     match part:
         case _TableNoise():
             return _read_table_noise(part, network)
         case _GaussianNoise():
-            return GaussianNoise(part.squared_sensitivity, part.scale, _budget(part.rho), _budget(part.reported))
+            return GaussianNoise(part.squared_sensitivity, part.scale, budget(part.rho), budget(part.reported))
         case _PlannedNoise():
             return _read_planned_noise(part, network)
         case _CoefficientNoise():
             return CoefficientNoise(
-                part.sensitivity, part.exact, part.scale, part.shift, part.noisy_total, _budget(part.reported)
+                part.sensitivity, part.exact, part.scale, part.shift, part.noisy_total, budget(part.reported)
             )
         case _Trimming():
             if set(part.floors) != set(network.nodes):
                 raise InputError("'floors' must name every node of the network once")
-            return Trimming(part.floors, part.temper, part.draws, part.resolution, _budget(part.reported))
+            return Trimming(part.floors, part.temper, part.draws, part.resolution, budget(part.reported))
         case _Tempering():
-            return Tempering(part.temper, part.draws, part.digits, _budget(part.reported))
+            return Tempering(part.temper, part.draws, part.digits, budget(part.reported))
         case _Selection():
-            return Selection(part.sensitivity, part.scale, _budget(part.reported))
+            return Selection(part.sensitivity, part.scale, budget(part.reported))
         case _Stages():
             return Stages(
                 first=_read_table_noise(part.first, network),
-                first_epsilon=_budget(part.first_epsilon),
-                second_epsilon=_budget(part.second_epsilon),
-                sampling=_budget(part.sampling),
+                first_epsilon=budget(part.first_epsilon),
+                second_epsilon=budget(part.second_epsilon),
+                sampling=budget(part.sampling),
                 weights=part.weights,
             )
 
@@ -316,9 +321,9 @@ def _read_table_noise(part: _TableNoise, network: Network) -> TableNoise:
             raise InputError(f"'{name}' must name every node of the network whose family lies in no other, once")
     return TableNoise(
         sensitivity=part.sensitivity,
-        epsilons={node: _budget(text) for node, text in part.epsilons.items()},
+        epsilons={node: budget(text) for node, text in part.epsilons.items()},
         scales=part.scales,
-        reported=_budget(part.reported),
+        reported=budget(part.reported),
     )
 
 
@@ -330,8 +335,8 @@ def _write_planned_noise(calibration: PlannedNoise) -> _PlannedNoise:
         sensitivity=calibration.sensitivity,
         reported=as_text(calibration.reported),
         tables=[
-            _PlannedTable(variables=list(scope), budget=as_text(budget), scale=calibration.scales[scope])
-            for scope, budget in calibration.budgets.items()
+            _PlannedTable(variables=list(scope), budget=as_text(share), scale=calibration.scales[scope])
+            for scope, share in calibration.budgets.items()
         ],
         expected=dict(calibration.expected),
     )
@@ -345,9 +350,9 @@ def _read_planned_noise(part: _PlannedNoise, network: Network) -> PlannedNoise:
     return PlannedNoise(
         noise=part.noise,
         sensitivity=part.sensitivity,
-        budgets={scope: _budget(table.budget) for scope, table in zip(scopes, part.tables, strict=True)},
+        budgets={scope: budget(table.budget) for scope, table in zip(scopes, part.tables, strict=True)},
         scales={scope: table.scale for scope, table in zip(scopes, part.tables, strict=True)},
-        reported=_budget(part.reported),
+        reported=budget(part.reported),
         expected={node: part.expected[node] for node in network.nodes},
     )
 
@@ -415,7 +420,7 @@ PayloadPart = Annotated[
 ]
 
 
-def write_payload(payload: Payload) -> PayloadPart:
+def write_payload(payload: TablePayload) -> PayloadPart:
     """Payload to document."""
     match payload:
         case NoisyCounts():
@@ -460,7 +465,7 @@ def write_payload(payload: Payload) -> PayloadPart:
             )
 
 
-def read_payload(part: PayloadPart, network: Network) -> Payload:
+def read_payload(part: PayloadPart, network: Network) -> TablePayload:
     """Document to payload."""
     match part:
         case _NoisyCounts():
@@ -486,7 +491,7 @@ def read_payload(part: PayloadPart, network: Network) -> Payload:
             return Choice(tuple(candidates), part.index)
         case _TwoStageCounts():
             return TwoStageCounts(
-                _read_counts(part.first, network), _read_counts(part.second, network), _budget(part.sampling)
+                _read_counts(part.first, network), _read_counts(part.second, network), budget(part.sampling)
             )
 
 
@@ -535,6 +540,6 @@ def _flat(tables: Tables) -> dict[str, list[float]]:
     return {node: table.ravel().tolist() for node, table in tables.items()}
 
 
-def _budget(text: str) -> Fraction:
+def budget(text: str) -> Fraction:
     """An exact budget."""
     return as_rational(text, "epsilon")

@@ -16,6 +16,7 @@ from discreet.errors import InputError
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
+from discreet.privacy.design_payload import DesignPayload
 
 __all__ = [
     "CellNoise",
@@ -25,6 +26,7 @@ __all__ = [
     "NoisyTables",
     "ParameterDraws",
     "Payload",
+    "TablePayload",
     "TwoStageCounts",
     "laplace_variance",
     "noise_variance",
@@ -296,7 +298,9 @@ class TwoStageCounts:
         return self.second.network
 
 
-Payload = NoisyCounts | NoisyTables | NoisyCoefficients | ParameterDraws | Choice | TwoStageCounts
+TablePayload = NoisyCounts | NoisyTables | NoisyCoefficients | ParameterDraws | Choice | TwoStageCounts
+"""The closed union of what a release over a network can carry."""
+Payload = TablePayload | DesignPayload
 """The closed union of what a release can carry."""
 
 

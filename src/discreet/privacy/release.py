@@ -12,12 +12,13 @@ import json
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pydantic
 
 from discreet.errors import InputError
+from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
@@ -31,6 +32,35 @@ from discreet.privacy.calibration import (
     TableNoise,
     Tempering,
     Trimming,
+)
+from discreet.privacy.design_calibration import (
+    DesignCalibration,
+    FactoredNoise,
+    ObjectiveNoise,
+    Truncation,
+    VectorNoise,
+)
+from discreet.privacy.design_document import (
+    DesignCalibrationPart,
+    DesignPart,
+    DesignPayloadPart,
+    NormalPart,
+    read_design,
+    read_design_calibration,
+    read_design_payload,
+    read_normal,
+    write_design,
+    write_design_calibration,
+    write_design_payload,
+    write_normal,
+)
+from discreet.privacy.design_payload import (
+    DesignPayload,
+    FactoredChoice,
+    GradientTrace,
+    NoisyMoments,
+    NoisyTotal,
+    WeightDraws,
 )
 from discreet.privacy.document import (
     Budget,
@@ -56,6 +86,7 @@ from discreet.privacy.payload import (
     NoisyTables,
     ParameterDraws,
     Payload,
+    TablePayload,
     TwoStageCounts,
 )
 
@@ -100,7 +131,7 @@ class Release:
         mechanism: its name.
         policy: how incomplete records were met.
         records: number of records where it is public (REPLACE), else None.
-        prior: the curator's prior; an analyst may use another.
+        prior: the curator's prior, over a network or a design; an analyst may use another.
         calibration: how the budget became noise.
         payload: the noisy statistics.
 
@@ -115,14 +146,15 @@ class Release:
     mechanism: str
     policy: RecordsPolicy
     records: int | None
-    prior: Dirichlet
+    prior: Dirichlet | Normal
     calibration: Calibration
     payload: Payload
 
     def __post_init__(self) -> None:
         """Refuse parts that contradict each other."""
-        if self.payload.network != self.prior.network:
-            raise InputError("a release needs a prior and a payload over the same network")
+        over = self.payload.over if isinstance(self.payload, DesignPayload) else self.payload.network
+        if over != self.prior.over:
+            raise InputError("a release needs a prior and a payload over the same network or design")
         if (self.records is not None) != (self.guarantee.relation is Relation.REPLACE):
             raise InputError("a release states its number of records exactly where replacing a record is the relation")
         if self.records is not None and self.records < 0:
@@ -134,8 +166,40 @@ class Release:
 
     @property
     def network(self) -> Network:
-        """The public network."""
-        return self.prior.network
+        """The public network.
+
+        Raises:
+            InputError: the release is of a regression or a direction, which has a design instead; so do the next two.
+        """
+        return self.dirichlet.network
+
+    @property
+    def dirichlet(self) -> Dirichlet:
+        """The prior over the network's probabilities."""
+        if isinstance(self.prior, Normal):
+            raise InputError(
+                "this release is over a design, not a network: read it with `weights`, or with the estimator's "
+                "`from_release`"
+            )
+        return self.prior
+
+    @property
+    def network_payload(self) -> TablePayload:
+        """What was released over the network."""
+        if isinstance(self.payload, DesignPayload):
+            raise InputError("this release is over a design, not a network")
+        return self.payload
+
+    @property
+    def design(self) -> Design:
+        """The public design of a regression, a classification or a direction.
+
+        Raises:
+            InputError: the release is over a network.
+        """
+        if not isinstance(self.prior, Normal):
+            raise InputError("this release is over a network, not a design: read it with `noise_aware`")
+        return self.prior.design
 
     def dumps(self) -> str:
         """The document as JSON text, a table a line.
@@ -166,7 +230,7 @@ class Release:
         if type(version) is not int or version != VERSION:
             raise InputError(f"the release has version {repr(version)[:20]}; this package reads version {VERSION}")
         try:
-            return _release(_Document.model_validate(raw))
+            return _design_release(raw) if "design" in raw else _release(raw)
         except pydantic.ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = _place(raw, first["loc"], first["type"])
@@ -222,8 +286,8 @@ class _Records(Part):
     out_of_bounds: Literal["error", "clip"]
 
 
-class _Document(Part):
-    """A release; tables are flat, in the order of their axes `(*parents, child)` and draws, last fastest."""
+class _Head(Part):
+    """What all releases have."""
 
     format: Literal["discreet-release"]
     version: Literal[1]
@@ -233,10 +297,24 @@ class _Document(Part):
     guarantee: _Guarantee
     mechanism: Annotated[str, pydantic.Field(min_length=1)]
     records: _Records
+
+
+class _Document(_Head):
+    """A release over a network; tables are flat, their axes `(*parents, child)` and draws, last fastest."""
+
     network: NetworkPart
     prior: dict[str, Positive | list[Positive]]
     calibration: CalibrationPart
     payload: PayloadPart
+
+
+class _DesignDocument(_Head):
+    """A release over a design; weights and sums are in its coordinates, between -1 and 1."""
+
+    design: DesignPart
+    prior: NormalPart
+    calibration: DesignCalibrationPart
+    payload: DesignPayloadPart
 
 
 def release_schema() -> str:
@@ -245,56 +323,92 @@ def release_schema() -> str:
     Returns:
         JSON text.
     """
-    return json.dumps(_Document.model_json_schema(), indent=2, sort_keys=True) + "\n"
+    either: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_Document | _DesignDocument)
+    return json.dumps(either.json_schema(), indent=2, sort_keys=True) + "\n"
 
 
-def _document(release: Release) -> _Document:
+def _document(release: Release) -> _Document | _DesignDocument:
     """Release to document."""
-    network = release.network
-    return _Document(
-        format="discreet-release",
-        version=1,
-        id=release.id,
-        date=release.date.isoformat(),
-        private=release.private,
-        guarantee=_Guarantee(
+    head: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "id": release.id,
+        "date": release.date.isoformat(),
+        "private": release.private,
+        "guarantee": _Guarantee(
             epsilon=as_text(release.guarantee.epsilon),
             delta=as_text(release.guarantee.delta),
             relation=release.guarantee.relation.value,
             unit=release.guarantee.unit,
         ),
-        mechanism=release.mechanism,
-        records=_Records.model_validate(
+        "mechanism": release.mechanism,
+        "records": _Records.model_validate(
             {
                 "count": release.records,
                 "missing": release.policy.missing,
                 "out_of_bounds": release.policy.out_of_bounds,
             }
         ),
-        network=write_network(network),
-        prior={node: _compact(alpha) for node, alpha in release.prior.alpha.items()},
-        calibration=write_calibration(release.calibration),
-        payload=write_payload(release.payload),
+    }
+    prior, calibration, payload = release.prior, release.calibration, release.payload
+    if isinstance(prior, Normal) or isinstance(calibration, DesignCalibration) or isinstance(payload, DesignPayload):
+        assert isinstance(prior, Normal)
+        assert isinstance(calibration, DesignCalibration)
+        assert isinstance(payload, DesignPayload)
+        return _DesignDocument(
+            **head,
+            design=write_design(prior.design),
+            prior=write_normal(prior),
+            calibration=write_design_calibration(calibration),
+            payload=write_design_payload(payload),
+        )
+    return _Document(
+        **head,
+        network=write_network(prior.network),
+        prior={node: _compact(alpha) for node, alpha in prior.alpha.items()},
+        calibration=write_calibration(calibration),
+        payload=write_payload(payload),
     )
 
 
-def _release(document: _Document) -> Release:
-    """Document to release; what pydantic cannot see is checked by the types themselves."""
+def _release(raw: object) -> Release:
+    """Document over a network to release; what pydantic cannot see is checked by the types themselves."""
+    document = _Document.model_validate(raw)
     network = read_network(document.network)
     if set(document.prior) != set(network.nodes):
         raise InputError("'prior' must name every node of the network once")
+    alpha = {node: _full(network, node, document.prior[node]) for node in network.nodes}
     return Release(
-        id=document.id,
-        date=_day(document.date),
-        private=document.private,
-        guarantee=Guarantee(**document.guarantee.model_dump()),
-        mechanism=document.mechanism,
-        policy=RecordsPolicy(document.records.missing, document.records.out_of_bounds),
-        records=document.records.count,
-        prior=Dirichlet(Tables(network, {node: _full(network, node, document.prior[node]) for node in network.nodes})),
+        **_head(document),
+        prior=Dirichlet(Tables(network, alpha)),
         calibration=read_calibration(document.calibration, network),
         payload=read_payload(document.payload, network),
     )
+
+
+def _design_release(raw: object) -> Release:
+    """Document over a design to release."""
+    document = _DesignDocument.model_validate(raw)
+    design = read_design(document.design)
+    return Release(
+        **_head(document),
+        prior=read_normal(document.prior, design),
+        calibration=read_design_calibration(document.calibration),
+        payload=read_design_payload(document.payload, design),
+    )
+
+
+def _head(document: _Head) -> dict[str, Any]:
+    """What all releases have, from a document."""
+    return {
+        "id": document.id,
+        "date": _day(document.date),
+        "private": document.private,
+        "guarantee": Guarantee(**document.guarantee.model_dump()),
+        "mechanism": document.mechanism,
+        "policy": RecordsPolicy(document.records.missing, document.records.out_of_bounds),
+        "records": document.records.count,
+    }
 
 
 def _belong_together(calibration: Calibration, payload: Payload) -> bool:
@@ -321,8 +435,25 @@ def _belong_together(calibration: Calibration, payload: Payload) -> bool:
             )
         case Selection(), Choice():
             return True
+        case VectorNoise(), NoisyMoments():
+            return calibration.scale == payload.scale and (calibration.rounds, calibration.total_scale) == (1, None)
+        case VectorNoise(), GradientTrace():
+            return len(payload.points) == calibration.rounds and _same_total(calibration.total_scale, payload.total)
+        case ObjectiveNoise(), GradientTrace():
+            return len(payload.points) == 1 and _same_total(calibration.total_scale, payload.total)
+        case Truncation(), WeightDraws():
+            settings = (calibration.variance, calibration.radius, calibration.temper)
+            released = (payload.variance, payload.radius, payload.temper)
+            return settings == released and calibration.draws == len(payload.weights)
+        case FactoredNoise(), FactoredChoice():
+            return calibration.rate == payload.rate and _same_total(calibration.total_scale, payload.total)
         case _:
             return False
+
+
+def _same_total(scale: float | None, total: NoisyTotal | None) -> bool:
+    """Whether a noisy number of records is there as a calibration describes it."""
+    return scale == (None if total is None else total.scale)
 
 
 def _compact(alpha: Array) -> float | list[float]:

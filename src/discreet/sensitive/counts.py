@@ -155,6 +155,11 @@ class Counts:
         return self.tables.network
 
     @property
+    def over(self) -> Network:
+        """What the statistic is over: the network."""
+        return self.network
+
+    @property
     def records(self) -> int:
         """Number of records counted: private under ADD_REMOVE."""
         return int(next(iter(self.tables.values())).sum())

@@ -1,0 +1,127 @@
+"""The factored exponential mechanism: one of finitely many public candidates, by a score that is a sum over records."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from discreet.errors import InputError
+from discreet.mechanisms.crossing import DesignMechanism, Mechanism
+from discreet.mechanisms.noise import Noise
+from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
+from discreet.model.design import GRID, Design, Normal
+from discreet.privacy.design_calibration import FactoredNoise
+from discreet.privacy.design_payload import FactoredChoice, FactorKind
+from discreet.privacy.guarantee import Guarantee
+from discreet.sensitive.rows import Integers, Rows
+from discreet.theory.factored import STEPS, CategoricalFactor, DirectionFactor, Factor
+
+__all__ = ["factored"]
+
+HOPELESS = 1e6
+"""Nats behind the best candidate beyond which all weigh alike; see `map_estimate`."""
+RATE_LIMIT = 500.0
+"""Largest rate: beyond it nobody is protected, and weights overflow."""
+ROUNDING = Fraction(1, 10**12)
+"""Relative error of the rate, a float."""
+BLOCK = 2**14
+"""Records whose factors are in memory at once."""
+
+
+def factored(factor: Factor) -> DesignMechanism[FactoredNoise, Rows]:
+    """One candidate z of a public list, with `P(z) ~ exp(rate sum_i f(x_i, z))` and f between 0 and 1.
+
+    Args:
+        factor: public; `DirectionFactor` reads records as `design.scaled` rows, `CategoricalFactor` as codes of the
+            states of one feature whose bounds are 0 and the number of states less 1.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        InputError: when a release is calibrated: a design that does not fit the factor or has a target or intercept,
+            candidates that are all alike, a guarantee with a delta, or an epsilon beyond 500.
+
+    Guarantee:
+        Pure epsilon: `rate factor.width(relation) / STEPS`; see there. Scores are sums of whole numbers, and the choice
+        is OpenDP's noisy max in its zero-concentrated form, which is the exponential mechanism; its own report is not
+        used. Under ADD_REMOVE 1/20 of epsilon goes to the number of records, which the posterior needs.
+
+    Source:
+        Williams and McSherry (NIPS 2010), Section 2, with the range of a factor in place of twice its largest value;
+        McSherry and Talwar (2007).
+    """
+
+    def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> FactoredNoise:
+        if guarantee.delta:
+            raise InputError("factored keeps a pure guarantee; ask for delta 0")
+        _require_fit(factor, design)
+        left, total_scale, total_cost = total_noise(guarantee)
+        width = Fraction(factor.width(guarantee.relation), STEPS)
+        if not width > 0:
+            raise InputError("the candidates are all the same for every record; there is nothing to choose")
+        rate = float(left * (1 - 2 * ROUNDING) / width)
+        if not 0 < rate <= RATE_LIMIT:
+            raise InputError(f"epsilon is too large: the weight of one record would exceed {RATE_LIMIT:g} nats")
+        return FactoredNoise(rate, total_scale, Fraction(rate) * width * (1 + ROUNDING) + total_cost)
+
+    def draw(statistic: Rows, prior: Normal, calibration: FactoredNoise, noise: Noise) -> FactoredChoice:
+        scores = _scores(factor, statistic)
+        # Far behind the best all weigh alike: floats would round their differences, and none of them will be chosen.
+        nats = calibration.rate / STEPS
+        below = np.array([max((score - max(scores)) * nats, -HOPELESS) for score in scores])
+        kind, parameters = _description(factor)
+        return FactoredChoice(
+            design=statistic.over,
+            kind=kind,
+            candidates=factor.candidates,
+            parameters=parameters,
+            index=noise.noisy_max(below, 1.0),
+            rate=calibration.rate,
+            total=noisy_total(statistic.records, calibration.total_scale, noise),
+        )
+
+    return Mechanism("factored", calibrate, draw)
+
+
+def _scores(factor: Factor, rows: Rows) -> list[int]:
+    """Sums of the records' factors, in whole steps."""
+    total = np.zeros(len(factor.candidates), np.int64)
+    for start in range(0, rows.records, BLOCK):
+        block = rows.coordinates[start : start + BLOCK]
+        total += factor.steps(_codes(factor, block) if isinstance(factor, CategoricalFactor) else block / GRID).sum(
+            axis=0
+        )
+    return [int(score) for score in total]
+
+
+def _codes(factor: CategoricalFactor, coordinates: Integers) -> Integers:
+    """Codes of states from coordinates between -1 and 1, which stand for 0 to the number of states less 1."""
+    largest = factor.candidates.shape[1] - 1
+    return np.asarray(np.rint((coordinates / GRID + 1) / 2 * largest), np.int64)
+
+
+def _require_fit(factor: Factor, design: Design) -> None:
+    """Refuse a design whose records the factor cannot read."""
+    if design.target is not None or design.intercept:
+        raise InputError("a factored choice needs a design without target and intercept")
+    if isinstance(factor, CategoricalFactor):
+        wanted, states = 1, factor.candidates.shape[1]
+        if len(design.features) == 1 and design.features[0].bounds != (0, states - 1):
+            raise InputError(
+                f"a categorical factor of {states} states reads one feature with the bounds 0 and {states - 1}"
+            )
+    else:
+        wanted = factor.candidates.shape[1]
+    if len(design.features) != wanted:
+        raise InputError(f"the factor's records have {wanted} numbers, the design's {len(design.features)}")
+
+
+def _description(factor: Factor) -> tuple[FactorKind, dict[str, float]]:
+    """What a reader needs to make the factor again."""
+    match factor:
+        case DirectionFactor():
+            return "direction", {"noise_variance": factor.noise_variance, "tau": factor.tau}
+        case CategoricalFactor():
+            return "categorical", {"floor": factor.floor}

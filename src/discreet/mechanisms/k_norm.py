@@ -1,0 +1,249 @@
+"""K-norm noise on integer vectors, drawn exactly: one norm for the whole vector instead of noise on every coordinate.
+
+With q = exp(-1 / scale), d coordinates and k any vector of integers:
+
+* cube: `P(k) ~ sum of q^r over r >= ||k||_inf`, which is `~ q^||k||_inf`;
+* ball: `P(k) ~ sum of q^r c(r) over integers r >= ||k||_2`, which is `~ q^ceil(||k||_2)` where c is constant.
+
+Both are the law of k when (r, k) has `P(r, k) ~ q^r c(r)` for all k within distance r of 0, and both losses follow from
+this form. Vectors at a distance of at most the integer L (in the norm of the shape) have their noise at norms that
+differ by at most L, so with m the smaller, rounded up, the ratio of their probabilities is at most
+
+    sum of q^r c(r) over r >= m  /  sum of q^r c(r) over r >= m + L  <=  q^-L max over r of c(r) / c(r + L)
+
+and its inverse is at most 1. For the cube c = 1, and the loss is L / scale. For the ball `c(r) <= c(r + L) exp(slack)`,
+where the slack is d / 2^100 (proof: `_ball`). All draws are integers from exact samplers, by rejections that end with
+probability one and do not depend on the data; nothing is rounded and no distribution function is inverted.
+
+Source: Hardt and Talwar (2010) for the mechanism; the samplers of integer vectors are proved here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.model.design import Shape
+
+__all__ = ["BALL_SLACK", "Entropy", "IntegerNoise", "k_norm_noise", "k_norm_scale"]
+
+Integers = npt.NDArray[np.int64]
+Entropy = Callable[[int], bytes]
+"""As many independent, uniform bytes as are asked for, such as `os.urandom`."""
+
+COORDINATES_PER_SCALE = 8
+"""Most coordinates for each unit of the scale: a radius is then accepted with probability at least exp(-4)."""
+REACH = 2.0**52
+"""Largest (d + 1) scale: the radius, of about d scales, would have to be 1,000 times as large to leave 64 bits."""
+BALL_SLACK = Fraction(1, 2**100)
+"""Loss beyond L / scale, for each coordinate of a ball: standard deviations are floats (`_ball`)."""
+
+
+class IntegerNoise(Protocol):
+    """What the samplers need: independent noise on every entry, as in `noise.Noise`."""
+
+    def discrete_laplace(self, values: Integers, scale: float) -> Integers:
+        """Add `P(k) ~ exp(-|k| / scale)`."""
+
+    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
+        """Add `P(k) ~ exp(-k^2 / (2 scale^2))`."""
+
+
+def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Shape) -> tuple[float, Fraction]:
+    """The smallest scale of K-norm noise that keeps a budget.
+
+    Args:
+        sensitivity: whole number that no distance between neighbouring vectors exceeds; `||.||_inf` for the cube,
+            `||.||_2` for the ball.
+        epsilon: exact budget, nats.
+        dimension: coordinates of the vector.
+        shape: "cube" or "ball".
+
+    Returns:
+        (scale in the vector's unit, epsilon that it costs, exactly or rounded up). The cost is at most `epsilon`, and
+        less by a relative 1e-15 at most, which is what the scale loses as a float; for the ball, less by that and
+        twice its slack.
+
+    Raises:
+        InputError: no such sensitivity, budget, dimension or shape, or a scale that `k_norm_noise` refuses.
+
+    Guarantee:
+        `sensitivity / scale` for the cube, `sensitivity / scale + dimension / 2^100` for the ball, for any relation
+        under which the sensitivity holds; no delta.
+
+    Source:
+        Hardt and Talwar (2010), Theorem 4.1, for real vectors; this module's first lines for integers.
+
+    Example:
+        >>> k_norm_scale(4096, Fraction(1, 2), 120, "cube")
+        (8192.0, Fraction(1, 2))
+    """
+    if not (isinstance(sensitivity, int) and sensitivity >= 1):
+        raise InputError(f"a sensitivity of {sensitivity!r}: expected a whole number, at least 1")
+    if not epsilon > 0:
+        raise InputError(f"an epsilon of {epsilon}: expected a number greater than 0")
+    _require_shape(dimension, shape)
+    # Twice, so that rounding up does not take the scale beyond what can be drawn.
+    if 2 * sensitivity * (dimension + 1) > int(REACH) * epsilon:
+        raise InputError(f"epsilon is too small for {dimension} coordinates: the noise would exceed 64-bit integers")
+    if COORDINATES_PER_SCALE * sensitivity < dimension * epsilon:
+        raise InputError(
+            f"epsilon is too large: noise of a scale below {dimension}/{COORDINATES_PER_SCALE} on {dimension} "
+            f"coordinates takes too long to draw; ask for at most {COORDINATES_PER_SCALE * sensitivity}/{dimension}"
+        )
+    # The slack, of dimension / 2^100 at most, is far below epsilon, which is at least dimension / 2^51 here.
+    slack = dimension * BALL_SLACK if shape == "ball" else Fraction(0)
+    exact = sensitivity / (epsilon - slack)
+    scale = float(exact)
+    while Fraction(scale) < exact:
+        scale = math.nextafter(scale, math.inf)
+    return scale, sensitivity / Fraction(scale) + slack
+
+
+def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float, shape: Shape) -> Integers:
+    """Draw one vector of K-norm noise.
+
+    Args:
+        noise: source of discrete Laplace and Gaussian noise.
+        entropy: source of all other randomness, independent of `noise`.
+        dimension: number of coordinates.
+        scale: unit: that of the vector; `dimension / 8 <= scale <= 2^52 / (dimension + 1)`.
+        shape: "cube" or "ball".
+
+    Returns:
+        int64, shape (dimension,), with the law of this module's first lines: exactly, where the two sources are exact.
+        Expected tries: at most `exp(dimension / (2 scale))` for a radius; about `sqrt(pi dimension)` radii for a ball.
+
+    Raises:
+        InputError: no such dimension or shape, or a scale outside its bounds; before anything is drawn.
+
+    Guarantee:
+        None by itself; see `k_norm_scale`. The number of tries depends on nothing but the arguments.
+    """
+    _require_shape(dimension, shape)
+    if not (dimension <= COORDINATES_PER_SCALE * scale and scale * (dimension + 1) <= REACH):
+        raise InputError(
+            f"a noise scale of {scale} on {dimension} coordinates: expected at least "
+            f"{dimension}/{COORDINATES_PER_SCALE} and at most {REACH / (dimension + 1):.4g}"
+        )
+    if shape == "cube":
+        return _box(entropy, dimension, _radius(noise, entropy, dimension, scale))
+    return _ball(noise, entropy, dimension, scale)
+
+
+def _require_shape(dimension: int, shape: str) -> None:
+    """Refuse what is no vector or no norm."""
+    if shape not in ("cube", "ball"):
+        raise InputError(f'a shape of {shape!r}: expected "cube" or "ball"')
+    if not dimension >= 1:
+        raise InputError(f"a vector of {dimension} coordinates: expected at least one")
+
+
+def _radius(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> int:
+    """A radius with `P(r) ~ (2 r + 1)^d q^r`: as many vectors as the cube of radius r has, each with weight q^r.
+
+    With d uniform U_i in [0, 1) and d + 1 geometric G_i (`P(g) ~ q^g`), let `J = round(U_1 + .. + U_d)`, accepted with
+    probability q^J, and r = J + G_0 + .. + G_d. The weight of (U, G) is then q^r. The X_i = U_i + G_i, i >= 1, run
+    evenly through all vectors of non-negative reals; as `J + G_1 + .. + G_d = round(X_1 + .. + X_d)`, and G_0 adds the
+    rest, those that can lead to r have `X_1 + .. + X_d < r + 1/2`: a simplex of volume `(r + 1/2)^d / d!`.
+
+    J has mean d / 2 (replace every U_i by 1 - U_i), so it is accepted with probability at least q^(d / 2) (Jensen).
+    """
+    while True:
+        whole = _rounded_sum(entropy, dimension)
+        if _geometric(noise, 1, scale)[0] >= whole:  # with probability q^whole
+            return whole + sum(_geometric(noise, dimension + 1, scale).tolist())
+
+
+def _ball(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> Integers:
+    """A vector with the law of the ball: a radius, and d Gaussians that are accepted so as to be even within it.
+
+    The radius r has weight `(r + 1/2)^d q^r` (`_radius`), the Gaussians k of standard deviation s have
+    `exp(-||k||^2 / (2 s^2)) / Z^d`, and a pair with `||k|| <= r` is accepted with probability
+    `exp(-((r + 1/2)^2 - ||k||^2) / (2 s^2))`; a pair that is refused is forgotten, with its radius. So k is even within
+    the ball, and what is left is `q^r c(r)` with `c(r) = (r + 1/2)^d exp(-(r + 1/2)^2 / (2 s^2)) / Z^d`.
+
+    By Poisson's summation `Z = s sqrt(2 pi) (1 + t(s))`, where t = 2 exp(-2 pi^2 s^2) + .. decreases in s. With
+    a = (r + 1/2) / s therefore, up to a constant, `log c(r) = d log(a) - a^2 / 2 - d log(1 + t(s))`. The last term
+    grows with r, as s does. The others are largest at a = sqrt(d), and for a = sqrt(d) (1 + e), |e| <= 1/2, they are
+    less by `d (e + e^2 / 2 - log(1 + e)) <= 2 d e^2`. As s is `(r + 1/2) / sqrt(d)` up to three roundings of floats,
+    |e| < 2^-51, and `log c(r) <= log c(r + L) + d / 2^101`; the slack is twice that.
+
+    A pair is accepted with probability of about 1 / sqrt(pi d): Stirling's formula for the volume of the ball.
+    """
+    while True:
+        radius = _radius(noise, entropy, dimension, scale)
+        deviation = (2 * radius + 1) / (2 * math.sqrt(dimension))
+        vector = noise.discrete_gaussian(np.zeros(dimension, np.int64), deviation)
+        squared = sum(entry * entry for entry in vector.tolist())
+        if squared > radius**2:
+            continue
+        if _coin(entropy, Fraction((2 * radius + 1) ** 2 - 4 * squared) / (8 * Fraction(deviation) ** 2)):
+            return vector
+
+
+def _geometric(noise: IntegerNoise, number: int, scale: float) -> Integers:
+    """Independent `P(g) = (1 - q) q^g`, g >= 0: the law of discrete Laplace noise, given that it is not negative."""
+    kept = np.empty(0, np.int64)
+    while kept.size < number:
+        both = noise.discrete_laplace(np.zeros(2 * number + 4, np.int64), scale)
+        kept = np.concatenate([kept, both[both >= 0]])
+    return kept[:number]
+
+
+def _rounded_sum(entropy: Entropy, number: int) -> int:
+    """The sum of uniform reals in [0, 1), rounded to the nearest integer, from as many of their bits as it takes."""
+    known, bits = 0, 0
+    while True:
+        known = (known << 64) + sum(_words(entropy, number).tolist())
+        bits += 64
+        # The bits that are not known add less than `number` units of the last known one.
+        lowest, highest = ((total + (1 << (bits - 1))) >> bits for total in (known, known + number - 1))
+        if lowest == highest:
+            return lowest
+
+
+def _box(entropy: Entropy, number: int, radius: int) -> Integers:
+    """Independent integers, uniform on -radius..radius; radius below 2^62."""
+    largest = np.uint64(2 * radius)
+    unused = np.uint64(64 - max((2 * radius).bit_length(), 1))
+    kept = np.empty(0, np.uint64)
+    while kept.size < number:
+        words = _words(entropy, number) >> unused
+        kept = np.concatenate([kept, words[words <= largest]])
+    return kept[:number].astype(np.int64) - radius
+
+
+def _coin(entropy: Entropy, exponent: Fraction) -> bool:
+    """True with probability exp(-exponent), exactly (Canonne, Kamath and Steinke, Algorithm 1)."""
+    whole, rest = divmod(exponent, 1)
+    return all(_short_coin(entropy, Fraction(1)) for _ in range(whole)) and _short_coin(entropy, rest)
+
+
+def _short_coin(entropy: Entropy, exponent: Fraction) -> bool:
+    """The same for an exponent x of at most 1: coins of probability x / n, n = 1, 2, ..; the first 0 at an odd n."""
+    n = 1
+    while _below(entropy, n * exponent.denominator) < exponent.numerator:
+        n += 1
+    return n % 2 == 1
+
+
+def _below(entropy: Entropy, limit: int) -> int:
+    """Uniform on 0..limit - 1."""
+    bits = (limit - 1).bit_length()
+    size = (bits + 7) // 8
+    while True:
+        word = int.from_bytes(entropy(size), "little") >> (8 * size - bits)
+        if word < limit:
+            return word
+
+
+def _words(entropy: Entropy, number: int) -> npt.NDArray[np.uint64]:
+    """Uniform 64-bit numbers."""
+    return np.frombuffer(entropy(8 * number), np.uint64)

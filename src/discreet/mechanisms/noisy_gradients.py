@@ -1,0 +1,129 @@
+"""Noisy gradients of a logistic regression: Williams and McSherry's measurements, with a sensitivity of the vector.
+
+Corrected: what the paper's code adds to every coordinate pays for one coordinate. A record moves all of them at once,
+and noise is calibrated to the norm of that move.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.mechanisms.crossing import DesignMechanism, Mechanism
+from discreet.mechanisms.k_norm import BALL_SLACK, k_norm_scale
+from discreet.mechanisms.noise import Noise, scale_for
+from discreet.model.design import GRID, Design, Normal
+from discreet.privacy.design_calibration import VectorNoise
+from discreet.privacy.design_payload import GradientTrace, NoisyTotal
+from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.sensitive.gradients import Gradients, gradient_sensitivity
+
+__all__ = ["TOTAL_SHARE", "noisy_gradients", "noisy_total", "require_records", "total_noise"]
+
+TOTAL_SHARE = Fraction(1, 20)
+"""Part of epsilon for the number of records, where that is private and has to be known for the posterior."""
+STEPS_LIMIT = 1000
+"""Most steps: with more the noise on each is beyond use."""
+
+Floats = npt.NDArray[np.float64]
+
+
+def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNoise, Gradients]:
+    """Gradients of the log-likelihood at weights that the gradients before lead to, each with noise.
+
+    The first gradient is at weights of 0, where it is half of a sum of whole coordinates: the same noise costs half as
+    much there. With one step this is a single noisy vector, the one-shot classifier. A step goes to
+    `theta + 4 g / (records m)`, entry by entry, where m is the mean square of a coordinate that fills its bounds evenly
+    and 1/4 is the steepest a sigmoid gets: Newton's step at 0 if the covariates are what the bounds suggest.
+
+    Args:
+        steps: gradients that are released; they share the budget, so each of T has T - 1/2 times the noise of one that
+            is not at 0.
+        records: public number that the step is scaled by: an expected number of records, not one that was counted.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        InputError: no or too many steps, or a number of records that is not positive; when a release is calibrated, a
+            guarantee with a delta or an epsilon for which noise cannot be drawn.
+
+    Guarantee:
+        Pure epsilon: `(T - 1/2) gradient_sensitivity / scale`, and 1/20 of epsilon for the number of records under
+        ADD_REMOVE; later points depend on earlier noisy gradients only (adaptive composition). All sums and noise are
+        whole numbers.
+
+    Source:
+        Williams and McSherry (NIPS 2010), section 4.1, corrected; Hardt and Talwar (2010) for the noise.
+    """
+    if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= STEPS_LIMIT:
+        raise InputError(f"noisy gradients need a whole number of steps from 1 to {STEPS_LIMIT:,}, got {steps}")
+    require_records(records)
+
+    def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> VectorNoise:
+        if guarantee.delta:
+            raise InputError("noisy_gradients keeps a pure guarantee; ask for delta 0")
+        left, total_scale, total_cost = total_noise(guarantee)
+        sensitivity = gradient_sensitivity(design, guarantee.relation)
+        weight, kept = steps - Fraction(1, 2), design.size * BALL_SLACK
+        scale, reported = k_norm_scale(sensitivity, (left - kept) / weight, design.size, design.shape)
+        return VectorNoise(sensitivity, scale, steps, total_scale, weight * reported + kept + total_cost)
+
+    def draw(statistic: Gradients, prior: Normal, calibration: VectorNoise, noise: Noise) -> GradientTrace:
+        design = statistic.over
+        even = np.full(design.size, 1 / 3 if design.norm is None else design.norm**2 / len(design.features))
+        if design.intercept:
+            even[-1] = design.constant**2
+        points, found, theta = [], [], np.zeros(design.size)
+        for step in range(steps):
+            # Twice the gradient at 0 is as sensitive as any other gradient once, and has twice the noise.
+            sums, times = (statistic.signed(), 2) if step == 0 else (statistic.at(theta), 1)
+            noisy = noise.k_norm(sums, times * calibration.scale, design.shape) / (times * GRID)
+            points.append(theta)
+            found.append(noisy)
+            theta = theta + 4 * noisy / (records * even)
+        return GradientTrace(
+            design=design,
+            points=np.array(points),
+            gradients=np.array(found),
+            scale=calibration.scale / GRID,
+            weights=theta,
+            total=noisy_total(statistic.records, calibration.total_scale, noise),
+        )
+
+    return Mechanism("noisy_gradients", calibrate, draw)
+
+
+def require_records(records: int) -> None:
+    """Refuse what is no public number of records."""
+    if isinstance(records, bool) or not isinstance(records, int) or not 1 <= records <= 10**9:
+        raise InputError(
+            f"a public number of records, for scale, is a whole number from 1 to 1,000,000,000, not {records}"
+        )
+
+
+def total_noise(guarantee: Guarantee) -> tuple[Fraction, float | None, Fraction]:
+    """What the number of records takes of a budget.
+
+    Args:
+        guarantee: pure.
+
+    Returns:
+        (epsilon that is left, scale of discrete Laplace noise on the number of records, what it costs); under REPLACE
+        the number is public: (all, None, 0).
+    """
+    if guarantee.relation is Relation.REPLACE:
+        return guarantee.epsilon, None, Fraction(0)
+    share = TOTAL_SHARE * guarantee.epsilon
+    scale, cost = scale_for(1, share)
+    return guarantee.epsilon - share, scale, cost
+
+
+def noisy_total(records: int, scale: float | None, noise: Noise) -> NoisyTotal | None:
+    """The number of records with noise, where it is measured."""
+    if scale is None:
+        return None
+    return NoisyTotal(int(noise.discrete_laplace(np.array([records]), scale)[0]), scale)

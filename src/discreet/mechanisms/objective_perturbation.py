@@ -1,0 +1,191 @@
+r"""Objective perturbation: logistic regression as the minimiser of a regularised, randomly tilted objective.
+
+    J(w) = sum_i log(1 + exp(-(2 y_i - 1) w . v_i)) + Lambda |w|^2 / 2 + b . w
+
+The regularisation Lambda is a public number: nothing here is divided or multiplied by the number of records.
+
+Proof of the guarantee, in three steps.
+
+1. Ideal b, exact minimiser. For any records the map from b to the minimiser is one to one: b = -Lambda w - g(w), where
+   g(w) is the sum of `(sigmoid - y) v`. The density of w is therefore that of b at this point times the determinant of
+   the curvature `H + Lambda I`. One record more moves b by at most Delta, its largest norm, and multiplies the
+   determinant by `1 + s v' (H + Lambda I)^-1 v`, which lies in [1, 1 + |v|^2 / (4 Lambda)] as s <= 1/4. If b's density
+   changes by a factor of at most exp(Delta / scale) over a distance of Delta, the loss is at most
+   `Delta / scale + log(1 + |v|^2 / (4 Lambda))`. Replacing a record moves b by at most 2 Delta; its determinant is
+   multiplied by one such factor and divided by another, so the second term stands once.
+2. The b that is drawn is a lattice point, `2^-BITS k` with K-norm noise k. The ideal b is that plus a uniform vector
+   in the lattice's cell. Over a distance of Delta its k moves by at most `2^BITS Delta` and 1 (the cube) or sqrt(d)
+   (the ball) more, because rounding moves each end by half a cell at most: the sensitivity of k counts that in.
+3. The minimiser that is computed belongs to the lattice point, and is found in floating point. Its gradient is at most
+   `TOLERANCE records` long; J is Lambda-convex; so it is within
+   `(TOLERANCE records + sqrt(d) 2^-BITS / 2) / Lambda` of the ideal one. Cube noise is added to its whole steps of at
+   least that length: with m = 2 steps of error at most, on each side, the loss is at most 2 m / polish more than that
+   of the same noise on the ideal minimiser, which is post-processing of step 1.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import DiscreetError, InputError
+from discreet.mechanisms.crossing import DesignMechanism, Mechanism
+from discreet.mechanisms.k_norm import k_norm_scale
+from discreet.mechanisms.noise import Noise
+from discreet.mechanisms.noisy_gradients import noisy_total, require_records, total_noise
+from discreet.model.design import GRID, Design, Normal
+from discreet.privacy.design_calibration import ObjectiveNoise
+from discreet.privacy.design_payload import GradientTrace
+from discreet.privacy.guarantee import Guarantee
+from discreet.sensitive.gradients import Gradients, gradient_sensitivity
+
+__all__ = ["objective_perturbation"]
+
+BITS = 32
+"""The random linear term is a whole multiple of 2^-32."""
+TOLERANCE = 1e-10
+"""Length of the gradient at which the search ends, for each expected record; and half of it is what is asked for."""
+EXCESS = 10
+"""Most records for each expected one: the gradient is a sum of floats, with at most 1e-11 of error from each."""
+SIZE_LIMIT = 100
+"""Most weights, for the same bound."""
+POLISH_SHARE = Fraction(1, 100)
+"""Part of epsilon for the noise that hides how far the computed minimiser is off."""
+POLISH_ERROR = 2
+"""Steps that two neighbouring data sets' computed minimisers are off at most, each."""
+CURVATURE_SHARE = Fraction(1, 4)
+"""Most of epsilon that the change of the curvature may cost; the regularisation is raised until it does."""
+SMALLEST, LARGEST, KNEE = 1e-3, 1e-1, 25.0
+"""Regularisation for each expected record and squared length: (KNEE / (records epsilon))^2, within these limits."""
+ROUNDING = Fraction(1, 10**12)
+"""Relative error of a logarithm in floating point, and more."""
+
+Floats = npt.NDArray[np.float64]
+
+
+def objective_perturbation(
+    *, records: int, regularisation: float | None = None
+) -> DesignMechanism[ObjectiveNoise, Gradients]:
+    """Weights of a logistic regression that minimise a randomly tilted objective.
+
+    Args:
+        records: public number that the regularisation is scaled by: an expected number of records, not one counted.
+        regularisation: Lambda for each expected record and squared length of a record; None takes the rule
+            `(25 / (records epsilon))^2`, at least 1e-3 and at most 1e-1. It is raised where the change of the curvature
+            would cost more than a quarter of epsilon.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        InputError: a number that is not positive; when a release is calibrated, a guarantee with a delta, more than 100
+            weights, or an epsilon for which noise cannot be drawn.
+
+    Guarantee:
+        Pure epsilon, by the proof above: no exact minimiser and no exact real noise is assumed. Under ADD_REMOVE 1/20
+        of it goes to the number of records, which only the posterior needs.
+
+    Source:
+        Chaudhuri, Monteleoni and Sarwate (2011), Algorithm 2 and Theorem 9, with the norm of the bounds, one curvature
+        term where they have two, and steps 2 and 3.
+    """
+    require_records(records)
+    if regularisation is not None and not 0 < float(regularisation) < math.inf:
+        raise InputError(f"regularisation must be a positive, finite number, got {regularisation}")
+
+    def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> ObjectiveNoise:
+        if guarantee.delta:
+            raise InputError("objective_perturbation keeps a pure guarantee; ask for delta 0")
+        if design.size > SIZE_LIMIT:
+            raise InputError(
+                f"objective_perturbation takes at most {SIZE_LIMIT} weights; this design has {design.size}"
+            )
+        left, total_scale, total_cost = total_noise(guarantee)
+        length = float(design.squared_length)
+        each = regularisation or min(max((KNEE / (records * float(guarantee.epsilon))) ** 2, SMALLEST), LARGEST)
+        needed = length / (4 * math.expm1(min(float(CURVATURE_SHARE * left), 700)))
+        convexity = max(records * each * length, needed)
+        curvature = Fraction(math.log1p(length / (4 * convexity))) * (1 + ROUNDING)
+        # A power of two: products with it are exact.
+        off = (TOLERANCE * records + math.sqrt(design.size) * 2.0 ** -(BITS + 1)) / convexity
+        step = 2.0 ** math.ceil(math.log2(off * (1 + 1e-9)))
+        polish, polish_cost = k_norm_scale(2 * POLISH_ERROR, POLISH_SHARE * left, design.size, "cube")
+        rounded = 1 if design.shape == "cube" else math.isqrt(design.size - 1) + 1
+        sensitivity = gradient_sensitivity(design, guarantee.relation) * 2**BITS // GRID + rounded
+        budget = left - curvature - polish_cost
+        scale, cost = k_norm_scale(sensitivity, budget, design.size, design.shape)
+        return ObjectiveNoise(
+            regularisation=convexity,
+            sensitivity=sensitivity,
+            scale=scale,
+            curvature=curvature,
+            polish=polish,
+            polish_step=step,
+            total_scale=total_scale,
+            reported=cost + curvature + polish_cost + total_cost,
+        )
+
+    def draw(statistic: Gradients, prior: Normal, calibration: ObjectiveNoise, noise: Noise) -> GradientTrace:
+        design = statistic.over
+        lattice = noise.k_norm(np.zeros(design.size, np.int64), calibration.scale, design.shape)
+        found = minimiser(
+            statistic, np.asarray(lattice * 2.0**-BITS, np.float64), calibration.regularisation, TOLERANCE * records / 2
+        )
+        steps = np.rint(found / calibration.polish_step).astype(np.int64)
+        weights = np.asarray(noise.k_norm(steps, calibration.polish, "cube") * calibration.polish_step, np.float64)
+        # At the minimiser the gradient of the log-likelihood is Lambda w + b: a noisy gradient like any other.
+        return GradientTrace(
+            design=design,
+            points=weights[None],
+            gradients=calibration.regularisation * weights[None],
+            scale=calibration.scale * 2.0**-BITS,
+            weights=weights,
+            total=noisy_total(statistic.records, calibration.total_scale, noise),
+        )
+
+    def require(statistic: Gradients) -> None:
+        if statistic.records > EXCESS * records:
+            raise InputError(
+                f"there are more than {EXCESS} times as many records as were expected; declare a larger number"
+            )
+
+    return Mechanism("objective_perturbation", calibrate, draw, require)
+
+
+def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: float) -> Floats:
+    """Newton's method with halved steps.
+
+    Args:
+        statistic: private.
+        tilt: b, shape `(size,)`.
+        convexity: Lambda.
+        tolerance: length of the gradient at which the search ends.
+
+    Returns:
+        Weights, shape `(size,)`.
+
+    Raises:
+        DiscreetError: not found in 500 steps; the objective is smooth and strongly convex, where Newton's method ends.
+    """
+    w = np.zeros(len(tilt))
+    for _ in range(500):
+        slope, curvature = statistic.slope(w)
+        slope = slope + convexity * w + tilt
+        if math.sqrt(slope @ slope) <= tolerance:
+            return w
+        move = np.linalg.solve(curvature + convexity * np.eye(len(w)), slope)
+        here = _objective(statistic, w, tilt, convexity)
+        length = 1.0
+        # Near the minimum the objective is flat to rounding: there the full step is right.
+        while length > 1e-6 and _objective(statistic, w - length * move, tilt, convexity) > here + 1e-12 * abs(here):
+            length /= 2
+        w = w - length * move
+    raise DiscreetError("the minimum of the objective was not found; please report this")
+
+
+def _objective(statistic: Gradients, w: Floats, tilt: Floats, convexity: float) -> float:
+    """J(w)."""
+    return statistic.cost(w) + convexity * float(w @ w) / 2 + float(tilt @ w)

@@ -1,0 +1,114 @@
+"""Posterior sampling for linear regression: draws of the weights under a prior cut to a ball (Zhang et al., Figure 2).
+
+The whole guarantee comes from the ball: inside it the likelihoods of two records differ by a bounded factor. Printed
+experiments use a ball of ten prior deviations, which promises little; here the ball is chosen, and the likelihood is
+tempered until the draws cost what was asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from discreet.errors import InputError
+from discreet.mechanisms.crossing import DesignMechanism, Mechanism
+from discreet.mechanisms.noise import Noise
+from discreet.model.design import GRID, Design, Normal
+from discreet.privacy.design_calibration import Truncation
+from discreet.privacy.design_payload import WeightDraws
+from discreet.privacy.guarantee import Guarantee
+from discreet.sensitive.moments import Moments
+from discreet.theory.truncated_normal import sampler_loss, truncated_normal
+
+__all__ = ["truncated_posterior"]
+
+DIGITS = 6
+"""Decimal digits of a weight that are released."""
+ROUNDING = Fraction(1, 10**9)
+"""Relative error of the loss in floating point, and more."""
+DRAWS_LIMIT = 10_000
+"""Most draws: each has the budget's share only."""
+
+Floats = npt.NDArray[np.float64]
+
+
+def truncated_posterior(
+    draws: int = 1, *, variance: float, radius: float = 1.0
+) -> DesignMechanism[Truncation, Moments]:
+    """Draws of a linear regression's weights from `likelihood^tau times prior` on the ball `|w| <= radius`.
+
+    Everything is in the design's coordinates: features and target between -1 and 1. The temper tau is 1 where the
+    budget allows it, else what the budget buys.
+
+    Args:
+        draws: joint draws of all weights; they share the budget.
+        variance: of the scaled target around its mean; public, assumed.
+        radius: of the ball of weights; public. The loss grows with its square.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        InputError: no or too many draws, a variance or radius that is not positive; when a release is calibrated, a
+            guarantee with a delta, or a design without a numeric target.
+
+    Guarantee:
+        Pure: `draws tau sampler_loss(radius, ...)`. The draws come from a floating-point sampler (exact rejection from
+        normal proposals, on the operating system's entropy) and are rounded to six decimals; the guarantee is that of
+        exact arithmetic. See `docs/threat-model.md`.
+
+    Source:
+        Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Section on linear regression; Dimitrakakis et al. (JMLR 2017),
+        Theorem 8.1; the loss in closed form is `theory/truncated_normal.py`'s.
+    """
+    if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= DRAWS_LIMIT:
+        raise InputError(f"a truncated posterior needs from 1 to {DRAWS_LIMIT:,} draws, got {draws}")
+    if not all(0 < float(value) < math.inf for value in (variance, radius)):
+        raise InputError("a truncated posterior needs a positive, finite variance and radius")
+
+    def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> Truncation:
+        if guarantee.delta:
+            raise InputError("truncated_posterior keeps a pure guarantee; ask for delta 0")
+        if design.target is None or not design.target.numeric:
+            raise InputError("truncated_posterior needs a design with a numeric target")
+        length = math.nextafter(math.sqrt(design.squared_length), math.inf)
+        loss = sampler_loss(float(radius), length, 1.0, float(variance), guarantee.relation)
+        budget = guarantee.epsilon / draws
+        temper = min(1.0, float(budget * (1 - 2 * ROUNDING)) / loss)
+        reported = draws * Fraction(temper) * Fraction(loss) * (1 + ROUNDING)
+        return Truncation(float(radius), float(variance), temper, draws, DIGITS, reported)
+
+    def draw(statistic: Moments, prior: Normal, calibration: Truncation, noise: Noise) -> WeightDraws:
+        design = statistic.over
+        products, crossed = _products(statistic)
+        weight = calibration.temper / calibration.variance
+        weights = truncated_normal(
+            weight * products + np.eye(design.size) / prior.deviation**2,
+            weight * crossed,
+            calibration.radius,
+            calibration.draws,
+            normals=lambda number: np.asarray(ndtri(noise.uniforms(number))),
+            uniforms=noise.uniforms,
+        )
+        rounded = np.round(weights, calibration.digits)
+        return WeightDraws(design, rounded, calibration.variance, calibration.radius, calibration.temper)
+
+    return Mechanism("truncated_posterior", calibrate, draw)
+
+
+def _products(statistic: Moments) -> tuple[Floats, Floats]:
+    """Sums of products of coordinates, shape `(size, size)`, and with the target, shape `(size,)`."""
+    design, records = statistic.over, statistic.records
+    wide = np.zeros((design.size + 1, design.size + 1))
+    for (i, j), value in zip(design.moments, statistic.values.tolist(), strict=True):
+        # Squares were centred.
+        exact = (value + records * GRID**2) // 2 if i == j else value
+        wide[i, j] = wide[j, i] = exact / GRID**2
+    if design.intercept:
+        last = design.size - 1
+        wide[last, last] = records * design.constant**2
+    return wide[:-1, :-1], wide[:-1, -1]

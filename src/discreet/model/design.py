@@ -1,0 +1,238 @@
+"""Designs: the public description of a regression, a classification or a principal direction.
+
+A design fixes what is known before any record is read: the features with their bounds, the target, and whether an
+intercept is fitted. Everything private is measured in its coordinates: every feature is moved from its bounds to
+[-1, 1] and rounded to whole multiples of 1 / GRID, so that all sums over records are sums of whole numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.model.schema import Variable
+
+__all__ = ["GRID", "Design", "Normal", "Shape"]
+
+GRID = 4096
+"""Steps from the middle of a feature's bounds to an end."""
+
+Shape = Literal["cube", "ball"]
+"""Unit ball of the norm in which noise on a vector is calibrated: of the largest entry, or of the Euclidean norm."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Design:
+    """Numeric features with public bounds, and perhaps a target.
+
+    Coordinates: `u_j = (2 x_j - lower_j - upper_j) / (upper_j - lower_j)`, clipped to [-1, 1]; with a `norm`, rows
+    longer than it are shortened to it; then, with an intercept, one feature more that is always `constant`.
+
+    Args:
+        features: numeric variables without bins.
+        target: a numeric variable without bins, one with two states, or None where there is nothing to predict.
+        norm: public bound on the Euclidean norm of the scaled features; None where the bounds are all that is known.
+        intercept: whether a constant feature is added.
+
+    Raises:
+        InputError: no features, a name twice, a feature or target of another kind, or a norm that is not positive or
+            longer than the bounds allow.
+
+    Example:
+        >>> age = Variable("age", bounds=(20, 60))
+        >>> design = Design((age,), Variable("income", bounds=(0, 1000)))
+        >>> design.scaled(np.array([[20.0], [50.0], [70.0]])).tolist()
+        [[-1.0, 1.0], [0.5, 1.0], [1.0, 1.0]]
+    """
+
+    features: tuple[Variable, ...]
+    target: Variable | None = None
+    norm: float | None = None
+    intercept: bool = True
+
+    def __post_init__(self) -> None:
+        """Normalise the containers, then refuse what is no design."""
+        object.__setattr__(self, "features", tuple(self.features))
+        if not self.features:
+            raise InputError("a design needs at least one feature")
+        names = [variable.name for variable in (*self.features, *([] if self.target is None else [self.target]))]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"a design has the variable {twice!r} twice")
+        for variable in self.features:
+            if variable.bounds is None or variable.bins:
+                raise InputError(f"feature {variable.name!r} needs numeric bounds, and no bins")
+        if self.target is not None and not _predictable(self.target):
+            raise InputError(f"target {self.target.name!r} needs numeric bounds without bins, or two states")
+        if self.norm is not None:
+            if not 0 < self.norm <= math.sqrt(len(self.features)):
+                raise InputError(
+                    "the norm of the scaled features must be greater than 0 and at most the root of their number, "
+                    f"which the bounds allow; got {self.norm}"
+                )
+            object.__setattr__(self, "norm", float(self.norm))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return tuple(variable.name for variable in self.features)
+
+    @property
+    def size(self) -> int:
+        """Number of coefficients: one for each feature, and the intercept's, last."""
+        return len(self.features) + self.intercept
+
+    @property
+    def shape(self) -> Shape:
+        """The norm in which a record's features are bounded."""
+        return "cube" if self.norm is None else "ball"
+
+    @cached_property
+    def constant(self) -> float:
+        """The constant feature, a multiple of 1 / GRID; 0 without an intercept.
+
+        It is as long as a feature is: beside features in a ball a constant of 1 would make every record longer.
+        """
+        if not self.intercept:
+            return 0.0
+        if self.norm is None:
+            return 1.0
+        return max(math.floor(GRID * self.norm / math.sqrt(len(self.features))), 1) / GRID
+
+    @cached_property
+    def squared_length(self) -> Fraction:
+        """Largest squared Euclidean norm of a record's coordinates, the constant among them."""
+        features = Fraction(len(self.features)) if self.norm is None else Fraction(self.norm) ** 2
+        return features + Fraction(self.constant) ** 2
+
+    @cached_property
+    def reach(self) -> int:
+        """Largest norm of a record's coordinates in steps of the grid, in the norm of `shape`; rounded up."""
+        if self.norm is None:
+            return GRID
+        return math.isqrt(math.ceil(self.squared_length * GRID**2) - 1) + 1
+
+    @cached_property
+    def moments(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of coordinates whose products are summed: upper triangle over (features, constant, target), row by row.
+
+        The constant's product with itself is the number of records and is left out.
+        """
+        wide = self.size + (self.target is not None)
+        constant = self.size - 1 if self.intercept else -1
+        return tuple((i, j) for i in range(wide) for j in range(i, wide) if (i, j) != (constant, constant))
+
+    def scaled(self, features: Floats) -> Floats:
+        """Coordinates of records.
+
+        Args:
+            features: float64, shape `(records, features)`, each in the unit of its bounds.
+
+        Returns:
+            float64, shape `(records, size)`.
+        """
+        inside = np.clip((features - self._middles) / self._halves, -1, 1)
+        if self.norm is not None:
+            # Column by column: a record's coordinates must not depend, even in rounding, on how many others there are.
+            squares = np.zeros(len(inside))
+            for column in inside.T:
+                squares += column * column
+            inside = inside * (self.norm / np.maximum(np.sqrt(squares), self.norm))[:, None]
+        return np.column_stack([inside, *([np.full(len(inside), self.constant)] if self.intercept else [])])
+
+    def scaled_target(self, target: Floats) -> Floats:
+        """A numeric target on [-1, 1], clipped.
+
+        Args:
+            target: float64, in the unit of its bounds.
+
+        Returns:
+            float64, same shape.
+        """
+        middle, half = self._target_scale
+        return np.clip((target - middle) / half, -1, 1)
+
+    def predicted(self, scaled: Floats) -> Floats:
+        """A scaled target in the unit of its bounds; the inverse of `scaled_target` inside the bounds."""
+        middle, half = self._target_scale
+        return middle + half * scaled
+
+    def slopes(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Weights of the coordinates as slopes and intercept in the units of the columns.
+
+        Args:
+            weights: float64, shape `(..., size)`.
+
+        Returns:
+            (slopes of shape `(..., features)`: change of the target, or of the log odds, for one unit of a feature;
+            intercepts of shape `(...)`).
+        """
+        middle, half = self._target_scale if self.target is not None and self.target.numeric else (0.0, 1.0)
+        slopes = weights[..., : len(self.features)] / self._halves
+        constant = weights[..., -1] * self.constant if self.intercept else 0.0
+        return half * slopes, middle + half * (constant - slopes @ self._middles)
+
+    @cached_property
+    def _middles(self) -> Floats:
+        """Middles of the features' bounds."""
+        return np.array([math.fsum(_bounds(variable)) / 2 for variable in self.features])
+
+    @cached_property
+    def _halves(self) -> Floats:
+        """Halves of the widths of the features' bounds."""
+        return np.array([_bounds(variable)[1] / 2 - _bounds(variable)[0] / 2 for variable in self.features])
+
+    @property
+    def _target_scale(self) -> tuple[float, float]:
+        """Middle and half width of a numeric target's bounds."""
+        if self.target is None or self.target.bounds is None:
+            raise InputError("this design has no numeric target")
+        lower, upper = self.target.bounds
+        return lower / 2 + upper / 2, upper / 2 - lower / 2
+
+
+@dataclass(frozen=True)
+class Normal:
+    """A normal prior on a design's weights: independent, mean 0.
+
+    Args:
+        design: public.
+        deviation: standard deviation of each weight, in the design's coordinates.
+
+    Raises:
+        InputError: a deviation that is not a positive, finite number.
+    """
+
+    design: Design
+    deviation: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no prior."""
+        if not 0 < float(self.deviation) < math.inf:
+            raise InputError(f"a prior needs a positive, finite standard deviation, got {self.deviation}")
+        object.__setattr__(self, "deviation", float(self.deviation))
+
+    @property
+    def over(self) -> Design:
+        """What the prior is over."""
+        return self.design
+
+
+def _bounds(variable: Variable) -> tuple[float, float]:
+    """Bounds of a variable that has them."""
+    assert variable.bounds is not None
+    return variable.bounds
+
+
+def _predictable(target: Variable) -> bool:
+    """Whether a variable can be a target: numbers within bounds, or two classes."""
+    return (target.numeric and not target.bins) or (not target.numeric and target.size == 2)

@@ -1,0 +1,101 @@
+"""Second moments: sums of products of a design's coordinates and target, as whole numbers.
+
+Each statistic states its own sensitivity for each relation. Squares are centred: `2 v^2 - 1` lies in [-1, 1] where v^2
+lies in [0, 1], so a square is known twice as well as a product at the same noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from discreet.errors import InputError
+from discreet.model.design import GRID, Design
+from discreet.privacy.guarantee import Relation
+from discreet.privacy.release import RecordsPolicy
+from discreet.sensitive.rows import Integers, Rows
+
+__all__ = ["Moments", "moment_sensitivity", "moments"]
+
+BLOCK = 2**16
+"""Records whose products are in memory at once."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Moments:
+    """Private sums of products, in steps of `1 / GRID^2`.
+
+    Args:
+        design: public.
+        values: int64, one for each pair in `design.moments`; sums of `v_i v_j`, of `2 v_i^2 - 1` for squares.
+        records: number of records; private under ADD_REMOVE.
+    """
+
+    design: Design
+    values: Integers
+    records: int
+
+    def __repr__(self) -> str:
+        """Nothing of the records."""
+        return f"Moments({len(self.design.moments)} sums, private)"
+
+    def __reduce__(self) -> NoReturn:
+        """Statistics of private records are never copied or pickled."""
+        raise TypeError("moments are private and cannot be pickled or copied; sum the records again")
+
+    @property
+    def over(self) -> Design:
+        """The design."""
+        return self.design
+
+    @property
+    def policy(self) -> RecordsPolicy:
+        """As the rows'."""
+        return RecordsPolicy("error", "clip")
+
+    def vector(self, relation: Relation) -> Integers:
+        """What is released: under ADD_REMOVE the number of records comes first, in the same unit as the sums."""
+        if relation is Relation.REPLACE:
+            return self.values
+        return np.concatenate([[self.records * GRID**2], self.values]).astype(np.int64)
+
+
+def moments(rows: Rows) -> Moments:
+    """Sum the products of coordinates and target.
+
+    Args:
+        rows: of a design with a numeric target, or none.
+
+    Returns:
+        The sums.
+
+    Raises:
+        InputError: a target of two classes, which has no products.
+    """
+    design = rows.design
+    if design.target is not None and not design.target.numeric:
+        raise InputError("second moments need a numeric target")
+    wide = [rows.coordinates] if design.target is None else [rows.coordinates, rows.target[:, None]]
+    total = np.zeros((sum(part.shape[1] for part in wide),) * 2, np.int64)
+    for start in range(0, rows.records, BLOCK):
+        block = np.column_stack([part[start : start + BLOCK] for part in wide])
+        total += block.T @ block
+    squares = np.diag(total).copy()
+    np.fill_diagonal(total, 2 * squares - rows.records * GRID**2)
+    return Moments(design, np.array([total[pair] for pair in design.moments], np.int64), rows.records)
+
+
+def moment_sensitivity(relation: Relation) -> int:
+    """Most that one record can move any of the released sums, in steps of `1 / GRID^2`.
+
+    A record adds to each sum a number from `-GRID^2` to `GRID^2`, and `GRID^2` to the number of records.
+
+    Args:
+        relation: what "neighbouring" means.
+
+    Returns:
+        ADD_REMOVE: `GRID^2`. REPLACE: `2 GRID^2`; the number of records does not move and is not released.
+    """
+    return GRID**2 if relation is Relation.ADD_REMOVE else 2 * GRID**2

@@ -1,0 +1,560 @@
+"""The factored exponential mechanism: public factors, and how likely each choice is before any record is known.
+
+The mechanism chooses one of Z public candidates with `P(z | X) ~ exp(epsilon sum_i f(x_i, z))`, where each record's
+factor f lies in [0, 1]. This file owns the factors, in whole steps so that sums over records are exact, and the
+likelihood of a choice, `p(z | theta) = E[P(z | X)]` over data sets X of n records from a law: exactly, between two
+bounds, and by a central limit theorem. Nothing here reads records or draws a choice; the mechanism and the posterior
+both stand on it.
+
+Continuous records enter as weighted points: an expectation over one record is a sum over record types with their
+probabilities, whether the types are all there are or points of an integration rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln, logsumexp, ndtri, softmax, xlogy
+from scipy.stats import qmc
+
+from discreet.errors import InputError
+from discreet.privacy.guarantee import Relation
+from discreet.theory.checks import positive, probability
+
+__all__ = [
+    "STEPS",
+    "CategoricalFactor",
+    "DirectionFactor",
+    "Factor",
+    "clt_log_marginal",
+    "exact_log_marginal",
+    "lower_log_marginal",
+    "spread_candidates",
+    "standard_normals",
+    "upper_log_marginal",
+]
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+STEPS = 2**20
+"""Steps in a whole unit: factors are whole multiples of 2^-20, and scores are sums of whole numbers."""
+CANDIDATES_LIMIT = 1000
+"""Most candidates: the width of a factor looks at all pairs."""
+LARGEST = 1e100
+"""Coordinates beyond it would overflow when squared."""
+NATS_LIMIT = 500
+"""Widest factor of a record: beyond it a ratio of two overflows, and nobody is protected."""
+COMPOSITIONS_LIMIT = 1_000_000
+"""Most histograms of n records that the exact sum goes through."""
+BLOCK = 2**21
+"""Terms of the exact sum that are held at once: 16 MiB."""
+POOL = 4096
+"""Directions from which candidates are picked."""
+JITTER = 1e-10
+"""Added to a covariance, relative to its trace, so that it has a root where it is singular: far below Monte Carlo."""
+
+
+# ------------------------------------------------------------------------------------------------------------- factors
+
+
+@dataclass(frozen=True, eq=False)
+class CategoricalFactor:
+    """Records of K types: `f(x, z) = 1 + max(ln p(x | z), ln floor) / |ln floor|`.
+
+    Up to 1 for each record, which cancels, `epsilon f` is `epsilon ln p(x | z) / |ln floor|`: with candidates
+    (1 - t, t), t = 0.1 ... 0.9, and floor 0.1 this is the coin flip of the paper.
+
+    Args:
+        candidates: probabilities of the types, float64, shape (Z, K); 0 is allowed.
+        floor: probabilities below it count as the floor; greater than 0, less than 1.
+
+    Raises:
+        InputError: an argument out of its range, or rows that do not sum to 1.
+
+    Source:
+        Williams and McSherry (2010), Sections 2, 3.1.1 and 3.2, where the clamp reads `log p(x | theta)`; it must be
+        `log p(x | z)`, and this scale is the one that their Figure 2b supports.
+
+    Example:
+        >>> coin = CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1)
+        >>> coin.log_factors([0, 1]).round(3).tolist()
+        [[0.954, 0.699], [0.0, 0.699]]
+        >>> [round(coin.width(relation) / STEPS, 3) for relation in (Relation.ADD_REMOVE, Relation.REPLACE)]
+        [0.699, 0.954]
+    """
+
+    candidates: Floats
+    floor: float
+
+    def __post_init__(self) -> None:
+        laws = _candidates(self.candidates)
+        if not (np.all(laws >= 0) and np.all(np.abs(laws.sum(axis=1) - 1) < 1e-9)):
+            raise InputError("each candidate must be probabilities of the record types that sum to 1")
+        probability(floor=self.floor)
+        object.__setattr__(self, "candidates", laws)
+
+    def log_factors(self, rows: npt.ArrayLike) -> Floats:
+        """The factors of each record, f(x, z): whole multiples of 2^-20 in [0, 1].
+
+        Args:
+            rows: codes of the types, integers from 0 to K - 1, shape (n,) or (n, 1).
+
+        Returns:
+            Shape (n, Z), unit: nats for each unit of epsilon.
+
+        Raises:
+            InputError: rows that are no codes of the K types.
+        """
+        codes = np.asarray(rows)
+        if codes.ndim == 2 and codes.shape[1] == 1:
+            codes = codes[:, 0]
+        types = self.candidates.shape[1]
+        if codes.ndim != 1 or codes.dtype.kind not in "iu" or not np.all((codes >= 0) & (codes < types)):
+            raise InputError(f"records must be integer codes from 0 to {types - 1}, one for each record")
+        return np.asarray(self._table()[codes])
+
+    def steps(self, rows: npt.ArrayLike) -> Integers:
+        """The same in whole steps, int64 from 0 to `STEPS`, shape (n, Z)."""
+        return (self.log_factors(rows) * STEPS).astype(np.int64)
+
+    def width(self, relation: Relation) -> int:
+        """Most that one record can change the difference of two candidates' scores, exactly.
+
+        Args:
+            relation: which data sets are neighbours.
+
+        Returns:
+            Steps, at most `STEPS` under ADD_REMOVE and `2 STEPS` under REPLACE; 0 where the candidates are all alike.
+
+        Guarantee:
+            A choice with `P(z | X) ~ exp(epsilon sum_i f)` is `epsilon width / STEPS`-DP. Let w_z be a candidate's
+            weight: `1 / P(z) = sum_y w_y / w_z`, and each ratio changes by a factor within `exp(+- that)`.
+            It cannot be improved: the loss tends to it on data sets that leave two candidates in the running.
+
+        Source:
+            Williams and McSherry (2010), Section 2, whose bound is twice the largest |ln phi|; what depends on the
+            record alone cancels, so that only differences count.
+        """
+        table = self._table().T
+        top, bottom = 0.0, 0.0
+        both = 0.0
+        for factor in table:
+            difference = table - factor
+            highest, lowest = difference.max(axis=1), difference.min(axis=1)
+            top, bottom = max(top, float(highest.max())), min(bottom, float(lowest.min()))
+            both = max(both, float((highest - lowest).max()))
+        match relation:
+            case Relation.ADD_REMOVE:
+                return int(max(top, -bottom) * STEPS)
+            case Relation.REPLACE:
+                return int(both * STEPS)
+
+    def _table(self) -> Floats:
+        """The factors of each type, shape (K, Z)."""
+        log_floor = math.log(self.floor)
+        clamped = np.log(np.maximum(self.candidates.T, self.floor))
+        return _whole(1 - clamped / log_floor)
+
+
+@dataclass(frozen=True, eq=False)
+class DirectionFactor:
+    """Vectors around an axis: `x ~ N(0, z z' + s2 I)`, and `f(x, z) = (1 + clip(1 + l(x, z) / tau, -1, 1)) / 2`.
+
+    l is the log density less its largest value over all x and all candidates, so f is 1 for the likeliest pair and
+    falls to 0 where l is -2 tau or less. A candidate and its negative are the same law.
+
+    Args:
+        candidates: z, float64, shape (Z, k), unit: that of the records; k at least 2.
+        noise_variance: s2, greater than 0.
+        tau: half the range of log densities that are told apart, nats, greater than 0.
+
+    Raises:
+        InputError: an argument out of its range.
+
+    Source:
+        Williams and McSherry (2010), Sections 2 and 4.2, which leave s2, the candidates and the clamp open.
+
+    Example:
+        >>> axes = DirectionFactor([[2.0, 0.0], [0.0, 2.0]], noise_variance=1.0, tau=4.0)
+        >>> axes.log_factors([[0.0, 0.0], [3.0, 0.0]]).round(3).tolist()
+        [[1.0, 1.0], [0.887, 0.437]]
+    """
+
+    candidates: Floats
+    noise_variance: float
+    tau: float
+
+    def __post_init__(self) -> None:
+        vectors = _candidates(self.candidates)
+        positive(noise_variance=self.noise_variance, tau=self.tau)
+        if not vectors.shape[1] >= 2:
+            raise InputError("directions need vectors of at least two coordinates")
+        object.__setattr__(self, "candidates", vectors)
+
+    def log_factors(self, rows: npt.ArrayLike) -> Floats:
+        """The factors of each record, f(x, z): whole multiples of 2^-20 in [0, 1].
+
+        A record's row depends on no other record, to the last bit: only element-wise arithmetic is used, as a matrix
+        product may round in an order that depends on how many rows there are.
+
+        Args:
+            rows: records, shape (n, k).
+
+        Returns:
+            Shape (n, Z), unit: nats for each unit of epsilon.
+
+        Raises:
+            InputError: rows of another shape, or entries that are no numbers or beyond 1e100.
+        """
+        vectors = np.asarray(rows, np.float64)
+        size = self.candidates.shape[1]
+        if vectors.ndim != 2 or vectors.shape[1] != size or not np.all(np.abs(vectors) <= LARGEST):
+            raise InputError(f"records must be rows of {size} numbers within {LARGEST:g}")
+        square, norms = np.zeros(len(vectors)), np.zeros(len(self.candidates))
+        projection = np.zeros((len(vectors), len(self.candidates)))
+        for x, z in zip(vectors.T, self.candidates.T, strict=True):
+            square += x * x
+            norms += z * z
+            projection += x[:, None] * z
+        variances = self.noise_variance + norms
+        # Everything below is in units of 2 tau, so that f itself is what is clipped.
+        unit = 4 * self.tau
+        projection *= projection
+        projection *= 1 / (variances * self.noise_variance * unit)
+        projection += 1 - np.log(variances / variances.min()) / unit
+        projection -= (square / (self.noise_variance * unit))[:, None]
+        return _whole(np.clip(projection, 0, 1, out=projection))
+
+    def steps(self, rows: npt.ArrayLike) -> Integers:
+        """The same in whole steps, int64 from 0 to `STEPS`, shape (n, Z)."""
+        return (self.log_factors(rows) * STEPS).astype(np.int64)
+
+    def width(self, relation: Relation) -> int:
+        """A bound on what one record can change the difference of two candidates' scores.
+
+        Args:
+            relation: which data sets are neighbours.
+
+        Returns:
+            Steps: `STEPS` under ADD_REMOVE, `2 STEPS` under REPLACE. No record need reach it.
+
+        Guarantee:
+            As for `CategoricalFactor.width`.
+        """
+        match relation:
+            case Relation.ADD_REMOVE:
+                return STEPS
+            case Relation.REPLACE:
+                return 2 * STEPS
+
+
+Factor: TypeAlias = CategoricalFactor | DirectionFactor
+"""All factors there are: a closed union, because a factor of a user's own could break the guarantee."""
+
+
+def spread_candidates(size: int, directions: int, radii: npt.ArrayLike) -> Floats:
+    """Vectors spread evenly over half a sphere, for each of several lengths; the same for everybody.
+
+    In two dimensions the directions stand at equal angles on a half circle, the first along the first coordinate. In
+    more dimensions each next one is the direction, of a fixed pool, that is farthest from all axes picked so far,
+    after the first coordinate's.
+
+    Args:
+        size: k, coordinates of a vector, from 2 to 1,000.
+        directions: how many, from 1 to 1,000.
+        radii: lengths, greater than 0, unit: that of the records.
+
+    Returns:
+        Shape (radii x directions, k), one radius after the other.
+
+    Raises:
+        InputError: an argument out of its range, or more than 1,000 candidates.
+
+    Source:
+        Ours; Williams and McSherry (2010), Section 4.2, do not say which candidates they use.
+
+    Example:
+        >>> spread_candidates(2, 2, [1, 3]).round(12).tolist()
+        [[1.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 3.0]]
+    """
+    lengths = np.atleast_1d(np.asarray(radii, np.float64))
+    if not (2 <= size <= 1000 and directions >= 1):
+        raise InputError(f"directions need 2 to 1,000 coordinates and one direction, got {size} and {directions}")
+    if lengths.ndim != 1 or not lengths.size or not np.all((lengths > 0) & (lengths < LARGEST)):
+        raise InputError("radii must be a list of finite numbers greater than 0")
+    if directions * len(lengths) > CANDIDATES_LIMIT:
+        raise InputError(f"at most {CANDIDATES_LIMIT:,} candidates; ask for fewer directions or radii")
+    if size == 2:
+        angles = np.pi * np.arange(directions) / directions
+        units = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    else:
+        units = _farthest(size, directions)
+    return np.concatenate([length * units for length in lengths])
+
+
+def _farthest(size: int, directions: int) -> Floats:
+    """Unit vectors far from each other and from each other's negatives, shape (directions, size)."""
+    pool = standard_normals(POOL, size)
+    pool = np.concatenate([np.eye(size), pool / np.linalg.norm(pool, axis=1, keepdims=True)])
+    pool *= np.where(pool[:, :1] < 0, -1, 1)
+    picked, nearest = [0], np.abs(pool @ pool[0])
+    while len(picked) < directions:
+        # Of directions that are equally far up to rounding, the first: no machine must pick another.
+        picked.append(int(np.argmin(nearest.round(9))))
+        nearest = np.maximum(nearest, np.abs(pool @ pool[picked[-1]]))
+    return np.asarray(pool[picked])
+
+
+def standard_normals(points: int, size: int) -> Floats:
+    """Public points that fill the standard normal law evenly: an integration rule, and fixed draws.
+
+    Args:
+        points: how many, a power of two.
+        size: coordinates of each, at most 21,201.
+
+    Returns:
+        Shape (points, size): Sobol's sequence, which nobody has to draw, moved off 0 and mapped to normals.
+
+    Raises:
+        InputError: a number of points that is no power of two, or a size out of its range.
+    """
+    if not (points >= 1 and points & (points - 1) == 0 and 1 <= size <= 21201):
+        raise InputError(f"points must be a power of two and have 1 to 21,201 coordinates, got {points} and {size}")
+    return np.asarray(ndtri(qmc.Sobol(size, scramble=False).random(points) + 0.5 / points))
+
+
+# ------------------------------------------------------------------------------------------- the likelihood of a choice
+
+
+def exact_log_marginal(probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, records: int) -> Floats:
+    """`ln p(z | theta)`, a sum over all histograms of n records: `sum_c P(c | theta) softmax_z(c . log phi)`.
+
+    Args:
+        probabilities: of the T record types under each law, shape (..., T).
+        log_phi: `epsilon f` of each type and candidate, nats, shape (..., T, Z); leading axes broadcast with those of
+            `probabilities`.
+        records: n, at least 0.
+
+    Returns:
+        Shape (..., Z).
+
+    Raises:
+        InputError: shapes that do not fit, probabilities that are none, a record whose factors are wider than 500
+            nats, a negative number of records, or more than a million histograms: `C(n + T - 1, T - 1)`. The bounds
+            and the limit theorem have no such limit.
+
+    Source:
+        Williams and McSherry (2010), equation (3) with equation (2); binomial for two types.
+
+    Example:
+        >>> coin = CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1)
+        >>> np.exp(exact_log_marginal([0.8, 0.2], 2 * coin.log_factors([0, 1]), 1)).round(4).tolist()
+        [0.5396, 0.4604]
+    """
+    laws, phi = _checked(probabilities, log_phi)
+    types = laws.shape[-1]
+    if not (records == int(records) and records >= 0):
+        raise InputError(f"the number of records must be a whole number that is at least 0, got {records}")
+    histograms = math.comb(int(records) + types - 1, types - 1)
+    if histograms > COMPOSITIONS_LIMIT:
+        raise InputError(
+            f"{records} records of {types} types have {histograms:,} histograms, more than {COMPOSITIONS_LIMIT:,}; "
+            "use the lower or upper bound, or the limit theorem"
+        )
+    shape = (*np.broadcast_shapes(laws.shape[:-1], phi.shape[:-2]), phi.shape[-1])
+    result = np.full(shape, -np.inf)
+    for counts in _blocks(_compositions(int(records), types), max(1, BLOCK // max(1, result.size))):
+        scores = counts @ phi
+        choice = scores - logsumexp(scores, axis=-1, keepdims=True)
+        coefficient = gammaln(records + 1) - gammaln(counts + 1).sum(axis=-1)
+        chance = coefficient + xlogy(counts, laws[..., None, :]).sum(axis=-1)
+        result = np.logaddexp(result, logsumexp(chance[..., None] + choice, axis=-2))
+    return result
+
+
+def lower_log_marginal(
+    probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, records: npt.ArrayLike, chosen: npt.ArrayLike | None = None
+) -> Floats:
+    """A lower bound of `ln p(z | theta)`: `-ln sum_y (E[phi(y, x) / phi(z, x)])^n`.
+
+    By Jensen's inequality for 1 / t: the expectation of a reciprocal is at least the reciprocal of an expectation,
+    which is a product over independent records.
+
+    Args:
+        probabilities: of the T record types, or of points, under each law, shape (..., T).
+        log_phi: `epsilon f`, nats, shape (..., T, Z); leading axes broadcast with those of `probabilities`.
+        records: n, at least 0, need not be whole; shape () or that of the leading axes.
+        chosen: indices of the candidates that are asked for, shape (C,); None for all.
+
+    Returns:
+        Shape (..., C).
+
+    Raises:
+        InputError: shapes that do not fit, probabilities that are none, a record whose factors are wider than 500
+            nats, or a negative number of records.
+
+    Source:
+        Williams and McSherry (2010), equation (5a), with the sum inside the inverse and a power n on each term.
+    """
+    laws, phi = _checked(probabilities, log_phi)
+    n = _records(records)
+    weight = np.exp(phi)
+    against = laws[..., None] / _columns(weight, chosen)
+    ratio = np.log(np.swapaxes(weight, -1, -2) @ against)
+    return -np.asarray(logsumexp(n[..., None, None] * ratio, axis=-2))
+
+
+def upper_log_marginal(
+    probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, records: npt.ArrayLike, chosen: npt.ArrayLike | None = None
+) -> Floats:
+    """An upper bound of `ln p(z | theta)`: `-H[q] + n ln E[phi(z, x) / prod_y phi(y, x)^q(y)]`.
+
+    `ln sum_y w_y >= H[q] + sum_y q(y) ln w_y` for every law q over the candidates; here `q ~ exp(n E f)`, one for each
+    law of the records, which is near the best for small epsilon. The bound can exceed 0.
+
+    Args:
+        probabilities: as for `lower_log_marginal`.
+        log_phi: as there.
+        records: as there.
+        chosen: as there.
+
+    Returns:
+        Shape (..., C).
+
+    Raises:
+        InputError: as for `lower_log_marginal`.
+
+    Source:
+        Williams and McSherry (2010), equation (5b), where q(y) is an exponent. Their proof adds `exp(H[q])` and
+        `exp(sum q ln w)`; it must be their product: with the sum the step is false.
+    """
+    laws, phi = _checked(probabilities, log_phi)
+    n = _records(records)
+    mean = (laws[..., None, :] @ phi)[..., 0, :]
+    score = n[..., None] * mean
+    log_q = score - logsumexp(score, axis=-1, keepdims=True)
+    q = np.exp(log_q)
+    entropy = -(q * log_q).sum(axis=-1)
+    geometric = (phi @ q[..., None])[..., 0]
+    ratio = np.log((laws * np.exp(-geometric))[..., None, :] @ _columns(np.exp(phi), chosen))[..., 0, :]
+    return np.asarray(n[..., None] * ratio - entropy[..., None])
+
+
+def clt_log_marginal(
+    probabilities: npt.ArrayLike,
+    log_phi: npt.ArrayLike,
+    records: npt.ArrayLike,
+    chosen: npt.ArrayLike | None = None,
+    *,
+    normals: npt.ArrayLike,
+) -> Floats:
+    """An estimate of `ln p(z | theta)`: the choice's law, averaged over normal scores.
+
+    Scores are sums over independent records, so nearly `N(n E f, n Cov f)`; the mean of `softmax(scores)` over fixed
+    draws is smooth in the law. It is no bound, but where `n epsilon^2 Var(f)` exceeds about 0.3 the bounds are loose.
+
+    Args:
+        probabilities: as for `lower_log_marginal`.
+        log_phi: as there.
+        records: as there.
+        chosen: as there.
+        normals: standard normal draws, shape (draws, Z), such as `standard_normals(128, Z)`; the same for all laws.
+
+    Returns:
+        Shape (..., C).
+
+    Raises:
+        InputError: as for `lower_log_marginal`, or normals of another shape.
+
+    Source:
+        Ours.
+    """
+    laws, phi = _checked(probabilities, log_phi)
+    n = _records(records)
+    draws = np.asarray(normals, np.float64)
+    if draws.ndim != 2 or not len(draws) or draws.shape[1] != phi.shape[-1]:
+        raise InputError(f"normals need the shape (draws, {phi.shape[-1]}), got {draws.shape}")
+    mean = (laws[..., None, :] @ phi)[..., 0, :]
+    centred = phi - mean[..., None, :]
+    covariance = np.swapaxes(centred * laws[..., None], -1, -2) @ centred
+    trace = np.trace(covariance, axis1=-2, axis2=-1)
+    jitter = JITTER * trace + np.finfo(np.float64).tiny
+    root = np.linalg.cholesky(covariance + jitter[..., None, None] * np.eye(phi.shape[-1]))
+    spread = np.sqrt(n)[..., None, None] * (draws @ np.swapaxes(root, -1, -2))
+    law = softmax((n[..., None] * mean)[..., None, :] + spread, axis=-1)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(_columns(law, chosen).mean(axis=-2)))
+
+
+# -------------------------------------------------------------------------------------------------------------- details
+
+
+def _candidates(candidates: npt.ArrayLike) -> Floats:
+    """A read-only copy, checked."""
+    array = np.array(candidates, np.float64)
+    if array.ndim != 2 or not array.shape[1] or not np.all(np.abs(array) < LARGEST):
+        raise InputError(f"candidates must be rows of finite numbers, got the shape {array.shape}")
+    if not 2 <= len(array) <= CANDIDATES_LIMIT:
+        raise InputError(f"a choice needs from 2 to {CANDIDATES_LIMIT:,} candidates, got {len(array)}")
+    array.flags.writeable = False
+    return array
+
+
+def _whole(factors: Floats) -> Floats:
+    """Rounded to whole multiples of 2^-20, in place: public rounding, the same for all data sets."""
+    factors *= STEPS
+    np.rint(factors, out=factors)
+    factors /= STEPS
+    return factors
+
+
+def _checked(probabilities: npt.ArrayLike, log_phi: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Laws that sum to 1 to the last bit or two, and factors around 0 for each record: a shift of a record cancels."""
+    laws, phi = np.asarray(probabilities, np.float64), np.asarray(log_phi, np.float64)
+    if laws.ndim < 1 or phi.ndim < 2 or not phi.size or laws.shape[-1] != phi.shape[-2]:
+        raise InputError(
+            f"probabilities need the shape (..., T) and factors (..., T, Z), got {laws.shape} and {phi.shape}"
+        )
+    total = laws.sum(axis=-1, keepdims=True)
+    if not (np.all(laws >= 0) and np.all(np.abs(total - 1) < 1e-9)):
+        raise InputError("probabilities of record types must be at least 0 and sum to 1")
+    high, low = phi.max(axis=-1, keepdims=True), phi.min(axis=-1, keepdims=True)
+    if not np.all(high - low <= NATS_LIMIT):
+        raise InputError(f"a record's log factors may span at most {NATS_LIMIT} nats; epsilon is too large")
+    return laws / total, phi - (high + low) / 2
+
+
+def _records(records: npt.ArrayLike) -> Floats:
+    """Numbers of records, checked."""
+    n = np.asarray(records, np.float64)
+    if not np.all((n >= 0) & (n < np.inf)):
+        raise InputError("numbers of records must be finite and at least 0")
+    return n
+
+
+def _columns(array: Floats, chosen: npt.ArrayLike | None) -> Floats:
+    """The chosen ones of the last axis."""
+    return array if chosen is None else array[..., np.asarray(chosen, np.int64)]
+
+
+def _compositions(total: int, parts: int) -> Integers:
+    """All ways to split a whole number into ordered whole parts, shape (C(total + parts - 1, parts - 1), parts)."""
+    done, left = np.zeros((1, 0), np.int64), np.array([total])
+    for _ in range(parts - 1):
+        origin = np.repeat(np.arange(len(left)), left + 1)
+        starts = np.cumsum(left + 1) - (left + 1)
+        part = np.arange(len(origin)) - starts[origin]
+        done, left = np.column_stack([done[origin], part]), left[origin] - part
+    return np.column_stack([done, left])
+
+
+def _blocks(rows: Integers, size: int) -> Iterator[Integers]:
+    """Consecutive rows, at most `size` at once."""
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
