@@ -109,7 +109,8 @@ def test_the_two_wings_meet_only_in_the_release(module: str) -> None:
 def test_no_import_hides_in_a_function(module: str) -> None:
     functions = [node for node in ast.walk(tree(module)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     assert not [name for function in functions for node in ast.walk(function) for name in imported(node)]
-    assert not imports(module) & {"importlib", "importlib.import_module"}
+    if module != "posterior/extra.py":  # the one place that loads samplers whose libraries are an extra
+        assert not imports(module) & {"importlib", "importlib.import_module"}
 
 
 def test_the_package_itself_imports_lazily() -> None:

@@ -21,26 +21,40 @@ if TYPE_CHECKING:
     from discreet.app.plan import Expected, compare
     from discreet.app.public import public_counts
     from discreet.errors import BudgetError, DiscreetError, InputError
+    from discreet.estimators.linear_regression import PrivateLinearRegression
+    from discreet.estimators.logistic_regression import PrivateLogisticRegression
+    from discreet.estimators.naive_bayes import PrivateNaiveBayes
+    from discreet.estimators.principal_direction import PrivatePrincipalDirection
+    from discreet.estimators.scaling import PublicScaler
     from discreet.mechanisms import MECHANISMS
     from discreet.mechanisms.allocated import allocated
     from discreet.mechanisms.crossing import Mechanism, release, simulate
+    from discreet.mechanisms.factored import factored
     from discreet.mechanisms.fourier import fourier
     from discreet.mechanisms.gaussian import gaussian
     from discreet.mechanisms.laplace import laplace
     from discreet.mechanisms.map_estimate import map_estimate
+    from discreet.mechanisms.noisy_gradients import noisy_gradients
+    from discreet.mechanisms.noisy_moments import noisy_moments
+    from discreet.mechanisms.objective_perturbation import objective_perturbation
     from discreet.mechanisms.planned import planned
     from discreet.mechanisms.posterior_sampler import posterior_sampler
+    from discreet.mechanisms.truncated_posterior import truncated_posterior
+    from discreet.model.design import Design, Normal
     from discreet.model.dirichlet import Dirichlet
     from discreet.model.network import Network
     from discreet.model.schema import Schema, Variable
     from discreet.model.tables import Tables
     from discreet.posterior.chains import to_arviz
+    from discreet.posterior.covariates import Histograms, PublicRows, UniformBox, UniformSphere, WeightedPoints
     from discreet.posterior.draws import Mixing, Posterior, PosteriorDraws
     from discreet.posterior.estimate import estimate
     from discreet.posterior.noise_aware import Method, drowned_rows, noise_aware
     from discreet.posterior.plug_in import plug_in
+    from discreet.posterior.weights import PublicRecords, WeightPosterior, weights
     from discreet.privacy.calibration import PlannedNoise
     from discreet.privacy.combined import Combined, combine, evidence_of, load, loads
+    from discreet.privacy.design_payload import FactoredChoice, GradientTrace, NoisyMoments, NoisyTotal, WeightDraws
     from discreet.privacy.guarantee import Guarantee, Relation, compose, convert
     from discreet.privacy.ledger import Account, Ledger
     from discreet.privacy.payload import (
@@ -53,38 +67,57 @@ if TYPE_CHECKING:
     )
     from discreet.privacy.release import Release
     from discreet.queries.combining import PooledEstimate, pool_estimates
+    from discreet.queries.covariates import released_covariates
     from discreet.queries.decide import Decision, decide, payoff
     from discreet.queries.predict import Prediction, predict
     from discreet.queries.query import Answer, answer, answer_many, credible_interval, marginals, parse_query
     from discreet.queries.synthetic import sample_records, synthetic, write_records
     from discreet.sensitive.counts import Counts, count, count_codes, sensitivity
+    from discreet.sensitive.gradients import Gradients, gradients
+    from discreet.sensitive.moments import Moments, moments
     from discreet.sensitive.records import Records, check, draft_schema, read_records
+    from discreet.sensitive.rows import Rows, grid_rows
+    from discreet.theory.factored import CategoricalFactor, DirectionFactor, spread_candidates
 
 _HOMES = {
     "app.audit": ("Finding", "audit"),
     "app.plan": ("Expected", "compare"),
     "app.public": ("public_counts",),
     "errors": ("BudgetError", "DiscreetError", "InputError"),
+    "estimators.linear_regression": ("PrivateLinearRegression",),
+    "estimators.logistic_regression": ("PrivateLogisticRegression",),
+    "estimators.naive_bayes": ("PrivateNaiveBayes",),
+    "estimators.principal_direction": ("PrivatePrincipalDirection",),
+    "estimators.scaling": ("PublicScaler",),
     "mechanisms": ("MECHANISMS",),
     "mechanisms.allocated": ("allocated",),
     "mechanisms.crossing": ("Mechanism", "release", "simulate"),
+    "mechanisms.factored": ("factored",),
     "mechanisms.fourier": ("fourier",),
     "mechanisms.gaussian": ("gaussian",),
     "mechanisms.laplace": ("laplace",),
     "mechanisms.map_estimate": ("map_estimate",),
+    "mechanisms.noisy_gradients": ("noisy_gradients",),
+    "mechanisms.noisy_moments": ("noisy_moments",),
+    "mechanisms.objective_perturbation": ("objective_perturbation",),
     "mechanisms.planned": ("planned",),
     "mechanisms.posterior_sampler": ("posterior_sampler",),
+    "mechanisms.truncated_posterior": ("truncated_posterior",),
+    "model.design": ("Design", "Normal"),
     "model.dirichlet": ("Dirichlet",),
     "model.network": ("Network",),
     "model.schema": ("Schema", "Variable"),
     "model.tables": ("Tables",),
     "posterior.chains": ("to_arviz",),
+    "posterior.covariates": ("Histograms", "PublicRows", "UniformBox", "UniformSphere", "WeightedPoints"),
     "posterior.draws": ("Mixing", "Posterior", "PosteriorDraws"),
     "posterior.estimate": ("estimate",),
     "posterior.noise_aware": ("Method", "drowned_rows", "noise_aware"),
     "posterior.plug_in": ("plug_in",),
+    "posterior.weights": ("PublicRecords", "WeightPosterior", "weights"),
     "privacy.calibration": ("PlannedNoise",),
     "privacy.combined": ("Combined", "combine", "evidence_of", "load", "loads"),
+    "privacy.design_payload": ("FactoredChoice", "GradientTrace", "NoisyMoments", "NoisyTotal", "WeightDraws"),
     "privacy.guarantee": ("Guarantee", "Relation", "compose", "convert"),
     "privacy.ledger": ("Account", "Ledger"),
     "privacy.payload": (
@@ -97,12 +130,17 @@ _HOMES = {
     ),
     "privacy.release": ("Release",),
     "queries.combining": ("PooledEstimate", "pool_estimates"),
+    "queries.covariates": ("released_covariates",),
     "queries.decide": ("Decision", "decide", "payoff"),
     "queries.predict": ("Prediction", "predict"),
     "queries.query": ("Answer", "answer", "answer_many", "credible_interval", "marginals", "parse_query"),
     "queries.synthetic": ("sample_records", "synthetic", "write_records"),
     "sensitive.counts": ("Counts", "count", "count_codes", "sensitivity"),
+    "sensitive.gradients": ("Gradients", "gradients"),
+    "sensitive.moments": ("Moments", "moments"),
     "sensitive.records": ("Records", "check", "draft_schema", "read_records"),
+    "sensitive.rows": ("Rows", "grid_rows"),
+    "theory.factored": ("CategoricalFactor", "DirectionFactor", "spread_candidates"),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -112,6 +150,8 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "Network",
     "Tables",
     "Dirichlet",
+    "Design",
+    "Normal",
     "Relation",
     "Guarantee",
     "compose",
@@ -126,6 +166,12 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "count_codes",
     "Counts",
     "sensitivity",
+    "grid_rows",
+    "Rows",
+    "moments",
+    "Moments",
+    "gradients",
+    "Gradients",
     "planned",
     "PlannedNoise",
     "laplace",
@@ -134,6 +180,14 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "allocated",
     "posterior_sampler",
     "map_estimate",
+    "noisy_moments",
+    "truncated_posterior",
+    "noisy_gradients",
+    "objective_perturbation",
+    "factored",
+    "CategoricalFactor",
+    "DirectionFactor",
+    "spread_candidates",
     "MECHANISMS",
     "Mechanism",
     "release",
@@ -145,6 +199,11 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "NoisyCoefficients",
     "ParameterDraws",
     "Choice",
+    "NoisyMoments",
+    "WeightDraws",
+    "GradientTrace",
+    "FactoredChoice",
+    "NoisyTotal",
     "Combined",
     "combine",
     "public_counts",
@@ -156,6 +215,15 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "Mixing",
     "to_arviz",
     "plug_in",
+    "weights",
+    "WeightPosterior",
+    "PublicRecords",
+    "UniformBox",
+    "UniformSphere",
+    "PublicRows",
+    "Histograms",
+    "WeightedPoints",
+    "released_covariates",
     "drowned_rows",
     "estimate",
     "Posterior",
@@ -176,6 +244,11 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "write_records",
     "pool_estimates",
     "PooledEstimate",
+    "PrivateNaiveBayes",
+    "PrivateLinearRegression",
+    "PrivateLogisticRegression",
+    "PrivatePrincipalDirection",
+    "PublicScaler",
     "compare",
     "Expected",
     "audit",

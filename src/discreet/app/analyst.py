@@ -26,7 +26,7 @@ from discreet.app.arguments import (
     queries_of,
 )
 from discreet.app.progress import LateBar, mixing_shown
-from discreet.app.report import answer_lines
+from discreet.app.report import answer_lines, columns
 from discreet.app.terminal import answer_document, check_output, check_writable, say, show
 from discreet.errors import InputError
 
@@ -70,11 +70,31 @@ def query(
         raise InputError(f"{draws} draws cannot tell a level of {level}; ask for about {2 / (1 - level):,.0f}")
     asked = _asked(queries, release)
     evidence = _load(release)
+    if isinstance(evidence, dc.Release) and evidence.over_design:
+        _show_weights(
+            evidence, bool(asked) or prior is not None or method != "noise-aware", level, draws, seed, as_json
+        )
+        return
     believed = _believed(evidence, prior, equivalent_sample_size, seed)
     posterior = _posterior(evidence, method, draws, seed, believed)
     answers = dc.answer_many(posterior, asked, level=level) if asked else dc.marginals(posterior, {}, level=level)
     told = {"method": posterior.method, "answers": [answer_document(part) for part in answers]}
     show(as_json, told, f"{answer_lines(answers)}\n\nposterior: {posterior.method}")
+
+
+def _show_weights(release: dc.Release, more: bool, level: float, draws: int, seed: int, as_json: bool) -> None:
+    """All coefficients of a regression, or the vector of a direction."""
+    if more:
+        raise InputError(
+            "a release of a regression or direction answers with all its coefficients: ask without queries, prior and "
+            "method; predictions are the estimators' (see the README)"
+        )
+    posterior = dc.weights(release, draws=draws, rng=np.random.default_rng(seed))
+    rows = posterior.rows(level=level)
+    lines = [(str(row["name"]), f"{row['mean']:.5g}", f"{row['lower']:.5g} to {row['upper']:.5g}") for row in rows]
+    told = {"method": posterior.method, "level": level, "coefficients": rows}
+    table = columns(("coefficient", "mean", f"{100 * level:.6g} % interval"), lines)
+    show(as_json, told, f"{table}\n\nposterior: {posterior.method}")
 
 
 def export(

@@ -40,7 +40,8 @@ Entropy = Callable[[int], bytes]
 COORDINATES_PER_SCALE = 8
 """Most coordinates for each unit of the scale: a radius is then accepted with probability at least exp(-4)."""
 REACH = 2.0**52
-"""Largest (d + 1) scale: the radius, of about d scales, would have to be 1,000 times as large to leave 64 bits."""
+"""Largest (d + 1) scale: beyond 2^62 the radius, of about d scales, would have to be 1,000 times as large, which has a
+probability below exp(-1000)."""
 BALL_SLACK = Fraction(1, 2**100)
 """Loss beyond L / scale, for each coordinate of a ball: standard deviations are floats (`_ball`)."""
 
@@ -66,9 +67,8 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
         shape: "cube" or "ball".
 
     Returns:
-        (scale in the vector's unit, epsilon that it costs, exactly or rounded up). The cost is at most `epsilon`, and
-        less by a relative 1e-15 at most, which is what the scale loses as a float; for the ball, less by that and
-        twice its slack.
+        (scale in the vector's unit, epsilon that it costs: an exact bound). The cost is at most `epsilon`, and less by
+        a relative 1e-15 at most, which is what the scale loses as a float.
 
     Raises:
         InputError: no such sensitivity, budget, dimension or shape, or a scale that `k_norm_noise` refuses.
@@ -78,7 +78,7 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
         under which the sensitivity holds; no delta.
 
     Source:
-        Hardt and Talwar (2010), Theorem 4.1, for real vectors; this module's first lines for integers.
+        Hardt and Talwar (2010), the K-norm mechanism, for real vectors; this module's first lines for integers.
 
     Example:
         >>> k_norm_scale(4096, Fraction(1, 2), 120, "cube")
@@ -124,7 +124,7 @@ def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: f
         InputError: no such dimension or shape, or a scale outside its bounds; before anything is drawn.
 
     Guarantee:
-        None by itself; see `k_norm_scale`. The number of tries depends on nothing but the arguments.
+        None by itself; see `k_norm_scale`. The law of the number of tries depends on nothing but the arguments.
     """
     _require_shape(dimension, shape)
     if not (dimension <= COORDINATES_PER_SCALE * scale and scale * (dimension + 1) <= REACH):
@@ -158,7 +158,7 @@ def _radius(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float)
     while True:
         whole = _rounded_sum(entropy, dimension)
         if _geometric(noise, 1, scale)[0] >= whole:  # with probability q^whole
-            return whole + sum(_geometric(noise, dimension + 1, scale).tolist())
+            return whole + int(sum(_geometric(noise, dimension + 1, scale).tolist()))
 
 
 def _ball(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> Integers:
@@ -201,7 +201,7 @@ def _rounded_sum(entropy: Entropy, number: int) -> int:
     """The sum of uniform reals in [0, 1), rounded to the nearest integer, from as many of their bits as it takes."""
     known, bits = 0, 0
     while True:
-        known = (known << 64) + sum(_words(entropy, number).tolist())
+        known = (known << 64) + int(sum(_words(entropy, number).tolist()))
         bits += 64
         # The bits that are not known add less than `number` units of the last known one.
         lowest, highest = ((total + (1 << (bits - 1))) >> bits for total in (known, known + number - 1))

@@ -53,7 +53,7 @@ EXCESS = 10
 SIZE_LIMIT = 100
 """Most weights, for the same bound."""
 POLISH_SHARE = Fraction(1, 100)
-"""Part of epsilon for the noise that hides how far the computed minimiser is off."""
+"""Part of epsilon for the noise that hides how far the computed minimiser is off; at most 1 nat for all weights."""
 POLISH_ERROR = 2
 """Steps that two neighbouring data sets' computed minimisers are off at most, each."""
 CURVATURE_SHARE = Fraction(1, 4)
@@ -112,7 +112,9 @@ def objective_perturbation(
         # A power of two: products with it are exact.
         off = (TOLERANCE * records + math.sqrt(design.size) * 2.0 ** -(BITS + 1)) / convexity
         step = 2.0 ** math.ceil(math.log2(off * (1 + 1e-9)))
-        polish, polish_cost = k_norm_scale(2 * POLISH_ERROR, POLISH_SHARE * left, design.size, "cube")
+        polish, polish_cost = k_norm_scale(
+            2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(1, design.size)), design.size, "cube"
+        )
         rounded = 1 if design.shape == "cube" else math.isqrt(design.size - 1) + 1
         sensitivity = gradient_sensitivity(design, guarantee.relation) * 2**BITS // GRID + rounded
         budget = left - curvature - polish_cost

@@ -181,6 +181,10 @@ class Design:
         constant = weights[..., -1] * self.constant if self.intercept else 0.0
         return half * slopes, middle + half * (constant - slopes @ self._middles)
 
+    def vectors(self, scaled: Floats) -> Floats:
+        """Differences in scaled features as differences in the units of the columns, shape `(..., features)` both."""
+        return scaled * self._halves
+
     @cached_property
     def _middles(self) -> Floats:
         """Middles of the features' bounds."""

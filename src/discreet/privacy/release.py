@@ -191,6 +191,11 @@ class Release:
         return self.payload
 
     @property
+    def over_design(self) -> bool:
+        """Whether the release is over a design, and not over a network."""
+        return isinstance(self.prior, Normal)
+
+    @property
     def design(self) -> Design:
         """The public design of a regression, a classification or a direction.
 
