@@ -1,0 +1,11 @@
+"""The scikit-learn faces: estimators that fit privately, charge a ledger, and predict with intervals.
+
+They need scikit-learn, which is an extra; whoever imports one without it is told so here, once for all of them.
+"""
+
+from discreet.errors import InputError
+
+try:
+    import sklearn  # noqa: F401 - whether it is there is the question
+except ModuleNotFoundError:
+    raise InputError("private estimators need scikit-learn; install discreet[sklearn]") from None

@@ -1,0 +1,346 @@
+"""What all private estimators share: their side of the scikit-learn contract, and what privacy adds to it.
+
+Whatever is public (guarantee, account, classes, bounds) is declared to the constructor and looked at in `fit`, as
+scikit-learn has it; nothing is inferred from records. scikit-learn's own messages may quote a value of a record
+("could not convert string to float: 'Smith'") or say how many there are; here they are replaced, in its own words where
+these are public, before anybody sees them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
+from sklearn.utils.validation import validate_data
+
+from discreet.errors import InputError
+from discreet.model.tables import Tables
+from discreet.posterior.draws import PosteriorDraws
+from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.ledger import Account
+from discreet.privacy.release import Release
+
+__all__ = [
+    "Given",
+    "InputTypeError",
+    "PrivateEstimator",
+    "class_labels",
+    "codes_of",
+    "declared_bounds",
+    "generator",
+    "promised",
+    "read_features",
+    "read_given",
+    "whole_number",
+]
+
+Floats = npt.NDArray[np.float64]
+Values = npt.NDArray[Any]
+Positions = npt.NDArray[np.intp]
+T = TypeVar("T")
+
+SHOWN = (
+    r"X has \d+ features, but \w+ is expecting \d+ features as input",
+    r"(?s)The feature names should match those that were passed during fit.*",
+    r"This \w+ estimator requires y to be passed, but the target y is None",
+    r"(?s)Sparse data was passed.*",
+)
+"""How messages begin that are of the analyst's own columns, or of nothing but the call: shown as they stand."""
+REPLACED = (
+    (r"could not convert|Unable to convert", "{name} holds text in a numeric column; declare its states"),
+    (r"(float|int)\(\) argument must be", "argument must be a string or a number; {name} holds something else"),
+    (r"Input X contains", "X contains NaN, inf or a number too large; leave such records out"),
+    (r"Input y contains", "y contains NaN, inf or a number too large; leave such records out"),
+    (r"Input contains|int too large", "{name} contains NaN, inf or a number too large; leave such records out"),
+    (r"Complex data", "Complex data not supported"),
+    (r"Expected 2D array|Found array with dim", "Expected 2D array. Reshape your data: records are rows, features "
+     "are columns"),
+    (r"Found array with 0 feature", "Found array with 0 feature(s) (shape=(, 0)) while a minimum of 1 is required."),
+    (r"Found array with 0 sample", "X or y holds no record; at least one is required"),
+    (r"Found input variables with inconsistent", "X and y have different numbers of records"),
+    (r"y should be a 1d array", "y should be a 1d array, one value for each record"),
+    (r"Feature names are only supported", "Feature names are only supported if all of them are strings"),
+)  # fmt: skip
+"""How messages begin that quote records or count them, and what is said instead. Beginnings only: what is said must not
+depend on the words in a record."""
+
+
+class InputTypeError(InputError, TypeError):
+    """Input of a kind that cannot be read at all, where scikit-learn's callers expect a TypeError."""
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """Abstract: an estimator whose state after `fit` is a release and what follows from it.
+
+    Its constructor takes public arguments, by name, and keeps them as they are. The account is a handle: a clone, a
+    copy or a pickle of the estimator spends from the same budget. (The ledger `sqlite://` lives in the memory of one
+    object and cannot be reached from a copy: copies refuse to fit.)
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle holds the release as its document, and draws as arrays."""
+        state = dict(super().__getstate__())
+        if "release_" in state:
+            state["release_"] = state["release_"].dumps()
+        if isinstance(state.get("posterior_"), PosteriorDraws):
+            drawn = state["posterior_"]
+            twins = None if drawn.twins is None else dict(drawn.twins)
+            state["posterior_"] = (dict(drawn.cells), drawn.method, twins, drawn.mixing)
+        return state
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """The inverse."""
+        state = dict(state)
+        if "release_" in state:
+            state["release_"] = Release.loads(state["release_"])
+        if isinstance(state.get("posterior_"), tuple):
+            network = state["release_"].network
+            cells, method, twins, mixing = state["posterior_"]
+            draws = next(iter(cells.values())).shape[-1]
+            known = None if twins is None else Tables(network, twins, draws=draws)
+            state["posterior_"] = PosteriorDraws(Tables(network, cells, draws=draws), method, known, mixing)
+        super().__setstate__(state)
+
+
+def promised(estimator: Any) -> tuple[Guarantee, Account]:
+    """What a fit promises and who pays for it.
+
+    Args:
+        estimator: with the public attributes `guarantee` and `account`.
+
+    Returns:
+        Both.
+
+    Raises:
+        InputError: one of them is not there, or is something else.
+    """
+    if not isinstance(estimator.guarantee, Guarantee):
+        raise InputError(
+            "fit needs guarantee=Guarantee(epsilon=..., delta=..., relation=..., unit=...): what is promised"
+        )
+    if not isinstance(estimator.account, Account):
+        raise InputError("fit needs account=Ledger(url).open(...) or .account(name): every fit spends from it")
+    return estimator.guarantee, estimator.account
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """The generator of what is done after the release; privacy noise never comes from it.
+
+    Args:
+        random_state: None, a whole number, or a `RandomState` of numpy, as in scikit-learn; or a `Generator`.
+
+    Returns:
+        A generator; of a whole number always the same.
+
+    Raises:
+        InputError: something else.
+    """
+    if random_state is None or (isinstance(random_state, Integral) and int(random_state) >= 0):
+        return np.random.default_rng(None if random_state is None else int(random_state))
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31, size=4))
+    raise InputError("random_state is None, a whole number that is not negative, or a generator of numpy")
+
+
+def whole_number(value: Any, name: str, least: int) -> int:
+    """A count that was declared.
+
+    Args:
+        value: what was given.
+        name: of the constructor's argument.
+        least: smallest that makes sense.
+
+    Returns:
+        The number.
+
+    Raises:
+        InputError: no whole number, or a smaller one.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise InputError(f"{name} is a whole number, at least {least}")
+    return int(value)
+
+
+def declared_bounds(bounds: Any, width: int) -> tuple[tuple[float, float], ...]:
+    """Public bounds of numeric features, one pair for each.
+
+    Args:
+        bounds: `(lower, upper)`, each a number for all features or one number for each.
+        width: number of features.
+
+    Returns:
+        Pairs (lower, upper), in the features' unit.
+
+    Raises:
+        InputError: not of this form, not finite, or not lower < upper.
+    """
+    try:
+        lower, upper = (np.broadcast_to(np.asarray(end, np.float64), (width,)) for end in bounds)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"bounds are a pair (lower, upper), each one number or {width} numbers, one for each feature"
+        ) from None
+    pairs = tuple(zip(lower.tolist(), upper.tolist(), strict=True))
+    if not all(math.isfinite(lo) and math.isfinite(hi) and lo < hi for lo, hi in pairs):
+        raise InputError("bounds must be finite, each lower one smaller than its upper one")
+    return pairs
+
+
+# -------------------------------------------------------------------------------------------------------- records
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Given:
+    """What `fit` was given: private but for the columns.
+
+    Args:
+        X: shape (records, features).
+        y: shape (records,), or None.
+        names: of the columns, where X has names; taken to be public, as is how many there are.
+    """
+
+    X: Values
+    y: Values | None
+    names: tuple[str, ...] | None
+
+    def describe(self, estimator: BaseEstimator) -> None:
+        """Set what scikit-learn keeps of the columns, at the end of a fit: one that fails changes nothing."""
+        estimator.n_features_in_ = self.X.shape[1]
+        if self.names is not None:
+            estimator.feature_names_in_ = np.array(self.names, object)
+        elif hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+
+
+def read_given(estimator: BaseEstimator, X: Any, y: Any, *, numeric: bool = True) -> Given:
+    """What `fit` was given, checked as scikit-learn does.
+
+    Args:
+        estimator: to be fitted; it is not changed.
+        X: array, list, pandas or Polars frame; shape (records, features).
+        y: one value for each record; None for an estimator that needs none.
+        numeric: whether every column must hold numbers; X is then float64.
+
+    Returns:
+        The records.
+
+    Raises:
+        InputError: they cannot be read, hold NaN or infinite numbers, or differ in length. No message has a value or a
+            number of records.
+    """
+    # scikit-learn notes the columns on the estimator that it reads for; that is left to `describe`.
+    reader = type(estimator)(**estimator.get_params(deep=False))
+    dtype = np.float64 if numeric else None
+    alone = y is None and not get_tags(estimator).target_tags.required
+    read = _sanitised(lambda: validate_data(reader, X, "no_validation" if alone else y, dtype=dtype), "X or y")
+    names = getattr(reader, "feature_names_in_", None)
+    X, y = (read, None) if alone else read
+    return Given(X, y, None if names is None else tuple(names))
+
+
+def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> Values:
+    """Features alone, for `predict` and the like.
+
+    Args:
+        estimator: fitted.
+        X: shape (records, features), with the columns of the fit.
+        numeric: whether every column must hold numbers; X is then float64.
+
+    Returns:
+        The features.
+
+    Raises:
+        InputError: as above, or other columns than those of the fit.
+    """
+    dtype = np.float64 if numeric else None
+    read: Values = _sanitised(lambda: validate_data(estimator, X, dtype=dtype, reset=False), "X")
+    return read
+
+
+def class_labels(classes: Any) -> Values:
+    """The classes that were declared, in the order of scikit-learn's `classes_`.
+
+    Args:
+        classes: distinct labels of one type: whole numbers, text or logical values.
+
+    Returns:
+        The labels, sorted.
+
+    Raises:
+        InputError: none, labels of several types, repeated or continuous ones.
+    """
+    if classes is None or isinstance(classes, str):
+        raise InputError("fit needs classes=(...): the labels that y may hold are declared, never read off the records")
+    listed = list(classes)
+    labels = _sanitised(lambda: np.array(listed), "classes")
+    textual = {isinstance(label, str) for label in listed}
+    if labels.ndim != 1 or labels.dtype.kind not in "biufU" or len(textual) != 1:
+        raise InputError("classes are a list of labels, all text or all numbers")
+    if labels.dtype.kind == "f" and not np.all(labels == np.floor(labels)):
+        raise InputError("Unknown label type: continuous; the classes of a classifier are names or whole numbers")
+    distinct: Values = np.unique(labels)
+    if distinct.size < labels.size:
+        raise InputError("a class is declared twice")
+    return distinct
+
+
+def codes_of(values: Values, keys: Mapping[Any, int], refusal: str) -> Positions:
+    """Positions of values among declared ones.
+
+    Args:
+        values: of records, shape (records,).
+        keys: position of every value that may be there.
+        refusal: what is said where another one is.
+
+    Returns:
+        Positions, shape (records,).
+
+    Raises:
+        InputError: with `refusal`.
+    """
+    try:
+        found = np.fromiter((keys.get(value, -1) for value in values.tolist()), np.intp, len(values))
+    except TypeError:  # a value that is no key of anything
+        found = np.array([-1])
+    if np.any(found < 0):
+        raise InputError(refusal)
+    return found
+
+
+def _sanitised(read: Callable[[], T], name: str) -> T:
+    """What `read` returns; the text of a foreign exception may quote a record and is not shown.
+
+    Args:
+        read: what to run.
+        name: of what is read, for the error.
+    """
+    try:
+        return read()
+    except (InputError, Warning):
+        raise
+    except Exception as error:
+        kind: type[InputError] = InputTypeError if isinstance(error, TypeError) else InputError
+        said = _public(str(error), name)
+    # Raised outside the handler: an exception raised inside would carry the other one as its context.
+    raise kind(said)
+
+
+def _public(message: str, name: str) -> str:
+    """What of a message of scikit-learn may be shown."""
+    for pattern in SHOWN:
+        if found := re.match(pattern, message):
+            return found.group().removesuffix(".")
+    for pattern, said in REPLACED:
+        if re.match(pattern, message):
+            return said.format(name=name)
+    return f"{name} cannot be read; the message of the reader may quote a record and is not shown"

@@ -1,0 +1,311 @@
+"""Linear regression: second moments released with noise on all at once, or draws from a posterior cut to a ball."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from discreet.errors import InputError
+from discreet.estimators.contract import (
+    Given,
+    PrivateEstimator,
+    declared_bounds,
+    generator,
+    promised,
+    read_features,
+    read_given,
+    whole_number,
+)
+from discreet.estimators.designs import columns_of, declared_features, describe, unused_name, written_bounds
+from discreet.mechanisms.crossing import release
+from discreet.mechanisms.noisy_moments import noisy_moments
+from discreet.mechanisms.truncated_posterior import truncated_posterior
+from discreet.model.design import Design, Normal
+from discreet.model.schema import Variable
+from discreet.posterior.weights import WeightPosterior, tails, weights
+from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.ledger import Account
+from discreet.privacy.release import Release
+from discreet.sensitive.moments import moments
+from discreet.sensitive.rows import grid_rows
+
+__all__ = ["PrivateLinearRegression"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+    """Bayesian linear regression under differential privacy, with intervals that count the privacy noise.
+
+    Features and target are moved from their public bounds to [-1, 1]; numbers outside are moved to the nearest bound.
+
+    Args:
+        bounds: of the features, `(lower, upper)`, each a number or one for each feature; or a mapping from the names of
+            the columns, which thereby are public, to pairs. Required.
+        target_bounds: of the target, `(lower, upper)`; required.
+        guarantee: what one fit promises; required.
+        account: pays for every fit; required.
+        method: "moments" releases all second moments with noise on the whole vector: intervals for everything.
+            "sampler" releases draws from the posterior under a prior cut to a ball, tempered to what the guarantee
+            pays for: no extra noise, but wide, and with a single draw no interval.
+        fit_intercept: whether an intercept is fitted.
+        prior_deviation: standard deviation of each weight a priori, in the scaled coordinates.
+        residual_variance: for "sampler", where it is required: of the scaled target around its mean, assumed.
+        radius: for "sampler": of the ball of weights, in the scaled coordinates.
+        released_draws: for "sampler": they share the budget.
+        draws: of the posterior.
+        random_state: of the posterior's draws, never of the privacy noise.
+
+    Attributes:
+        release_: what was published; `save` it, and `from_release` reads it back.
+        posterior_: draws of the weights in scaled coordinates.
+        coef_, intercept_: posterior means in the units of the columns, shape (features,) and a number.
+        n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
+
+    Guarantee:
+        Each `fit` is one release and promises `guarantee`; see `noisy_moments` and `truncated_posterior`. The second
+        is drawn by a floating-point sampler.
+
+    Source:
+        Bernstein and Sheldon (2019) and Zhang, Rubinstein and Dimitrakakis (AAAI 2016), as these modules have it.
+
+    Example:
+        >>> from discreet.privacy.ledger import Ledger
+        >>> promise = Guarantee(epsilon=5, delta=0, relation="replace", unit="record")
+        >>> account = Ledger("sqlite://").open("houses", promise)
+        >>> X = np.linspace(0, 10, 2000)[:, None]
+        >>> estimator = PrivateLinearRegression(bounds=(0, 10), target_bounds=(0, 100), random_state=0,
+        ...                                     guarantee=promise, account=account).fit(X, 20 + 5 * X[:, 0])
+        >>> bool(abs(estimator.coef_[0] - 5) < 1), bool(abs(estimator.predict([[4.0]])[0] - 40) < 3)
+        (True, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
+        target_bounds: tuple[float, float] | None = None,
+        guarantee: Guarantee | None = None,
+        account: Account | None = None,
+        method: str = "moments",
+        fit_intercept: bool = True,
+        prior_deviation: float = 1.0,
+        residual_variance: float | None = None,
+        radius: float = 1.0,
+        released_draws: int = 1,
+        draws: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.bounds = bounds
+        self.target_bounds = target_bounds
+        self.guarantee = guarantee
+        self.account = account
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.prior_deviation = prior_deviation
+        self.residual_variance = residual_variance
+        self.radius = radius
+        self.released_draws = released_draws
+        self.draws = draws
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Sum, charge the account, release, and draw the posterior.
+
+        Args:
+            X: array or frame of numbers, shape (records, features).
+            y: numbers, shape (records,).
+
+        Returns:
+            The estimator. `release_` is there as soon as it is paid for, whatever happens to the posterior.
+
+        Raises:
+            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged. Or the
+                posterior needs an extra that is not installed: then `release_` is kept, and `from_release` reads it.
+            BudgetError: the account cannot pay; nothing is charged.
+        """
+        guarantee, account = promised(self)
+        rng, draws = generator(self.random_state), whole_number(self.draws, "draws", 2)
+        if self.method not in ("moments", "sampler"):
+            raise InputError(f"method is 'moments' or 'sampler', not {self.method!r}")
+        given = read_given(self, X, y)
+        design = self._design(given)
+        columns = columns_of(design.features, given)
+        statistic, prior = (
+            moments(grid_rows(design, given.X[:, columns], given.y)),
+            Normal(design, self.prior_deviation),
+        )
+        if self.method == "moments":
+            released = release(noisy_moments(), statistic, prior, guarantee, account=account)
+        else:
+            if self.residual_variance is None:
+                raise InputError("method='sampler' assumes a public residual_variance; give one")
+            drawn = whole_number(self.released_draws, "released_draws", 1)
+            sampler = truncated_posterior(drawn, variance=self.residual_variance, radius=self.radius)
+            released = release(sampler, statistic, prior, guarantee, account=account)
+        given.describe(self)
+        self._columns = columns
+        self.release_ = released
+        return self._read(released, draws, rng)
+
+    @classmethod
+    def from_release(cls, release: Release, *, draws: int = 1000, random_state: Any = None) -> Self:
+        """A fitted estimator of a release alone, for whoever has no records.
+
+        Args:
+            release: of a linear regression, such as the `release_` of another estimator.
+            draws: of the posterior.
+            random_state: of these draws.
+
+        Returns:
+            An estimator that predicts, and has no account to be fitted with.
+
+        Raises:
+            InputError: a release of something else, or a posterior that needs an extra.
+        """
+        design = release.design
+        if design.target is None or not design.target.numeric:
+            raise InputError("this release is not of a linear regression: its target is no number")
+        made = cls(
+            bounds=written_bounds(design),
+            target_bounds=design.target.bounds,
+            guarantee=release.guarantee,
+            method="moments" if release.mechanism == "noisy_moments" else "sampler",
+            fit_intercept=design.intercept,
+            draws=draws,
+            random_state=random_state,
+        )
+        describe(made, design)
+        made.release_ = release
+        return made._read(release, whole_number(draws, "draws", 2), generator(random_state))
+
+    def sample_posterior(self, draws: int, *, random_state: Any = None) -> WeightPosterior:
+        """Fresh draws of the weights.
+
+        Args:
+            draws: how many.
+            random_state: None takes the estimator's own.
+
+        Returns:
+            The posterior, in scaled coordinates; `posterior.design.slopes(posterior.weights)` has the columns' units.
+
+        Raises:
+            InputError: no draws.
+        """
+        check_is_fitted(self, "release_")
+        rng = generator(self.random_state if random_state is None else random_state)
+        return weights(self.release_, draws=whole_number(draws, "draws", 1), rng=rng)
+
+    def coef_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Intervals of the coefficients in the units of the columns.
+
+        Args:
+            level: posterior probability of each, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape (features,) each; for the intercept see `intercept_interval`.
+
+        Raises:
+            InputError: a level outside (0, 1), or a single released draw.
+        """
+        check_is_fitted(self, "posterior_")
+        return tails(self.posterior_.design.slopes(self.posterior_.weights)[0], level)
+
+    def intercept_interval(self, *, level: float = 0.95) -> tuple[float, float]:
+        """Interval of the intercept, in the target's unit; arguments and errors as `coef_interval`."""
+        check_is_fitted(self, "posterior_")
+        lower, upper = tails(self.posterior_.design.slopes(self.posterior_.weights)[1], level)
+        return float(lower), float(upper)
+
+    def predict(self, X: Any) -> Floats:
+        """Posterior means of the target's expectation.
+
+        Args:
+            X: as in `fit`; nothing is charged. Numbers outside their bounds are moved to the nearest bound.
+
+        Returns:
+            Shape (records,), in the target's unit.
+
+        Raises:
+            InputError: other columns than those of the fit.
+        """
+        check_is_fitted(self, "posterior_")
+        design = self.posterior_.design
+        return design.predicted(design.scaled(read_features(self, X)[:, self._columns]) @ self.posterior_.mean())
+
+    def predict_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Intervals of the target's expectation, which count the sampling error and the noise.
+
+        Args:
+            X: as in `fit`.
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape (records,) each, in the target's unit.
+
+        Raises:
+            InputError: as `predict`, a level outside (0, 1), or a single released draw.
+        """
+        return tails(self._expected(X), level)
+
+    def outcome_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Intervals of one new record's target: those of its expectation, and the residual around it.
+
+        Args:
+            X: as in `fit`.
+            level: probability of each interval, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape (records,) each, in the target's unit.
+
+        Raises:
+            InputError: as `predict_interval`.
+        """
+        expected = self._expected(X)
+        assert self.posterior_.variance is not None
+        spread = np.sqrt(self.posterior_.variance) * _half_width(self.posterior_.design)
+        residuals = generator(self.random_state).standard_normal(expected.shape)
+        return tails(expected + spread[:, None] * residuals, level)
+
+    def __sklearn_tags__(self) -> Tags:
+        """No two fits are alike, whatever the random state; noise may leave little of a fit."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    def _design(self, given: Given) -> Design:
+        """What is public: the columns' names and the bounds that were declared."""
+        if self.target_bounds is None:
+            raise InputError("fit needs target_bounds=(lower, upper): never read off records")
+        features = declared_features(self.bounds, given)
+        (target,) = declared_bounds(self.target_bounds, 1)
+        return Design(
+            features, Variable(unused_name("target", features), bounds=target), None, bool(self.fit_intercept)
+        )
+
+    def _read(self, released: Release, draws: int, rng: np.random.Generator) -> Self:
+        """The posterior, and what scikit-learn's users look for."""
+        self.__dict__.pop("posterior_", None)
+        self.posterior_ = weights(released, draws=draws, rng=rng)
+        self.coef_, intercept = released.design.slopes(self.posterior_.mean())
+        self.intercept_ = float(intercept)
+        return self
+
+    def _expected(self, X: Any) -> Floats:
+        """The target's expectation under each draw, shape (draws, records)."""
+        check_is_fitted(self, "posterior_")
+        design = self.posterior_.design
+        return design.predicted(self.posterior_.weights @ design.scaled(read_features(self, X)[:, self._columns]).T)
+
+
+def _half_width(design: Design) -> float:
+    """Unit of the scaled target."""
+    ends = design.predicted(np.array([0.0, 1.0]))
+    return float(ends[1] - ends[0])

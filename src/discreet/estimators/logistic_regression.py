@@ -1,0 +1,361 @@
+"""Logistic regression: objective perturbation, one noisy vector, or a trace of noisy gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from discreet.errors import InputError
+from discreet.estimators.contract import (
+    Given,
+    PrivateEstimator,
+    class_labels,
+    codes_of,
+    generator,
+    promised,
+    read_features,
+    read_given,
+    whole_number,
+)
+from discreet.estimators.designs import columns_of, declared_features, describe, unused_name, written_bounds
+from discreet.mechanisms.crossing import DesignMechanism, release
+from discreet.mechanisms.noisy_gradients import noisy_gradients
+from discreet.mechanisms.objective_perturbation import objective_perturbation
+from discreet.model.design import Design, Normal
+from discreet.model.schema import Variable
+from discreet.posterior.covariates import Law
+from discreet.posterior.weights import PublicRecords, WeightPosterior, tails, weights
+from discreet.privacy.design_payload import GradientTrace
+from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.privacy.ledger import Account
+from discreet.privacy.release import Release
+from discreet.sensitive.gradients import gradients
+from discreet.sensitive.rows import grid_rows
+
+__all__ = ["PrivateLogisticRegression", "chosen_method"]
+
+METHODS = ("auto", "objective", "one_shot", "gradients")
+ONE_SHOT_LIMIT = 250.0
+"""Records times epsilon for each feature below which one noisy vector beats objective perturbation, where covariates
+are declared symmetric; see `chosen_method`."""
+
+Floats = npt.NDArray[np.float64]
+Values = npt.NDArray[Any]
+
+
+def chosen_method(*, epsilon: float, records: int, features: int, symmetric: bool) -> str:
+    """What `method="auto"` takes: one noisy vector where the features' law is declared symmetric and noise is large.
+
+    One vector, the sum of `(2 y - 1) x`, points to the weights only if the features are spread symmetrically around
+    the middle of their bounds; then it needs less noise than anything else, until the error of its direction, which
+    does not fall with epsilon, is what is left. Objective perturbation needs no such law.
+
+    Args:
+        epsilon: of the guarantee.
+        records: public number, expected.
+        features: how many.
+        symmetric: whether their law was declared so.
+
+    Returns:
+        "one_shot" if symmetric and `records epsilon < 250 features`, else "objective".
+    """
+    return "one_shot" if symmetric and records * epsilon < ONE_SHOT_LIMIT * features else "objective"
+
+
+class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+    """Logistic regression of two classes under differential privacy; an intercept is always fitted.
+
+    Features are moved from their public bounds to [-1, 1]; numbers outside are moved to the nearest bound.
+
+    Args:
+        classes: the two labels that y may hold; required.
+        bounds: of the features, `(lower, upper)`, each a number or one for each feature; or a mapping from the names of
+            the columns, which thereby are public, to pairs. Required.
+        guarantee: what one fit promises; required.
+        account: pays for every fit; required.
+        norm: public bound on the Euclidean norm of the scaled features, where one is known that is well below the root
+            of their number: longer records are shortened to it. None where the bounds are all that is known.
+        records: public, expected number of records: what the regularisation and the steps are scaled by. Required for
+            add-remove guarantees, where the number that is counted is private; for replacing it is public, and taken.
+        symmetric: whether the scaled features are declared to be spread symmetrically around 0, as on a sphere or
+            evenly in a box.
+        method: "objective" perturbs the objective; "one_shot" releases one noisy vector, for symmetric features;
+            "gradients" releases `steps` noisy gradients; "auto" is one of the first two, see `chosen_method`.
+        steps: of "gradients".
+        regularisation: of "objective": for each expected record and squared length; None takes the mechanism's rule.
+        prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for the posterior.
+        covariates: for the posterior: what is known of the features' law (see `posterior/covariates.py`); None takes
+            the bounds evenly filled, or the sphere of the norm.
+        public_records: for the posterior: labelled records that are public and no part of the private ones.
+        draws: of the posterior.
+        random_state: of the posterior's draws, never of the privacy noise.
+
+    Attributes:
+        release_: what was published; `save` it, and `from_release` reads it back.
+        classes_: the labels, sorted.
+        coef_, intercept_: of the released classifier, log odds for one unit of a column, shape (1, features) and (1,).
+        n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
+
+    Guarantee:
+        Each `fit` is one release and promises `guarantee`; see `objective_perturbation` and `noisy_gradients`. Neither
+        rests on exact real arithmetic.
+
+    Source:
+        Chaudhuri, Monteleoni and Sarwate (2011); Williams and McSherry (NIPS 2010), as these modules have it.
+
+    Example:
+        >>> from discreet.privacy.ledger import Ledger
+        >>> promise = Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
+        >>> account = Ledger("sqlite://").open("patients", promise)
+        >>> X = np.linspace(-1, 1, 1000)[:, None]
+        >>> estimator = PrivateLogisticRegression(classes=("ill", "well"), bounds=(-1, 1), records=1000,
+        ...                                       guarantee=promise, account=account)
+        >>> estimator.fit(X, np.where(X[:, 0] > 0, "well", "ill")).predict([[-0.9], [0.9]]).tolist()
+        ['ill', 'well']
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: Sequence[Any] | None = None,
+        bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
+        guarantee: Guarantee | None = None,
+        account: Account | None = None,
+        norm: float | None = None,
+        records: int | None = None,
+        symmetric: bool = False,
+        method: str = "auto",
+        steps: int = 2,
+        regularisation: float | None = None,
+        prior_deviation: float = 10.0,
+        covariates: Law | None = None,
+        public_records: PublicRecords | None = None,
+        draws: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.classes = classes
+        self.bounds = bounds
+        self.guarantee = guarantee
+        self.account = account
+        self.norm = norm
+        self.records = records
+        self.symmetric = symmetric
+        self.method = method
+        self.steps = steps
+        self.regularisation = regularisation
+        self.prior_deviation = prior_deviation
+        self.covariates = covariates
+        self.public_records = public_records
+        self.draws = draws
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Charge the account and release; the posterior is drawn when it is asked for.
+
+        Args:
+            X: array or frame of numbers, shape (records, features).
+            y: declared labels, shape (records,).
+
+        Returns:
+            The estimator.
+
+        Raises:
+            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
+            BudgetError: the account cannot pay; nothing is charged.
+        """
+        guarantee, account = promised(self)
+        labels = class_labels(self.classes)
+        if len(labels) != 2:
+            raise InputError("Only binary classification is supported: declare two classes, one for each label of y")
+        given = read_given(self, X, y)
+        design = self._design(given, labels)
+        columns = columns_of(design.features, given)
+        states = np.array([str(label) for label in labels.tolist()])
+        refusal = f"Unknown label type: y holds a label that is none of the declared classes: {', '.join(states)}"
+        codes = codes_of(np.asarray(given.y), {label: code for code, label in enumerate(labels.tolist())}, refusal)
+        mechanism = self._mechanism(guarantee, len(codes), len(design.features))
+        statistic = gradients(grid_rows(design, given.X[:, columns], states[codes]))
+        released = release(mechanism, statistic, Normal(design, self.prior_deviation), guarantee, account=account)
+        given.describe(self)
+        self._columns = columns
+        return self._read(released, labels)
+
+    @classmethod
+    def from_release(
+        cls,
+        release: Release,
+        *,
+        classes: Sequence[Any] | None = None,
+        covariates: Law | None = None,
+        public_records: PublicRecords | None = None,
+        draws: int = 1000,
+        random_state: Any = None,
+    ) -> Self:
+        """A fitted estimator of a release alone, for whoever has no records.
+
+        Args:
+            release: of a logistic regression, such as the `release_` of another estimator.
+            classes: labels whose names are the classes of the release; None takes the names themselves.
+            covariates: for the posterior, as in the constructor.
+            public_records: for the posterior, as in the constructor.
+            draws: of the posterior.
+            random_state: of these draws.
+
+        Returns:
+            An estimator that predicts, and has no account to be fitted with.
+
+        Raises:
+            InputError: a release of something else, or labels of other names.
+        """
+        design = _trace(release).design
+        states = () if design.target is None else design.target.states
+        labels = class_labels(states if classes is None else classes)
+        if tuple(map(str, labels.tolist())) != states:
+            raise InputError(f"the classes of the release are called {', '.join(states)}")
+        made = cls(
+            classes=tuple(labels.tolist()),
+            bounds=written_bounds(design),
+            guarantee=release.guarantee,
+            norm=design.norm,
+            method="gradients" if release.mechanism == "noisy_gradients" else "objective",
+            covariates=covariates,
+            public_records=public_records,
+            draws=draws,
+            random_state=random_state,
+        )
+        describe(made, design)
+        return made._read(release, labels)
+
+    def sample_posterior(self, draws: int, *, random_state: Any = None) -> WeightPosterior:
+        """Draws of the weights given everything that was released; needs the extra `mcmc`.
+
+        Args:
+            draws: how many.
+            random_state: None takes the estimator's own.
+
+        Returns:
+            The posterior, in scaled coordinates; `posterior.design.slopes(posterior.weights)` has the columns' units.
+
+        Raises:
+            InputError: no draws, the extra is not installed, or chains that did not meet.
+        """
+        check_is_fitted(self, "release_")
+        rng = generator(self.random_state if random_state is None else random_state)
+        return weights(
+            self.release_,
+            draws=whole_number(draws, "draws", 1),
+            rng=rng,
+            covariates=self.covariates,
+            public=self.public_records,
+        )
+
+    def decision_function(self, X: Any) -> Floats:
+        """Log odds of the second class by the released weights.
+
+        Args:
+            X: as in `fit`; nothing is charged. Numbers outside their bounds are moved to the nearest bound.
+
+        Returns:
+            Shape (records,).
+
+        Raises:
+            InputError: other columns than those of the fit.
+        """
+        check_is_fitted(self, "release_")
+        coordinates = self.release_.design.scaled(read_features(self, X)[:, self._columns])
+        return np.asarray(coordinates @ _trace(self.release_).weights)
+
+    def predict(self, X: Any) -> Values:
+        """The likelier class of each record by the released weights, shape (records,); errors as above."""
+        found: Values = self.classes_[(self.decision_function(X) > 0).astype(int)]
+        return found
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of the classes by the released weights, without their uncertainty.
+
+        Args:
+            X: as in `fit`.
+
+        Returns:
+            Shape (records, 2), in the order of `classes_`. `predict_interval` counts what the noise leaves open.
+
+        Raises:
+            InputError: as `decision_function`.
+        """
+        second = expit(self.decision_function(X))
+        return np.column_stack([1 - second, second])
+
+    def predict_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Intervals of P(class | features), which count the sampling error and the noise; needs the extra `mcmc`.
+
+        Args:
+            X: as in `fit`.
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape (records, 2) each, in the order of `classes_`.
+
+        Raises:
+            InputError: as `sample_posterior`, or a level outside (0, 1).
+        """
+        coordinates = self.release_.design.scaled(read_features(self, X)[:, self._columns])
+        drawn = self.sample_posterior(whole_number(self.draws, "draws", 2)).weights
+        lower, upper = tails(expit(drawn @ coordinates.T), level)
+        return np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
+
+    def __sklearn_tags__(self) -> Tags:
+        """Two classes; no two fits are alike, whatever the random state; noise may leave little of a fit."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _design(self, given: Given, labels: Values) -> Design:
+        """What is public: the columns' names, the bounds and the classes that were declared."""
+        features = declared_features(self.bounds, given)
+        states = tuple(str(label) for label in labels.tolist())
+        return Design(features, Variable(unused_name("class", features), states), self.norm)
+
+    def _mechanism(self, guarantee: Guarantee, counted: int, features: int) -> DesignMechanism[Any, Any]:
+        """The mechanism that was asked for, or the rule's."""
+        if self.method not in METHODS:
+            raise InputError(f"method is one of {', '.join(METHODS)}, not {self.method!r}")
+        if self.records is not None:
+            records = whole_number(self.records, "records", 1)
+        elif guarantee.relation is Relation.REPLACE:
+            records = counted
+        else:
+            raise InputError(
+                "an add-remove guarantee keeps the number of records private: declare records=..., a public number of "
+                "about that size"
+            )
+        method = self.method
+        if method == "auto":
+            method = chosen_method(
+                epsilon=float(guarantee.epsilon), records=records, features=features, symmetric=bool(self.symmetric)
+            )
+        if method == "objective":
+            return objective_perturbation(records=records, regularisation=self.regularisation)
+        return noisy_gradients(1 if method == "one_shot" else self.steps, records=records)
+
+    def _read(self, released: Release, labels: Values) -> Self:
+        """The release, and what scikit-learn's users look for."""
+        self.release_, self.classes_ = released, labels
+        slopes, intercept = released.design.slopes(_trace(released).weights)
+        self.coef_, self.intercept_ = slopes[None], np.array([float(intercept)])
+        return self
+
+
+def _trace(release: Release) -> GradientTrace:
+    """What a logistic regression released."""
+    if not isinstance(release.payload, GradientTrace):
+        raise InputError("this release is not of a logistic regression: it holds no gradients")
+    return release.payload

@@ -1,0 +1,440 @@
+"""Naive Bayes: the class is the parent of every feature, and the features are independent given the class.
+
+Any discrete mechanism of the package releases the tables P(class) and P(feature | class); the noise-aware posterior of
+the probabilities then classifies, with intervals. What is particular to scikit-learn is in `contract.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from discreet.errors import InputError
+from discreet.estimators.contract import (
+    Given,
+    PrivateEstimator,
+    class_labels,
+    codes_of,
+    declared_bounds,
+    generator,
+    promised,
+    read_features,
+    read_given,
+    whole_number,
+)
+from discreet.mechanisms import MECHANISMS
+from discreet.mechanisms.crossing import Mechanism, release
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.network import Network
+from discreet.model.schema import Variable
+from discreet.model.tables import Tables
+from discreet.posterior.noise_aware import noise_aware
+from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.ledger import Account
+from discreet.privacy.release import RecordsPolicy, Release
+from discreet.queries.query import credible_interval
+from discreet.sensitive.counts import Counts, count_codes
+
+__all__ = ["PrivateNaiveBayes"]
+
+Floats = npt.NDArray[np.float64]
+Values = npt.NDArray[Any]
+Codes = npt.NDArray[np.intp]
+
+BLOCK_BYTES = 2**25
+"""Of the probabilities of a block of records under all draws."""
+LEAST = 5e-324
+"""Stands for a probability of zero, whose logarithm would make a record impossible under every class."""
+UNREAD = "map_estimate"
+"""The mechanism whose choice among candidates no noise-aware posterior can read."""
+
+
+class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+    """Differentially private naive Bayes classifier for categorical and binned numeric features.
+
+    Args:
+        classes: labels that y may hold, all text or all numbers; required.
+        features: public `Variable`s with states, or with bounds and perhaps bins. Frames are matched by name, arrays by
+            position.
+        bounds: `(lower, upper)`, numbers or one for each feature: stands for `features` where all are numeric. Features
+            are then called x0, x1, ... in the release.
+        bins: number of equally wide bins of a numeric feature without bins of its own; with few records or a small
+            epsilon fewer are better.
+        mechanism: a name of `MECHANISMS` but "map_estimate", or a mechanism with options, such as
+            `planned(workload=...)`, with which the estimator cannot be pickled (`release_` can be saved in any case).
+        guarantee: what one fit promises and costs; required.
+        account: pays; required. See `PrivateEstimator` for clones and copies.
+        draws: of the posterior; 1,000 give the ends of a 95 % interval to about 0.1 standard deviations.
+        target: name of the class in the release.
+        random_state: of the posterior's draws; the noise never comes from it.
+
+    Attributes:
+        release_: safe to publish; `from_release` makes a fitted estimator of it.
+        posterior_: draws of all probabilities; `answer` takes it.
+        classes_: the declared labels, sorted.
+        n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
+
+    Guarantee:
+        Each `fit` is one release on the given records and promises `guarantee`, by the mechanism's own proof: a record,
+        once clipped and binned by public numbers, adds one to one cell of each table. Everything else is made of the
+        release. Raised errors depend on records and are not covered; see docs/threat-model.md.
+
+    Source:
+        Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Section 5, for the model; the module of the mechanism has the
+        rest.
+
+    Example:
+        >>> from discreet.privacy.ledger import Ledger
+        >>> promise = Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> account = Ledger("sqlite://").open("flowers", promise)
+        >>> X, y = np.repeat([[1.0, 5.0], [6.0, 2.0]], 200, axis=0), np.repeat(["small", "large"], 200)
+        >>> estimator = PrivateNaiveBayes(classes=("small", "large"), bounds=(0, 7), bins=3, draws=50, random_state=0,
+        ...                               guarantee=promise, account=account).fit(X, y)
+        >>> estimator.predict([[0.5, 6.0], [6.5, 1.0]]).tolist()
+        ['small', 'large']
+        >>> int(account.balance().epsilon_left)
+        0
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: Sequence[Any] | None = None,
+        features: Sequence[Variable] | None = None,
+        bounds: tuple[Any, Any] | None = None,
+        bins: int = 6,
+        mechanism: str | Mechanism[Any] = "planned",
+        guarantee: Guarantee | None = None,
+        account: Account | None = None,
+        draws: int = 1000,
+        target: str = "class",
+        random_state: Any = None,
+    ) -> None:
+        self.classes = classes
+        self.features = features
+        self.bounds = bounds
+        self.bins = bins
+        self.mechanism = mechanism
+        self.guarantee = guarantee
+        self.account = account
+        self.draws = draws
+        self.target = target
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Count, charge the account, release, and draw the posterior.
+
+        Args:
+            X: array or frame of features, shape (records, features). Numbers outside their bounds are moved to the
+                nearest bound.
+            y: declared labels, shape (records,).
+
+        Returns:
+            The estimator. `release_` is there as soon as it is paid for, whatever happens to the posterior.
+
+        Raises:
+            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
+            BudgetError: the account cannot pay; nothing is charged.
+        """
+        guarantee, account = promised(self)
+        mechanism, rng = _mechanism(self.mechanism), generator(self.random_state)
+        draws = whole_number(self.draws, "draws", 1)
+        labels, declared = class_labels(self.classes), self._declared()
+        numeric = declared is None or all(variable.numeric for variable in declared)
+        given = read_given(self, X, y, numeric=numeric)
+        variables = self._bounded(given.X.shape[1]) if declared is None else declared
+        columns = _columns(given, variables, by_name=declared is not None)
+        network = _star(self.target, labels, variables)
+        counts = _counted(network, given.X[:, columns], given.y, labels)
+        released = release(mechanism, counts, Dirichlet.uniform(network), guarantee, account=account)
+        given.describe(self)
+        self.__dict__.pop("posterior_", None)
+        self.release_, self.classes_, self._columns = released, labels, columns
+        self.posterior_ = noise_aware(released, draws=draws, rng=rng)
+        return self
+
+    @classmethod
+    def from_release(
+        cls, release: Release, *, classes: Sequence[Any] | None = None, draws: int = 1000, random_state: Any = None
+    ) -> Self:
+        """A fitted estimator of a release alone, for whoever has no records.
+
+        Args:
+            release: of a naive-Bayes network, such as the `release_` of another estimator.
+            classes: labels whose names are the states of the class; None takes the names themselves.
+            draws: of the posterior.
+            random_state: of these draws.
+
+        Returns:
+            An estimator that predicts, and has no account to be fitted with.
+
+        Raises:
+            InputError: a network of another shape, or labels of other names.
+        """
+        target, *names = _star_names(release.network)
+        states, features = release.network.schema[target].states, tuple(map(release.network.schema.__getitem__, names))
+        labels = class_labels(states if classes is None else classes)
+        if sorted(map(str, labels.tolist())) != sorted(states):
+            raise InputError(f"the classes of the release are called {', '.join(states[:12])}")
+        made = cls(
+            classes=tuple(labels.tolist()),
+            features=features,
+            mechanism=release.mechanism,
+            guarantee=release.guarantee,
+            draws=draws,
+            target=target,
+            random_state=random_state,
+        )
+        made.release_, made.classes_, made._columns = release, labels, np.arange(len(names))
+        made.n_features_in_ = len(names)
+        if names != _generated(len(names)):
+            made.feature_names_in_ = np.array(names, object)
+        made.posterior_ = noise_aware(release, draws=whole_number(draws, "draws", 1), rng=generator(random_state))
+        return made
+
+    def sample_posterior(self, draws: int, *, random_state: Any = None) -> Tables:
+        """Fresh joint draws of P(class) and P(feature | class).
+
+        Args:
+            draws: how many.
+            random_state: None takes the estimator's own.
+
+        Returns:
+            For each variable an array `(class, state, draws)`, that of the class `(class, draws)`.
+
+        Raises:
+            InputError: no draws.
+        """
+        check_is_fitted(self, "release_")
+        rng = generator(self.random_state if random_state is None else random_state)
+        return noise_aware(self.release_, draws=whole_number(draws, "draws", 1), rng=rng).cells
+
+    def predict(self, X: Any) -> Values:
+        """The class of the largest posterior mean for each record, shape (records,); errors as in `predict_proba`."""
+        probabilities = self.predict_proba(X)
+        labels: Values = self.classes_[probabilities.argmax(axis=1)]
+        return labels
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Posterior means of P(class | features).
+
+        Args:
+            X: as in `fit`; nothing is charged.
+
+        Returns:
+            Shape (records, classes), in the order of `classes_`; rows sum to 1.
+
+        Raises:
+            InputError: other columns than those of the fit, or a value that is no state.
+        """
+        (mean,) = self._summarised(X, lambda probabilities: (probabilities.mean(axis=-1),))
+        return mean
+
+    def predict_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Intervals of P(class | features), which count the sampling error and the noise.
+
+        They take the model for true: where features depend on each other given the class, they are too sure of it.
+
+        Args:
+            X: as in `fit`.
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape (records, classes) each: equal-tailed, but where the posterior is densest at 0 or 1;
+            see `credible_interval`.
+
+        Raises:
+            InputError: as `predict_proba`, or a level outside (0, 1).
+        """
+        lower, upper = self._summarised(X, lambda probabilities: credible_interval(probabilities, level))
+        return lower, upper
+
+    def __sklearn_tags__(self) -> Tags:
+        """No two fits are alike, whatever the random state; columns of names are read where they are declared."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.input_tags.categorical = any(not feature.numeric for feature in _variables(self.features))
+        tags.input_tags.string = tags.input_tags.categorical
+        return tags
+
+    # ------------------------------------------------------------------------------------------------ features
+
+    def _declared(self) -> tuple[Variable, ...] | None:
+        """The features that were declared; None where bounds stand for them."""
+        if (self.features is None) == (self.bounds is None):
+            raise InputError(
+                "fit needs features=(Variable(...), ...) or bounds=(lower, upper), and not both: what a column may "
+                "hold is declared, never read off the records"
+            )
+        if self.features is None:
+            return None
+        features = _variables(self.features)
+        if not features:
+            raise InputError("features are a list of Variable(name, states) and Variable(name, bounds=..., bins=...)")
+        return tuple(_binned(feature, self.bins) for feature in features)
+
+    def _bounded(self, width: int) -> tuple[Variable, ...]:
+        """Numeric features between the bounds, as many as there are columns."""
+        names = _generated(width)
+        pairs = declared_bounds(self.bounds, width)
+        return tuple(_binned(Variable(name, bounds=pair), self.bins) for name, pair in zip(names, pairs, strict=True))
+
+    # ------------------------------------------------------------------------------------------------ prediction
+
+    def _summarised(self, X: Any, summary: Callable[[Floats], tuple[Floats, ...]]) -> tuple[Floats, ...]:
+        """What a summary over draws makes of each record; records that look the same are computed once."""
+        check_is_fitted(self, "posterior_")
+        network = self.release_.network
+        target, *names = _star_names(network)
+        variables = tuple(map(network.schema.__getitem__, names))
+        X = read_features(self, X, numeric=all(variable.numeric for variable in variables))
+        codes = _feature_codes(variables, X[:, self._columns])
+        distinct, of_record = np.unique(codes, axis=0, return_inverse=True)
+        order = np.array([network.schema[target].code(str(label)) for label in self.classes_])
+        parts = [summary(block[:, order]) for block in _probabilities(self.posterior_.cells, distinct)]
+        return tuple(np.concatenate(part)[of_record.reshape(-1)] for part in zip(*parts, strict=True))
+
+
+def _probabilities(cells: Tables, codes: Codes) -> Iterator[Floats]:
+    """P(class | features) under each draw: `pi_c prod_f theta_f[c, x_f]`, normalised over the classes.
+
+    Logarithms are added: with a learned prior, products of a few dozen entries are too small for floating point.
+
+    Args:
+        cells: probabilities, shape `(class, draws)` and `(class, state, draws)`.
+        codes: of the features, shape (records, features).
+
+    Yields:
+        Shape (records, classes, draws), for block after block of records.
+    """
+    target, *names = _star_names(cells.network)
+    prior = np.log(np.maximum(cells[target], LEAST))
+    logs = [np.ascontiguousarray(np.log(np.maximum(cells[name], LEAST)).swapaxes(0, 1)) for name in names]
+    size = max(1, BLOCK_BYTES // prior.nbytes)
+    for start in range(0, len(codes), size):
+        block = np.repeat(prior[None], len(codes[start : start + size]), axis=0)
+        for log, code in zip(logs, codes[start : start + size].T, strict=True):
+            block += log[code]
+        block -= block.max(axis=1, keepdims=True)
+        np.exp(block, out=block)
+        block /= block.sum(axis=1, keepdims=True)
+        yield block
+
+
+# -------------------------------------------------------------------------------------------------------- the network
+
+
+def _star(target: str, labels: Values, variables: Sequence[Variable]) -> Network:
+    """The class as the parent of every feature."""
+    states = tuple(str(label) for label in labels.tolist())
+    parents: dict[str, tuple[str, ...]] = {variable.name: (target,) for variable in variables}
+    return Network((Variable(target, states), *variables), {**parents, target: ()})
+
+
+def _star_names(network: Network) -> list[str]:
+    """The class, then the features in their order."""
+    roots = [name for name in network.nodes if not network.parents[name]]
+    rest = [name for name in network.nodes if name not in roots[:1]]
+    if not rest or any(network.parents[name] != (roots[0],) for name in rest):
+        raise InputError("the network of the release is no naive Bayes: one node must be the only parent of all others")
+    return [roots[0], *rest]
+
+
+def _variables(features: Any) -> tuple[Variable, ...]:
+    """Declared features; none where they are something else, which `fit` refuses."""
+    listed = tuple(features) if isinstance(features, Iterable) else ()
+    return listed if all(isinstance(feature, Variable) for feature in listed) else ()
+
+
+def _generated(width: int) -> list[str]:
+    """Names of features that have none."""
+    return [f"x{position}" for position in range(width)]
+
+
+def _binned(feature: Variable, bins: int) -> Variable:
+    """A numeric feature without cut points gets equally wide bins."""
+    if feature.bounds is None or feature.size > 1:
+        return feature
+    number = whole_number(bins, "bins", 2)
+    return Variable(
+        feature.name, bounds=feature.bounds, bins=tuple(np.linspace(*feature.bounds, number + 1)[1:-1].tolist())
+    )
+
+
+def _mechanism(mechanism: Any) -> Mechanism[Any]:
+    """The mechanism by name, or as it is."""
+    if isinstance(mechanism, str) and mechanism in MECHANISMS:
+        mechanism = MECHANISMS[mechanism]()
+    if not isinstance(mechanism, Mechanism) or mechanism.name not in MECHANISMS or mechanism.name == UNREAD:
+        names = ", ".join(name for name in MECHANISMS if name != UNREAD)
+        raise InputError(f"mechanism is one of {names}, or a mechanism made by a function of that name")
+    return mechanism
+
+
+# -------------------------------------------------------------------------------------------------------- records
+
+
+def _columns(given: Given, variables: Sequence[Variable], *, by_name: bool) -> Codes:
+    """Position in X of every feature: by name where X has names and the features were declared."""
+    names, width = [variable.name for variable in variables], given.X.shape[1]
+    if len(names) != width:
+        raise InputError(f"{len(names)} features were declared, but X has {width} columns")
+    if not by_name or given.names is None:
+        return np.arange(width)
+    missing = [name for name in names if name not in given.names]
+    if missing:
+        # The columns' own names are not shown: in a file without a header they are the values of a record.
+        raise InputError(f"X has no column {', '.join(map(repr, missing[:8]))}; its columns are the declared features")
+    return np.array([given.names.index(name) for name in names])
+
+
+def _counted(network: Network, X: Values, y: Any, labels: Values) -> Counts:
+    """Counts of the class and of every feature beside it; numbers out of bounds are in the outer bins."""
+    target, *names = _star_names(network)
+    shown = ", ".join(network.schema[target].states[:12])
+    refusal = f"Unknown label type: y holds a label that is none of the declared classes: {shown}"
+    classes = codes_of(y, {label: code for code, label in enumerate(labels.tolist())}, refusal)
+    features = _feature_codes(tuple(map(network.schema.__getitem__, names)), X)
+    codes: Mapping[str, Codes] = {target: classes, **dict(zip(names, features.T, strict=True))}
+    return replace(count_codes(network, codes), policy=RecordsPolicy("error", "clip"))
+
+
+def _feature_codes(variables: Sequence[Variable], X: Values) -> Codes:
+    """Positions of bins and states, shape (records, features)."""
+    codes = np.empty(X.shape, np.intp)
+    for position, variable in enumerate(variables):
+        codes[:, position] = _variable_codes(variable, X[:, position])
+    return codes
+
+
+def _variable_codes(variable: Variable, values: Values) -> Codes:
+    """Bins are closed below, the last one on both sides; states that are numbers are compared as numbers."""
+    if variable.bounds is not None:
+        try:
+            numbers = values.astype(np.float64)
+        except (TypeError, ValueError):
+            numbers = np.array([np.nan])
+        if not np.isfinite(numbers).all():
+            raise InputError(f"column {variable.name!r} holds a value that is missing, infinite or no number")
+        return np.searchsorted(variable.bins, numbers, side="right")
+    refusal = f"column {variable.name!r} holds a value that is missing or none of its states: "
+    return codes_of(values, _keys(variable), refusal + ", ".join(variable.states[:12]))
+
+
+def _keys(variable: Variable) -> dict[Any, int]:
+    """Position of every value that stands for a state: its name, its number, or its logical value."""
+    named: dict[Any, int] = {state: code for code, state in enumerate(variable.states)}
+    if {state.lower() for state in named} <= {"true", "false"}:
+        return named | {state.lower() == "true": code for state, code in named.items()}
+    try:
+        numbers = {float(state): code for state, code in named.items()}
+    except ValueError:
+        return named
+    return named | numbers if len(numbers) == len(named) else named

@@ -1,0 +1,225 @@
+"""The first principal direction: one of finitely many public vectors, chosen by the factored exponential mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from discreet.errors import InputError
+from discreet.estimators.contract import (
+    PrivateEstimator,
+    generator,
+    promised,
+    read_features,
+    read_given,
+    whole_number,
+)
+from discreet.estimators.designs import columns_of, declared_features, describe, written_bounds
+from discreet.mechanisms.crossing import release
+from discreet.mechanisms.factored import factored
+from discreet.model.design import Design, Normal
+from discreet.posterior.principal_direction import Method, mean_axis
+from discreet.posterior.weights import WeightPosterior, weights
+from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.ledger import Account
+from discreet.privacy.release import Release
+from discreet.sensitive.rows import grid_rows
+from discreet.theory.factored import DirectionFactor, spread_candidates
+
+__all__ = ["PrivatePrincipalDirection"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+    """The direction along which records spread most, under differential privacy, with a posterior.
+
+    Records are `x ~ N(0, theta theta' + s2 I)` in scaled coordinates: features are moved from their public bounds to
+    [-1, 1], and numbers outside to the nearest bound. theta and -theta are the same direction.
+
+    Args:
+        bounds: of the features, `(lower, upper)`, each a number or one for each feature; or a mapping from the names of
+            the columns, which thereby are public, to pairs. Required. 0 of the model is
+            the middle of the bounds, so they should be symmetric around what is typical.
+        guarantee: what one fit promises; required.
+        account: pays for every fit; required.
+        directions: how many candidates for the axis, spread over half the sphere.
+        lengths: candidates for |theta|, in the scaled coordinates.
+        noise_variance: s2, in the scaled coordinates.
+        tau: half the range of log densities of one record that are told apart, nats.
+        likelihood: of the choice, for the posterior: "clt", "lower" (bound 5a of the paper), or "upper" (5b).
+        prior_deviation: standard deviation of each coordinate of theta a priori, in the scaled coordinates.
+        draws: of the posterior.
+        random_state: of the posterior's draws, never of the choice.
+
+    Attributes:
+        release_: what was published; `save` it, and `from_release` reads it back.
+        posterior_: draws of theta in scaled coordinates.
+        components_: the axis in the middle of the posterior, of length 1, shape (1, features).
+        n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
+
+    Guarantee:
+        Each `fit` is one release and promises `guarantee`; see `factored`.
+
+    Source:
+        Williams and McSherry (NIPS 2010), Section 4.2.
+
+    Example:
+        >>> from discreet.privacy.ledger import Ledger
+        >>> promise = Guarantee(epsilon=2, delta=0, relation="replace", unit="record")
+        >>> account = Ledger("sqlite://").open("flowers", promise)
+        >>> X = np.linspace(-8, 8, 500)[:, None] * [2.0, 1.0] / 5**0.5
+        >>> estimator = PrivatePrincipalDirection(bounds=(-10, 10), noise_variance=0.01, lengths=(0.2, 0.4, 0.8),
+        ...                                       guarantee=promise, account=account, random_state=0).fit(X)
+        >>> bool(abs(estimator.components_[0] @ [2.0, 1.0]) / 5**0.5 > 0.9)
+        True
+    """
+
+    def __init__(
+        self,
+        *,
+        bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
+        guarantee: Guarantee | None = None,
+        account: Account | None = None,
+        directions: int = 12,
+        lengths: tuple[float, ...] = (0.1, 0.2, 0.4),
+        noise_variance: float = 0.01,
+        tau: float = 4.0,
+        likelihood: Method = "clt",
+        prior_deviation: float = 0.5,
+        draws: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.bounds = bounds
+        self.guarantee = guarantee
+        self.account = account
+        self.directions = directions
+        self.lengths = lengths
+        self.noise_variance = noise_variance
+        self.tau = tau
+        self.likelihood = likelihood
+        self.prior_deviation = prior_deviation
+        self.draws = draws
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Charge the account, choose, and draw the posterior.
+
+        Args:
+            X: array or frame of numbers, shape (records, features), two features at least.
+            y: not read.
+
+        Returns:
+            The estimator. `release_` is there as soon as it is paid for, whatever happens to the posterior.
+
+        Raises:
+            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
+            BudgetError: the account cannot pay; nothing is charged.
+        """
+        guarantee, account = promised(self)
+        rng, draws = generator(self.random_state), whole_number(self.draws, "draws", 100)
+        given = read_given(self, X, None)
+        if self.likelihood not in ("clt", "lower", "upper"):
+            raise InputError(f"likelihood is 'clt', 'lower' or 'upper', not {self.likelihood!r}")
+        features = declared_features(self.bounds, given)
+        if len(features) < 2:
+            raise InputError("a direction needs at least two features; X has 1 feature(s), n_features = 1")
+        design = Design(features, None, None, intercept=False)
+        columns = columns_of(features, given)
+        number = whole_number(self.directions, "directions", 2)
+        factor = DirectionFactor(spread_candidates(len(features), number, self.lengths), self.noise_variance, self.tau)
+        prior = Normal(design, self.prior_deviation)
+        released = release(factored(factor), grid_rows(design, given.X[:, columns]), prior, guarantee, account=account)
+        given.describe(self)
+        self._columns = columns
+        self.release_ = released
+        return self._read(released, draws, rng)
+
+    @classmethod
+    def from_release(
+        cls, release: Release, *, likelihood: Method = "clt", draws: int = 1000, random_state: Any = None
+    ) -> Self:
+        """A fitted estimator of a release alone, for whoever has no records.
+
+        Args:
+            release: of a direction, such as the `release_` of another estimator.
+            likelihood: of the choice, as in the constructor.
+            draws: of the posterior.
+            random_state: of these draws.
+
+        Returns:
+            An estimator that transforms, and has no account to be fitted with.
+
+        Raises:
+            InputError: a release of something else.
+        """
+        design = release.design
+        if release.mechanism != "factored" or design.target is not None:
+            raise InputError("this release is not of a principal direction")
+        made = cls(
+            bounds=written_bounds(design),
+            guarantee=release.guarantee,
+            likelihood=likelihood,
+            draws=draws,
+            random_state=random_state,
+        )
+        describe(made, design)
+        made.release_ = release
+        return made._read(release, whole_number(draws, "draws", 100), generator(random_state))
+
+    def sample_posterior(self, draws: int, *, random_state: Any = None) -> WeightPosterior:
+        """Fresh draws of theta.
+
+        Args:
+            draws: how many.
+            random_state: None takes the estimator's own.
+
+        Returns:
+            The posterior, in scaled coordinates; signs are those along the mean axis.
+
+        Raises:
+            InputError: too few draws.
+        """
+        check_is_fitted(self, "release_")
+        rng = generator(self.random_state if random_state is None else random_state)
+        number = whole_number(draws, "draws", 100)
+        return weights(self.release_, draws=number, rng=rng, likelihood=self.likelihood)
+
+    def transform(self, X: Any) -> Floats:
+        """Scaled records along the component.
+
+        Args:
+            X: as in `fit`; nothing is charged, and what is returned is as private as X.
+
+        Returns:
+            Shape (records, 1).
+
+        Raises:
+            InputError: other columns than those of the fit.
+        """
+        check_is_fitted(self, "posterior_")
+        return np.asarray(self.release_.design.scaled(read_features(self, X)[:, self._columns]) @ self.components_.T)
+
+    @property
+    def _n_features_out(self) -> int:
+        """One component."""
+        return 1
+
+    def __sklearn_tags__(self) -> Tags:
+        """No two fits are alike, whatever the random state."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
+
+    def _read(self, released: Release, draws: int, rng: np.random.Generator) -> Self:
+        """The posterior, and what scikit-learn's users look for."""
+        self.__dict__.pop("posterior_", None)
+        self.posterior_ = weights(released, draws=draws, rng=rng, likelihood=self.likelihood)
+        self.components_ = mean_axis(self.posterior_.weights)[None]
+        return self

@@ -1,0 +1,78 @@
+"""A scaler that learns nothing: bounds are public, so it may stand before a private estimator in a pipeline.
+
+`StandardScaler` or `MinMaxScaler` in that place would read means or extremes off the private records, and no ledger
+would know of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import Tags
+
+from discreet.estimators.contract import declared_bounds, read_features, read_given
+
+__all__ = ["PublicScaler"]
+
+
+class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Numbers from public bounds to [-1, 1]; those outside are moved to the nearest bound.
+
+    Args:
+        bounds: `(lower, upper)`, numbers or one for each feature, in the features' unit; required.
+
+    Guarantee:
+        None spent: every record is mapped by public numbers alone.
+
+    Example:
+        >>> PublicScaler(bounds=(0, [10, 2])).fit_transform([[5, 3], [10, 1]]).tolist()
+        [[0.0, 1.0], [1.0, 0.0]]
+    """
+
+    def __init__(self, *, bounds: tuple[Any, Any] | None = None) -> None:
+        self.bounds = bounds
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the bounds and count the columns; no value is looked at for anything else.
+
+        Args:
+            X: shape (records, features).
+            y: not read.
+
+        Returns:
+            The scaler.
+
+        Raises:
+            InputError: bounds that are none, or records that cannot be read.
+        """
+        given = read_given(self, X, None)
+        declared_bounds(self.bounds, given.X.shape[1])
+        given.describe(self)
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[np.float64]:
+        """Scale.
+
+        Args:
+            X: shape (records, features).
+
+        Returns:
+            float64 of the same shape, in [-1, 1].
+
+        Raises:
+            InputError: records that cannot be read, or other columns than those of the fit.
+        """
+        X = read_features(self, X)
+        lower, upper = np.array(declared_bounds(self.bounds, X.shape[1])).T
+        # Halves first: the width of bounds may be too large for floating point.
+        scaled = (np.clip(X, lower, upper) / 2 - lower / 4 - upper / 4) / (upper / 4 - lower / 4)
+        return np.asarray(np.clip(scaled, -1, 1))
+
+    def __sklearn_tags__(self) -> Tags:
+        """It has no state."""
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags

@@ -1,0 +1,362 @@
+r"""Posterior of linear regression from second moments under noise of known law: coefficients and residual variance.
+
+A record is v = (u_1, ..., u_p, [1], y) with all entries in [-1, 1]. Published are noisy sums over the records: products
+of its entries, squares as 2 v_i^2 - 1, and the number of records where that is private. The noise is uniform on the
+surfaces of cubes, with density `exp(-||noise||_inf / scale)`.
+
+Model: y given the features x = (u, [1]) is normal with mean theta'x and variance s2; theta ~ N(0, deviation^2 I);
+p(s2) is proportional to 1 / s2 between `SMALLEST^2` and 1. Of the features only second moments matter. Their prior is
+uniform in the sense of statistics, not of entries: any correlation matrix is as likely as any other, and so are all
+means and variances that fit in [-1, 1]; the number of records, where it is private, is uniform.
+
+Let A = sum x x', b = sum x y, c = sum y^2, C the scatter of u about its mean (about 0 without a constant) and
+rss = c - b' A^-1 b. Given A and s2, b is normal with mean 0 and covariance s2 A + deviation^2 A^2 once theta is
+integrated out, and rss / s2 is chi-squared with n - d degrees of freedom, independent of b; the Jacobian from (b, rss)
+to (b, c) is 1. Proposals (A, b) = values - noise are flat; given the noise's radius, c may be anywhere in an interval
+of that length, and so may rss. A chi-squared variate is drawn, and s2 so that log s2 is uniform on the interval where
+both rss and s2 are possible. The weight of a proposal then is
+
+    interval / radius * N(b; 0, s2 A + deviation^2 A^2) * n^-(p (p + 1) / 2 [+ p]) * prod_i (C_ii / n)^-((p - 1) / 2),
+
+where the last two factors turn entries into correlations, means and variances; theta given (A, b, s2) is normal. That
+is weighted resampling, exact up to the number of proposals. Where too few of them are worth anything (much noise in
+many dimensions), `moments_nuts` samples the same model by a Markov chain, from the extra `mcmc`.
+
+Source: Zhang, Rubinstein and Dimitrakakis (AAAI 2016) and Bernstein and Sheldon (NeurIPS 2019) for regression from
+noisy sufficient statistics; Hardt and Talwar (STOC 2010) for the noise; Lewandowski, Kurowicka and Joe (2009) for
+correlations. The weights are derived above.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.posterior.extra import sampler
+
+__all__ = ["MomentDraws", "Moments", "entries", "moment_draws", "pack", "resampled", "unpack", "upper"]
+
+Floats = npt.NDArray[np.float64]
+
+SMALLEST = 1e-3
+"""Least standard deviation of the target's residual, in units in which the target lies in [-1, 1]."""
+ENOUGH = 1000.0
+"""Effective proposals that resampling has to reach."""
+CELLS = 2_000_000
+"""Numbers of a batch of proposals: values times proposals."""
+MOST_CELLS = 40_000_000
+"""The same for all proposals together; about ten seconds."""
+
+
+# ------------------------------------------------------------------------------------------------ layout
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over records; d = p + 1 with a constant feature (last), else p.
+
+    Args:
+        records: n, shape `(...)`, unit: records.
+        gram: A = sum x x', shape `(..., d, d)`.
+        cross: b = sum x y, shape `(..., d)`.
+        square: c = sum y^2, shape `(...)`.
+    """
+
+    records: Floats
+    gram: Floats
+    cross: Floats
+    square: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class MomentDraws:
+    """Draws of the posterior, in scaled units: features and target in [-1, 1].
+
+    Args:
+        weights: coefficients, shape `(draws, d)`, that of the constant feature last.
+        variance: of the target's residual, shape `(draws,)`.
+        method: which sampler made them.
+        effective: number of independent draws that these are worth (resampling: of proposals; nuts: of the
+            coefficient that is worst off).
+    """
+
+    weights: Floats
+    variance: Floats
+    method: Literal["resampling", "nuts"]
+    effective: float
+
+
+def entries(features: int, *, intercept: bool, records: int | None) -> int:
+    """Number of published values.
+
+    Args:
+        features: p, the constant not counted.
+        intercept: whether there is a constant feature.
+        records: the number of records if it is public; None if it is one of the values.
+
+    Returns:
+        (m + 1) m / 2 for the m entries of v, less the constant's product with itself, plus a private n.
+
+    Raises:
+        InputError: no features.
+
+    Example:
+        >>> entries(14, intercept=False, records=37000)
+        120
+    """
+    if features < 1:
+        raise InputError("a regression needs at least one feature")
+    size = features + intercept + 1
+    return size * (size + 1) // 2 - intercept + (records is None)
+
+
+def upper(features: int, intercept: bool) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Rows and columns of the published products of v, in order.
+
+    Args:
+        features, intercept: as for `entries`.
+    """
+    rows, columns = np.triu_indices(features + intercept + 1)
+    kept = ~((rows == features) & (columns == features)) if intercept else np.ones(len(rows), bool)
+    return rows[kept], columns[kept]
+
+
+def unpack(values: npt.ArrayLike, *, features: int, intercept: bool, records: int | None) -> Moments:
+    """Published values as sums; `pack` is the inverse.
+
+    Args:
+        values: shape `(..., entries)`: the number of records first if it is private, then the products in row order
+            of the upper triangle, squares as sums of 2 v_i^2 - 1.
+        features, intercept, records: as for `entries`.
+
+    Returns:
+        The sums. The number of records that they hold may be any real number, as the noise has left it.
+
+    Raises:
+        InputError: another number of values than `entries` says.
+    """
+    array = np.asarray(values, np.float64)
+    wanted = entries(features, intercept=intercept, records=records)
+    if array.ndim == 0 or array.shape[-1] != wanted:
+        raise InputError(f"{wanted} values are needed for {features} features, got an array of shape {array.shape}")
+    count = np.full(array.shape[:-1], float(records)) if records is not None else array[..., 0]
+    products = array if records is not None else array[..., 1:]
+    rows, columns = upper(features, intercept)
+    size, square = features + intercept + 1, rows == columns
+    matrix = np.zeros((*array.shape[:-1], size, size))
+    filled = np.where(square, (products + count[..., None]) / 2, products)
+    matrix[..., rows, columns] = filled
+    matrix[..., columns, rows] = filled
+    if intercept:
+        matrix[..., features, features] = count
+    return Moments(count, matrix[..., :-1, :-1], matrix[..., :-1, -1], matrix[..., -1, -1])
+
+
+def pack(moments: Moments, *, features: int, intercept: bool, records: int | None) -> Floats:
+    """Sums as they are published, before noise.
+
+    Args:
+        moments: the sums.
+        features, intercept, records: as for `entries`.
+
+    Returns:
+        Shape `(..., entries)`.
+
+    Raises:
+        InputError: as for `entries`.
+    """
+    entries(features, intercept=intercept, records=records)
+    rows, columns = upper(features, intercept)
+    last = np.concatenate([moments.cross, moments.square[..., None]], axis=-1)
+    matrix = np.concatenate([np.concatenate([moments.gram, moments.cross[..., None]], axis=-1), last[..., None, :]], -2)
+    products = matrix[..., rows, columns]
+    found = np.where(rows == columns, 2 * products - moments.records[..., None], products)
+    return found if records is not None else np.concatenate([moments.records[..., None], found], axis=-1)
+
+
+# ------------------------------------------------------------------------------------------------ draws
+
+
+def moment_draws(
+    values: npt.ArrayLike,
+    *,
+    features: int,
+    intercept: bool,
+    scale: float,
+    records: int | None,
+    prior_deviation: float,
+    draws: int,
+    rng: np.random.Generator,
+) -> MomentDraws:
+    """Draw coefficients and residual variance given noisy second moments.
+
+    Weighted resampling if `ENOUGH` effective proposals come of at most `MOST_CELLS` numbers, which is the rule with
+    little noise or few features; else NUTS, with the noise's density smoothed.
+
+    Args:
+        values: what was published, shape `(entries,)`.
+        features: p, the constant not counted.
+        intercept: whether there is a constant feature, last.
+        scale: of the noise, whose density is `exp(-||noise||_inf / scale)`.
+        records: their number if it is public; None if it is the first of the values.
+        prior_deviation: standard deviation of each coefficient under the prior, in scaled units.
+        draws: how many.
+        rng: source of randomness.
+
+    Returns:
+        The draws; those of resampling are independent given its proposals.
+
+    Raises:
+        InputError: arguments out of range; values of another number or not finite; or resampling does not do and the
+            extra `mcmc` is not installed.
+
+    Source:
+        See the module.
+    """
+    array = _checked(values, scale, prior_deviation, draws)
+    if records is not None and not records > features + intercept:
+        raise InputError("more records than coefficients are needed")
+    found = resampled(
+        array,
+        features=features,
+        intercept=intercept,
+        scale=scale,
+        records=records,
+        prior_deviation=prior_deviation,
+        draws=draws,
+        rng=rng,
+    )
+    if found is not None:
+        return found
+    weights, variance, effective = sampler("moments_nuts").chain_draws(
+        array,
+        features=features,
+        intercept=intercept,
+        scale=scale,
+        records=records,
+        prior_deviation=prior_deviation,
+        smallest=SMALLEST,
+        draws=draws,
+        rng=rng,
+    )
+    return MomentDraws(weights, variance, "nuts", effective)
+
+
+def _checked(values: npt.ArrayLike, scale: float, prior_deviation: float, draws: int) -> Floats:
+    """The values, refused if they or the numbers beside them are out of range."""
+    array = np.asarray(values, np.float64)
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise InputError("the published moments must be one axis of finite numbers")
+    if not 0 < scale < math.inf:
+        raise InputError("the scale of the noise must be positive and finite")
+    if not 0 < prior_deviation < math.inf:
+        raise InputError("the prior's standard deviation must be positive and finite")
+    if draws < 1:
+        raise InputError("at least one draw is needed")
+    return array
+
+
+def resampled(
+    values: Floats,
+    *,
+    features: int,
+    intercept: bool,
+    scale: float,
+    records: int | None,
+    prior_deviation: float,
+    draws: int,
+    rng: np.random.Generator,
+) -> MomentDraws | None:
+    """Weighted resampling; None if it would take more than `MOST_CELLS` numbers to reach `ENOUGH`.
+
+    Args:
+        values, features, intercept, scale, records, prior_deviation, draws, rng: as for `moment_draws`.
+
+    Returns:
+        Draws from the proposals by their weights, or None.
+
+    Raises:
+        InputError: another number of values than `entries` says.
+    """
+    batch, limit = CELLS // values.size, MOST_CELLS // values.size
+    logs: list[Floats] = []
+    thetas: list[Floats] = []
+    variances: list[Floats] = []
+    tried = 0
+    while True:
+        radius = rng.gamma(values.size + 1, scale, batch)
+        noise = radius[:, None] * rng.uniform(-1, 1, (batch, values.size))
+        noise[:, -1] = 0.0
+        moments = unpack(values - noise, features=features, intercept=intercept, records=records)
+        log_weight, theta, variance = _weighted(moments, radius, features, prior_deviation, rng)
+        logs, thetas, variances = [*logs, log_weight], [*thetas, theta], [*variances, variance]
+        tried += batch
+        log_weights = np.concatenate(logs)
+        effective = _effective(log_weights)
+        if effective >= ENOUGH:
+            break
+        # Effective numbers grow with the proposals at the most.
+        if tried + batch > limit or effective * limit / tried < ENOUGH:
+            return None
+    weight = np.exp(log_weights - log_weights.max())
+    which = rng.choice(len(weight), draws, p=weight / weight.sum())
+    return MomentDraws(np.concatenate(thetas)[which], np.concatenate(variances)[which], "resampling", effective)
+
+
+def _effective(log_weight: Floats) -> float:
+    """Kish's effective number of weighted proposals."""
+    if not log_weight.size:
+        return 0.0
+    weight = np.exp(log_weight - log_weight.max())
+    return float(weight.sum() ** 2 / (weight**2).sum())
+
+
+def _weighted(
+    moments: Moments, radius: Floats, features: int, deviation: float, rng: np.random.Generator
+) -> tuple[Floats, Floats, Floats]:
+    """Log weights of the proposals that are possible at all, with coefficients and variance drawn for each.
+
+    The sum of squares of the target is the middle of its interval, of length `radius`. In the eigenvectors of A the
+    covariance of b, and that of theta given b, are diagonal.
+    """
+    width = moments.cross.shape[-1]
+    good, variances = _possible(moments, features)
+    records, radius = moments.records[good], radius[good]
+    eigenvalues, axes = np.linalg.eigh(moments.gram[good])
+    rotated = np.einsum("kij,ki->kj", axes, moments.cross[good])
+    rss = moments.square[good] - (rotated**2 / np.where(eigenvalues > 0, eigenvalues, np.inf)).sum(-1)
+    chi = rng.chisquare(records - width)
+    low = np.maximum((rss - radius / 2) / chi, SMALLEST**2)
+    high = np.minimum((rss + radius / 2) / chi, 1.0)
+    fine = (eigenvalues[:, 0] > 0) & (high > low)
+    eigenvalues, axes, rotated, records = eigenvalues[fine], axes[fine], rotated[fine], records[fine]
+    interval = np.log(high[fine] / low[fine])
+    s2 = low[fine] * np.exp(interval * rng.uniform(size=len(interval)))
+
+    total = s2[:, None] + deviation**2 * eigenvalues
+    log_weight = np.log(interval / radius[fine]) - np.log(eigenvalues * total).sum(-1) / 2
+    log_weight -= (rotated**2 / (eigenvalues * total)).sum(-1) / 2
+    log_weight -= (features * (features + 1) / 2 + (width - features) * features) * np.log(records)
+    log_weight -= (features - 1) / 2 * np.log(variances[fine]).sum(-1)
+    noise = deviation * np.sqrt(s2[:, None] / total) * rng.standard_normal(total.shape)
+    theta = np.einsum("kij,kj->ki", axes, deviation**2 * rotated / total + noise)
+    return log_weight, theta, s2
+
+
+def _possible(moments: Moments, features: int) -> tuple[npt.NDArray[np.bool_], Floats]:
+    """Which proposals have more records than coefficients and features in [-1, 1]; for those, variances of features.
+
+    Whether the matrices are positive definite is not looked at yet.
+    """
+    width = moments.cross.shape[-1]
+    some = moments.records > width
+    records = np.where(some, moments.records, 1.0)[:, None]
+    second = np.diagonal(moments.gram, axis1=-2, axis2=-1)[:, :features] / records
+    variance = second - (moments.gram[:, :features, -1] / records) ** 2 if width > features else second
+    good = some & (second < 1).all(-1) & (variance > 0).all(-1)
+    return good, variance[good]

@@ -1,0 +1,264 @@
+"""Posteriors of releases over a design: draws of the weights that count sampling error and privacy noise.
+
+The counterpart of `noise_aware` for regressions, classifications and directions: one function from a release to draws,
+whatever was released.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.model.design import Design, Normal
+from discreet.posterior.covariates import Law, UniformBox, UniformSphere
+from discreet.posterior.draws import Mixing
+from discreet.posterior.extra import sampler
+from discreet.posterior.moments import moment_draws
+from discreet.posterior.principal_direction import Method, direction_draws
+from discreet.privacy.design_payload import FactoredChoice, GradientTrace, NoisyMoments, WeightDraws
+from discreet.privacy.release import Release
+from discreet.theory.factored import DirectionFactor
+
+__all__ = ["PublicRecords", "WeightPosterior", "even_law", "weights"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PublicRecords:
+    """Labelled records that are public, and no part of the private ones.
+
+    Args:
+        features: float64, shape `(records, features)`, in the units of the design's bounds.
+        labels: 0 or 1 for the target's first and second state, shape `(records,)`.
+
+    Raises:
+        InputError: other shapes, or other labels.
+    """
+
+    features: Floats
+    labels: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no table of records."""
+        object.__setattr__(self, "features", np.array(self.features, np.float64))
+        object.__setattr__(self, "labels", np.array(self.labels, np.int64))
+        if self.features.ndim != 2 or self.labels.shape != (len(self.features),) or not len(self.labels):
+            raise InputError("public records are a table of features and one label for each row, at least one")
+        if not (np.all(np.isfinite(self.features)) and np.all((self.labels == 0) | (self.labels == 1))):
+            raise InputError("public records have finite features, and labels 0 and 1 for the target's two states")
+
+
+@dataclass(frozen=True, eq=False)
+class WeightPosterior:
+    """Draws of a design's weights.
+
+    Args:
+        design: public.
+        weights: float64, shape `(draws, size)`, in the design's coordinates.
+        variance: of the scaled target around its mean, shape `(draws,)`; None where there is no numeric target.
+        method: "resampling", "nuts", "walk" or "draws".
+        mixing: of the chains; None where the draws are independent.
+    """
+
+    design: Design
+    weights: Floats
+    variance: Floats | None
+    method: str
+    mixing: Mixing | None
+
+    def mean(self) -> Floats:
+        """Posterior means of the weights, shape `(size,)`, in the design's coordinates."""
+        return np.asarray(self.weights.mean(axis=0))
+
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """Equal-tailed intervals of the weights.
+
+        Args:
+            level: posterior probability, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape `(size,)` each, in the design's coordinates.
+
+        Raises:
+            InputError: a level outside (0, 1), or a single draw.
+        """
+        return tails(self.weights, level)
+
+    def rows(self, *, level: float) -> tuple[dict[str, float | str], ...]:
+        """What each column does, in the units of the columns.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            For each feature, and then the intercept, `{"name", "mean", "lower", "upper"}`: change of the target, or of
+            the log odds of the second class, for one unit of the feature; of a direction, the vector's coordinate.
+
+        Raises:
+            InputError: a level outside (0, 1), or a single draw.
+        """
+        if self.design.target is None:
+            drawn = self.design.vectors(self.weights)
+        else:
+            slopes, intercepts = self.design.slopes(self.weights)
+            drawn = np.column_stack([slopes, intercepts]) if self.design.intercept else slopes
+        names = (*self.design.names, *(["intercept"] if self.design.intercept else []))
+        lower, upper = tails(drawn, level)
+        return tuple(
+            {"name": name, "mean": float(mean), "lower": float(low), "upper": float(high)}
+            for name, mean, low, high in zip(names, drawn.mean(axis=0), lower, upper, strict=True)
+        )
+
+
+def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
+    """Equal-tailed intervals over the first axis.
+
+    Args:
+        draws: shape `(draws, ...)`.
+        level: posterior probability, between 0 and 1.
+
+    Returns:
+        (lower, upper), shape `(...)` each.
+
+    Raises:
+        InputError: a level outside (0, 1), or a single draw.
+    """
+    if not 0 < level < 1:
+        raise InputError(f"a level lies between 0 and 1, got {level}")
+    if len(draws) < 2:
+        raise InputError("one draw of the weights has no interval; release more draws, or moments")
+    lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return lower, upper
+
+
+def weights(
+    release: Release,
+    *,
+    draws: int,
+    rng: np.random.Generator,
+    covariates: Law | None = None,
+    public: PublicRecords | None = None,
+    likelihood: Method = "clt",
+) -> WeightPosterior:
+    """Read a release over a design.
+
+    Args:
+        release: of noisy moments, gradients, draws of weights, or a factored choice of a direction.
+        draws: how many. Released draws of weights are returned as they are, however many are asked for.
+        rng: source of randomness.
+        covariates: for gradients only: what is known of the features' law; None takes the design's bounds evenly
+            filled, or its sphere.
+        public: for gradients only: labelled public records.
+        likelihood: for directions only: which one of the choice.
+
+    Returns:
+        The posterior, given everything that was released, with the release's own prior.
+
+    Raises:
+        InputError: a release over a network, no draws, covariates or public records for another payload or of another
+            size, a sampler that is not installed, or chains that did not meet.
+
+    Source:
+        Williams and McSherry (NIPS 2010), Sections 3 and 4; the samplers' modules have the rest.
+    """
+    design, prior, payload = release.design, release.prior, release.payload
+    assert isinstance(prior, Normal)
+    if not draws > 0:
+        raise InputError(f"a posterior needs at least one draw, got {draws}")
+    if not isinstance(payload, GradientTrace) and (covariates is not None or public is not None):
+        raise InputError("a law of covariates and public records are for releases of gradients")
+    match payload:
+        case NoisyMoments():
+            found = moment_draws(
+                payload.sums,
+                features=len(design.features),
+                intercept=design.intercept,
+                scale=payload.sums_scale,
+                records=release.records,
+                prior_deviation=prior.deviation,
+                draws=draws,
+                rng=rng,
+            )
+            return WeightPosterior(design, found.weights, found.variance, found.method, None)
+        case GradientTrace():
+            return _from_gradients(release, payload, prior, draws, rng, covariates, public)
+        case WeightDraws():
+            variance = np.full(len(payload.weights), payload.variance)
+            return WeightPosterior(design, payload.weights, variance, "draws", None)
+        case FactoredChoice(kind="direction"):
+            factor = DirectionFactor(
+                payload.candidates, payload.parameters["noise_variance"], payload.parameters["tau"]
+            )
+            records, scale = _total(release, payload)
+            walked = direction_draws(
+                factor,
+                payload.index,
+                records,
+                epsilon=payload.rate,
+                method=likelihood,
+                draws=draws,
+                rng=rng,
+                prior_deviation=prior.deviation,
+                count_scale=scale,
+            )
+            return WeightPosterior(design, walked.weights, None, "walk", walked.mixing)
+        case _:
+            raise InputError("the posterior of this choice is a sum over its candidates: see theory/factored.py")
+
+
+def even_law(design: Design) -> Law:
+    """Covariates that fill what is public of them evenly: the box of the bounds, or the sphere of the norm."""
+    constant = design.constant if design.intercept else None
+    if design.norm is None:
+        return UniformBox(len(design.features), constant)
+    return UniformSphere(len(design.features), design.norm, constant)
+
+
+def _from_gradients(
+    release: Release,
+    payload: GradientTrace,
+    prior: Normal,
+    draws: int,
+    rng: np.random.Generator,
+    covariates: Law | None,
+    public: PublicRecords | None,
+) -> WeightPosterior:
+    """Draws given noisy gradients."""
+    design = payload.design
+    law = even_law(design) if covariates is None else covariates
+    if law.size != design.size:
+        raise InputError(f"the law of covariates has {law.size} coordinates, the design {design.size}")
+    logistic = sampler("logistic")
+    known = None
+    if public is not None:
+        if public.features.shape[1] != len(design.features):
+            raise InputError(f"public records need the design's {len(design.features)} features")
+        known = logistic.PublicRecords(design.scaled(public.features), public.labels)
+    records, scale = _total(release, payload)
+    found = logistic.logistic_draws(
+        payload.points,
+        payload.gradients,
+        scale=payload.scale,
+        shape=design.shape,
+        records=records,
+        count_scale=scale,
+        law=law,
+        prior_deviation=prior.deviation,
+        public=known,
+        draws=draws,
+        rng=rng,
+    )
+    return WeightPosterior(design, found.weights, None, "nuts", found.mixing)
+
+
+def _total(release: Release, payload: GradientTrace | FactoredChoice) -> tuple[int, float | None]:
+    """The number of records, public or with noise of a scale."""
+    if payload.total is not None:
+        return payload.total.value, payload.total.scale
+    if release.records is None:
+        raise InputError("the release has no number of records, neither public nor with noise")
+    return release.records, None

@@ -1,0 +1,498 @@
+"""What every private estimator keeps: scikit-learn's own checks, one charge for each fit whatever copies it, no leaks.
+
+An estimator is one line of `CASES`. scikit-learn's checks run at an epsilon so large that no noise is ever seen (its
+chance is below 1e-18 with 40 features): what they look at is the estimator; what noise does to two fits has a test of
+its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import pickle
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import discreet as dc
+from discreet.estimators.naive_bayes import PrivateNaiveBayes
+from discreet.estimators.scaling import PublicScaler
+from discreet.mechanisms.noise import ExactNoise
+from sources import CANARY, said
+
+
+@dataclass(frozen=True)
+class Case:
+    """An estimator under test.
+
+    Args:
+        kind: its class.
+        options: public arguments, with bounds that hold the data of scikit-learn's checks: about -4 to 4.
+        failing: checks that privacy forbids, each with its reason.
+    """
+
+    kind: type[Any]
+    options: dict[str, Any]
+    failing: dict[str, str] = field(default_factory=dict)
+
+
+CASES = [
+    Case(PrivateNaiveBayes, {"bounds": (-4, 4), "bins": 6, "draws": 40}),
+]
+EACH = pytest.mark.parametrize("case", CASES, ids=[case.kind.__name__ for case in CASES])
+AMPLE = dc.Guarantee(epsilon=2000, delta=0, relation="add-remove", unit="record")
+FOLDER = tempfile.TemporaryDirectory()
+
+
+def promise(epsilon: str | int | Fraction = 1, relation: str = "add-remove") -> dc.Guarantee:
+    return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
+
+
+def opened(folder: Path, limit: int = 1000, relation: str = "add-remove") -> dc.Account:
+    return dc.Ledger(f"sqlite:///{folder / 'ledger.db'}").open("records", promise(limit, relation))
+
+
+def records(n: int = 90) -> tuple[np.ndarray, np.ndarray]:
+    """Three numeric features; y, 0 or 1, follows the first."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(n, 3))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+def made(case: Case, account: dc.Account | None, guarantee: dc.Guarantee | None = None, **others: Any) -> Any:
+    """An estimator that can be fitted to `records`."""
+    declared = {"classes": (0, 1)} if is_classifier(case.kind()) else {}
+    options = {**declared, **case.options, "random_state": 3, **others}
+    return case.kind(guarantee=guarantee or promise(), account=account, **options)
+
+
+def outcome(estimator: Any, X: Any) -> np.ndarray:
+    """What it makes of records."""
+    return np.asarray(estimator.predict(X) if hasattr(estimator, "predict") else estimator.transform(X))
+
+
+def payload(estimator: Any) -> Any:
+    """What of its release comes from records and noise."""
+    return json.loads(estimator.release_.dumps())["payload"]
+
+
+# ----------------------------------------------------------------------------------------------- scikit-learn's checks
+
+
+def declaring(case: Case) -> Any:
+    """An estimator that declares the classes of scikit-learn's made-up data, which are public, and has an account.
+
+    Test only. It also denies that two fits differ, which is true without noise, so that no check is left out.
+    """
+
+    def fit(self: Any, X: Any, y: Any = None) -> Any:
+        kept = self.get_params(deep=False)
+        self.account = account()
+        if is_classifier(self):
+            self.classes = ("no", "yes")
+            with suppress(Exception):
+                labels = np.unique(np.asarray(y))
+                if all(isinstance(label, str | int | float) for label in labels.tolist()):
+                    self.classes = tuple(labels.tolist())
+        try:
+            return case.kind.fit(self, X, y)
+        finally:
+            for name, value in kept.items():
+                setattr(self, name, value)
+
+    def tags(self: Any) -> Any:
+        found = case.kind.__sklearn_tags__(self)
+        found.non_deterministic = False
+        return found
+
+    name = f"Declaring{case.kind.__name__}"
+    members = {"fit": fit, "__sklearn_tags__": tags, "__module__": __name__}
+    globals()[name] = type(name, (case.kind,), members)
+    return globals()[name](guarantee=AMPLE, **case.options)
+
+
+def account() -> dc.Account:
+    """An account that never runs dry, made when a check first needs it."""
+    ledger = dc.Ledger(f"sqlite:///{FOLDER.name}/checks.db")
+    limit = dc.Guarantee(epsilon=10**9, delta=0, relation="add-remove", unit="record")
+    return ledger.account("checks") if ledger.names() else ledger.open("checks", limit)
+
+
+CHECKED = [*map(declaring, CASES), PublicScaler(bounds=(-4, 4))]
+FAILING = {f"Declaring{case.kind.__name__}": case.failing for case in CASES}
+
+
+@parametrize_with_checks(CHECKED, expected_failed_checks=lambda found: FAILING.get(type(found).__name__, {}))
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+@EACH
+def test_fits_differ_by_their_noise_which_no_seed_reaches(case: Case, tmp_path: Path) -> None:
+    paying, found = opened(tmp_path), []
+    for _ in range(8):
+        np.random.seed(0)  # noqa: NPY002 - the generator that must not matter
+        found.append(json.dumps(payload(made(case, paying, promise("0.001")).fit(*records()))))
+    # At this epsilon a release is any of 30 with a probability below 1/25 each: all eight agree once in 10^9 runs.
+    assert len(set(found)) > 1
+
+
+@EACH
+def test_the_random_state_fixes_what_follows_the_release(case: Case, tmp_path: Path) -> None:
+    X, y = records()
+    fitted = made(case, opened(tmp_path)).fit(X, y)
+    again = copy.deepcopy(fitted)
+    assert np.array_equal(outcome(fitted, X), outcome(again, X))
+    if is_classifier(fitted):
+        assert np.array_equal(fitted.predict_proba(X), again.predict_proba(X))
+
+
+# ------------------------------------------------------------------------------------------------------- constructor
+
+
+@EACH
+def test_the_constructor_takes_public_names_only_and_looks_at_nothing(case: Case) -> None:
+    parameters = inspect.signature(case.kind).parameters
+    assert all(each.kind is inspect.Parameter.KEYWORD_ONLY for each in parameters.values())
+    assert {"guarantee", "account", "random_state"} <= set(parameters)
+    odd = {name: object() for name in parameters}
+    assert case.kind(**odd).get_params(deep=False) == odd
+
+
+@EACH
+@pytest.mark.parametrize("missing", ["guarantee", "account"])
+def test_a_promise_and_who_pays_for_it_are_required(case: Case, missing: str, tmp_path: Path) -> None:
+    paying = opened(tmp_path)
+    with pytest.raises(dc.InputError, match=f"fit needs {missing}="):
+        made(case, paying).set_params(**{missing: None}).fit(*records())
+    assert not paying.charges()
+
+
+@EACH
+@pytest.mark.parametrize("odd", [-1, "seed", 0.5])
+def test_an_odd_random_state_costs_nothing(case: Case, odd: Any, tmp_path: Path) -> None:
+    paying = opened(tmp_path)
+    with pytest.raises(dc.InputError, match="random_state is None, a whole number"):
+        made(case, paying, random_state=odd).fit(*records())
+    assert not paying.charges()
+
+
+@EACH
+@pytest.mark.parametrize("state", [None, np.random.RandomState(2), np.random.default_rng(2)])
+def test_every_convention_of_a_random_state_is_taken(case: Case, state: Any, tmp_path: Path) -> None:
+    assert made(case, opened(tmp_path), random_state=state).fit(*records()) is not None
+
+
+# ------------------------------------------------------------------------------------------------------------ budget
+
+
+@EACH
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_a_fit_charges_once_and_before_any_noise(
+    case: Case, relation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paying, seen = opened(tmp_path, relation=relation), []
+
+    def watched(whole: Callable[..., Any]) -> Callable[..., Any]:
+        def drawn(*arguments: Any, **options: Any) -> Any:
+            seen.append(len(paying.charges()))
+            return whole(*arguments, **options)
+
+        return drawn
+
+    for name, member in vars(ExactNoise).items():
+        if inspect.isfunction(member) and not name.startswith("_"):
+            monkeypatch.setattr(ExactNoise, name, watched(member))
+    fitted = made(case, paying, promise(relation=relation)).fit(*records())
+    assert seen and set(seen) == {1}
+    (charge,) = paying.charges()
+    assert (charge.release, charge.guarantee) == (fitted.release_.id, fitted.release_.guarantee)
+    assert fitted.release_.guarantee == promise(relation=relation)
+    assert fitted.release_.policy.out_of_bounds == "clip"
+    assert fitted.release_.records == (90 if relation == "replace" else None)
+    outcome(fitted, records()[0])
+    assert len(paying.charges()) == 1
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "clone": clone,
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda estimator: pickle.loads(pickle.dumps(estimator)),  # noqa: S301 - our own bytes
+}
+
+
+@EACH
+@pytest.mark.parametrize("copied", COPIES)
+def test_copies_spend_from_the_same_account(case: Case, copied: str, tmp_path: Path) -> None:
+    paying = opened(tmp_path, limit=2)
+    fitted = made(case, paying, promise("0.7")).fit(*records())
+    other = COPIES[copied](fitted).fit(*records())
+    assert paying.balance().epsilon_spent == Fraction(7, 5)
+    assert [charge.release for charge in paying.charges()] == [fitted.release_.id, other.release_.id]
+    with pytest.raises(dc.BudgetError, match=r"epsilon asked 0\.7, spent 1\.4 of 2"):
+        COPIES[copied](other).fit(*records())
+
+
+@EACH
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_cross_validation_pays_for_every_fold(case: Case, jobs: int, tmp_path: Path) -> None:
+    paying = opened(tmp_path)
+    cross_val_score(
+        made(case, paying, promise("1/3")), *records(), cv=5, n_jobs=jobs, error_score="raise", scoring=lambda *_: 1
+    )
+    assert paying.balance().epsilon_spent == Fraction(5, 3)
+    assert len(paying.charges()) == 5
+
+
+@EACH
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_five_folds_under_a_budget_for_one_are_refused(case: Case, jobs: int, tmp_path: Path) -> None:
+    paying = opened(tmp_path, limit=1)
+    with pytest.raises(dc.BudgetError, match="left 0"):
+        cross_val_score(made(case, paying), *records(), cv=5, n_jobs=jobs, error_score="raise", scoring=lambda *_: 1)
+    assert paying.balance().epsilon_spent == len(paying.charges()) == 1
+
+
+@EACH
+def test_a_grid_search_pays_for_every_candidate_fold_and_the_last_fit(case: Case, tmp_path: Path) -> None:
+    paying = opened(tmp_path)
+    grid = {"guarantee": [promise("0.1"), promise("0.2")]}
+    GridSearchCV(made(case, paying), grid, cv=2, error_score="raise", scoring=lambda *_: 1).fit(*records())
+    best = paying.charges()[-1].guarantee.epsilon
+    assert len(paying.charges()) == 5
+    assert paying.balance().epsilon_spent == Fraction(3, 5) + best
+
+
+RESTART = "import pickle, sys, numpy; pickle.load(open(sys.argv[1], 'rb')).fit(*pickle.load(open(sys.argv[2], 'rb')))"
+DEATH = """
+import os, discreet as dc
+whole = dc.Account.charge
+def dying(*arguments, **options):
+    whole(*arguments, **options)
+    os._exit(9)
+dc.Account.charge = dying
+"""
+
+
+def elsewhere(code: str, estimator: Any, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Fit an estimator in a process of its own."""
+    for name, value in (("estimator", estimator), ("records", records())):
+        (folder / name).write_bytes(pickle.dumps(value))
+    command = [sys.executable, "-W", "ignore", "-c", code, str(folder / "estimator"), str(folder / "records")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+@EACH
+def test_a_restart_forgets_nothing(case: Case, tmp_path: Path) -> None:
+    paying = opened(tmp_path, limit=2)
+    estimator = made(case, paying).fit(*records())
+    assert elsewhere(RESTART, estimator, tmp_path).returncode == 0
+    assert paying.balance().epsilon_left == 0
+    refused = elsewhere(RESTART, estimator, tmp_path)
+    assert refused.returncode == 1
+    assert "BudgetError" in refused.stderr
+
+
+@EACH
+def test_a_death_between_charge_and_draw_loses_budget_only(case: Case, tmp_path: Path) -> None:
+    paying = opened(tmp_path, limit=1)
+    assert elsewhere(DEATH + RESTART, made(case, paying), tmp_path).returncode == 9
+    assert paying.balance().epsilon_left == 0
+
+
+@EACH
+@pytest.mark.parametrize("copied", [name for name in COPIES if name != "copy"])  # that one shares the ledger itself
+def test_copies_of_a_ledger_in_memory_refuse(case: Case, copied: str) -> None:
+    paying = dc.Ledger("sqlite://").open("records", promise(1))
+    estimator = made(case, paying)
+    with pytest.raises(dc.InputError, match="no account 'records'"):
+        COPIES[copied](estimator).fit(*records())
+    estimator.fit(*records())
+    assert paying.balance().epsilon_left == 0
+
+
+@EACH
+def test_a_fit_that_is_refused_leaves_the_last_one(case: Case, tmp_path: Path) -> None:
+    X, y = records()
+    estimator = made(case, opened(tmp_path, limit=1)).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
+    before = dict(vars(estimator))
+    with pytest.raises(dc.BudgetError):
+        estimator.fit(X[:, :2], y)
+    with pytest.raises(dc.InputError):
+        estimator.fit(X[:, :2], y[:-1])
+    assert vars(estimator) == before
+
+
+# ------------------------------------------------------------------------------------------------------------- leaks
+
+
+def _spoiled(value: Any, dtype: Any = object) -> Callable[[np.ndarray, np.ndarray], tuple[Any, Any]]:
+    def spoil(X: np.ndarray, y: np.ndarray) -> tuple[Any, Any]:
+        X = X.astype(dtype)
+        X[7, 1] = value
+        return X, y
+
+    return spoil
+
+
+BAD: dict[str, Callable[[np.ndarray, np.ndarray], tuple[Any, Any]]] = {
+    "text": _spoiled(CANARY),
+    "text in the reader's words": _spoiled(
+        f"The feature names should match those that were passed during fit {CANARY}"
+    ),
+    "text in a frame": lambda X, y: (pd.DataFrame(_spoiled(CANARY)(X, y)[0]), y),
+    "text in Polars": lambda X, y: (pl.DataFrame({"a": [CANARY] * len(y), "b": X[:, 0]}), y),
+    "an object": _spoiled({CANARY: 1}),
+    "missing": _spoiled(None),
+    "NaN": _spoiled(np.nan, float),
+    "infinite": _spoiled(np.inf, float),
+    "a whole number beyond floats": _spoiled(73519 * 10**400),
+    "complex": _spoiled(73519 + 1j, complex),
+    "one record": lambda X, y: (np.full(3, 73519.25), y),
+    "three axes": lambda X, y: (np.full((len(y), 3, 1), 73519.25), y),
+    "sparse": lambda X, y: (scipy.sparse.csr_matrix(X), y),
+    "no record": lambda X, y: (X[:0], y[:0]),
+    "no feature": lambda X, y: (X[:, :0], y),
+    "lengths": lambda X, y: (X, y[:-1]),
+    "no y": lambda X, y: (X, None),
+    "y is text": lambda X, y: (X, [CANARY] * len(y)),
+    "y is mixed": lambda X, y: (X, np.array([CANARY, *y[1:]], object)),
+    "y is a list": lambda X, y: (X, [[CANARY], *y[1:]]),
+    "y is missing": lambda X, y: (X, np.array([None, *y[1:]], object)),
+    "y is NaN": lambda X, y: (X, np.array([np.nan, *y[1:]])),
+    "y has two columns": lambda X, y: (X, np.stack([y, y], axis=1)),
+}
+
+
+def bad_inputs() -> list[Any]:
+    """What each estimator must refuse; one without a target reads no y."""
+    return [
+        pytest.param(case, bad, id=f"{case.kind.__name__}, {bad}")
+        for case in CASES
+        for bad in BAD
+        if get_tags(case.kind()).target_tags.required or not bad.startswith(("y ", "no y", "lengths"))
+    ]
+
+
+@pytest.mark.parametrize(("case", "bad"), bad_inputs())
+def test_bad_input_costs_nothing_and_is_not_quoted(case: Case, bad: str, tmp_path: Path) -> None:
+    paying = opened(tmp_path)
+    estimator = made(case, paying)
+    before = dict(vars(estimator))
+    with pytest.raises(dc.InputError) as refused:
+        estimator.fit(*BAD[bad](*records(97)))
+    assert not paying.charges()
+    assert vars(estimator) == before
+    text = said(refused.value)
+    assert CANARY not in text and "73519" not in text
+    assert not any(number in str(refused.value) for number in ("97", "96"))
+    assert refused.value.__context__ is None and refused.value.__cause__ is None
+
+
+@EACH
+def test_nothing_of_a_record_is_kept(case: Case, tmp_path: Path) -> None:
+    X, y = records()
+    secret = 1.2345678912345
+    X[11] = [secret, -secret, 10 * secret]
+    fitted = made(case, opened(tmp_path)).fit(pd.DataFrame(X, columns=["a", "b", "c"], index=[CANARY] * len(y)), y)
+    kept = [pickle.dumps(fitted), repr(fitted).encode(), repr(vars(fitted)).encode()]
+    kept.append(fitted._repr_html_().encode())
+    kept.append(fitted.release_.dumps().encode())
+    for place in kept:
+        assert CANARY.encode() not in place
+        assert b"1.23456789" not in place and b"12.3456789" not in place
+        for value in (secret, -secret, 10 * secret):
+            assert struct.pack("<d", value) not in place and struct.pack(">d", value) not in place
+
+
+# -------------------------------------------------------------------------------------------------- frames, pipelines
+
+
+@EACH
+def test_frames_give_their_names_and_are_held_to_them(case: Case, tmp_path: Path) -> None:
+    X, y = records()
+    paying, names = opened(tmp_path), ["a", "b", "c"]
+    for frame in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)):
+        fitted = made(case, paying, promise(10)).fit(frame, y)
+        assert fitted.feature_names_in_.tolist() == names
+        assert fitted.n_features_in_ == 3
+        assert len(outcome(fitted, frame)) == 90
+        with pytest.raises(dc.InputError, match="Feature names must be in the same order as they were in fit"):
+            outcome(fitted, frame[["b", "a", "c"]])
+    fitted.fit(X, y)
+    assert not hasattr(fitted, "feature_names_in_")
+
+
+@EACH
+def test_a_release_is_saved_and_makes_an_estimator_for_whoever_has_no_records(case: Case, tmp_path: Path) -> None:
+    X, y = records()
+    fitted = made(case, opened(tmp_path)).fit(X, y)
+    fitted.release_.save(tmp_path / "r.json")
+    shared = {name: value for name, value in case.options.items() if name == "draws"}
+    if is_classifier(fitted):
+        shared["classes"] = (0, 1)
+    made_of_it = case.kind.from_release(dc.Release.load(tmp_path / "r.json"), random_state=3, **shared)
+    assert np.array_equal(outcome(made_of_it, X), outcome(fitted, X))
+    if is_classifier(fitted):
+        assert np.array_equal(made_of_it.predict_proba(X), fitted.predict_proba(X))
+    with pytest.raises(dc.InputError, match="fit needs account="):
+        made_of_it.fit(X, y)
+
+
+@EACH
+def test_a_pipeline_scales_by_public_bounds(case: Case, tmp_path: Path) -> None:
+    X, y = records()
+    paying = opened(tmp_path, limit=10_000)
+    estimator = made(case, paying, AMPLE)
+    direct = clone(estimator).fit(X, y)
+    scaled = clone(estimator).set_params(bounds=(-1, 1))
+    pipeline = make_pipeline(PublicScaler(bounds=(-4, 4)), scaled)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    assert np.mean(np.isclose(outcome(pipeline.fit(X, y), X), outcome(direct, X), rtol=0.1, atol=0.1)) > 0.9
+    pipeline.set_output(transform="pandas").fit(frame, y)
+    assert pipeline[-1].feature_names_in_.tolist() == ["a", "b", "c"]
+    assert len(paying.charges()) == 3
+
+
+# ------------------------------------------------------------------------------------------------------- the extra
+
+
+def test_without_scikit_learn_only_the_estimators_are_gone() -> None:
+    code = """
+import sys
+sys.modules["sklearn"] = None
+import discreet as dc
+dc.Network
+try:
+    import discreet.estimators.naive_bayes
+except dc.InputError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "private estimators need scikit-learn; install discreet[sklearn]\n"
+
+
+def test_the_package_does_not_load_scikit_learn() -> None:
+    code = "import sys, discreet; discreet.Network, discreet.release; print('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -1,0 +1,275 @@
+"""`discreet.posterior.moments`: layout, the law against draws from the prior, both samplers against each other."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import discreet as dc
+from discreet.posterior import moments as posterior
+from discreet.posterior.moments import Moments, entries, moment_draws, pack, resampled, unpack
+
+Floats = npt.NDArray[np.float64]
+
+SIGMAS = 6.0
+"""Standard errors allowed: each comparison fails in fewer than 3e-9 of all seeds."""
+LAYOUTS = [(p, intercept, records) for p in (1, 2, 3) for intercept in (False, True) for records in (None, 25)]
+
+
+def sums_of(features: Floats, target: Floats) -> Moments:
+    """Exact moments of records in [-1, 1], features with their constant."""
+    return Moments(
+        np.array(float(len(target))), features.T @ features, features.T @ target, np.array(float(target @ target))
+    )
+
+
+def made_up(p: int, intercept: bool, records: int, seed: int) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(seed)
+    x = np.clip(rng.normal(0.2, 0.4, (records, p)) @ (np.eye(p) + 0.3), -1, 1)
+    x = np.column_stack([x, np.ones(records)]) if intercept else x
+    weights = np.linspace(0.4, -0.2, p + intercept)
+    return x, np.clip(x @ weights + rng.normal(0, 0.2, records), -1, 1)
+
+
+def noisy(p: int, intercept: bool, records: int | None, size: int, scale: float, seed: int = 1) -> Floats:
+    """A release of made-up records."""
+    rng = np.random.default_rng(seed)
+    exact = pack(sums_of(*made_up(p, intercept, size, seed)), features=p, intercept=intercept, records=records)
+    return np.asarray(exact + rng.gamma(exact.size + 1, scale) * rng.uniform(-1, 1, exact.size))
+
+
+# ------------------------------------------------------------------------------------------------ layout
+
+
+@pytest.mark.parametrize(("p", "intercept", "records"), LAYOUTS)
+def test_values_are_the_products_in_row_order(p: int, intercept: bool, records: int | None) -> None:
+    x, y = made_up(p, intercept, 25, 2)
+    values = [] if records is not None else [25.0]
+    rows = np.column_stack([x, y])
+    for i in range(rows.shape[1]):
+        for j in range(i, rows.shape[1]):
+            if i == j == p and intercept:
+                continue
+            values.append(float(sum(2 * v[i] ** 2 - 1 if i == j else v[i] * v[j] for v in rows)))
+    assert len(values) == entries(p, intercept=intercept, records=records)
+    assert np.allclose(values, pack(sums_of(x, y), features=p, intercept=intercept, records=records))
+    found = unpack([values, values], features=p, intercept=intercept, records=records)
+    for got, expected in zip(
+        (found.records, found.gram, found.cross, found.square), (25, x.T @ x, x.T @ y, y @ y), strict=True
+    ):
+        assert np.allclose(got, np.stack([expected, expected]))
+
+
+@pytest.mark.parametrize(("p", "intercept", "records"), LAYOUTS)
+def test_packing_undoes_unpacking_of_any_numbers(p: int, intercept: bool, records: int | None) -> None:
+    layout: dict[str, Any] = {"features": p, "intercept": intercept, "records": records}
+    values = np.random.default_rng(3).normal(size=(4, 2, entries(**layout))) * 30
+    assert np.allclose(pack(unpack(values, **layout), **layout), values)
+
+
+# ------------------------------------------------------------------------------------------------ the law
+
+
+def prior_draws(
+    p: int, intercept: bool, records: Floats, deviation: float, rng: np.random.Generator
+) -> tuple[Moments, Floats, Floats]:
+    """The model, forwards: second moments of features, theta, variance, and then the moments of the target."""
+    number = len(records)
+    if p == 1:
+        correlation = np.ones((number, 1, 1))
+    else:
+        assert p == 2
+        correlation = np.tile(np.eye(2), (number, 1, 1))
+        correlation[:, 0, 1] = correlation[:, 1, 0] = rng.uniform(-1, 1, number)
+    mean = np.zeros((number, p))
+    variance = rng.uniform(0, 1, (number, p))
+    if intercept:
+        mean = rng.uniform(-1, 1, (number, p))
+    gram = np.sqrt(variance[:, :, None] * variance[:, None]) * correlation + mean[:, :, None] * mean[:, None]
+    if intercept:
+        gram = np.block([[gram, mean[:, :, None]], [mean[:, None], np.ones((number, 1, 1))]])
+    gram = gram * records[:, None, None]
+    theta = deviation * rng.standard_normal(gram.shape[:2])
+    sigma = np.exp(rng.uniform(np.log(posterior.SMALLEST), 0, number))
+    root = np.linalg.cholesky(gram)
+    white = np.einsum("kji,kj->ki", root, theta) + sigma[:, None] * rng.standard_normal(theta.shape)
+    square = (white**2).sum(-1) + sigma**2 * rng.chisquare(records - gram.shape[-1])
+    fits = ((mean**2 + variance) < 1).all(-1)
+    kept = Moments(records[fits], gram[fits], np.einsum("kij,kj->ki", root, white)[fits], square[fits])
+    return kept, theta[fits], sigma[fits] ** 2
+
+
+CASES = [
+    (1, False, 30, 2.0, 2.0),
+    (1, False, None, 2.0, 1.0),
+    (1, True, 60, 3.0, 1.0),
+    (1, True, None, 4.0, 1.0),
+    (2, False, 150, 4.0, 1.0),
+]
+"""Features, intercept, public records, scale, prior deviation: enough noise for the oracle, little enough for us. Both
+together, means and correlations, are left to the comparison with the chain, whose parameters are other ones."""
+
+
+@pytest.mark.parametrize(("p", "intercept", "records", "scale", "deviation"), CASES)
+def test_resampling_has_the_law_of_weighted_prior_draws(
+    p: int, intercept: bool, records: int | None, scale: float, deviation: float
+) -> None:
+    """The oracle knows no Jacobian: it simulates the model and weights by the density of the noise."""
+    values = noisy(p, intercept, records, records or 60, scale)
+    rng, samples = np.random.default_rng(11), []
+    for _ in range(10):
+        number = 200_000
+        size = (
+            np.full(number, float(records))
+            if records
+            else rng.uniform(max(p + intercept, values[0] - 35 * scale), values[0] + 35 * scale, number)
+        )
+        drawn, theta, variance = prior_draws(p, intercept, size, deviation, rng)
+        residual = values - pack(drawn, features=p, intercept=intercept, records=records)
+        samples.append((np.abs(residual).max(-1) / -scale, theta, variance))
+    log_weight, theta, variance = (np.concatenate(part) for part in zip(*samples, strict=True))
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    found = resampled(
+        values,
+        features=p,
+        intercept=intercept,
+        scale=scale,
+        records=records,
+        prior_deviation=deviation,
+        draws=40_000,
+        rng=rng,
+    )
+    assert found is not None
+    assert found.effective >= posterior.ENOUGH
+    columns = [(theta[:, i], found.weights[:, i]) for i in range(theta.shape[1])]
+    for expected, got in [*columns, (np.log(variance), np.log(found.variance))]:
+        for cut in np.quantile(got, [0.1, 0.3, 0.5, 0.7, 0.9]):
+            share = weight @ (expected <= cut)
+            error = np.sqrt((weight**2) @ ((expected <= cut) - share) ** 2)
+            own = np.mean(got <= cut)
+            assert abs(own - share) < SIGMAS * np.hypot(error, (own * (1 - own) / min(found.effective, 40_000)) ** 0.5)
+
+
+def test_little_noise_leaves_the_conjugate_posterior() -> None:
+    """Standard Bayesian regression: normal-inverse-gamma with a flat prior, to Monte Carlo error."""
+    x, y = made_up(2, True, 400, 5)
+    values = pack(sums_of(x, y), features=2, intercept=True, records=400)
+    found = moment_draws(
+        values,
+        features=2,
+        intercept=True,
+        scale=1e-6,
+        records=400,
+        prior_deviation=100.0,
+        draws=20_000,
+        rng=np.random.default_rng(1),
+    )
+    mean = np.linalg.solve(x.T @ x, x.T @ y)
+    rss = float(((y - x @ mean) ** 2).sum())
+    s2 = rss / (400 - 3 - 2)
+    covariance = s2 * np.linalg.inv(x.T @ x)
+    error = np.sqrt(np.diag(covariance) / 20_000)
+    assert found.method == "resampling"
+    assert np.all(np.abs(found.weights.mean(0) - mean) < SIGMAS * error)
+    assert abs(found.variance.mean() - s2) < SIGMAS * s2 * np.sqrt(2 / 395 / 20_000)
+    # A sample variance has a relative standard deviation of sqrt(2 / draws).
+    assert np.allclose(np.diag(np.cov(found.weights.T)), np.diag(covariance), rtol=SIGMAS * 0.0115)
+
+
+def test_the_prior_pulls_coefficients_in() -> None:
+    values = noisy(1, False, 200, 200, 1.0)
+    wide, narrow = (
+        resampled(
+            values,
+            features=1,
+            intercept=False,
+            scale=1.0,
+            records=200,
+            prior_deviation=deviation,
+            draws=4000,
+            rng=np.random.default_rng(1),
+        )
+        for deviation in (1.0, 0.1)
+    )
+    assert wide is not None and narrow is not None
+    assert np.abs(narrow.weights).mean() < 0.9 * np.abs(wide.weights).mean()
+
+
+# ------------------------------------------------------------------------------------------------ the chain
+
+
+@pytest.mark.parametrize(("intercept", "records"), [(True, None), (False, 300)])
+def test_the_chain_agrees_with_resampling(
+    intercept: bool, records: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rounded cube stands for the noise's cube in the chain: three features, a tenth of a deviation of tolerance."""
+    pytest.importorskip("blackjax", reason="needs the extra mcmc")
+    layout: dict[str, Any] = {"features": 3, "intercept": intercept, "records": records}
+    values = noisy(3, intercept, records, 300, 1.0)
+    rest: dict[str, Any] = {"scale": 1.0, "prior_deviation": 1.0, "draws": 2000}
+    exact = moment_draws(values, **layout, **rest, rng=np.random.default_rng(1))
+    monkeypatch.setattr(posterior, "ENOUGH", 1e12)
+    chain = moment_draws(values, **layout, **rest, rng=np.random.default_rng(2))
+    again = moment_draws(values, **layout, **rest, rng=np.random.default_rng(2))
+    assert (exact.method, chain.method) == ("resampling", "nuts")
+    assert np.array_equal(chain.weights, again.weights)
+    assert chain.weights.shape == (2000, 3 + intercept) and chain.variance.shape == (2000,)
+    for got, expected in [*zip(chain.weights.T, exact.weights.T, strict=True), (chain.variance, exact.variance)]:
+        slack = SIGMAS * (1 / chain.effective + 1 / min(exact.effective, 2000)) ** 0.5 + 0.1
+        assert abs(got.mean() - expected.mean()) < slack * expected.std()
+        assert abs(np.log(got.std() / expected.std())) < slack
+
+
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "blackjax", None)
+    monkeypatch.delitem(sys.modules, "discreet.posterior.moments_nuts", raising=False)
+    monkeypatch.delattr("discreet.posterior.moments_nuts", raising=False)
+    with pytest.raises(dc.InputError, match=r"discreet\[mcmc\]"):
+        moment_draws(
+            noisy(10, False, 300, 300, 50.0),
+            features=10,
+            intercept=False,
+            scale=50.0,
+            records=300,
+            prior_deviation=1.0,
+            draws=10,
+            rng=np.random.default_rng(1),
+        )
+
+
+# ------------------------------------------------------------------------------------------------ refusals
+
+GOOD: dict[str, Any] = {
+    "values": [1.0, 2.0, 3.0],
+    "features": 1,
+    "intercept": False,
+    "scale": 1.0,
+    "records": 9,
+    "prior_deviation": 1.0,
+    "draws": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"values": [1.0, 2.0]}, "3 values"),
+        ({"values": [[1.0, 2.0, 3.0]]}, "one axis"),
+        ({"values": [1.0, 2.0, np.nan]}, "finite"),
+        ({"features": 0}, "feature"),
+        ({"scale": 0.0}, "scale"),
+        ({"scale": np.nan}, "scale"),
+        ({"prior_deviation": -1.0}, "deviation"),
+        ({"prior_deviation": np.inf}, "deviation"),
+        ({"records": 1}, "records"),
+        ({"draws": 0}, "draw"),
+    ],
+)
+def test_bad_arguments_are_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(dc.InputError, match=words):
+        moment_draws(**(GOOD | change), rng=np.random.default_rng(1))
