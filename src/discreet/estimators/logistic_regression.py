@@ -173,7 +173,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         guarantee, account = promised(self)
         labels = class_labels(self.classes)
         if len(labels) != 2:
-            raise InputError("Only binary classification is supported: declare two classes, one for each label of y")
+            raise InputError("Only binary classification is supported: declare two classes, neither one class nor three")
         given = read_given(self, X, y)
         design = self._design(given, labels)
         columns = columns_of(design.features, given)
@@ -274,7 +274,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
 
     def predict(self, X: Any) -> Values:
         """The likelier class of each record by the released weights, shape (records,); errors as above."""
-        found: Values = self.classes_[(self.decision_function(X) > 0).astype(int)]
+        second = self.decision_function(X) > 0
+        found: Values = self.classes_[second.astype(int)]
         return found
 
     def predict_proba(self, X: Any) -> Floats:
@@ -305,6 +306,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         Raises:
             InputError: as `sample_posterior`, or a level outside (0, 1).
         """
+        check_is_fitted(self, "release_")
         coordinates = self.release_.design.scaled(read_features(self, X)[:, self._columns])
         drawn = self.sample_posterior(whole_number(self.draws, "draws", 2)).weights
         lower, upper = tails(expit(drawn @ coordinates.T), level)

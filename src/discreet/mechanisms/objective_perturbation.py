@@ -20,7 +20,8 @@ Proof of the guarantee, in three steps.
    `TOLERANCE records` long; J is Lambda-convex; so it is within
    `(TOLERANCE records + sqrt(d) 2^-BITS / 2) / Lambda` of the ideal one. Cube noise is added to its whole steps of at
    least that length: with m = 2 steps of error at most, on each side, the loss is at most 2 m / polish more than that
-   of the same noise on the ideal minimiser, which is post-processing of step 1.
+   of the same noise on the ideal minimiser, which is post-processing of step 1. (The bound on rounding needs weights
+   below 9e4 / d; longer ones take a b that is hundreds of scales long.)
 """
 
 from __future__ import annotations
@@ -37,15 +38,13 @@ from discreet.mechanisms.k_norm import k_norm_scale
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, require_records, total_noise
 from discreet.model.design import GRID, Design, Normal
-from discreet.privacy.design_calibration import ObjectiveNoise
+from discreet.privacy.design_calibration import BITS, ObjectiveNoise
 from discreet.privacy.design_payload import GradientTrace
 from discreet.privacy.guarantee import Guarantee
 from discreet.sensitive.gradients import Gradients, gradient_sensitivity
 
 __all__ = ["objective_perturbation"]
 
-BITS = 32
-"""The random linear term is a whole multiple of 2^-32."""
 TOLERANCE = 1e-10
 """Length of the gradient at which the search ends, for each expected record; and half of it is what is asked for."""
 EXCESS = 10

@@ -3,17 +3,14 @@
 The mechanism chooses one of Z public candidates with `P(z | X) ~ exp(epsilon sum_i f(x_i, z))`, where each record's
 factor f lies in [0, 1]. This file owns the factors, in whole steps so that sums over records are exact, and the
 likelihood of a choice, `p(z | theta) = E[P(z | X)]` over data sets X of n records from a law: exactly, between two
-bounds, and by a central limit theorem. Nothing here reads records or draws a choice; the mechanism and the posterior
-both stand on it.
+bounds, and by a central limit theorem. Nothing here reads records or draws.
 
-Continuous records enter as weighted points: an expectation over one record is a sum over record types with their
-probabilities, whether the types are all there are or points of an integration rule.
+Continuous records enter as weighted points: record types may be all there are, or points of an integration rule.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -50,14 +47,12 @@ LARGEST = 1e100
 """Coordinates beyond it would overflow when squared."""
 NATS_LIMIT = 500
 """Widest factor of a record: beyond it a ratio of two overflows, and nobody is protected."""
-COMPOSITIONS_LIMIT = 1_000_000
-"""Most histograms of n records that the exact sum goes through."""
-BLOCK = 2**21
-"""Terms of the exact sum that are held at once: 16 MiB."""
+COMPOSITIONS_LIMIT, BLOCK = 1_000_000, 2**21
+"""Most histograms of n records that the exact sum goes through, and most of its terms held at once: 16 MiB."""
 POOL = 4096
 """Directions from which candidates are picked."""
 JITTER = 1e-10
-"""Added to a covariance, relative to its trace, so that it has a root where it is singular: far below Monte Carlo."""
+"""Of a covariance's trace, added so that it has a root where it is singular."""
 
 
 # ------------------------------------------------------------------------------------------------------------- factors
@@ -67,8 +62,7 @@ JITTER = 1e-10
 class CategoricalFactor:
     """Records of K types: `f(x, z) = 1 + max(ln p(x | z), ln floor) / |ln floor|`.
 
-    Up to 1 for each record, which cancels, `epsilon f` is `epsilon ln p(x | z) / |ln floor|`: with candidates
-    (1 - t, t), t = 0.1 ... 0.9, and floor 0.1 this is the coin flip of the paper.
+    The 1 cancels. Candidates (1 - t, t), t = 0.1 ... 0.9, and floor 0.1 are the coin flip of the paper.
 
     Args:
         candidates: probabilities of the types, float64, shape (Z, K); 0 is allowed.
@@ -126,11 +120,8 @@ class CategoricalFactor:
     def width(self, relation: Relation) -> int:
         """Most that one record can change the difference of two candidates' scores, exactly.
 
-        Args:
-            relation: which data sets are neighbours.
-
         Returns:
-            Steps, at most `STEPS` under ADD_REMOVE and `2 STEPS` under REPLACE; 0 where the candidates are all alike.
+            Steps, at most `STEPS` (ADD_REMOVE) or `2 STEPS` (REPLACE); 0 where the candidates are all alike.
 
         Guarantee:
             A choice with `P(z | X) ~ exp(epsilon sum_i f)` is `epsilon width / STEPS`-DP. Let w_z be a candidate's
@@ -141,25 +132,20 @@ class CategoricalFactor:
             Williams and McSherry (2010), Section 2, whose bound is twice the largest |ln phi|; what depends on the
             record alone cancels, so that only differences count.
         """
-        table = self._table().T
-        top, bottom = 0.0, 0.0
-        both = 0.0
-        for factor in table:
-            difference = table - factor
-            highest, lowest = difference.max(axis=1), difference.min(axis=1)
-            top, bottom = max(top, float(highest.max())), min(bottom, float(lowest.min()))
-            both = max(both, float((highest - lowest).max()))
-        match relation:
-            case Relation.ADD_REMOVE:
-                return int(max(top, -bottom) * STEPS)
-            case Relation.REPLACE:
-                return int(both * STEPS)
+        table, width = self._table(), 0.0
+        for factor in table.T:
+            difference = table - factor[:, None]
+            highest, lowest = difference.max(axis=0), difference.min(axis=0)
+            match relation:
+                case Relation.ADD_REMOVE:
+                    width = max(width, float(highest.max()))
+                case Relation.REPLACE:
+                    width = max(width, float((highest - lowest).max()))
+        return int(width * STEPS)
 
     def _table(self) -> Floats:
         """The factors of each type, shape (K, Z)."""
-        log_floor = math.log(self.floor)
-        clamped = np.log(np.maximum(self.candidates.T, self.floor))
-        return _whole(1 - clamped / log_floor)
+        return _whole(1 - np.log(np.maximum(self.candidates.T, self.floor)) / math.log(self.floor))
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +169,7 @@ class DirectionFactor:
     Example:
         >>> axes = DirectionFactor([[2.0, 0.0], [0.0, 2.0]], noise_variance=1.0, tau=4.0)
         >>> axes.log_factors([[0.0, 0.0], [3.0, 0.0]]).round(3).tolist()
-        [[1.0, 1.0], [0.887, 0.437]]
+        [[1.0, 1.0], [0.887, 0.438]]
     """
 
     candidates: Floats
@@ -223,7 +209,6 @@ class DirectionFactor:
             norms += z * z
             projection += x[:, None] * z
         variances = self.noise_variance + norms
-        # Everything below is in units of 2 tau, so that f itself is what is clipped.
         unit = 4 * self.tau
         projection *= projection
         projection *= 1 / (variances * self.noise_variance * unit)
@@ -236,17 +221,7 @@ class DirectionFactor:
         return (self.log_factors(rows) * STEPS).astype(np.int64)
 
     def width(self, relation: Relation) -> int:
-        """A bound on what one record can change the difference of two candidates' scores.
-
-        Args:
-            relation: which data sets are neighbours.
-
-        Returns:
-            Steps: `STEPS` under ADD_REMOVE, `2 STEPS` under REPLACE. No record need reach it.
-
-        Guarantee:
-            As for `CategoricalFactor.width`.
-        """
+        """As `CategoricalFactor.width`, but a bound that no record need reach: one or two times `STEPS`."""
         match relation:
             case Relation.ADD_REMOVE:
                 return STEPS
@@ -261,13 +236,12 @@ Factor: TypeAlias = CategoricalFactor | DirectionFactor
 def spread_candidates(size: int, directions: int, radii: npt.ArrayLike) -> Floats:
     """Vectors spread evenly over half a sphere, for each of several lengths; the same for everybody.
 
-    In two dimensions the directions stand at equal angles on a half circle, the first along the first coordinate. In
-    more dimensions each next one is the direction, of a fixed pool, that is farthest from all axes picked so far,
-    after the first coordinate's.
+    In two dimensions the directions cut a half circle evenly, in more each is the farthest of a fixed pool from the
+    axes picked so far. The first is along the first coordinate.
 
     Args:
         size: k, coordinates of a vector, from 2 to 1,000.
-        directions: how many, from 1 to 1,000.
+        directions: how many, at least 1.
         radii: lengths, greater than 0, unit: that of the records.
 
     Returns:
@@ -276,12 +250,9 @@ def spread_candidates(size: int, directions: int, radii: npt.ArrayLike) -> Float
     Raises:
         InputError: an argument out of its range, or more than 1,000 candidates.
 
-    Source:
-        Ours; Williams and McSherry (2010), Section 4.2, do not say which candidates they use.
-
     Example:
-        >>> spread_candidates(2, 2, [1, 3]).round(12).tolist()
-        [[1.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 3.0]]
+        >>> spread_candidates(2, 2, [3]).round(12).tolist()
+        [[3.0, 0.0], [0.0, 3.0]]
     """
     lengths = np.atleast_1d(np.asarray(radii, np.float64))
     if not (2 <= size <= 1000 and directions >= 1):
@@ -322,7 +293,7 @@ def standard_normals(points: int, size: int) -> Floats:
         Shape (points, size): Sobol's sequence, which nobody has to draw, moved off 0 and mapped to normals.
 
     Raises:
-        InputError: a number of points that is no power of two, or a size out of its range.
+        InputError: an argument out of its range.
     """
     if not (points >= 1 and points & (points - 1) == 0 and 1 <= size <= 21201):
         raise InputError(f"points must be a power of two and have 1 to 21,201 coordinates, got {points} and {size}")
@@ -345,31 +316,31 @@ def exact_log_marginal(probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, rec
         Shape (..., Z).
 
     Raises:
-        InputError: shapes that do not fit, probabilities that are none, a record whose factors are wider than 500
-            nats, a negative number of records, or more than a million histograms: `C(n + T - 1, T - 1)`. The bounds
-            and the limit theorem have no such limit.
+        InputError: as for `lower_log_marginal`, or more than a million histograms, `C(n + T - 1, T - 1)`.
 
     Source:
-        Williams and McSherry (2010), equation (3) with equation (2); binomial for two types.
+        Williams and McSherry (2010), equation (3) with equation (2).
 
     Example:
         >>> coin = CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1)
         >>> np.exp(exact_log_marginal([0.8, 0.2], 2 * coin.log_factors([0, 1]), 1)).round(4).tolist()
         [0.5396, 0.4604]
     """
-    laws, phi = _checked(probabilities, log_phi)
+    laws, phi, _ = _checked(probabilities, log_phi, records)
     types = laws.shape[-1]
-    if not (records == int(records) and records >= 0):
-        raise InputError(f"the number of records must be a whole number that is at least 0, got {records}")
+    if records != int(records):
+        raise InputError(f"the number of records must be a whole number, got {records}")
     histograms = math.comb(int(records) + types - 1, types - 1)
     if histograms > COMPOSITIONS_LIMIT:
         raise InputError(
-            f"{records} records of {types} types have {histograms:,} histograms, more than {COMPOSITIONS_LIMIT:,}; "
-            "use the lower or upper bound, or the limit theorem"
+            f"{histograms:,} histograms are more than {COMPOSITIONS_LIMIT:,}; use a bound or the limit theorem"
         )
+    every = _compositions(int(records), types)
     shape = (*np.broadcast_shapes(laws.shape[:-1], phi.shape[:-2]), phi.shape[-1])
     result = np.full(shape, -np.inf)
-    for counts in _blocks(_compositions(int(records), types), max(1, BLOCK // max(1, result.size))):
+    size = max(1, BLOCK // max(1, result.size))
+    for start in range(0, histograms, size):
+        counts = every[start : start + size]
         scores = counts @ phi
         choice = scores - logsumexp(scores, axis=-1, keepdims=True)
         coefficient = gammaln(records + 1) - gammaln(counts + 1).sum(axis=-1)
@@ -396,17 +367,14 @@ def lower_log_marginal(
         Shape (..., C).
 
     Raises:
-        InputError: shapes that do not fit, probabilities that are none, a record whose factors are wider than 500
-            nats, or a negative number of records.
+        InputError: shapes that do not fit, no probabilities, factors wider than 500 nats, or a negative number.
 
     Source:
         Williams and McSherry (2010), equation (5a), with the sum inside the inverse and a power n on each term.
     """
-    laws, phi = _checked(probabilities, log_phi)
-    n = _records(records)
+    laws, phi, n = _checked(probabilities, log_phi, records)
     weight = np.exp(phi)
-    against = laws[..., None] / _columns(weight, chosen)
-    ratio = np.log(np.swapaxes(weight, -1, -2) @ against)
+    ratio = np.log(np.swapaxes(weight, -1, -2) @ (laws[..., None] / _columns(weight, chosen)))
     return -np.asarray(logsumexp(n[..., None, None] * ratio, axis=-2))
 
 
@@ -419,10 +387,7 @@ def upper_log_marginal(
     law of the records, which is near the best for small epsilon. The bound can exceed 0.
 
     Args:
-        probabilities: as for `lower_log_marginal`.
-        log_phi: as there.
-        records: as there.
-        chosen: as there.
+        probabilities, log_phi, records, chosen: as for `lower_log_marginal`.
 
     Returns:
         Shape (..., C).
@@ -434,10 +399,8 @@ def upper_log_marginal(
         Williams and McSherry (2010), equation (5b), where q(y) is an exponent. Their proof adds `exp(H[q])` and
         `exp(sum q ln w)`; it must be their product: with the sum the step is false.
     """
-    laws, phi = _checked(probabilities, log_phi)
-    n = _records(records)
-    mean = (laws[..., None, :] @ phi)[..., 0, :]
-    score = n[..., None] * mean
+    laws, phi, n = _checked(probabilities, log_phi, records)
+    score = n[..., None] * (laws[..., None, :] @ phi)[..., 0, :]
     log_q = score - logsumexp(score, axis=-1, keepdims=True)
     q = np.exp(log_q)
     entropy = -(q * log_q).sum(axis=-1)
@@ -460,10 +423,7 @@ def clt_log_marginal(
     draws is smooth in the law. It is no bound, but where `n epsilon^2 Var(f)` exceeds about 0.3 the bounds are loose.
 
     Args:
-        probabilities: as for `lower_log_marginal`.
-        log_phi: as there.
-        records: as there.
-        chosen: as there.
+        probabilities, log_phi, records, chosen: as for `lower_log_marginal`.
         normals: standard normal draws, shape (draws, Z), such as `standard_normals(128, Z)`; the same for all laws.
 
     Returns:
@@ -471,20 +431,15 @@ def clt_log_marginal(
 
     Raises:
         InputError: as for `lower_log_marginal`, or normals of another shape.
-
-    Source:
-        Ours.
     """
-    laws, phi = _checked(probabilities, log_phi)
-    n = _records(records)
+    laws, phi, n = _checked(probabilities, log_phi, records)
     draws = np.asarray(normals, np.float64)
     if draws.ndim != 2 or not len(draws) or draws.shape[1] != phi.shape[-1]:
         raise InputError(f"normals need the shape (draws, {phi.shape[-1]}), got {draws.shape}")
     mean = (laws[..., None, :] @ phi)[..., 0, :]
     centred = phi - mean[..., None, :]
     covariance = np.swapaxes(centred * laws[..., None], -1, -2) @ centred
-    trace = np.trace(covariance, axis1=-2, axis2=-1)
-    jitter = JITTER * trace + np.finfo(np.float64).tiny
+    jitter = JITTER * np.trace(covariance, axis1=-2, axis2=-1) + np.finfo(np.float64).tiny
     root = np.linalg.cholesky(covariance + jitter[..., None, None] * np.eye(phi.shape[-1]))
     spread = np.sqrt(n)[..., None, None] * (draws @ np.swapaxes(root, -1, -2))
     law = softmax((n[..., None] * mean)[..., None, :] + spread, axis=-1)
@@ -507,35 +462,26 @@ def _candidates(candidates: npt.ArrayLike) -> Floats:
 
 
 def _whole(factors: Floats) -> Floats:
-    """Rounded to whole multiples of 2^-20, in place: public rounding, the same for all data sets."""
-    factors *= STEPS
-    np.rint(factors, out=factors)
-    factors /= STEPS
-    return factors
+    """Rounded to whole multiples of 2^-20: public rounding, the same for all data sets."""
+    return np.asarray(np.rint(factors * STEPS) / STEPS)
 
 
-def _checked(probabilities: npt.ArrayLike, log_phi: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Laws that sum to 1 to the last bit or two, and factors around 0 for each record: a shift of a record cancels."""
-    laws, phi = np.asarray(probabilities, np.float64), np.asarray(log_phi, np.float64)
+def _checked(
+    probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, records: npt.ArrayLike
+) -> tuple[Floats, Floats, Floats]:
+    """Laws that sum to 1 to the last bit or two, factors around 0 for each record (a shift cancels), and n."""
+    laws, phi, n = (np.asarray(array, np.float64) for array in (probabilities, log_phi, records))
     if laws.ndim < 1 or phi.ndim < 2 or not phi.size or laws.shape[-1] != phi.shape[-2]:
-        raise InputError(
-            f"probabilities need the shape (..., T) and factors (..., T, Z), got {laws.shape} and {phi.shape}"
-        )
+        raise InputError(f"laws need the shape (..., T) and factors (..., T, Z), got {laws.shape} and {phi.shape}")
     total = laws.sum(axis=-1, keepdims=True)
     if not (np.all(laws >= 0) and np.all(np.abs(total - 1) < 1e-9)):
         raise InputError("probabilities of record types must be at least 0 and sum to 1")
     high, low = phi.max(axis=-1, keepdims=True), phi.min(axis=-1, keepdims=True)
     if not np.all(high - low <= NATS_LIMIT):
         raise InputError(f"a record's log factors may span at most {NATS_LIMIT} nats; epsilon is too large")
-    return laws / total, phi - (high + low) / 2
-
-
-def _records(records: npt.ArrayLike) -> Floats:
-    """Numbers of records, checked."""
-    n = np.asarray(records, np.float64)
     if not np.all((n >= 0) & (n < np.inf)):
         raise InputError("numbers of records must be finite and at least 0")
-    return n
+    return laws / total, phi - (high + low) / 2, n
 
 
 def _columns(array: Floats, chosen: npt.ArrayLike | None) -> Floats:
@@ -544,7 +490,7 @@ def _columns(array: Floats, chosen: npt.ArrayLike | None) -> Floats:
 
 
 def _compositions(total: int, parts: int) -> Integers:
-    """All ways to split a whole number into ordered whole parts, shape (C(total + parts - 1, parts - 1), parts)."""
+    """All ways to split a whole number into ordered whole parts, shape (ways, parts)."""
     done, left = np.zeros((1, 0), np.int64), np.array([total])
     for _ in range(parts - 1):
         origin = np.repeat(np.arange(len(left)), left + 1)
@@ -552,9 +498,3 @@ def _compositions(total: int, parts: int) -> Integers:
         part = np.arange(len(origin)) - starts[origin]
         done, left = np.column_stack([done[origin], part]), left[origin] - part
     return np.column_stack([done, left])
-
-
-def _blocks(rows: Integers, size: int) -> Iterator[Integers]:
-    """Consecutive rows, at most `size` at once."""
-    for start in range(0, len(rows), size):
-        yield rows[start : start + size]

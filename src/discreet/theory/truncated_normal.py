@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from discreet.errors import InputError
 from discreet.privacy.guarantee import Relation
@@ -74,7 +74,7 @@ def truncated_normal(
 
     Returns:
         Shape `(draws, d)`. There is no limit of tries: a limit would make the law depend on luck. `expected_tries`
-        tells what to expect; for d up to 50 it stayed below 2 (d + 1) in every problem that was tried.
+        tells what to expect; for d up to 50 it stayed below 3 (d + 1) in every problem that was tried.
 
     Raises:
         InputError: shapes that do not fit, entries that are not finite, a matrix that is not symmetric or that has a
@@ -102,8 +102,7 @@ def truncated_normal(
         accepted = points[np.log1p(-uniforms(len(points))) < log_chance]
         found.append(accepted[:missing])
         missing, tried, kept = missing - len(found[-1]), tried + size, kept + len(accepted)
-    rotated = np.concatenate(found) if found else np.empty((0, envelope.mean.size))
-    return np.asarray(rotated @ envelope.axes.T)
+    return np.concatenate([np.empty((0, len(envelope.mode.direction))), *found])
 
 
 def expected_tries(
@@ -155,93 +154,115 @@ def _checked(precision: npt.ArrayLike, shift: npt.ArrayLike, radius: float) -> t
 
 
 @dataclass(frozen=True, eq=False)
-class _Envelope:
-    """A normal law cut to the half-space `normal'w <= radius`, in the eigenvectors of the precision.
+class _Mode:
+    """The most probable point of the ball, in the eigenvectors of the precision (columns of `axes`).
 
-    `axes` has them as columns; `mean` and `variance` (shape `(d,)`) are those of the uncut law, `alpha` its tilt.
+    `eigenvalues` are those of A, `direction` has length 1, `norm` is the mode's, `gap` is R - norm, `multiplier` is the
+    constraint's: 0 if the mode is inside the ball, else `A mode + multiplier mode = b`.
     """
 
     axes: Floats
-    mean: Floats
-    variance: Floats
-    normal: Floats
+    eigenvalues: Floats
+    direction: Floats
+    norm: float
+    gap: float
+    multiplier: float
+
+    def variance(self, alpha: float) -> Floats:
+        """Of the envelope before it is cut."""
+        found: Floats = 1 / (self.eigenvalues + alpha)
+        return found
+
+    def along(self, alpha: float) -> tuple[float, float]:
+        """Standard deviation of the envelope along the direction, and its bound there in standard deviations."""
+        variance = float(self.direction**2 @ self.variance(alpha))
+        mean = (self.multiplier - alpha) * self.norm * variance
+        return math.sqrt(variance), (self.gap - mean) / math.sqrt(variance)
+
+    def cost(self, alpha: float) -> float:
+        """F(alpha), apart from a constant; written about the mode, so that nothing large cancels."""
+        spread, bound = self.along(alpha)
+        found = (alpha * self.gap * (2 * self.norm + self.gap) + float(np.log(self.variance(alpha)).sum())) / 2
+        if bound < 0:  # The mode is on the boundary, and the square in the normal's tail is that of the shift.
+            return found + math.log(erfcx(-bound / math.sqrt(2)))
+        return found + ((self.multiplier - alpha) * self.norm * spread) ** 2 / 2 + float(log_ndtr(bound)) + math.log(2)
+
+
+@dataclass(frozen=True, eq=False)
+class _Envelope:
+    """The normal law of precision A + alpha I about the mode, cut to the half-space."""
+
+    mode: _Mode
     alpha: float
-    radius: float
 
 
 def _envelope(precision: Floats, shift: Floats, radius: float) -> _Envelope:
     """The envelope with the highest acceptance."""
+    mode = _mode(precision, shift, radius)
+    # With this alpha E||w||^2 <= R^2 already, so the optimum is below.
+    top = math.log(np.linalg.norm(shift) / radius + len(shift) / radius**2)
+    best = minimize_scalar(lambda x: mode.cost(math.exp(x)), bounds=(top - REACH, top), method="bounded")
+    alpha = math.exp(best.x)
+    eigenvalues = mode.eigenvalues
+    if eigenvalues[0] > np.finfo(float).eps * eigenvalues[-1] and mode.cost(0.0) <= mode.cost(alpha):
+        alpha = 0.0
+    return _Envelope(mode, alpha)
+
+
+def _mode(precision: Floats, shift: Floats, radius: float) -> _Mode:
+    """The point of the ball where the density is highest."""
     eigenvalues, axes = np.linalg.eigh((precision + precision.T) / 2)
     if eigenvalues[0] < -SYMMETRY * np.abs(precision).max():
         raise InputError("the precision must not have a negative eigenvalue")
-    eigenvalues, rotated = np.maximum(eigenvalues, 0.0), axes.T @ shift
-    normal = _direction(eigenvalues, rotated, radius)
+    eigenvalues, length = np.maximum(eigenvalues, 0.0), float(np.linalg.norm(shift))
+    if length <= np.finfo(float).tiny * max(1.0, radius):
+        return _Mode(axes, eigenvalues, np.eye(len(shift))[0], 0.0, radius, 0.0)
+    # In units of the multiplier at which the mode is inside the ball whatever A is.
+    unit, highest = axes.T @ shift / length, length / radius
 
-    def cost(alpha: float) -> float:
-        """F(alpha), apart from a constant."""
-        variance = 1 / (eigenvalues + alpha)
-        room = (radius - normal @ (variance * rotated)) / math.sqrt(normal**2 @ variance)
-        return float(alpha * radius**2 + np.log(variance).sum() + rotated**2 @ variance) / 2 + float(log_ndtr(room))
+    def point(x: float) -> Floats:
+        """(A + highest exp(x) I)^-1 b, over the radius."""
+        found: Floats = unit / (eigenvalues / highest + math.exp(x))
+        return found
 
-    # At this alpha E||w||^2 <= R^2 already, so the optimum is below.
-    highest = np.linalg.norm(rotated) / radius + len(rotated) / radius**2
-    top = math.log(highest)
-    best = minimize_scalar(lambda x: cost(math.exp(x)), bounds=(top - REACH, top), method="bounded").x
-    alpha = math.exp(best)
-    if eigenvalues[0] > np.finfo(float).eps * eigenvalues[-1] and cost(0.0) <= cost(alpha):
-        alpha = 0.0
-    variance = 1 / (eigenvalues + alpha)
-    return _Envelope(axes, variance * rotated, variance, normal, alpha, radius)
-
-
-def _direction(eigenvalues: Floats, shift: Floats, radius: float) -> Floats:
-    """Unit vector towards the mode in the ball, which is `(A + lambda I)^-1 b` with the constraint's multiplier."""
-    length = float(np.linalg.norm(shift))
-    if length == 0:
-        return np.eye(len(shift))[0]
-    # Divided by the length, so that no square overflows; at multiplier length / radius the mode is inside the ball.
-    unit, highest = shift / length, length / radius
-
-    def outside(x: float) -> float:
-        """Logarithm of the mode's norm over the radius, at multiplier `highest * exp(x)`."""
-        return math.log(np.linalg.norm(unit / (eigenvalues / highest + math.exp(x))))
-
-    lowest = -REACH
-    x = lowest if outside(lowest) <= 0 else brentq(outside, lowest, 1e-12)
-    mode = unit / (eigenvalues / highest + math.exp(x))
-    return np.asarray(mode / np.linalg.norm(mode))
+    norm = float(np.linalg.norm(point(-REACH)))
+    if norm < 1:
+        return _Mode(axes, eigenvalues, point(-REACH) / norm, norm * radius, radius - norm * radius, 0.0)
+    x = brentq(lambda x: math.log(np.linalg.norm(point(x))), -REACH, 1e-9, xtol=1e-15)
+    direction = point(x) / np.linalg.norm(point(x))
+    return _Mode(axes, eigenvalues, direction, radius, 0.0, highest * math.exp(x))
 
 
 def _proposals(envelope: _Envelope, size: int, normals: Source, uniforms: Source) -> tuple[Floats, Floats]:
     """Proposals out of `size` tries, and the logarithms of their chances of being accepted.
 
-    The part along the normal of the half-space comes first, by rejection of its own; the rest follows given that part.
-    Fewer than `size` may be left, and the lost ones count as tries.
+    The part along the mode comes first, by rejection of its own; the rest follows given that part. Fewer than `size`
+    may be left, and the lost ones count as tries. Depths below the boundary are never differences of large numbers.
     """
-    spread = math.sqrt(envelope.normal**2 @ envelope.variance)
-    room = float(envelope.radius - envelope.normal @ envelope.mean) / spread
-    along = spread * _below(room, size, normals, uniforms)
-    width = envelope.mean.size
-    free = np.sqrt(envelope.variance) * np.reshape(normals(len(along) * width), (-1, width))
-    slope = envelope.variance * envelope.normal / spread**2
-    points = envelope.mean + free + np.outer(along - free @ envelope.normal, slope)
-    norm = np.linalg.norm(points, axis=1)
-    depth = (envelope.radius - norm) * (envelope.radius + norm)
-    return points, np.where(depth >= 0, -envelope.alpha * depth / 2, -np.inf)
+    mode, variance = envelope.mode, envelope.mode.variance(envelope.alpha)
+    spread, bound = mode.along(envelope.alpha)
+    step = mode.gap - spread * _depths(bound, size, normals, uniforms)
+    free = np.sqrt(variance) * np.reshape(normals(len(step) * len(variance)), (-1, len(variance)))
+    slope = variance * mode.direction / spread**2
+    offset = free + np.outer(step - free @ mode.direction, slope)
+    inside = mode.gap * (2 * mode.norm + mode.gap) - 2 * mode.norm * step - (offset**2).sum(axis=1)
+    points = (mode.norm * mode.direction + offset) @ mode.axes.T
+    return points, np.where(inside >= 0, -envelope.alpha * inside / 2, -np.inf)
 
 
-def _below(bound: float, size: int, normals: Source, uniforms: Source) -> Floats:
-    """Standard normal variates that are at most `bound`, from `size` tries, at least half of which succeed on average.
+def _depths(bound: float, size: int, normals: Source, uniforms: Source) -> Floats:
+    """Distances below `bound` of standard normal variates that are less, from `size` tries, of which half succeed.
 
-    In the tail: the distance from the bound is exponential, corrected by rejection (Robert 1995).
+    In the tail the distance is proposed as an exponential variate (Robert 1995).
     """
     if bound >= 0:
-        values = np.asarray(normals(size))
-        return values[values <= bound]
+        depths = bound - np.asarray(normals(size))
+        return depths[depths >= 0]
     rate = (math.sqrt(bound**2 + 4) - bound) / 2
-    distance = -np.log1p(-uniforms(size)) / rate
-    log_chance = -((distance - bound - rate) ** 2) / 2
-    return np.asarray((bound - distance)[np.log1p(-uniforms(size)) < log_chance])
+    depths = -np.log1p(-uniforms(size)) / rate
+    # bound + rate, without the difference of two large numbers.
+    log_chance = -((depths - 2 / (math.sqrt(bound**2 + 4) - bound)) ** 2) / 2
+    return np.asarray(depths[np.log1p(-uniforms(size)) < log_chance])
 
 
 # ------------------------------------------------------------------------------------------------ privacy

@@ -1,0 +1,352 @@
+"""Laws of covariates: what inference from gradients believes of the features, of which no gradient tells much.
+
+The expected gradient of a logistic regression at weights w needs `m(w) = E[sigmoid(w . v) v]` over the records'
+features v. A law is public: declared (on a sphere, in a box), read off public records, or learned from released
+histograms. The last coordinate of v is the constant feature, where there is one. Laws read neither records nor
+gradients; `logistic.py` has the same moments in JAX.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, ndtri
+from scipy.stats import qmc
+
+from discreet.errors import InputError
+from discreet.theory.checks import not_negative
+
+__all__ = [
+    "Histograms",
+    "Law",
+    "PublicRows",
+    "UniformBox",
+    "UniformSphere",
+    "WeightedPoints",
+    "cosines",
+    "mean_squares",
+    "moment",
+    "shrunk",
+    "spread",
+]
+
+Floats = npt.NDArray[np.float64]
+
+NODES = 128
+"""Of the quadrature over the angle with a direction."""
+POINTS = 4096
+"""A power of two, as Sobol points want it, that stand for a box or for histograms."""
+MOST_FEATURES = 1000
+"""Beyond that points say little of a law, and Sobol's directions come to an end."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedPoints:
+    """Finitely many points with probabilities.
+
+    Args:
+        points: float64, shape (points, size), scaled features and then the constant.
+        weights: float64, shape (points,): probabilities.
+    """
+
+    points: Floats
+    weights: Floats
+
+    def __post_init__(self) -> None:
+        """Check, and keep read-only copies."""
+        points, weights = _frozen(self.points), _frozen(self.weights)
+        if points.ndim != 2 or points.size == 0 or not np.all(np.isfinite(points)):
+            raise InputError("points of a law must be a finite array of shape (points, size) with neither of them 0")
+        if weights.shape != points.shape[:1] or not np.all(weights >= 0) or not abs(weights.sum() - 1) < 1e-9:
+            raise InputError(f"weights of a law must be {len(points)} numbers of at least 0 that sum to 1")
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "weights", weights)
+
+    @property
+    def size(self) -> int:
+        """Coordinates of v."""
+        return int(self.points.shape[1])
+
+
+@dataclass(frozen=True)
+class UniformSphere:
+    """Features spread evenly over directions, all with one norm.
+
+    Args:
+        features: how many, at least 2.
+        norm: their l2 norm.
+        constant: the constant feature's value; None where there is no intercept.
+    """
+
+    features: int
+    norm: float
+    constant: float | None
+
+    def __post_init__(self) -> None:
+        """Check."""
+        _check(self.features, self.constant, least=2)
+        if not 0 < self.norm < math.inf:
+            raise InputError(f"the norm of features on a sphere must be finite and greater than 0, got {self.norm}")
+
+    @property
+    def size(self) -> int:
+        """Coordinates of v."""
+        return self.features + (self.constant is not None)
+
+
+@dataclass(frozen=True)
+class UniformBox:
+    """Features that are independent and uniform on [-1, 1].
+
+    Args:
+        features: how many.
+        constant: the constant feature's value; None where there is no intercept.
+    """
+
+    features: int
+    constant: float | None
+
+    def __post_init__(self) -> None:
+        """Check."""
+        _check(self.features, self.constant, least=1)
+
+    @property
+    def size(self) -> int:
+        """Coordinates of v."""
+        return self.features + (self.constant is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class PublicRows:
+    """Features of public records, each as probable as any other.
+
+    Args:
+        rows: float64, shape (records, features), scaled like the private ones.
+        constant: the constant feature's value; None where there is no intercept.
+    """
+
+    rows: Floats
+    constant: float | None
+
+    def __post_init__(self) -> None:
+        """Check, and keep a read-only copy."""
+        rows = _frozen(self.rows)
+        if rows.ndim != 2 or rows.size == 0 or not np.all(np.abs(rows) <= 1):
+            raise InputError(
+                "public rows must be an array of shape (records, features) with at least one of each, scaled to "
+                "[-1, 1] by the same bounds as the private records"
+            )
+        _check(rows.shape[1], self.constant, least=1)
+        object.__setattr__(self, "rows", rows)
+
+    @property
+    def size(self) -> int:
+        """Coordinates of v."""
+        return int(self.rows.shape[1]) + (self.constant is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Histograms:
+    """Independent features, each spread like a histogram that was released with noise; flat within a cell.
+
+    Args:
+        edges: for each feature float64, shape (cells + 1,): where its cells begin and end, rising from -1 to 1.
+        counts: for each feature float64, shape (cells,), unit: records. With noise: negative ones count as none, and a
+            histogram of none is flat.
+        constant: the constant feature's value; None where there is no intercept.
+    """
+
+    edges: tuple[Floats, ...]
+    counts: tuple[Floats, ...]
+    constant: float | None
+
+    def __post_init__(self) -> None:
+        """Check, and keep read-only copies."""
+        _check(len(self.edges), self.constant, least=1)
+        edges, counts = tuple(map(_frozen, self.edges)), tuple(map(_frozen, self.counts))
+        for feature, ends in enumerate(edges):
+            if not (ends.ndim == 1 and len(ends) > 1 and ends[0] == -1 and ends[-1] == 1 and np.all(np.diff(ends) > 0)):
+                raise InputError(f"edges of histogram {feature} must rise strictly from -1 to 1")
+        if len(counts) != len(edges):
+            raise InputError(f"there are edges of {len(edges)} histograms and counts of {len(counts)}")
+        for feature, (ends, cells) in enumerate(zip(edges, counts, strict=True)):
+            if cells.shape != (len(ends) - 1,) or not np.all(np.isfinite(cells)):
+                raise InputError(f"histogram {feature} has {len(ends) - 1} cells and needs as many finite counts")
+        object.__setattr__(self, "edges", edges)
+        object.__setattr__(self, "counts", counts)
+
+    @property
+    def size(self) -> int:
+        """Coordinates of v."""
+        return len(self.edges) + (self.constant is not None)
+
+
+Law: TypeAlias = WeightedPoints | UniformSphere | UniformBox | PublicRows | Histograms
+
+
+def spread(law: Law, points: int = POINTS) -> WeightedPoints:
+    """Points that stand for a law.
+
+    Args:
+        law: of the features.
+        points: how many there are where a law is not itself made of points; a power of two.
+
+    Returns:
+        The law's own points where it has some; else Sobol points, carried to the law by its inverse distribution
+        functions, each with its mirror image where the law is symmetric.
+
+    Raises:
+        Nothing: every law has points.
+
+    Source:
+        Owen (2023), Practical quasi-Monte Carlo integration, chapters 5 and 15.
+    """
+    match law:
+        case WeightedPoints():
+            return law
+        case PublicRows():
+            return _even(law.rows, law.constant)
+        case UniformBox():
+            half = 2 * _sobol(law.features, points // 2) - 1
+            return _even(np.concatenate([half, -half]), law.constant)
+        case UniformSphere():
+            half = np.asarray(ndtri(_sobol(law.features, points // 2)))
+            half *= law.norm / np.linalg.norm(half, axis=1, keepdims=True)
+            return _even(np.concatenate([half, -half]), law.constant)
+        case Histograms():
+            uniform = _sobol(len(law.edges), points)
+            columns = [
+                np.interp(uniform[:, feature], _cumulated(ends, cells), ends)
+                for feature, (ends, cells) in enumerate(zip(law.edges, law.counts, strict=True))
+            ]
+            return _even(np.stack(columns, axis=1), law.constant)
+
+
+def cosines(law: UniformSphere) -> tuple[Floats, Floats]:
+    """Quadrature over the cosine between a uniform direction and a fixed one.
+
+    Returns:
+        Cosines and their probabilities, shape (nodes,) each. The density of the angle a is that of sin(a)^(p - 2): it
+        is smooth at 0 and pi for every number of features p, which that of the cosine is not.
+    """
+    at, weight = np.polynomial.legendre.leggauss(NODES)
+    angle = np.pi * (at + 1) / 2
+    weight = weight * np.sin(angle) ** (law.features - 2)
+    return np.cos(angle), weight / weight.sum()
+
+
+def moment(law: Law, weights: npt.ArrayLike) -> Floats:
+    """`m(w) = E[sigmoid(w . v) v]`: what a record adds to its label's share of the gradient.
+
+    Args:
+        law: of v.
+        weights: w, shape (size,).
+
+    Returns:
+        Shape (size,). On a sphere the part of the features points along theirs of w, so one integral over the cosine
+        gives it; else a sum over points.
+
+    Raises:
+        InputError: weights of another size, or not finite.
+
+    Source:
+        Williams and McSherry (2010), Section 4.1: the mean of a gradient step's measurement.
+    """
+    w = np.asarray(weights, np.float64)
+    if w.shape != (law.size,) or not np.all(np.isfinite(w)):
+        raise InputError(f"weights must be {law.size} finite numbers, one for each coordinate of the law")
+    if not isinstance(law, UniformSphere):
+        at = spread(law)
+        return np.asarray((at.weights * expit(at.points @ w)) @ at.points)
+    slope = w[: law.features]
+    length = float(np.linalg.norm(slope))
+    offset = w[-1] * law.constant if law.constant is not None else 0.0
+    cosine, probability = cosines(law)
+    likely = probability * expit(offset + length * law.norm * cosine)
+    along = law.norm * float(likely @ cosine)
+    features = slope / length * along if length > 0 else np.zeros(law.features)
+    return features if law.constant is None else np.append(features, law.constant * likely.sum())
+
+
+def mean_squares(law: Law) -> Floats:
+    """`E v_j^2` for each coordinate, shape (size,)."""
+    match law:
+        case UniformSphere():
+            features = np.full(law.features, law.norm**2 / law.features)
+        case UniformBox():
+            features = np.full(law.features, 1 / 3)
+        case Histograms():
+            features = np.array(
+                [
+                    np.diff(_cumulated(ends, cells)) @ (ends[1:] ** 2 + ends[1:] * ends[:-1] + ends[:-1] ** 2) / 3
+                    for ends, cells in zip(law.edges, law.counts, strict=True)
+                ]
+            )
+        case WeightedPoints() | PublicRows():
+            at = spread(law)
+            return np.asarray(at.weights @ at.points**2)
+    return features if law.constant is None else np.append(features, law.constant**2)
+
+
+def shrunk(counts: npt.ArrayLike, variance: float) -> Floats:
+    """A noisy histogram, drawn towards the flat one by as much of its unevenness as noise alone would make.
+
+    Args:
+        counts: shape (cells,), with noise.
+        variance: of the noise in a cell.
+
+    Returns:
+        Shape (cells,), with the same total; flat where the cells differ by no more than the noise.
+
+    Raises:
+        InputError: a variance that is negative or not finite.
+
+    Source:
+        The positive-part estimator of James and Stein (1961), towards the common mean.
+    """
+    not_negative(variance=variance)
+    cells = np.asarray(counts, np.float64)
+    apart = cells - cells.mean()
+    uneven = float(apart @ apart)
+    kept = max(0.0, 1 - (len(cells) - 3) * variance / uneven) if uneven > 0 and len(cells) > 3 else float(variance == 0)
+    return np.asarray(cells.mean() + kept * apart)
+
+
+def _even(features: Floats, constant: float | None) -> WeightedPoints:
+    """Points of equal weight, with the constant as last coordinate."""
+    count = len(features)
+    points = features if constant is None else np.column_stack([features, np.full(count, constant)])
+    return WeightedPoints(points, np.full(count, 1 / count))
+
+
+def _sobol(features: int, points: int) -> Floats:
+    """Sobol points in (0, 1): the plain sequence, moved to the middles of its cells, so each coordinate is even."""
+    return np.asarray(qmc.Sobol(features, scramble=False).random(points) + 0.5 / points)
+
+
+def _cumulated(edges: Floats, counts: Floats) -> Floats:
+    """A histogram's distribution function at its edges; flat where no cell counts anything."""
+    cells = np.maximum(counts, 0.0)
+    if not cells.sum() > 0:
+        cells = np.diff(edges)
+    found = np.concatenate([[0.0], np.cumsum(cells)])
+    return np.asarray(found / found[-1])
+
+
+def _frozen(array: npt.ArrayLike) -> Floats:
+    """A read-only copy."""
+    found = np.array(array, np.float64)
+    found.setflags(write=False)
+    return found
+
+
+def _check(features: int, constant: float | None, *, least: int) -> None:
+    """Refuse what is no number of features, or no constant."""
+    if not least <= features <= MOST_FEATURES:
+        raise InputError(f"this law needs {least} to {MOST_FEATURES} features, got {features}")
+    if constant is not None and not 0 < constant <= 1:
+        raise InputError(f"the constant feature must be greater than 0 and at most 1, got {constant}")
