@@ -1,12 +1,12 @@
 """Error rates of private logistic regression on the five data sets of Williams and McSherry (2010), Tables 2 and 3.
 
-    python -m bench.logistic [--sets SYNTH,CM1] [--epsilons 0.1,1] [--steps 1] [--rate 8] [--seeds 12] [--first 0]
+    python -m bench.logistic [--sets SYNTH,CM1] [--epsilons 0.1,1] [--methods auto,1,2] [--seeds 40] [--posterior]
 
-Each seed draws a data set, releases noisy gradients under add-remove with a public number of records, and draws the
-weights from their posterior. Noise is K-norm noise of the right shape, in floating point: a simulation, no release. Two
-errors are printed beside the published "Inference" row: *expected*, the error rate averaged over draws of the weights
-(the paper's), and *mean*, that of the classifier at the posterior mean. DISCREET_DATA tells where the public tables
-of PIMA and ADULT are.
+Each seed draws a data set, and simulates the release of a method: "auto" (the estimator's rule), "objective", or so
+many noisy gradients. Printed are the error rate of the released classifier and, with `--posterior`, those of the
+posterior of the weights: *expected*, averaged over draws (the paper's), and *mean*, of the classifier at the posterior
+mean, and the share of true weights that 95 % intervals cover, where they are known. Where the law of features is not
+declared, a tenth of epsilon buys histograms of them. DISCREET_DATA tells where the public tables of PIMA and ADULT are.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from discreet.posterior.covariates import Histograms, Law, UniformBox, UniformSphere, shrunk
-from discreet.posterior.logistic import Shape, logistic_draws
+import discreet as dc
+from discreet.estimators.logistic_regression import chosen_method
 
-__all__ = ["PUBLISHED", "SETS", "Task", "Trace", "error", "noisy_gradients", "run"]
+__all__ = ["PUBLISHED", "SETS", "Found", "Task", "run"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,7 +50,7 @@ PIMA_RECORDS = 691
 PIMA_BOUNDS = ((0, 0, 0, 0, 0, 0, 0, 20), (17, 200, 122, 99, 846, 67, 2.5, 81))
 ADULT_BOUNDS = ((17, 0, 1, 0, 0, 1), (90, 5e5, 16, 1e4, 3e3, 99))
 ADULT_COLUMNS = (0, 2, 4, 10, 11, 12)
-LEARNING = 0.1
+LEARNING = Fraction(1, 10)
 """Share of epsilon that histograms of the features take where their law is not declared."""
 CELLS = 10
 """Of each histogram."""
@@ -65,8 +67,7 @@ class Task:
         labels: shape (records,), 0 or 1.
         test_points, test_labels: that errors are counted on.
         law: of the features; None where it must be learned.
-        shape: of the noise.
-        bound: of the norm of a point that belongs to that shape.
+        norm: public bound of the features' norm; None where their bounds are all that is known.
         truth: weights, where they are known.
     """
 
@@ -74,27 +75,9 @@ class Task:
     labels: Floats
     test_points: Floats
     test_labels: Floats
-    law: Law | None
-    shape: Shape
-    bound: float
+    law: dc.UniformBox | dc.UniformSphere | None
+    norm: float | None
     truth: Floats | None
-
-
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """Noisy gradients of one seed.
-
-    Args:
-        points: shape (T, size).
-        gradients: same shape.
-        scale: of their noise.
-        last: weights after the last step, shape (size,).
-    """
-
-    points: Floats
-    gradients: Floats
-    scale: float
-    last: Floats
 
 
 def synth(rng: np.random.Generator) -> Task:
@@ -103,8 +86,8 @@ def synth(rng: np.random.Generator) -> Task:
     truth = np.append(direction / np.linalg.norm(direction) * SYNTH_NORM / 2, 0.0)
     points = np.column_stack([rng.uniform(-1, 1, (2000, 4)), np.ones(2000)])
     labels = (rng.random(2000) < expit(points @ truth)).astype(float)
-    law = UniformBox(4, 1.0)
-    return Task(points[:1000], labels[:1000], points[1000:], labels[1000:], law, "cube", 1.0, truth)
+    law = dc.UniformBox(4, 1.0)
+    return Task(points[:1000], labels[:1000], points[1000:], labels[1000:], law, None, truth)
 
 
 def sphere(rng: np.random.Generator, *, margin: bool) -> Task:
@@ -120,11 +103,10 @@ def sphere(rng: np.random.Generator, *, margin: bool) -> Task:
     labels = along > 0
     if not margin:
         labels ^= (np.abs(along) <= CM_BAND) & (rng.random(len(along)) < CM_FLIPPED)
-    law = UniformSphere(CM_FEATURES, 1.0, CM_FEATURES**-0.5)
+    law = dc.UniformSphere(CM_FEATURES, 1.0, CM_FEATURES**-0.5)
     points, target = _with_constant(features, CM_FEATURES**-0.5), labels.astype(float)
-    bound = (1 + 1 / CM_FEATURES) ** 0.5
     first, second = slice(CM_RECORDS), slice(CM_RECORDS, None)
-    return Task(points[first], target[first], points[second], target[second], law, "ball", bound, None)
+    return Task(points[first], target[first], points[second], target[second], law, 1.0, None)
 
 
 def pima(rng: np.random.Generator) -> Task:
@@ -133,14 +115,14 @@ def pima(rng: np.random.Generator) -> Task:
         table = np.array([[float(value) for value in row] for row in csv.reader(lines) if row])
     points, labels = _scaled(table[:, :8], PIMA_BOUNDS), table[:, 8]
     kept = rng.permutation(len(points))[:PIMA_RECORDS]
-    return Task(points[kept], labels[kept], points, labels, None, "cube", 1.0, None)
+    return Task(points[kept], labels[kept], points, labels, None, None, None)
 
 
 def adult(rng: np.random.Generator) -> Task:
     """The six numeric columns; all 7841 positives and 8159 others, 3846 and 4154 to test."""
     train, test = (_adult_part(name) for name in ("adult.data.gz", "adult.test.gz"))
     points, labels = _balanced(*train, 7841, 8159, rng)
-    return Task(points, labels, *_balanced(*test, 3846, 4154, rng), None, "cube", 1.0, None)
+    return Task(points, labels, *_balanced(*test, 3846, 4154, rng), None, None, None)
 
 
 SETS: dict[str, Callable[[np.random.Generator], Task]] = {
@@ -192,34 +174,65 @@ def _with_constant(features: Floats, constant: float) -> Floats:
 # ---------------------------------------------------------------------------------------------- one seed
 
 
-def noise(size: int, scale: float, shape: Shape, rng: np.random.Generator) -> Floats:
-    """K-norm noise of the cube or the ball (Hardt and Talwar, 2010)."""
-    if shape == "cube":
-        return np.asarray(rng.gamma(size + 1, scale) * rng.uniform(-1, 1, size))
-    direction = rng.normal(size=size)
-    return np.asarray(direction / np.linalg.norm(direction) * rng.gamma(size, scale))
+@dataclass(frozen=True)
+class Found:
+    """Error rates of one seed in per cent, and the share of true weights covered; NaN where there are none."""
+
+    released: float
+    expected: float
+    mean: float
+    covered: float
 
 
-def noisy_gradients(task: Task, epsilon: float, steps: int, rate: float, rng: np.random.Generator) -> Trace:
-    """Gradient steps from 0 with epsilon split evenly: each adds `rate / n` times the noisy gradient."""
-    records, size = task.points.shape
-    scale = steps * task.bound / epsilon
-    at, told, w = np.empty((steps, size)), np.empty((steps, size)), np.zeros(size)
-    for step in range(steps):
-        at[step] = w
-        told[step] = task.points.T @ (task.labels - expit(task.points @ w)) + noise(size, scale, task.shape, rng)
-        w = w + rate / records * told[step]
-    return Trace(at, told, scale, w)
-
-
-def noisy_histograms(task: Task, epsilon: float, rng: np.random.Generator) -> Histograms:
-    """A histogram of each feature with Laplace noise: a record is in one cell of each."""
+def run(
+    name: str, epsilon: float, method: str, seed: int, *, relation: str, deviation: float, posterior: bool
+) -> Found:
+    """Release, infer and compare on one seed."""
+    task, rng = SETS[name](np.random.default_rng([seed, 1])), np.random.default_rng([seed, 2])
     features = task.points.shape[1] - 1
-    edges = np.linspace(-1, 1, CELLS + 1)
-    scale = features / epsilon
-    counts = [np.histogram(task.points[:, j], edges)[0] + rng.laplace(0, scale, CELLS) for j in range(features)]
-    kept = [shrunk(cells, 2 * scale**2) for cells in counts]
-    return Histograms((edges,) * features, tuple(kept), 1.0)
+    variables = tuple(dc.Variable(f"x{j}", bounds=(-1, 1)) for j in range(features))
+    design = dc.Design(variables, dc.Variable("y", states=("0", "1")), task.norm)
+    statistic = dc.gradients(dc.grid_rows(design, task.points[:, :-1], np.where(task.labels > 0, "1", "0")))
+    law, left = task.law, Fraction(str(epsilon))
+    if posterior and law is None:
+        law, left = learned_law(task, design, LEARNING * left, relation, rng), (1 - LEARNING) * left
+    mechanism = mechanism_of(method, float(left), len(task.labels), features, symmetric=task.law is not None)
+    promise = dc.Guarantee(epsilon=left, delta=0, relation=relation, unit="record")
+    made = dc.simulate(mechanism, statistic, dc.Normal(design, deviation), promise, rng=rng)
+    assert isinstance(made.payload, dc.GradientTrace)
+    released, nothing = error(made.payload.weights[None], task)[0], float("nan")
+    if not posterior:
+        return Found(released, nothing, nothing, nothing)
+    drawn = dc.weights(made, draws=1000, rng=rng, covariates=law).weights
+    covered = nothing
+    if task.truth is not None:
+        low, high = np.quantile(drawn, (0.025, 0.975), axis=0)
+        covered = float(np.mean((low <= task.truth) & (task.truth <= high)))
+    return Found(released, float(error(drawn[::20], task).mean()), error(drawn.mean(axis=0)[None], task)[0], covered)
+
+
+def mechanism_of(
+    method: str, epsilon: float, records: int, features: int, *, symmetric: bool
+) -> dc.Mechanism[Any, Any, Any, Any]:
+    """The mechanism of a method's name, or a number of gradients."""
+    if method == "auto":
+        method = chosen_method(epsilon=epsilon, records=records, features=features, symmetric=symmetric)
+    if method == "objective":
+        return dc.objective_perturbation(records=records)
+    return dc.noisy_gradients(1 if method == "one_shot" else int(method), records=records)
+
+
+def learned_law(
+    task: Task, design: dc.Design, epsilon: Fraction, relation: str, rng: np.random.Generator
+) -> dc.WeightedPoints:
+    """A released histogram of each feature: a network without arcs."""
+    bins = tuple(np.linspace(-1, 1, CELLS + 1)[1:-1])
+    variables = tuple(dc.Variable(name, bounds=(-1, 1), bins=bins) for name in design.names)
+    network = dc.Network(variables, dict.fromkeys(design.names, ()))
+    codes = {name: np.searchsorted(bins, task.points[:, j], side="right") for j, name in enumerate(design.names)}
+    promise = dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
+    made = dc.simulate(dc.laplace(), dc.count_codes(network, codes), dc.Dirichlet.uniform(network), promise, rng=rng)
+    return dc.released_covariates(dc.noise_aware(made, draws=100, rng=rng), design, rng=rng)
 
 
 def error(weights: Floats, task: Task) -> Floats:
@@ -228,76 +241,40 @@ def error(weights: Floats, task: Task) -> Floats:
     return np.asarray(100 * np.mean(said != (task.test_labels[:, None] > 0.5), axis=0))
 
 
-@dataclass(frozen=True)
-class Found:
-    """Errors of one seed in per cent: of the last step, expected and at the mean; share of weights covered."""
-
-    step: float
-    expected: float
-    mean: float
-    covered: float
-
-
-def run(name: str, epsilon: float, steps: int, rate: float, seed: int, deviation: float = DEVIATION) -> Found:
-    """Release, infer and compare on one seed."""
-    task = SETS[name](np.random.default_rng([seed, 1]))
-    rng = np.random.default_rng([seed, 2])
-    left = epsilon
-    law = task.law
-    if law is None:
-        law, left = noisy_histograms(task, LEARNING * epsilon, rng), (1 - LEARNING) * epsilon
-    trace = noisy_gradients(task, left, steps, rate, rng)
-    found = logistic_draws(
-        trace.points,
-        trace.gradients,
-        scale=trace.scale,
-        shape=task.shape,
-        records=len(task.labels),
-        count_scale=None,
-        law=law,
-        prior_deviation=deviation,
-        draws=1000,
-        rng=rng,
-    ).weights
-    covered = float("nan")
-    if task.truth is not None:
-        low, high = np.quantile(found, (0.025, 0.975), axis=0)
-        covered = float(np.mean((low <= task.truth) & (task.truth <= high)))
-    expected = float(error(found[::20], task).mean())
-    mean = float(error(found.mean(axis=0)[None], task)[0])
-    return Found(float(error(trace.last[None], task)[0]), expected, mean, covered)
-
-
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--epsilons", default="0.1,1")
-    parser.add_argument("--steps", default="1", help="gradients of a release")
-    parser.add_argument("--rate", default="8", help="what a step multiplies the mean gradient with")
-    parser.add_argument("--deviation", default=str(DEVIATION), help="of the prior")
-    parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--methods", default="auto", help="auto, objective, or numbers of gradients")
+    parser.add_argument("--relation", default="add-remove")
+    parser.add_argument("--deviation", type=float, default=5.0, help="of the prior")
+    parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--posterior", action="store_true", help="draw the weights, too: 2 to 5 s each")
     asked = parser.parse_args()
     for name in asked.sets.split(","):
         for epsilon in map(float, asked.epsilons.split(",")):
-            for steps in map(int, asked.steps.split(",")):
-                for rate in map(float, asked.rate.split(",") if steps > 1 else ("1",)):
-                    for deviation in map(float, asked.deviation.split(",")):
-                        begun = time.process_time()
-                        seeds = range(asked.first, asked.first + asked.seeds)
-                        rows = [run(name, epsilon, steps, rate, seed, deviation) for seed in seeds]
-                        spent = (time.process_time() - begun) / len(rows)
-                        expected, mean = [row.expected for row in rows], [row.mean for row in rows]
-                        print(
-                            f"{name:5} eps {epsilon:<4g} T {steps} rate {rate:<4g} prior {deviation:<4g} "
-                            f"step {np.mean([row.step for row in rows]):6.2f}  "
-                            f"expected {np.mean(expected):6.2f} +- {np.std(expected):5.2f}  "
-                            f"mean {np.mean(mean):6.2f} +- {np.std(mean):5.2f}  "
-                            f"published {PUBLISHED[name].get(epsilon, np.nan):6.2f}  "
-                            f"covered {100 * np.mean([row.covered for row in rows]):5.1f}  {spent:.1f} s CPU",
-                            flush=True,
-                        )
+            for method in asked.methods.split(","):
+                begun = time.process_time()
+                rows = [
+                    run(name, epsilon, method, seed, relation=asked.relation, deviation=asked.deviation,
+                        posterior=asked.posterior)
+                    for seed in range(asked.first, asked.first + asked.seeds)
+                ]  # fmt: skip
+                spent = (time.process_time() - begun) / len(rows)
+                columns = {
+                    key: np.array([getattr(row, key) for row in rows]) for key in ("released", "expected", "mean")
+                }
+                shown = "  ".join(f"{key} {part.mean():6.2f} +- {part.std():5.2f}" for key, part in columns.items())
+                covered = 100 * np.array([row.covered for row in rows])
+                print(
+                    f"{name:5} eps {epsilon:<4g} {method:9} {shown}",
+                    f"published {PUBLISHED[name].get(epsilon, np.nan):6.2f}",
+                    f"covered {covered.mean():5.1f} +- {covered.std() / len(rows) ** 0.5:.1f}  {spent:.1f} s CPU",
+                    sep="  ",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

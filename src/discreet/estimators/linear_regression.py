@@ -29,7 +29,7 @@ from discreet.mechanisms.truncated_posterior import truncated_posterior
 from discreet.model.design import Design, Normal
 from discreet.model.schema import Variable
 from discreet.posterior.weights import WeightPosterior, tails, weights
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
 from discreet.privacy.release import Release
 from discreet.sensitive.moments import moments
@@ -137,10 +137,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         given = read_given(self, X, y)
         design = self._design(given)
         columns = columns_of(design.features, given)
-        statistic, prior = (
-            moments(grid_rows(design, given.X[:, columns], given.y)),
-            Normal(design, self.prior_deviation),
-        )
+        if guarantee.relation is Relation.REPLACE and len(given.X) <= design.size:
+            raise InputError(f"{design.size} weights need more records than that; their number is public here")
+        statistic = moments(grid_rows(design, given.X[:, columns], given.y))
+        prior = Normal(design, self.prior_deviation)
         if self.method == "moments":
             released = release(noisy_moments(), statistic, prior, guarantee, account=account)
         else:

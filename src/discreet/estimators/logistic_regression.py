@@ -134,7 +134,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         method: str = "auto",
         steps: int = 2,
         regularisation: float | None = None,
-        prior_deviation: float = 10.0,
+        prior_deviation: float = 5.0,
         covariates: Law | None = None,
         public_records: PublicRecords | None = None,
         draws: int = 1000,
@@ -171,9 +171,13 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             BudgetError: the account cannot pay; nothing is charged.
         """
         guarantee, account = promised(self)
+        generator(self.random_state)
+        whole_number(self.draws, "draws", 2)
         labels = class_labels(self.classes)
         if len(labels) != 2:
-            raise InputError("Only binary classification is supported: declare two classes, neither one class nor three")
+            raise InputError(
+                "Only binary classification is supported: declare two classes, neither one class nor three"
+            )
         given = read_given(self, X, y)
         design = self._design(given, labels)
         columns = columns_of(design.features, given)

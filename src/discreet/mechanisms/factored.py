@@ -21,10 +21,12 @@ __all__ = ["factored"]
 
 HOPELESS = 1e6
 """Nats behind the best candidate beyond which all weigh alike; see `map_estimate`."""
+SMALLEST_RATE = 1e-12
+"""Smallest rate: below it a choice says nothing of ten million records."""
 RATE_LIMIT = 500.0
 """Largest rate: beyond it nobody is protected, and weights overflow."""
 ROUNDING = Fraction(1, 10**12)
-"""Relative error of the rate, a float."""
+"""Relative error of the rate and of its inverse, floats."""
 BLOCK = 2**14
 """Records whose factors are in memory at once."""
 
@@ -41,7 +43,7 @@ def factored(factor: Factor) -> DesignMechanism[FactoredNoise, Rows]:
 
     Raises:
         InputError: when a release is calibrated: a design that does not fit the factor or has a target or intercept,
-            candidates that are all alike, a guarantee with a delta, or an epsilon beyond 500.
+            candidates that are all alike, a guarantee with a delta, or an epsilon beyond 500 or next to nothing.
 
     Guarantee:
         Pure epsilon: `rate factor.width(relation) / STEPS`; see there. Scores are sums of whole numbers, and the choice
@@ -61,23 +63,26 @@ def factored(factor: Factor) -> DesignMechanism[FactoredNoise, Rows]:
         width = Fraction(factor.width(guarantee.relation), STEPS)
         if not width > 0:
             raise InputError("the candidates are all the same for every record; there is nothing to choose")
-        rate = float(left * (1 - 2 * ROUNDING) / width)
-        if not 0 < rate <= RATE_LIMIT:
+        exact = left * (1 - 2 * ROUNDING) / width
+        if exact > RATE_LIMIT:
             raise InputError(f"epsilon is too large: the weight of one record would exceed {RATE_LIMIT:g} nats")
+        rate = float(exact)
+        if not rate >= SMALLEST_RATE:
+            raise InputError(f"epsilon is too small: the weight of one record would be below {SMALLEST_RATE:g} nats")
         return FactoredNoise(rate, total_scale, Fraction(rate) * width * (1 + ROUNDING) + total_cost)
 
     def draw(statistic: Rows, prior: Normal, calibration: FactoredNoise, noise: Noise) -> FactoredChoice:
         scores = _scores(factor, statistic)
-        # Far behind the best all weigh alike: floats would round their differences, and none of them will be chosen.
-        nats = calibration.rate / STEPS
-        below = np.array([max((score - max(scores)) * nats, -HOPELESS) for score in scores])
+        # Far behind the best all weigh alike: none of them will be chosen. Differences are exact: STEPS is a power of two.
+        scale, best = 1 / calibration.rate, max(scores)
+        below = np.array([max((score - best) / STEPS, -HOPELESS * scale) for score in scores])
         kind, parameters = _description(factor)
         return FactoredChoice(
             design=statistic.over,
             kind=kind,
             candidates=factor.candidates,
             parameters=parameters,
-            index=noise.noisy_max(below, 1.0),
+            index=noise.noisy_max(below, scale),
             rate=calibration.rate,
             total=noisy_total(statistic.records, calibration.total_scale, noise),
         )

@@ -36,8 +36,10 @@ def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNo
 
     The first gradient is at weights of 0, where it is half of a sum of whole coordinates: the same noise costs half as
     much there. With one step this is a single noisy vector, the one-shot classifier. A step goes to
-    `theta + 4 g / (records m)`, entry by entry, where m is the mean square of a coordinate that fills its bounds evenly
-    and 1/4 is the steepest a sigmoid gets: Newton's step at 0 if the covariates are what the bounds suggest.
+    `theta + 4 g / (records sqrt(m B^2))`, entry by entry, where m is the mean square of a coordinate that fills its
+    bounds evenly, B is the longest a record can be, and 1/4 the steepest a sigmoid gets: half way, in ratio, between
+    Newton's step at 0 for covariates that fill their bounds, `4 g / (records m)`, which overshoots for others, and the
+    longest step that never does, `4 g / (records B^2)`.
 
     Args:
         steps: gradients that are released; they share the budget, so each of T has T - 1/2 times the noise of one that
@@ -84,7 +86,7 @@ def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNo
             noisy = noise.k_norm(sums, times * calibration.scale, design.shape) / (times * GRID)
             points.append(theta)
             found.append(noisy)
-            theta = theta + 4 * noisy / (records * even)
+            theta = theta + 4 * noisy / (records * np.sqrt(even * float(design.squared_length)))
         return GradientTrace(
             design=design,
             points=np.array(points),

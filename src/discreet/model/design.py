@@ -44,8 +44,8 @@ class Design:
         intercept: whether a constant feature is added.
 
     Raises:
-        InputError: no features, a name twice, a feature or target of another kind, or a norm that is not positive or
-            longer than the bounds allow.
+        InputError: no features, a name twice, a feature or target of another kind, bounds with nothing between them in
+            floating point, or a norm that is shorter than a step of the grid or longer than the bounds allow.
 
     Example:
         >>> age = Variable("age", bounds=(20, 60))
@@ -73,11 +73,14 @@ class Design:
                 raise InputError(f"feature {variable.name!r} needs numeric bounds, and no bins")
         if self.target is not None and not _predictable(self.target):
             raise InputError(f"target {self.target.name!r} needs numeric bounds without bins, or two states")
+        for variable in (*self.features, *([] if self.target is None or not self.target.numeric else [self.target])):
+            if not _half(variable) > 0:
+                raise InputError(f"the bounds of {variable.name!r} are too close to each other to be told apart")
         if self.norm is not None:
-            if not 0 < self.norm <= math.sqrt(len(self.features)):
+            if not 1 / GRID <= self.norm <= math.sqrt(len(self.features)):
                 raise InputError(
-                    "the norm of the scaled features must be greater than 0 and at most the root of their number, "
-                    f"which the bounds allow; got {self.norm}"
+                    f"the norm of the scaled features must be at least a step of the grid, 1/{GRID}, and at most the "
+                    f"root of their number, which the bounds allow; got {self.norm}"
                 )
             object.__setattr__(self, "norm", float(self.norm))
 
@@ -140,7 +143,9 @@ class Design:
         Returns:
             float64, shape `(records, size)`.
         """
-        inside = np.clip((features - self._middles) / self._halves, -1, 1)
+        # A number far out overflows to infinity, which is clipped; a warning would be a word about a record.
+        with np.errstate(over="ignore"):
+            inside = np.clip((features - self._middles) / self._halves, -1, 1)
         if self.norm is not None:
             # Column by column: a record's coordinates must not depend, even in rounding, on how many others there are.
             squares = np.zeros(len(inside))
@@ -159,7 +164,8 @@ class Design:
             float64, same shape.
         """
         middle, half = self._target_scale
-        return np.clip((target - middle) / half, -1, 1)
+        with np.errstate(over="ignore"):
+            return np.clip((target - middle) / half, -1, 1)
 
     def predicted(self, scaled: Floats) -> Floats:
         """A scaled target in the unit of its bounds; the inverse of `scaled_target` inside the bounds."""
@@ -188,20 +194,19 @@ class Design:
     @cached_property
     def _middles(self) -> Floats:
         """Middles of the features' bounds."""
-        return np.array([math.fsum(_bounds(variable)) / 2 for variable in self.features])
+        return np.array([_middle(variable) for variable in self.features])
 
     @cached_property
     def _halves(self) -> Floats:
         """Halves of the widths of the features' bounds."""
-        return np.array([_bounds(variable)[1] / 2 - _bounds(variable)[0] / 2 for variable in self.features])
+        return np.array([_half(variable) for variable in self.features])
 
     @property
     def _target_scale(self) -> tuple[float, float]:
         """Middle and half width of a numeric target's bounds."""
         if self.target is None or self.target.bounds is None:
             raise InputError("this design has no numeric target")
-        lower, upper = self.target.bounds
-        return lower / 2 + upper / 2, upper / 2 - lower / 2
+        return _middle(self.target), _half(self.target)
 
 
 @dataclass(frozen=True)
@@ -213,7 +218,7 @@ class Normal:
         deviation: standard deviation of each weight, in the design's coordinates.
 
     Raises:
-        InputError: a deviation that is not a positive, finite number.
+        InputError: a deviation that is no number from 1e-12 to 1e12.
     """
 
     design: Design
@@ -221,8 +226,8 @@ class Normal:
 
     def __post_init__(self) -> None:
         """Refuse what is no prior."""
-        if not 0 < float(self.deviation) < math.inf:
-            raise InputError(f"a prior needs a positive, finite standard deviation, got {self.deviation}")
+        if not 1e-12 <= float(self.deviation) <= 1e12:
+            raise InputError(f"a prior needs a standard deviation from 1e-12 to 1e12, got {self.deviation}")
         object.__setattr__(self, "deviation", float(self.deviation))
 
     @property
@@ -231,10 +236,16 @@ class Normal:
         return self.design
 
 
-def _bounds(variable: Variable) -> tuple[float, float]:
-    """Bounds of a variable that has them."""
+def _middle(variable: Variable) -> float:
+    """Middle of a numeric variable's bounds."""
     assert variable.bounds is not None
-    return variable.bounds
+    return variable.bounds[0] / 2 + variable.bounds[1] / 2
+
+
+def _half(variable: Variable) -> float:
+    """Half of the width of a numeric variable's bounds; 0 where it is too small for a float."""
+    assert variable.bounds is not None
+    return variable.bounds[1] / 2 - variable.bounds[0] / 2
 
 
 def _predictable(target: Variable) -> bool:

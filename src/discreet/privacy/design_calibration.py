@@ -8,7 +8,10 @@ from fractions import Fraction
 
 from discreet.errors import InputError
 
-__all__ = ["DesignCalibration", "FactoredNoise", "ObjectiveNoise", "Truncation", "VectorNoise"]
+__all__ = ["BITS", "DesignCalibration", "FactoredNoise", "ObjectiveNoise", "Truncation", "VectorNoise"]
+
+BITS = 32
+"""The random linear term of a perturbed objective is a whole multiple of 2^-32."""
 
 
 @dataclass(frozen=True)

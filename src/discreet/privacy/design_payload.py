@@ -30,6 +30,8 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 FactorKind = Literal["direction", "categorical"]
 """Likelihood behind a factored exponential mechanism."""
+PARAMETERS: Mapping[str, set[str]] = {"direction": {"noise_variance", "tau"}, "categorical": {"floor"}}
+"""Names of each likelihood's parameters."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class NoisyMoments:
         noisy_total: whether the number of records is private and stands first.
 
     Raises:
-        InputError: values that are not integers, or not one for each sum, or a scale that is not positive and finite.
+        InputError: values that are not integers, or not one for each sum, a scale that is not positive and finite, or a
+            target of two classes.
     """
 
     design: Design
@@ -81,6 +84,8 @@ class NoisyMoments:
             f"noisy moments of this design are {wanted[0]} whole numbers of 64 bits",
         )
         _require(0 < self.scale < math.inf, "noisy moments need a positive, finite noise scale")
+        target = self.design.target
+        _require(target is None or target.numeric, "noisy moments need a design with a numeric target, or none")
 
     @property
     def over(self) -> Design:
@@ -203,7 +208,8 @@ class FactoredChoice:
         total: noisy number of records; None where it is public.
 
     Raises:
-        InputError: fewer than two candidates, an index that names none, or numbers that are not finite.
+        InputError: fewer than two candidates, an index that names none, numbers that are not finite, a design that has
+            a target or intercept or another number of features, or other parameters than the likelihood's.
     """
 
     design: Design
@@ -223,7 +229,14 @@ class FactoredChoice:
             "a choice needs at least two candidates, each a row of finite numbers",
         )
         _require(0 <= self.index < len(self.candidates), "the chosen candidate is not in the list")
-        _require(self.kind in ("direction", "categorical"), "a factor is of kind 'direction' or 'categorical'")
+        _require(self.kind in PARAMETERS, "a factor is of kind 'direction' or 'categorical'")
+        wanted = PARAMETERS[self.kind]
+        _require(set(self.parameters) == wanted, f"a {self.kind} factor has the parameters {', '.join(sorted(wanted))}")
+        size = self.candidates.shape[1] if self.kind == "direction" else 1
+        _require(
+            self.design.target is None and not self.design.intercept and len(self.design.features) == size,
+            f"this choice needs a design of {size} features, without target and intercept",
+        )
         _require(
             0 < self.rate < math.inf and all(math.isfinite(value) for value in self.parameters.values()),
             "a choice needs a positive rate and finite parameters",

@@ -18,7 +18,7 @@ import numpy as np
 import pydantic
 
 from discreet.errors import InputError
-from discreet.model.design import Design, Normal
+from discreet.model.design import GRID, Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
@@ -34,6 +34,7 @@ from discreet.privacy.calibration import (
     Trimming,
 )
 from discreet.privacy.design_calibration import (
+    BITS,
     DesignCalibration,
     FactoredNoise,
     ObjectiveNoise,
@@ -163,6 +164,8 @@ class Release:
             raise InputError("the calibration spends more epsilon than the guarantee promises")
         if not _belong_together(self.calibration, self.payload):
             raise InputError("the payload is not what the calibration describes: its kind, or a number such as a scale")
+        if not _counts_records(self.payload, self.guarantee.relation):
+            raise InputError("over a design the number of records is either public, or measured with noise")
 
     @property
     def network(self) -> Network:
@@ -443,9 +446,11 @@ def _belong_together(calibration: Calibration, payload: Payload) -> bool:
         case VectorNoise(), NoisyMoments():
             return calibration.scale == payload.scale and (calibration.rounds, calibration.total_scale) == (1, None)
         case VectorNoise(), GradientTrace():
-            return len(payload.points) == calibration.rounds and _same_total(calibration.total_scale, payload.total)
+            noise = (calibration.rounds, calibration.scale / GRID)
+            return noise == (len(payload.points), payload.scale) and _same_total(calibration.total_scale, payload.total)
         case ObjectiveNoise(), GradientTrace():
-            return len(payload.points) == 1 and _same_total(calibration.total_scale, payload.total)
+            noise = (1, calibration.scale * 2.0**-BITS)
+            return noise == (len(payload.points), payload.scale) and _same_total(calibration.total_scale, payload.total)
         case Truncation(), WeightDraws():
             settings = (calibration.variance, calibration.radius, calibration.temper)
             released = (payload.variance, payload.radius, payload.temper)
@@ -454,6 +459,17 @@ def _belong_together(calibration: Calibration, payload: Payload) -> bool:
             return calibration.rate == payload.rate and _same_total(calibration.total_scale, payload.total)
         case _:
             return False
+
+
+def _counts_records(payload: Payload, relation: Relation) -> bool:
+    """Whether a payload over a design measures the number of records where it is private, and only there."""
+    match payload:
+        case NoisyMoments():
+            return payload.noisy_total == (relation is Relation.ADD_REMOVE)
+        case GradientTrace() | FactoredChoice():
+            return (payload.total is not None) == (relation is Relation.ADD_REMOVE)
+        case _:
+            return True
 
 
 def _same_total(scale: float | None, total: NoisyTotal | None) -> bool:

@@ -131,7 +131,7 @@ def _numbers(values: Any, what: str) -> npt.NDArray[np.float64]:
     """Floats; what cannot be one is refused without being shown."""
     try:
         return np.asarray(values, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     raise InputError(f"{what} must be numbers")
 
