@@ -20,8 +20,9 @@ endif
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
 
+# Two processes share two cores: threads of the linear algebra would stand in each other's way.
 test: $(STAMP)  ## all tests but the slow statistical ones, and the doctests of src and README
-	$(BIN)/python -m pytest -n 2 -m "not slow" -q
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" -q
 
 check: lint types test  ## what continuous integration runs
 
@@ -45,6 +46,8 @@ bench: $(BENCH_STAMP)  ## speed, coverage and utility, peers beside us in the sa
 	$(BIN)/python -m bench.posterior
 	$(BIN)/python -m bench.calibration
 	$(BIN)/python -m bench.utility --compare-mbi
+	$(BIN)/python -m bench.linear --quick
+	$(BIN)/python -m bench.logistic --seeds 10
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

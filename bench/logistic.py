@@ -248,7 +248,7 @@ def main() -> None:
     parser.add_argument("--epsilons", default="0.1,1")
     parser.add_argument("--methods", default="auto", help="auto, objective, or numbers of gradients")
     parser.add_argument("--relation", default="add-remove")
-    parser.add_argument("--deviation", type=float, default=5.0, help="of the prior")
+    parser.add_argument("--deviation", type=float, default=2.5, help="of the prior")
     parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--posterior", action="store_true", help="draw the weights, too: 2 to 5 s each")

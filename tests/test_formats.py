@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
+from design_releases import DESIGN_KINDS
 from discreet.privacy import release as release_module
 from discreet.privacy.calibration import (
     Calibration,
@@ -286,8 +287,11 @@ def test_a_release_reads_back_as_itself(kind: str, data: st.DataObject) -> None:
 
 
 def test_the_kinds_are_all_there_are() -> None:
-    assert {payload for _, _, payload in KINDS.values()} == set(get_args(Payload))
-    assert {calibration for _, found, _ in KINDS.values() for calibration in found} == set(get_args(Calibration))
+    """Those over a network are here, those over a design in `design_releases.py` and `test_design_documents.py`."""
+    payloads = {payload for _, _, payload in [*KINDS.values(), *DESIGN_KINDS.values()]}
+    assert payloads == set(get_args(Payload))
+    found = {calibration for _, both, _ in KINDS.values() for calibration in both}
+    assert found | {calibration for _, calibration, _ in DESIGN_KINDS.values()} == set(get_args(Calibration))
 
 
 def test_another_layout_of_the_same_json_is_read_too() -> None:

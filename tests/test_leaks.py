@@ -177,6 +177,59 @@ def test_records_and_counts_show_nothing_and_cannot_be_copied() -> None:
                 copied(private)
 
 
+DESIGN = dc.Design((dc.Variable("x", bounds=(0, 73519.25)),), dc.Variable("y", (CANARY, "other")))
+LINE = dc.Design(DESIGN.features, dc.Variable("z", bounds=(0, 73519.25)))
+
+
+def test_rows_and_their_sums_show_nothing_and_cannot_be_copied() -> None:
+    classes = dc.grid_rows(DESIGN, np.full((73519, 1), NUMBER), [CANARY] * 73519)
+    line = dc.grid_rows(LINE, np.full((73519, 1), NUMBER), np.full(73519, NUMBER))
+    for private in (classes, line, dc.moments(line), dc.gradients(classes)):
+        shown = f"{private!r} {private} {private:} {[private]} {vars(type(private))['__doc__']}"
+        assert clean(shown)
+        assert "4096" not in shown
+        for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="private") as caught:
+                copied(private)
+            assert clean(said(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("design", "features", "target"),
+    [
+        (LINE, [[CANARY]], [1.0]),
+        (LINE, [[NUMBER, NUMBER]], [1.0]),
+        (LINE, [[NUMBER]], [CANARY]),
+        (LINE, [[NUMBER]], [math.nan]),
+        (LINE, [[math.inf]], [NUMBER]),
+        (LINE, [[int(NUMBER) * 10**400]], [NUMBER]),
+        (LINE, [[NUMBER], [NUMBER, NUMBER]], [NUMBER]),
+        (LINE, [[NUMBER]], [NUMBER, NUMBER]),
+        (LINE, [[NUMBER]], None),
+        (DESIGN, [[NUMBER]], [f"{CANARY} and more"]),
+        (DESIGN, [[NUMBER]], [NUMBER]),
+        (DESIGN, [[CANARY]], ["other"]),
+    ],
+)
+def test_no_error_about_rows_shows_a_value(
+    design: dc.Design, features: Any, target: Any, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(dc.InputError) as caught:
+        dc.grid_rows(design, features, target)
+    # The traceback quotes the line of this test, which names no value.
+    assert clean(said(caught.value))
+    assert clean(caplog.text + "".join(capfd.readouterr()))
+
+
+def test_sums_refuse_other_targets_without_a_value() -> None:
+    classes, line = dc.grid_rows(DESIGN, [[NUMBER]], [CANARY]), dc.grid_rows(LINE, [[NUMBER]], [NUMBER])
+    for refused in (lambda: dc.moments(classes), lambda: dc.gradients(line)):
+        with pytest.raises(dc.InputError) as caught:
+            refused()
+        assert clean(said(caught.value))
+
+
 # ------------------------------------------------------------------------------------------------------------ replay
 
 

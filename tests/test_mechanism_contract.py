@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.privacy.calibration import Calibration, Stages
+from discreet.privacy.calibration import Stages, TableCalibration
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.payload import Payload
+from discreet.privacy.payload import TablePayload
 from discreet.privacy.release import RecordsPolicy
 from registry import DELTA, NO_DELTA, RELATIONS, VARIANTS, Variant, arrays
 from strategies import networks
@@ -69,11 +69,11 @@ def same_arrays(one: dc.Release, other: dc.Release) -> bool:
 
 def test_the_variants_are_the_registry_and_every_payload_and_calibration() -> None:
     assert {variant.mechanism for variant in VARIANTS.values()} == set(dc.MECHANISMS)
-    assert {variant.payload for variant in VARIANTS.values()} == set(get_args(Payload))
+    assert {variant.payload for variant in VARIANTS.values()} == set(get_args(TablePayload))
     made = {
         type(variant.make(NETWORK).calibrate(NETWORK, PRIOR, variant.promise())) for variant in VARIANTS.values()
     }  # fmt: skip
-    assert made == set(get_args(Calibration))
+    assert made == set(get_args(TableCalibration))
 
 
 @pytest.mark.parametrize("name", dc.MECHANISMS)
@@ -110,7 +110,7 @@ def test_calibration_is_given_no_counts_and_does_not_depend_on_them(
 ) -> None:
     seen: list[tuple[object, ...]] = []
 
-    def spy(*arguments: object) -> Calibration:
+    def spy(*arguments: object) -> TableCalibration:
         seen.append(arguments)
         return mechanism.calibrate(*arguments)
 
@@ -169,7 +169,7 @@ def test_a_release_describes_itself(
     check_shapes(release.payload)
 
 
-def check_shapes(payload: Payload) -> None:
+def check_shapes(payload: TablePayload) -> None:
     """Integers for counts and contrasts, probabilities for draws and candidates; a table has its family's shape."""
     match payload:
         case dc.NoisyCounts():
@@ -297,7 +297,7 @@ Refusal = Callable[[Variant, dc.Mechanism, dc.Counts], Asked]
 def overspending(mechanism: dc.Mechanism) -> dc.Mechanism:
     """A mechanism whose noise reports more than it was given."""
 
-    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> Calibration:
+    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> TableCalibration:
         honest = mechanism.calibrate(network, prior, guarantee)
         more = Fraction(1, 10**30)
         if isinstance(honest, Stages):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,18 @@ from discreet.estimators.contract import Given, declared_bounds
 from discreet.model.design import Design
 from discreet.model.schema import Variable
 
-__all__ = ["columns_of", "declared_features", "describe", "unused_name", "written_bounds"]
+__all__ = [
+    "by_column",
+    "columns_of",
+    "declared_features",
+    "declared_pair",
+    "describe",
+    "positive_number",
+    "unused_name",
+    "written_bounds",
+]
 
+Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
 
 
@@ -45,14 +57,56 @@ def declared_features(bounds: Any, given: Given) -> tuple[Variable, ...]:
         if len(bounds) != width:
             raise InputError(f"{len(bounds)} features were declared, but X has {width} columns")
         names = tuple(bounds)
-        pairs = tuple(declared_bounds(pair, 1)[0] for pair in bounds.values())
+        pairs = tuple(declared_pair(pair, f"bounds of {name!r}") for name, pair in bounds.items())
     return tuple(Variable(name, bounds=pair) for name, pair in zip(names, pairs, strict=True))
 
 
-def columns_of(variables: Sequence[Variable], given: Given) -> Positions:
+def declared_pair(bounds: Any, what: str) -> tuple[float, float]:
+    """Public bounds of one variable.
+
+    Args:
+        bounds: `(lower, upper)`, two numbers.
+        what: they are of, for the error.
+
+    Returns:
+        Both.
+
+    Raises:
+        InputError: something else, not finite, or not lower < upper.
+    """
+    wrong = False
+    try:
+        ((lower, upper),) = declared_bounds(bounds, 1)
+    except InputError:
+        wrong = True
+    if wrong or isinstance(bounds, str):
+        raise InputError(f"{what} are a pair (lower, upper) of two finite numbers, the lower one smaller")
+    return lower, upper
+
+
+def positive_number(value: Any, name: str) -> float:
+    """A number that was declared.
+
+    Args:
+        value: what was given.
+        name: of the constructor's argument.
+
+    Returns:
+        The number.
+
+    Raises:
+        InputError: no number, or one that is not finite and greater than 0.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+        raise InputError(f"{name} is a finite number greater than 0")
+    return float(value)
+
+
+def columns_of(bounds: Any, variables: Sequence[Variable], given: Given) -> Positions:
     """Position in X of each feature: by name where both have names, else in order.
 
     Args:
+        bounds: as they were declared: names were declared in a mapping only.
         variables: the features.
         given: records.
 
@@ -63,12 +117,25 @@ def columns_of(variables: Sequence[Variable], given: Given) -> Positions:
         InputError: a frame without a declared feature; the columns' own names are not shown.
     """
     names = tuple(variable.name for variable in variables)
-    if given.names is None or names == _generated(len(names)):
+    if given.names is None or not isinstance(bounds, Mapping):
         return np.arange(len(names))
     missing = [name for name in names if name not in given.names]
     if missing:
         raise InputError(f"X has no column {', '.join(map(repr, missing[:8]))}; its columns are the declared features")
     return np.array([given.names.index(name) for name in names])
+
+
+def by_column(values: Floats, columns: Positions) -> Floats:
+    """Numbers of the features in the order of X's columns, as scikit-learn has them.
+
+    Args:
+        values: shape `(..., features)`, in the design's order.
+        columns: position in X of each feature.
+
+    Returns:
+        Same shape.
+    """
+    return values[..., np.argsort(columns)]
 
 
 def unused_name(name: str, features: Sequence[Variable]) -> str:

@@ -15,14 +15,22 @@ from discreet.errors import InputError
 from discreet.estimators.contract import (
     Given,
     PrivateEstimator,
-    declared_bounds,
     generator,
     promised,
     read_features,
     read_given,
     whole_number,
 )
-from discreet.estimators.designs import columns_of, declared_features, describe, unused_name, written_bounds
+from discreet.estimators.designs import (
+    by_column,
+    columns_of,
+    declared_features,
+    declared_pair,
+    describe,
+    positive_number,
+    unused_name,
+    written_bounds,
+)
 from discreet.mechanisms.crossing import release
 from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.mechanisms.truncated_posterior import truncated_posterior
@@ -54,7 +62,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         method: "moments" releases all second moments with noise on the whole vector: intervals for everything.
             "sampler" releases draws from the posterior under a prior cut to a ball, tempered to what the guarantee
             pays for: no extra noise, but wide, and with a single draw no interval.
-        fit_intercept: whether an intercept is fitted.
+        fit_intercept: whether an intercept is fitted. Without one the fit goes through the middle of all bounds: that,
+            and not 0, is the origin of the scaled coordinates.
         prior_deviation: standard deviation of each weight a priori, in the scaled coordinates.
         residual_variance: for "sampler", where it is required: of the scaled target around its mean, assumed.
         radius: for "sampler": of the ball of weights, in the scaled coordinates.
@@ -64,8 +73,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
-        posterior_: draws of the weights in scaled coordinates.
-        coef_, intercept_: posterior means in the units of the columns, shape (features,) and a number.
+        posterior_: draws of the weights in scaled coordinates, in the order of `release_.design.names`.
+        coef_, intercept_: posterior means in the units of the columns, shape (features,), in the order of X's columns,
+            and a number.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
@@ -136,18 +146,19 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             raise InputError(f"method is 'moments' or 'sampler', not {self.method!r}")
         given = read_given(self, X, y)
         design = self._design(given)
-        columns = columns_of(design.features, given)
+        columns = columns_of(self.bounds, design.features, given)
         if guarantee.relation is Relation.REPLACE and len(given.X) <= design.size:
             raise InputError(f"{design.size} weights need more records than that; their number is public here")
         statistic = moments(grid_rows(design, given.X[:, columns], given.y))
-        prior = Normal(design, self.prior_deviation)
+        prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
         if self.method == "moments":
             released = release(noisy_moments(), statistic, prior, guarantee, account=account)
         else:
             if self.residual_variance is None:
                 raise InputError("method='sampler' assumes a public residual_variance; give one")
             drawn = whole_number(self.released_draws, "released_draws", 1)
-            sampler = truncated_posterior(drawn, variance=self.residual_variance, radius=self.radius)
+            variance = positive_number(self.residual_variance, "residual_variance")
+            sampler = truncated_posterior(drawn, variance=variance, radius=positive_number(self.radius, "radius"))
             released = release(sampler, statistic, prior, guarantee, account=account)
         given.describe(self)
         self._columns = columns
@@ -209,13 +220,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             level: posterior probability of each, between 0 and 1.
 
         Returns:
-            (lower, upper), shape (features,) each; for the intercept see `intercept_interval`.
+            (lower, upper), shape (features,) each, in the order of `coef_`; for the intercept see `intercept_interval`.
 
         Raises:
-            InputError: a level outside (0, 1), or a single released draw.
+            InputError: a level outside (0, 1), or too few draws for it.
         """
         check_is_fitted(self, "posterior_")
-        return tails(self.posterior_.design.slopes(self.posterior_.weights)[0], level)
+        return tails(by_column(self.posterior_.design.slopes(self.posterior_.weights)[0], self._columns), level)
 
     def intercept_interval(self, *, level: float = 0.95) -> tuple[float, float]:
         """Interval of the intercept, in the target's unit; arguments and errors as `coef_interval`."""
@@ -250,7 +261,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             (lower, upper), shape (records,) each, in the target's unit.
 
         Raises:
-            InputError: as `predict`, a level outside (0, 1), or a single released draw.
+            InputError: as `predict`, a level outside (0, 1), or too few draws for it.
         """
         return tails(self._expected(X), level)
 
@@ -285,16 +296,18 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         if self.target_bounds is None:
             raise InputError("fit needs target_bounds=(lower, upper): never read off records")
         features = declared_features(self.bounds, given)
-        (target,) = declared_bounds(self.target_bounds, 1)
+        target = declared_pair(self.target_bounds, "target_bounds")
         return Design(
             features, Variable(unused_name("target", features), bounds=target), None, bool(self.fit_intercept)
         )
 
     def _read(self, released: Release, draws: int, rng: np.random.Generator) -> Self:
         """The posterior, and what scikit-learn's users look for."""
-        self.__dict__.pop("posterior_", None)
+        for name in ("posterior_", "coef_", "intercept_"):
+            self.__dict__.pop(name, None)
         self.posterior_ = weights(released, draws=draws, rng=rng)
-        self.coef_, intercept = released.design.slopes(self.posterior_.mean())
+        slopes, intercept = released.design.slopes(self.posterior_.mean())
+        self.coef_ = by_column(slopes, self._columns)
         self.intercept_ = float(intercept)
         return self
 

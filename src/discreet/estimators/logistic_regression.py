@@ -24,14 +24,22 @@ from discreet.estimators.contract import (
     read_given,
     whole_number,
 )
-from discreet.estimators.designs import columns_of, declared_features, describe, unused_name, written_bounds
+from discreet.estimators.designs import (
+    by_column,
+    columns_of,
+    declared_features,
+    describe,
+    positive_number,
+    unused_name,
+    written_bounds,
+)
 from discreet.mechanisms.crossing import DesignMechanism, release
 from discreet.mechanisms.noisy_gradients import noisy_gradients
 from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design, Normal
 from discreet.model.schema import Variable
 from discreet.posterior.covariates import Law
-from discreet.posterior.weights import PublicRecords, WeightPosterior, tails, weights
+from discreet.posterior.weights import PublicRecords, WeightPosterior, require_known, tails, weights
 from discreet.privacy.design_payload import GradientTrace
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
@@ -92,7 +100,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         regularisation: of "objective": for each expected record and squared length; None takes the mechanism's rule.
         prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for the posterior.
         covariates: for the posterior: what is known of the features' law (see `posterior/covariates.py`); None takes
-            the bounds evenly filled, or the sphere of the norm.
+            the bounds evenly filled, or the sphere of the norm. Intervals are as right as this law is.
         public_records: for the posterior: labelled records that are public and no part of the private ones.
         draws: of the posterior.
         random_state: of the posterior's draws, never of the privacy noise.
@@ -100,7 +108,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
         classes_: the labels, sorted.
-        coef_, intercept_: of the released classifier, log odds for one unit of a column, shape (1, features) and (1,).
+        coef_, intercept_: of the released classifier, log odds for one unit of a column, in the order of X's
+            columns, shape (1, features) and (1,).
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
@@ -134,7 +143,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         method: str = "auto",
         steps: int = 2,
         regularisation: float | None = None,
-        prior_deviation: float = 5.0,
+        prior_deviation: float = 2.5,
         covariates: Law | None = None,
         public_records: PublicRecords | None = None,
         draws: int = 1000,
@@ -180,13 +189,15 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             )
         given = read_given(self, X, y)
         design = self._design(given, labels)
-        columns = columns_of(design.features, given)
+        columns = columns_of(self.bounds, design.features, given)
+        require_known(design, self.covariates, self.public_records)
         states = np.array([str(label) for label in labels.tolist()])
         refusal = f"Unknown label type: y holds a label that is none of the declared classes: {', '.join(states)}"
         codes = codes_of(np.asarray(given.y), {label: code for code, label in enumerate(labels.tolist())}, refusal)
         mechanism = self._mechanism(guarantee, len(codes), len(design.features))
         statistic = gradients(grid_rows(design, given.X[:, columns], states[codes]))
-        released = release(mechanism, statistic, Normal(design, self.prior_deviation), guarantee, account=account)
+        prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
+        released = release(mechanism, statistic, prior, guarantee, account=account)
         given.describe(self)
         self._columns = columns
         return self._read(released, labels)
@@ -328,7 +339,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         """What is public: the columns' names, the bounds and the classes that were declared."""
         features = declared_features(self.bounds, given)
         states = tuple(str(label) for label in labels.tolist())
-        return Design(features, Variable(unused_name("class", features), states), self.norm)
+        norm = None if self.norm is None else positive_number(self.norm, "norm")
+        return Design(features, Variable(unused_name("class", features), states), norm)
 
     def _mechanism(self, guarantee: Guarantee, counted: int, features: int) -> DesignMechanism[Any, Any]:
         """The mechanism that was asked for, or the rule's."""
@@ -349,14 +361,16 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
                 epsilon=float(guarantee.epsilon), records=records, features=features, symmetric=bool(self.symmetric)
             )
         if method == "objective":
-            return objective_perturbation(records=records, regularisation=self.regularisation)
-        return noisy_gradients(1 if method == "one_shot" else self.steps, records=records)
+            given = self.regularisation
+            convexity = None if given is None else positive_number(given, "regularisation")
+            return objective_perturbation(records=records, regularisation=convexity)
+        return noisy_gradients(1 if method == "one_shot" else whole_number(self.steps, "steps", 1), records=records)
 
     def _read(self, released: Release, labels: Values) -> Self:
         """The release, and what scikit-learn's users look for."""
         self.release_, self.classes_ = released, labels
         slopes, intercept = released.design.slopes(_trace(released).weights)
-        self.coef_, self.intercept_ = slopes[None], np.array([float(intercept)])
+        self.coef_, self.intercept_ = by_column(slopes, self._columns)[None], np.array([float(intercept)])
         return self
 
 

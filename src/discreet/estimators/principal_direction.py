@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +20,14 @@ from discreet.estimators.contract import (
     read_given,
     whole_number,
 )
-from discreet.estimators.designs import columns_of, declared_features, describe, written_bounds
+from discreet.estimators.designs import (
+    by_column,
+    columns_of,
+    declared_features,
+    describe,
+    positive_number,
+    written_bounds,
+)
 from discreet.mechanisms.crossing import release
 from discreet.mechanisms.factored import factored
 from discreet.model.design import Design, Normal
@@ -60,8 +67,9 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
-        posterior_: draws of theta in scaled coordinates.
-        components_: the axis in the middle of the posterior, of length 1, shape (1, features).
+        posterior_: draws of theta in scaled coordinates, in the order of `release_.design.names`.
+        components_: the axis in the middle of the posterior, of length 1, in scaled coordinates and the order of X's
+            columns, shape (1, features).
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
@@ -131,10 +139,14 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         if len(features) < 2:
             raise InputError("a direction needs at least two features; X has 1 feature(s), n_features = 1")
         design = Design(features, None, None, intercept=False)
-        columns = columns_of(features, given)
+        columns = columns_of(self.bounds, features, given)
         number = whole_number(self.directions, "directions", 2)
-        factor = DirectionFactor(spread_candidates(len(features), number, self.lengths), self.noise_variance, self.tau)
-        prior = Normal(design, self.prior_deviation)
+        factor = DirectionFactor(
+            spread_candidates(len(features), number, _lengths(self.lengths)),
+            positive_number(self.noise_variance, "noise_variance"),
+            positive_number(self.tau, "tau"),
+        )
+        prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
         released = release(factored(factor), grid_rows(design, given.X[:, columns]), prior, guarantee, account=account)
         given.describe(self)
         self._columns = columns
@@ -204,7 +216,8 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             InputError: other columns than those of the fit.
         """
         check_is_fitted(self, "posterior_")
-        return np.asarray(self.release_.design.scaled(read_features(self, X)[:, self._columns]) @ self.components_.T)
+        scaled = self.release_.design.scaled(read_features(self, X)[:, self._columns])
+        return np.asarray(by_column(scaled, self._columns) @ self.components_.T)
 
     @property
     def _n_features_out(self) -> int:
@@ -219,7 +232,15 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _read(self, released: Release, draws: int, rng: np.random.Generator) -> Self:
         """The posterior, and what scikit-learn's users look for."""
-        self.__dict__.pop("posterior_", None)
+        for name in ("posterior_", "components_"):
+            self.__dict__.pop(name, None)
         self.posterior_ = weights(released, draws=draws, rng=rng, likelihood=self.likelihood)
-        self.components_ = mean_axis(self.posterior_.weights)[None]
+        self.components_ = by_column(mean_axis(self.posterior_.weights), self._columns)[None]
         return self
+
+
+def _lengths(lengths: Any) -> list[float]:
+    """Lengths of candidates, which were declared."""
+    if not isinstance(lengths, Iterable) or isinstance(lengths, str):
+        raise InputError("lengths are a list of finite numbers greater than 0")
+    return [positive_number(length, "each of lengths") for length in lengths]

@@ -53,12 +53,14 @@ class Mechanism(Generic[C, S, P, O]):
         name: as in the registry, the ledger and the release.
         calibrate: from the network, the prior and the guarantee to the noise; it cannot see data.
         draw: from the counts, the prior, the calibration and a source of noise to the payload; it sees the data once.
+        statistic: the kind of statistic that `draw` takes.
         require: refuses counts that the draw could not take, before anything is charged.
     """
 
     name: str
     calibrate: Callable[[O, P, Guarantee], C]
     draw: Callable[[S, P, C, Noise], Payload]
+    statistic: type[Statistic] = Counts
     require: Callable[[S], None] = lambda _statistic: None
 
 
@@ -125,8 +127,13 @@ def simulate(
 
 def _calibrate(mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarantee: Guarantee) -> C:
     """All that can be refused, refused before anything is charged."""
+    if not isinstance(statistic, mechanism.statistic):
+        raise InputError(
+            f"mechanism {mechanism.name!r} draws from {mechanism.statistic.__name__}, "
+            f"not from {type(statistic).__name__}"
+        )
     if statistic.over != prior.over:
-        raise InputError("the counts and the prior are over different networks")
+        raise InputError("the counts and the prior are over different networks or designs")
     if guarantee.relation is Relation.REPLACE and statistic.policy.missing == "drop":
         raise InputError(
             "dropping incomplete records changes the number of records, which is public when replacing a record is the "

@@ -73,7 +73,7 @@ def factored(factor: Factor) -> DesignMechanism[FactoredNoise, Rows]:
 
     def draw(statistic: Rows, prior: Normal, calibration: FactoredNoise, noise: Noise) -> FactoredChoice:
         scores = _scores(factor, statistic)
-        # Far behind the best all weigh alike: none of them will be chosen. Differences are exact: STEPS is a power of two.
+        # Far behind the best all weigh alike: none of them will be chosen. STEPS is a power of two: nothing is rounded.
         scale, best = 1 / calibration.rate, max(scores)
         below = np.array([max((score - best) / STEPS, -HOPELESS * scale) for score in scores])
         kind, parameters = _description(factor)
@@ -87,7 +87,7 @@ def factored(factor: Factor) -> DesignMechanism[FactoredNoise, Rows]:
             total=noisy_total(statistic.records, calibration.total_scale, noise),
         )
 
-    return Mechanism("factored", calibrate, draw)
+    return Mechanism("factored", calibrate, draw, Rows)
 
 
 def _scores(factor: Factor, rows: Rows) -> list[int]:

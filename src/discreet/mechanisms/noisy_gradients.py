@@ -96,7 +96,7 @@ def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNo
             total=noisy_total(statistic.records, calibration.total_scale, noise),
         )
 
-    return Mechanism("noisy_gradients", calibrate, draw)
+    return Mechanism("noisy_gradients", calibrate, draw, Gradients)
 
 
 def require_records(records: int) -> None:

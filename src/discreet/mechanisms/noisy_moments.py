@@ -54,4 +54,4 @@ def noisy_moments() -> DesignMechanism[VectorNoise, Moments]:
         noisy = noise.k_norm(sums, calibration.scale, "cube")
         return NoisyMoments(statistic.design, noisy, calibration.scale, private_total)
 
-    return Mechanism("noisy_moments", calibrate, draw)
+    return Mechanism("noisy_moments", calibrate, draw, Moments)

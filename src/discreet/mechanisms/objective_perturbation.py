@@ -17,11 +17,14 @@ Proof of the guarantee, in three steps.
    in the lattice's cell. Over a distance of Delta its k moves by at most `2^BITS Delta` and 1 (the cube) or sqrt(d)
    (the ball) more, because rounding moves each end by half a cell at most: the sensitivity of k counts that in.
 3. The minimiser that is computed belongs to the lattice point, and is found in floating point. Its gradient is at most
-   `TOLERANCE records` long; J is Lambda-convex; so it is within
-   `(TOLERANCE records + sqrt(d) 2^-BITS / 2) / Lambda` of the ideal one. Cube noise is added to its whole steps of at
-   least that length: with m = 2 steps of error at most, on each side, the loss is at most 2 m / polish more than that
-   of the same noise on the ideal minimiser, which is post-processing of step 1. (The bound on rounding needs weights
-   below 9e4 / d; longer ones take a b that is hundreds of scales long.)
+   t = TOLERANCE (records + d scale) long, half of it as it is computed and half for rounding; J is Lambda-convex; so it
+   is within `(t + sqrt(d) 2^-BITS / 2) / Lambda` of the ideal one. Cube noise is added to its whole steps of at least
+   that length: with m = 2 steps of error at most, on each side, the loss is at most 2 m / polish more than that of the
+   same noise on the ideal minimiser, which is post-processing of step 1. Rounding: a record's part of the gradient is
+   off by less than `(40 + d^1.5 |w| B / 4) 2^-53`, with B the longest a record can be. There are at most EXCESS
+   times as many records as expected, so `|w| B <= sqrt(2 EXCESS log 2 / LEAST) + 2 |b| B / Lambda = 373 + ...` (J(w) is
+   at most J(0)), and for SIZE_LIMIT weights that is 1.1e-11, of which EXCESS for each expected record make the bound.
+   What b adds to that matters where b is hundreds of its scales long.
 """
 
 from __future__ import annotations
@@ -45,6 +48,10 @@ from discreet.sensitive.gradients import Gradients, gradient_sensitivity
 
 __all__ = ["objective_perturbation"]
 
+EPSILONS = (Fraction(1, 10**9), Fraction(1000))
+"""Range of epsilon: beyond it noise cannot be drawn, or nobody is protected."""
+LEAST = 1e-4
+"""Least regularisation for each expected record and squared length: it rules out weights beyond what floats carry."""
 TOLERANCE = 1e-10
 """Length of the gradient at which the search ends, for each expected record; and half of it is what is asked for."""
 EXCESS = 10
@@ -92,8 +99,8 @@ def objective_perturbation(
         term where they have two, and steps 2 and 3.
     """
     require_records(records)
-    if regularisation is not None and not 0 < float(regularisation) < math.inf:
-        raise InputError(f"regularisation must be a positive, finite number, got {regularisation}")
+    if regularisation is not None and not LEAST <= float(regularisation) < math.inf:
+        raise InputError(f"regularisation must be a finite number of at least {LEAST}, got {regularisation}")
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> ObjectiveNoise:
         if guarantee.delta:
@@ -102,15 +109,14 @@ def objective_perturbation(
             raise InputError(
                 f"objective_perturbation takes at most {SIZE_LIMIT} weights; this design has {design.size}"
             )
+        if not EPSILONS[0] <= guarantee.epsilon <= EPSILONS[1]:
+            raise InputError(f"objective_perturbation takes an epsilon from {EPSILONS[0]} to {EPSILONS[1]}")
         left, total_scale, total_cost = total_noise(guarantee)
         length = float(design.squared_length)
         each = regularisation or min(max((KNEE / (records * float(guarantee.epsilon))) ** 2, SMALLEST), LARGEST)
         needed = length / (4 * math.expm1(min(float(CURVATURE_SHARE * left), 700)))
         convexity = max(records * each * length, needed)
         curvature = Fraction(math.log1p(length / (4 * convexity))) * (1 + ROUNDING)
-        # A power of two: products with it are exact.
-        off = (TOLERANCE * records + math.sqrt(design.size) * 2.0 ** -(BITS + 1)) / convexity
-        step = 2.0 ** math.ceil(math.log2(off * (1 + 1e-9)))
         polish, polish_cost = k_norm_scale(
             2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(1, design.size)), design.size, "cube"
         )
@@ -118,6 +124,9 @@ def objective_perturbation(
         sensitivity = gradient_sensitivity(design, guarantee.relation) * 2**BITS // GRID + rounded
         budget = left - curvature - polish_cost
         scale, cost = k_norm_scale(sensitivity, budget, design.size, design.shape)
+        # A power of two: products with it are exact.
+        off = (_tolerance(records, design, scale) + math.sqrt(design.size) * 2.0 ** -(BITS + 1)) / convexity
+        step = 2.0 ** math.ceil(math.log2(off * (1 + 1e-9)))
         return ObjectiveNoise(
             regularisation=convexity,
             sensitivity=sensitivity,
@@ -132,9 +141,9 @@ def objective_perturbation(
     def draw(statistic: Gradients, prior: Normal, calibration: ObjectiveNoise, noise: Noise) -> GradientTrace:
         design = statistic.over
         lattice = noise.k_norm(np.zeros(design.size, np.int64), calibration.scale, design.shape)
-        found = minimiser(
-            statistic, np.asarray(lattice * 2.0**-BITS, np.float64), calibration.regularisation, TOLERANCE * records / 2
-        )
+        tilt = np.asarray(lattice * 2.0**-BITS, np.float64)
+        tolerance = _tolerance(records, design, calibration.scale)
+        found = minimiser(statistic, tilt, calibration.regularisation, tolerance / 2)
         steps = np.rint(found / calibration.polish_step).astype(np.int64)
         weights = np.asarray(noise.k_norm(steps, calibration.polish, "cube") * calibration.polish_step, np.float64)
         # At the minimiser the gradient of the log-likelihood is Lambda w + b: a noisy gradient like any other.
@@ -153,7 +162,12 @@ def objective_perturbation(
                 f"there are more than {EXCESS} times as many records as were expected; declare a larger number"
             )
 
-    return Mechanism("objective_perturbation", calibrate, draw, require)
+    return Mechanism("objective_perturbation", calibrate, draw, Gradients, require)
+
+
+def _tolerance(records: int, design: Design, scale: float) -> float:
+    """Length of the gradient that the proof allows: of records, and of a random term as long as it usually is."""
+    return TOLERANCE * (records + design.size * scale * 2.0**-BITS)
 
 
 def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: float) -> Floats:

@@ -30,6 +30,8 @@ DIGITS = 6
 """Decimal digits of a weight that are released."""
 ROUNDING = Fraction(1, 10**9)
 """Relative error of the loss in floating point, and more."""
+SETTING_LIMIT = 1e12
+"""Largest variance and radius, and inverse of the smallest: their squares and ratios stay far from a float's ends."""
 DRAWS_LIMIT = 10_000
 """Most draws: each has the budget's share only."""
 
@@ -53,7 +55,7 @@ def truncated_posterior(
         The mechanism.
 
     Raises:
-        InputError: no or too many draws, a variance or radius that is not positive; when a release is calibrated, a
+        InputError: no or too many draws, a variance or radius out of range; when a release is calibrated, a
             guarantee with a delta, or a design without a numeric target.
 
     Guarantee:
@@ -67,8 +69,8 @@ def truncated_posterior(
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= DRAWS_LIMIT:
         raise InputError(f"a truncated posterior needs from 1 to {DRAWS_LIMIT:,} draws, got {draws}")
-    if not all(0 < float(value) < math.inf for value in (variance, radius)):
-        raise InputError("a truncated posterior needs a positive, finite variance and radius")
+    if not all(1 / SETTING_LIMIT <= float(value) <= SETTING_LIMIT for value in (variance, radius)):
+        raise InputError("a truncated posterior needs a variance and radius from 1e-12 to 1e12")
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> Truncation:
         if guarantee.delta:
@@ -78,7 +80,9 @@ def truncated_posterior(
         length = math.nextafter(math.sqrt(design.squared_length), math.inf)
         loss = sampler_loss(float(radius), length, 1.0, float(variance), guarantee.relation)
         budget = guarantee.epsilon / draws
-        temper = min(1.0, float(budget * (1 - 2 * ROUNDING)) / loss)
+        temper = 1.0 if budget * (1 - 2 * ROUNDING) >= Fraction(loss) else float(budget * (1 - 2 * ROUNDING)) / loss
+        if not temper > 0:
+            raise InputError("epsilon is too small: the likelihood would be tempered to nothing")
         reported = draws * Fraction(temper) * Fraction(loss) * (1 + ROUNDING)
         return Truncation(float(radius), float(variance), temper, draws, DIGITS, reported)
 
@@ -97,7 +101,7 @@ def truncated_posterior(
         rounded = np.round(weights, calibration.digits)
         return WeightDraws(design, rounded, calibration.variance, calibration.radius, calibration.temper)
 
-    return Mechanism("truncated_posterior", calibrate, draw)
+    return Mechanism("truncated_posterior", calibrate, draw, Moments)
 
 
 def _products(statistic: Moments) -> tuple[Floats, Floats]:

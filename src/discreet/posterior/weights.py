@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.model.design import Design, Normal
-from discreet.posterior.covariates import Law, UniformBox, UniformSphere
+from discreet.model.design import GRID, Design, Normal
+from discreet.posterior.covariates import Law, UniformBox, UniformSphere, WeightedPoints
 from discreet.posterior.draws import Mixing
 from discreet.posterior.extra import sampler
 from discreet.posterior.moments import moment_draws
@@ -22,7 +22,7 @@ from discreet.privacy.design_payload import FactoredChoice, GradientTrace, Noisy
 from discreet.privacy.release import Release
 from discreet.theory.factored import DirectionFactor
 
-__all__ = ["PublicRecords", "WeightPosterior", "even_law", "weights"]
+__all__ = ["PublicRecords", "WeightPosterior", "even_law", "require_known", "tails", "weights"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -125,12 +125,14 @@ def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
         (lower, upper), shape `(...)` each.
 
     Raises:
-        InputError: a level outside (0, 1), or a single draw.
+        InputError: a level outside (0, 1), a single draw, or so few that their range is below the level.
     """
     if not 0 < level < 1:
         raise InputError(f"a level lies between 0 and 1, got {level}")
     if len(draws) < 2:
         raise InputError("one draw of the weights has no interval; release more draws, or moments")
+    if len(draws) * (1 - level) < 1.999:
+        raise InputError(f"{len(draws)} draws cannot tell a level of {level}; it takes about {2 / (1 - level):,.0f}")
     lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return lower, upper
 
@@ -218,6 +220,31 @@ def even_law(design: Design) -> Law:
     return UniformSphere(len(design.features), design.norm, constant)
 
 
+def require_known(design: Design, covariates: Law | None, public: PublicRecords | None) -> None:
+    """Refuse a law of covariates or public records that are not of a design.
+
+    Args:
+        design: of a classification.
+        covariates, public: as for `weights`.
+
+    Raises:
+        InputError: something else than a law or public records, another number of features, or another constant.
+    """
+    if covariates is not None:
+        if not isinstance(covariates, Law):
+            raise InputError("a law of covariates is one of those of posterior/covariates.py, such as UniformSphere")
+        if covariates.size != design.size:
+            raise InputError(f"the law of covariates has {covariates.size} coordinates, the design {design.size}")
+        constant = covariates.points[:, -1] if isinstance(covariates, WeightedPoints) else covariates.constant or 0.0
+        if design.intercept and np.any(np.abs(np.asarray(constant) - design.constant) > 1 / GRID):
+            raise InputError(f"the design's constant feature is {design.constant}, the law of covariates has another")
+    if public is not None:
+        if not isinstance(public, PublicRecords):
+            raise InputError("public records are PublicRecords(features, labels)")
+        if public.features.shape[1] != len(design.features):
+            raise InputError(f"public records need the design's {len(design.features)} features")
+
+
 def _from_gradients(
     release: Release,
     payload: GradientTrace,
@@ -229,14 +256,11 @@ def _from_gradients(
 ) -> WeightPosterior:
     """Draws given noisy gradients."""
     design = payload.design
+    require_known(design, covariates, public)
     law = even_law(design) if covariates is None else covariates
-    if law.size != design.size:
-        raise InputError(f"the law of covariates has {law.size} coordinates, the design {design.size}")
     logistic = sampler("logistic")
     known = None
     if public is not None:
-        if public.features.shape[1] != len(design.features):
-            raise InputError(f"public records need the design's {len(design.features)} features")
         known = logistic.PublicRecords(design.scaled(public.features), public.labels)
     records, scale = _total(release, payload)
     found = logistic.logistic_draws(

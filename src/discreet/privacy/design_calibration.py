@@ -1,4 +1,7 @@
-"""How a budget became noise, for the mechanisms over a design. Public, and computed before any record is seen."""
+"""How a budget became noise, for the mechanisms over a design, and which payload it describes.
+
+Calibrations are public, and computed before any record is seen.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from discreet.errors import InputError
+from discreet.model.design import GRID
+from discreet.privacy.design_payload import FactoredChoice, GradientTrace, NoisyMoments, NoisyTotal, WeightDraws
+from discreet.privacy.guarantee import Relation
 
-__all__ = ["BITS", "DesignCalibration", "FactoredNoise", "ObjectiveNoise", "Truncation", "VectorNoise"]
+__all__ = [
+    "BITS",
+    "DesignCalibration",
+    "FactoredNoise",
+    "ObjectiveNoise",
+    "Truncation",
+    "VectorNoise",
+    "counts_records",
+    "describes",
+]
 
 BITS = 32
 """The random linear term of a perturbed objective is a whole multiple of 2^-32."""
@@ -150,6 +165,59 @@ class FactoredNoise:
 
 DesignCalibration = VectorNoise | ObjectiveNoise | Truncation | FactoredNoise
 """The closed union of calibrations over a design."""
+
+
+def describes(calibration: object, payload: object) -> bool:
+    """Whether a payload over a design is what a calibration describes.
+
+    Args:
+        calibration: of any mechanism.
+        payload: of any kind.
+
+    Returns:
+        Whether their kinds belong together and all numbers that both state are equal.
+    """
+    match calibration, payload:
+        case VectorNoise(), NoisyMoments():
+            return calibration.scale == payload.scale and (calibration.rounds, calibration.total_scale) == (1, None)
+        case VectorNoise(), GradientTrace():
+            noise = (calibration.rounds, calibration.scale / GRID)
+            return noise == (len(payload.points), payload.scale) and _same_total(calibration.total_scale, payload.total)
+        case ObjectiveNoise(), GradientTrace():
+            noise = (1, calibration.scale * 2.0**-BITS)
+            return noise == (len(payload.points), payload.scale) and _same_total(calibration.total_scale, payload.total)
+        case Truncation(), WeightDraws():
+            settings = (calibration.variance, calibration.radius, calibration.temper)
+            released = (payload.variance, payload.radius, payload.temper)
+            return settings == released and calibration.draws == len(payload.weights)
+        case FactoredNoise(), FactoredChoice():
+            return calibration.rate == payload.rate and _same_total(calibration.total_scale, payload.total)
+        case _:
+            return False
+
+
+def counts_records(payload: object, relation: Relation) -> bool:
+    """Whether a payload over a design measures the number of records where it is private, and only there.
+
+    Args:
+        payload: of any kind; those that never measure it, and those over a network, pass.
+        relation: of the guarantee.
+
+    Returns:
+        Whether a reader knows the number of records once: as it is, or with noise.
+    """
+    match payload:
+        case NoisyMoments():
+            return payload.noisy_total == (relation is Relation.ADD_REMOVE)
+        case GradientTrace() | FactoredChoice():
+            return (payload.total is not None) == (relation is Relation.ADD_REMOVE)
+        case _:
+            return True
+
+
+def _same_total(scale: float | None, total: NoisyTotal | None) -> bool:
+    """Whether a noisy number of records is there as a calibration describes it."""
+    return scale == (None if total is None else total.scale)
 
 
 def _positive(value: float | None) -> bool:

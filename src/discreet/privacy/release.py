@@ -18,7 +18,7 @@ import numpy as np
 import pydantic
 
 from discreet.errors import InputError
-from discreet.model.design import GRID, Design, Normal
+from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
@@ -33,14 +33,7 @@ from discreet.privacy.calibration import (
     Tempering,
     Trimming,
 )
-from discreet.privacy.design_calibration import (
-    BITS,
-    DesignCalibration,
-    FactoredNoise,
-    ObjectiveNoise,
-    Truncation,
-    VectorNoise,
-)
+from discreet.privacy.design_calibration import DesignCalibration, counts_records, describes
 from discreet.privacy.design_document import (
     DesignCalibrationPart,
     DesignPart,
@@ -55,14 +48,7 @@ from discreet.privacy.design_document import (
     write_design_payload,
     write_normal,
 )
-from discreet.privacy.design_payload import (
-    DesignPayload,
-    FactoredChoice,
-    GradientTrace,
-    NoisyMoments,
-    NoisyTotal,
-    WeightDraws,
-)
+from discreet.privacy.design_payload import DesignPayload
 from discreet.privacy.document import (
     Budget,
     CalibrationPart,
@@ -164,7 +150,7 @@ class Release:
             raise InputError("the calibration spends more epsilon than the guarantee promises")
         if not _belong_together(self.calibration, self.payload):
             raise InputError("the payload is not what the calibration describes: its kind, or a number such as a scale")
-        if not _counts_records(self.payload, self.guarantee.relation):
+        if not counts_records(self.payload, self.guarantee.relation):
             raise InputError("over a design the number of records is either public, or measured with noise")
 
     @property
@@ -443,38 +429,8 @@ def _belong_together(calibration: Calibration, payload: Payload) -> bool:
             )
         case Selection(), Choice():
             return True
-        case VectorNoise(), NoisyMoments():
-            return calibration.scale == payload.scale and (calibration.rounds, calibration.total_scale) == (1, None)
-        case VectorNoise(), GradientTrace():
-            noise = (calibration.rounds, calibration.scale / GRID)
-            return noise == (len(payload.points), payload.scale) and _same_total(calibration.total_scale, payload.total)
-        case ObjectiveNoise(), GradientTrace():
-            noise = (1, calibration.scale * 2.0**-BITS)
-            return noise == (len(payload.points), payload.scale) and _same_total(calibration.total_scale, payload.total)
-        case Truncation(), WeightDraws():
-            settings = (calibration.variance, calibration.radius, calibration.temper)
-            released = (payload.variance, payload.radius, payload.temper)
-            return settings == released and calibration.draws == len(payload.weights)
-        case FactoredNoise(), FactoredChoice():
-            return calibration.rate == payload.rate and _same_total(calibration.total_scale, payload.total)
         case _:
-            return False
-
-
-def _counts_records(payload: Payload, relation: Relation) -> bool:
-    """Whether a payload over a design measures the number of records where it is private, and only there."""
-    match payload:
-        case NoisyMoments():
-            return payload.noisy_total == (relation is Relation.ADD_REMOVE)
-        case GradientTrace() | FactoredChoice():
-            return (payload.total is not None) == (relation is Relation.ADD_REMOVE)
-        case _:
-            return True
-
-
-def _same_total(scale: float | None, total: NoisyTotal | None) -> bool:
-    """Whether a noisy number of records is there as a calibration describes it."""
-    return scale == (None if total is None else total.scale)
+            return describes(calibration, payload)
 
 
 def _compact(alpha: Array) -> float | list[float]:

@@ -1,0 +1,182 @@
+"""Releases over a design: of any numbers that their types hold, and those whose files are in `tests/data`.
+
+`release-v1-<kind>.json` were made once, by `python tests/design_releases.py tests/data`: simulations on made-up
+records. They are never made again; a change that cannot read them needs a new format version.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import discreet as dc
+from design_cases import CLASSES, NUMBER, design, numeric, promise, rows_of
+from discreet.model.design import GRID
+from discreet.privacy.design_calibration import BITS, FactoredNoise, ObjectiveNoise, Truncation, VectorNoise
+from discreet.privacy.release import RecordsPolicy
+from published import DATA
+
+ADD_REMOVE = dc.Relation.ADD_REMOVE
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+POSITIVE = st.floats(1e-3, 1e15)
+BUDGET = st.fractions(Fraction(1, 100), 1, max_denominator=100)
+WHOLE = st.integers(1, 2**53)
+Parts = tuple[Any, Any]
+
+
+@st.composite
+def designs(draw: st.DrawFn, target: str | None, *, intercept: bool | None = None, most: int = 3) -> dc.Design:
+    """Any design with a target of this name."""
+    size = draw(st.integers(1, most))
+    pairs = [sorted(draw(st.tuples(*[st.floats(-1e9, 1e9)] * 2).filter(lambda b: abs(b[0] - b[1]) > 1e-3)))
+             for _ in range(size)]  # fmt: skip
+    features = tuple(dc.Variable(f"é{at}", bounds=tuple(pair)) for at, pair in enumerate(pairs))
+    norm = draw(st.none() | st.floats(1 / GRID, size**0.5))
+    chosen = {None: None, "number": NUMBER, "class": CLASSES}[target]
+    return dc.Design(features, chosen, norm, draw(st.booleans()) if intercept is None else intercept)
+
+
+def matrix(draw: st.DrawFn, rows: int, columns: int) -> np.ndarray:
+    numbers = draw(st.lists(FINITE, min_size=rows * columns, max_size=rows * columns))
+    return np.array(numbers).reshape(rows, columns)
+
+
+def total(draw: st.DrawFn, relation: dc.Relation) -> dc.NoisyTotal | None:
+    return dc.NoisyTotal(draw(st.integers(-(2**63), 2**63 - 1)), draw(POSITIVE)) if relation is ADD_REMOVE else None
+
+
+def scale_of(noisy: dc.NoisyTotal | None) -> float | None:
+    return None if noisy is None else noisy.scale
+
+
+@st.composite
+def noisy_moments(draw: st.DrawFn, relation: dc.Relation) -> Parts:
+    over, noisy, scale = draw(designs(draw(st.sampled_from([None, "number"])))), relation is ADD_REMOVE, draw(POSITIVE)
+    length = len(over.moments) + noisy
+    values = draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=length, max_size=length))
+    calibration = VectorNoise(draw(WHOLE), scale, 1, None, draw(BUDGET))
+    return calibration, dc.NoisyMoments(over, np.array(values, np.int64), scale, noisy)
+
+
+@st.composite
+def noisy_gradients(draw: st.DrawFn, relation: dc.Relation) -> Parts:
+    over, steps, scale, noisy = draw(designs("class")), draw(st.integers(1, 3)), draw(POSITIVE), total(draw, relation)
+    points, gradients, weights = (matrix(draw, n, over.size) for n in (steps, steps, 1))
+    calibration = VectorNoise(draw(WHOLE), scale, steps, scale_of(noisy), draw(BUDGET))
+    return calibration, dc.GradientTrace(over, points, gradients, scale / GRID, weights[0], noisy)
+
+
+@st.composite
+def perturbed(draw: st.DrawFn, relation: dc.Relation) -> Parts:
+    over, scale, noisy = draw(designs("class")), draw(POSITIVE), total(draw, relation)
+    points, gradients, weights = (matrix(draw, 1, over.size) for _ in range(3))
+    numbers = [draw(POSITIVE) for _ in range(3)]
+    reported = draw(BUDGET)
+    calibration = ObjectiveNoise(
+        numbers[0], draw(WHOLE), scale, reported / 4, numbers[1], numbers[2], scale_of(noisy), reported
+    )
+    return calibration, dc.GradientTrace(over, points, gradients, scale * 2.0**-BITS, weights[0], noisy)
+
+
+@st.composite
+def weight_draws(draw: st.DrawFn, relation: dc.Relation) -> Parts:
+    over, draws = draw(designs("number")), draw(st.integers(1, 3))
+    radius, variance, temper = (draw(POSITIVE) for _ in range(3))
+    calibration = Truncation(radius, variance, temper, draws, draw(st.integers(1, 9)), draw(BUDGET))
+    return calibration, dc.WeightDraws(over, matrix(draw, draws, over.size), variance, radius, temper)
+
+
+@st.composite
+def factored(draw: st.DrawFn, relation: dc.Relation) -> Parts:
+    kind, noisy, rate = draw(st.sampled_from(["direction", "categorical"])), total(draw, relation), draw(POSITIVE)
+    over = draw(designs(None, intercept=False, most=3 if kind == "direction" else 1))
+    wide = len(over.features) if kind == "direction" else draw(st.integers(1, 3))
+    candidates = matrix(draw, draw(st.integers(2, 3)), wide)
+    names = ["noise_variance", "tau"] if kind == "direction" else ["floor"]
+    parameters = {name: draw(FINITE) for name in names}
+    index = draw(st.integers(0, len(candidates) - 1))
+    calibration = FactoredNoise(rate, scale_of(noisy), draw(BUDGET))
+    return calibration, dc.FactoredChoice(over, kind, candidates, parameters, index, rate, noisy)
+
+
+DESIGN_KINDS: dict[str, tuple[Callable[[dc.Relation], st.SearchStrategy[Parts]], type, type]] = {
+    "noisy moments": (noisy_moments, VectorNoise, dc.NoisyMoments),
+    "noisy gradients": (noisy_gradients, VectorNoise, dc.GradientTrace),
+    "objective perturbation": (perturbed, ObjectiveNoise, dc.GradientTrace),
+    "truncated posterior": (weight_draws, Truncation, dc.WeightDraws),
+    "factored": (factored, FactoredNoise, dc.FactoredChoice),
+}
+"""Parts that belong together, and their types."""
+
+
+@st.composite
+def design_releases(draw: st.DrawFn, kind: str) -> dc.Release:
+    """Releases over any design, with any numbers that the payload's types hold."""
+    relation = draw(st.sampled_from(list(dc.Relation)))
+    calibration, payload = draw(DESIGN_KINDS[kind][0](relation))
+    return dc.Release(
+        id=draw(st.binary(min_size=16, max_size=16)).hex(),
+        date=draw(st.dates()),
+        private=draw(st.booleans()),
+        guarantee=promise(calibration.total, relation),
+        mechanism=kind.replace(" ", "_"),
+        policy=RecordsPolicy("error", "clip"),
+        records=draw(st.integers(0, 2**53)) if relation is dc.Relation.REPLACE else None,
+        prior=dc.Normal(payload.over, draw(st.floats(1e-12, 1e12))),
+        calibration=calibration,
+        payload=payload,
+    )
+
+
+# ------------------------------------------------------------------------------------------------- the committed files
+
+
+def _made(mechanism: Any, statistic: Any, relation: str, seed: int) -> dc.Release:
+    prior = dc.Normal(statistic.over, 2.5)
+    return dc.simulate(mechanism, statistic, prior, promise("0.7", relation), rng=np.random.default_rng(seed))
+
+
+def examples() -> dict[str, dc.Release]:
+    """The releases behind the committed files; random streams may change, so only the files are compared."""
+    rng = np.random.default_rng(1)
+    features, number, state = rng.uniform(-1, 1, (500, 2)), rng.uniform(-3, 7, 500), rng.choice(CLASSES.states, 500)
+    linear = dc.Design((numeric("age", -1, 1), numeric("dose", -2, 2)), NUMBER)
+    logistic = dc.Design(linear.features, CLASSES, 1.25)
+    code = dc.Design((dc.Variable("code", bounds=(0, 2)),), None, None, False)
+    plane = design(2, intercept=False)
+    axes = dc.DirectionFactor(dc.spread_candidates(2, 4, [0.5]), noise_variance=0.1, tau=2.0)
+    die = dc.CategoricalFactor([[0.8, 0.1, 0.1], [0.2, 0.3, 0.5]], floor=0.1)
+    sums, slopes = (
+        dc.moments(dc.grid_rows(linear, features, number)),
+        dc.gradients(dc.grid_rows(logistic, features, state)),
+    )
+    return {
+        "noisy-moments": _made(dc.noisy_moments(), sums, "add-remove", 1),
+        "noisy-gradients": _made(dc.noisy_gradients(3, records=400), slopes, "replace", 2),
+        "objective-perturbation": _made(dc.objective_perturbation(records=400), slopes, "add-remove", 3),
+        "truncated-posterior": _made(dc.truncated_posterior(2, variance=0.1), sums, "replace", 4),
+        "factored-direction": _made(dc.factored(axes), rows_of(plane, features), "add-remove", 5),
+        "factored-categorical": _made(dc.factored(die), rows_of(code, rng.integers(0, 3, (50, 1))), "replace", 6),
+    }
+
+
+PUBLISHED = (
+    "noisy-moments", "noisy-gradients", "objective-perturbation", "truncated-posterior", "factored-direction",
+    "factored-categorical",
+)  # fmt: skip
+
+
+def committed(kind: str) -> str:
+    """Text of a committed file."""
+    return (DATA / f"release-v1-{kind}.json").read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for name, release in examples().items():
+        release.save(Path(sys.argv[1]) / f"release-v1-{name}.json", replace=False)
