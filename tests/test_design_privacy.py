@@ -419,7 +419,7 @@ ILL = {
     "none": (50, 0, 1.0, None, 3),
     "the most": (50, 500, 1.0, None, 3),
     "separable": (50, 500, 20.0, None, 3),
-    "large epsilon": (50, 500, 100.0, 1e-6, 3),
+    "large epsilon": (50, 500, 100.0, 1e-4, 3),
     "many weights": (20, 200, 1.0, None, 30),
     "small epsilon": (1, 10, 0.01, None, 2),
     "tiny epsilon": (1, 10, 1e-4, None, 2),
