@@ -111,32 +111,7 @@ def objective_perturbation(
             )
         if not EPSILONS[0] <= guarantee.epsilon <= EPSILONS[1]:
             raise InputError(f"objective_perturbation takes an epsilon from {EPSILONS[0]} to {EPSILONS[1]}")
-        left, total_scale, total_cost = total_noise(guarantee)
-        length = float(design.squared_length)
-        each = regularisation or min(max((KNEE / (records * float(guarantee.epsilon))) ** 2, SMALLEST), LARGEST)
-        needed = length / (4 * math.expm1(min(float(CURVATURE_SHARE * left), 700)))
-        convexity = max(records * each * length, needed)
-        curvature = Fraction(math.log1p(length / (4 * convexity))) * (1 + ROUNDING)
-        polish, polish_cost = k_norm_scale(
-            2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(1, design.size)), design.size, "cube"
-        )
-        rounded = 1 if design.shape == "cube" else math.isqrt(design.size - 1) + 1
-        sensitivity = gradient_sensitivity(design, guarantee.relation) * 2**BITS // GRID + rounded
-        budget = left - curvature - polish_cost
-        scale, cost = k_norm_scale(sensitivity, budget, design.size, design.shape)
-        # A power of two: products with it are exact.
-        off = (_tolerance(records, design, scale) + math.sqrt(design.size) * 2.0 ** -(BITS + 1)) / convexity
-        step = 2.0 ** math.ceil(math.log2(off * (1 + 1e-9)))
-        return ObjectiveNoise(
-            regularisation=convexity,
-            sensitivity=sensitivity,
-            scale=scale,
-            curvature=curvature,
-            polish=polish,
-            polish_step=step,
-            total_scale=total_scale,
-            reported=cost + curvature + polish_cost + total_cost,
-        )
+        return _calibration(design, guarantee, records, regularisation)
 
     def draw(statistic: Gradients, prior: Normal, calibration: ObjectiveNoise, noise: Noise) -> GradientTrace:
         design = statistic.over
@@ -163,6 +138,36 @@ def objective_perturbation(
             )
 
     return Mechanism("objective_perturbation", calibrate, draw, Gradients, require)
+
+
+def _calibration(design: Design, guarantee: Guarantee, records: int, regularisation: float | None) -> ObjectiveNoise:
+    """Shares of epsilon, and the noise that each buys."""
+    left, total_scale, total_cost = total_noise(guarantee)
+    length = float(design.squared_length)
+    each = regularisation or min(max((KNEE / (records * float(guarantee.epsilon))) ** 2, SMALLEST), LARGEST)
+    needed = length / (4 * math.expm1(min(float(CURVATURE_SHARE * left), 700)))
+    convexity = max(records * each * length, needed)
+    curvature = Fraction(math.log1p(length / (4 * convexity))) * (1 + ROUNDING)
+    polish, polish_cost = k_norm_scale(
+        2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(1, design.size)), design.size, "cube"
+    )
+    rounded = 1 if design.shape == "cube" else math.isqrt(design.size - 1) + 1
+    sensitivity = gradient_sensitivity(design, guarantee.relation) * 2**BITS // GRID + rounded
+    budget = left - curvature - polish_cost
+    scale, cost = k_norm_scale(sensitivity, budget, design.size, design.shape)
+    # A power of two: products with it are exact.
+    off = (_tolerance(records, design, scale) + math.sqrt(design.size) * 2.0 ** -(BITS + 1)) / convexity
+    step = 2.0 ** math.ceil(math.log2(off * (1 + 1e-9)))
+    return ObjectiveNoise(
+        regularisation=convexity,
+        sensitivity=sensitivity,
+        scale=scale,
+        curvature=curvature,
+        polish=polish,
+        polish_step=step,
+        total_scale=total_scale,
+        reported=cost + curvature + polish_cost + total_cost,
+    )
 
 
 def _tolerance(records: int, design: Design, scale: float) -> float:
