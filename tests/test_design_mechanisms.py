@@ -340,3 +340,51 @@ def test_exact_noise_is_added_in_all_shapes() -> None:
         true = classes(over=over).signed() / 2 / 4096
         assert np.all(np.abs(found.gradients[0] - true) < 60 * found.scale)
         assert np.any(found.gradients[0] != true)
+
+
+class Foreign(dc.DirectionFactor):
+    """Factors that are no numbers between 0 and 1."""
+
+    def steps(self, rows: Any) -> Any:
+        return super().steps(rows) * 1000
+
+
+def test_a_factor_of_ones_own_is_refused() -> None:
+    with pytest.raises(dc.InputError, match="DirectionFactor or a CategoricalFactor"):
+        dc.factored(Foreign(AXES.candidates, noise_variance=0.1, tau=2.0))
+
+
+@pytest.mark.parametrize(
+    "odd", [{"noise_variance": 5e-309}, {"tau": 1e-310}, {"noise_variance": 1e13}, {"tau": np.nan}]
+)
+def test_a_direction_factor_keeps_its_settings_where_nothing_overflows(odd: dict[str, float]) -> None:
+    with pytest.raises(dc.InputError, match="noise_variance and tau must lie between"):
+        dc.DirectionFactor(AXES.candidates, **{"noise_variance": 0.1, "tau": 2.0, **odd})
+
+
+@pytest.mark.parametrize("value", [1e-12, 1e12])
+def test_factors_stay_within_one_step_range_at_the_limits(value: float) -> None:
+    rows = np.array([[0.0, 0.0], [1e100, -1e100], [1e-300, 1.0], [-1.0, 1.0]])
+    for factor in (
+        dc.DirectionFactor([[1e12, 0.0], [0.0, 1e-12]], noise_variance=value, tau=1e-12),
+        dc.DirectionFactor([[1e12, 0.0], [0.0, 1e-12]], noise_variance=value, tau=1e12),
+    ):
+        steps = factor.steps(rows)
+        assert steps.min() >= 0
+        assert steps.max() <= factor.width(dc.Relation.ADD_REMOVE)
+
+
+def test_a_vector_that_is_doubled_can_be_drawn_at_the_smallest_epsilon() -> None:
+    over = design(5, CLASSES)
+    low, high = Fraction(0), Fraction(1)
+    for _ in range(80):
+        middle = (low + high) / 2
+        try:
+            dc.noisy_gradients(1, records=10).calibrate(over, dc.Normal(over, 1.0), promise(middle, "replace"))
+            high = middle
+        except dc.InputError:
+            low = middle
+    found = dc.simulate(
+        dc.noisy_gradients(1, records=10), classes(3, over), dc.Normal(over, 1.0), promise(high, "replace"), rng=RNG(1)
+    )
+    assert np.all(np.isfinite(found.payload.gradients))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 
+from discreet.errors import InputError
 from discreet.estimators.contract import declared_bounds, read_features, read_given
 
 __all__ = ["PublicScaler"]
@@ -49,7 +50,8 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
             InputError: bounds that are none, or records that cannot be read.
         """
         given = read_given(self, X, None)
-        declared_bounds(self.bounds, given.X.shape[1])
+        if any(not upper / 4 - lower / 4 > 0 for lower, upper in declared_bounds(self.bounds, given.X.shape[1])):
+            raise InputError("bounds are too close to each other to be told apart")
         given.describe(self)
         return self
 

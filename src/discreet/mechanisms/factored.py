@@ -54,6 +54,10 @@ def factored(factor: Factor) -> DesignMechanism[FactoredNoise, Rows]:
         Williams and McSherry (NIPS 2010), Section 2, with the range of a factor in place of twice its largest value;
         McSherry and Talwar (2007).
     """
+    if type(factor) not in (DirectionFactor, CategoricalFactor):
+        raise InputError(
+            "a factor is a DirectionFactor or a CategoricalFactor; one of your own could break the guarantee"
+        )
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> FactoredNoise:
         if guarantee.delta:
@@ -113,6 +117,8 @@ def _require_fit(factor: Factor, design: Design) -> None:
         raise InputError("a factored choice needs a design without target and intercept")
     if isinstance(factor, CategoricalFactor):
         wanted, states = 1, factor.candidates.shape[1]
+        if states > 2 * GRID + 1:
+            raise InputError(f"a categorical factor has at most {2 * GRID + 1:,} states: the steps of the grid")
         if len(design.features) == 1 and design.features[0].bounds != (0, states - 1):
             raise InputError(
                 f"a categorical factor of {states} states reads one feature with the bounds 0 and {states - 1}"

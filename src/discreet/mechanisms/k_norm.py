@@ -89,8 +89,8 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
     if not epsilon > 0:
         raise InputError(f"an epsilon of {epsilon}: expected a number greater than 0")
     _require_shape(dimension, shape)
-    # Twice, so that rounding up does not take the scale beyond what can be drawn.
-    if 2 * sensitivity * (dimension + 1) > int(REACH) * epsilon:
+    # Three times: a vector may be doubled with its noise, and rounding up does not take that beyond what can be drawn.
+    if 3 * sensitivity * (dimension + 1) > int(REACH) * epsilon:
         raise InputError(f"epsilon is too small for {dimension} coordinates: the noise would exceed 64-bit integers")
     if COORDINATES_PER_SCALE * sensitivity < dimension * epsilon:
         raise InputError(

@@ -16,15 +16,15 @@ Proof of the guarantee, in three steps.
 2. The b that is drawn is a lattice point, `2^-BITS k` with K-norm noise k. The ideal b is that plus a uniform vector
    in the lattice's cell. Over a distance of Delta its k moves by at most `2^BITS Delta` and 1 (the cube) or sqrt(d)
    (the ball) more, because rounding moves each end by half a cell at most: the sensitivity of k counts that in.
-3. The minimiser that is computed belongs to the lattice point, and is found in floating point. Its gradient is at most
-   t = TOLERANCE (records + d scale) long, half of it as it is computed and half for rounding; J is Lambda-convex; so it
-   is within `(t + sqrt(d) 2^-BITS / 2) / Lambda` of the ideal one. Cube noise is added to its whole steps of at least
-   that length: with m = 2 steps of error at most, on each side, the loss is at most 2 m / polish more than that of the
-   same noise on the ideal minimiser, which is post-processing of step 1. Rounding: a record's part of the gradient is
-   off by less than `(40 + d^1.5 |w| B / 4) 2^-53`, with B the longest a record can be. There are at most EXCESS
-   times as many records as expected, so `|w| B <= sqrt(2 EXCESS log 2 / LEAST) + 2 |b| B / Lambda = 373 + ...` (J(w) is
-   at most J(0)), and for SIZE_LIMIT weights that is 1.1e-11, of which EXCESS for each expected record make the bound.
-   What b adds to that matters where b is hundreds of its scales long.
+3. The minimiser that is computed belongs to the lattice point, and is found in floating point. With t the length of
+   gradient that is allowed, of which rounding takes at most half, it is within `(t + sqrt(d) 2^-BITS / 2) / Lambda` of
+   the ideal one, as J is Lambda-convex. Cube noise is added to its whole steps of at least that length: with m = 2
+   steps of error at most, on each side, the loss is at most 2 m / polish more than that of the same noise on the ideal
+   minimiser, which is post-processing of step 1.
+   Rounding: J(w) is at most J(0), so `|w| <= sqrt(2 n log 2 / Lambda) + 2 |b| / Lambda`, and a record's part of the
+   gradient is off by less than `(40 + d^1.5 |w| B / 4) 2^-53`, B the longest a record can be. `_rounding` sums that
+   over n = EXCESS times as many records as expected, more than which are refused, and for |b| up to 100 d^1.5 scales.
+   A longer b, whose probability is below 1e-41 for any d, is where the argument ends.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ __all__ = ["objective_perturbation"]
 
 EPSILONS = (Fraction(1, 10**9), Fraction(1000))
 """Range of epsilon: beyond it noise cannot be drawn, or nobody is protected."""
-LEAST = 1e-4
-"""Least regularisation for each expected record and squared length: it rules out weights beyond what floats carry."""
+LEAST = 1e-6
+"""Least regularisation for each expected record and squared length: below it the search would not end."""
 TOLERANCE = 1e-10
-"""Length of the gradient at which the search ends, for each expected record; and half of it is what is asked for."""
+"""Length of the gradient at which the search ends, for each expected record, besides rounding."""
 EXCESS = 10
-"""Most records for each expected one: the gradient is a sum of floats, with at most 1e-11 of error from each."""
+"""Most records for each expected one; rounding grows with them."""
 SIZE_LIMIT = 100
 """Most weights, for the same bound."""
 POLISH_SHARE = Fraction(1, 100)
@@ -117,8 +117,8 @@ def objective_perturbation(
         design = statistic.over
         lattice = noise.k_norm(np.zeros(design.size, np.int64), calibration.scale, design.shape)
         tilt = np.asarray(lattice * 2.0**-BITS, np.float64)
-        tolerance = _tolerance(records, design, calibration.scale)
-        found = minimiser(statistic, tilt, calibration.regularisation, tolerance / 2)
+        rounding = _rounding(records, design, calibration.regularisation, calibration.scale)
+        found = minimiser(statistic, tilt, calibration.regularisation, TOLERANCE * records + rounding)
         steps = np.rint(found / calibration.polish_step).astype(np.int64)
         weights = np.asarray(noise.k_norm(steps, calibration.polish, "cube") * calibration.polish_step, np.float64)
         # At the minimiser the gradient of the log-likelihood is Lambda w + b: a noisy gradient like any other.
@@ -156,7 +156,8 @@ def _calibration(design: Design, guarantee: Guarantee, records: int, regularisat
     budget = left - curvature - polish_cost
     scale, cost = k_norm_scale(sensitivity, budget, design.size, design.shape)
     # A power of two: products with it are exact.
-    off = (_tolerance(records, design, scale) + math.sqrt(design.size) * 2.0 ** -(BITS + 1)) / convexity
+    allowed = TOLERANCE * records + 2 * _rounding(records, design, convexity, scale)
+    off = (allowed + math.sqrt(design.size) * 2.0 ** -(BITS + 1)) / convexity
     step = 2.0 ** math.ceil(math.log2(off * (1 + 1e-9)))
     return ObjectiveNoise(
         regularisation=convexity,
@@ -170,9 +171,14 @@ def _calibration(design: Design, guarantee: Guarantee, records: int, regularisat
     )
 
 
-def _tolerance(records: int, design: Design, scale: float) -> float:
-    """Length of the gradient that the proof allows: of records, and of a random term as long as it usually is."""
-    return TOLERANCE * (records + design.size * scale * 2.0**-BITS)
+def _rounding(records: int, design: Design, convexity: float, scale: float) -> float:
+    """How far a computed gradient can be off: see step 3."""
+    length, most = math.sqrt(design.squared_length), EXCESS * records
+    wide = math.sqrt(design.size) ** 3
+    tilt = 100 * wide * scale * 2.0**-BITS
+    longest = math.sqrt(2 * most * math.log(2) / convexity) + 2 * tilt / convexity
+    of_records = most * (40 + wide * longest * length / 4)
+    return math.ldexp(1.0, -53) * (of_records + 8 * (tilt + convexity * longest)) * math.sqrt(design.size)
 
 
 def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: float) -> Floats:

@@ -98,7 +98,7 @@ def truncated_posterior(
             normals=lambda number: np.asarray(ndtri(noise.uniforms(number))),
             uniforms=noise.uniforms,
         )
-        rounded = np.round(weights, calibration.digits)
+        rounded = np.round(weights, calibration.digits) + 0.0  # no negative zero: its sign was rounded away
         return WeightDraws(design, rounded, calibration.variance, calibration.radius, calibration.temper)
 
     return Mechanism("truncated_posterior", calibrate, draw, Moments)

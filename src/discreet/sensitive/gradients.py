@@ -6,6 +6,8 @@ the grid for each record by itself; because the coordinates are on the grid alre
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -22,6 +24,9 @@ from discreet.sensitive.rows import Integers, Rows
 __all__ = ["Gradients", "gradient_sensitivity", "gradients"]
 
 Floats = npt.NDArray[np.float64]
+
+BLOCK = 2**16
+"""Records whose gradients are in memory at once."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,12 +71,14 @@ class Gradients:
         Returns:
             int64, shape `(size,)`, in steps of the grid.
         """
-        # Entry by entry: a matrix product may round a record's sum in an order that depends on the number of records.
-        a = np.zeros(self.records)
-        for column, weight in zip(self.rows.coordinates.T, theta / GRID, strict=True):
-            a += column * weight
-        errors = self.rows.target - expit(a)
-        return np.asarray(np.rint(errors[:, None] * self.rows.coordinates).astype(np.int64).sum(axis=0))
+        total = np.zeros(len(theta), np.int64)
+        for coordinates, target in self._blocks():
+            # Entry by entry: a matrix product may round a record's sum in an order that depends on how many there are.
+            a = np.zeros(len(target))
+            for column, weight in zip(coordinates.T, theta / GRID, strict=True):
+                a += column * weight
+            total += np.rint((target - expit(a))[:, None] * coordinates).astype(np.int64).sum(axis=0)
+        return total
 
     def signed(self) -> Integers:
         """Sum of `(2 y - 1) v`: twice the gradient at weights of 0, without rounding; in steps of the grid."""
@@ -85,16 +92,29 @@ class Gradients:
 
         Returns:
             (sum of `(sigmoid - y) v`, shape `(size,)`; sum of `sigmoid (1 - sigmoid) v v'`). The first is within
-            `records (40 + size |theta|) 2^-53` of the exact sum in each entry: numpy adds long rows in pairs.
+            `records (40 + size |theta|) 2^-53` of the exact sum in each entry: numpy adds long rows in pairs,
+            and blocks of them are added exactly.
         """
-        v = np.ascontiguousarray(self.rows.coordinates.T) / GRID
-        p = expit(theta @ v)
-        return (v * (p - self.rows.target)).sum(axis=1), (v * (p * (1 - p))) @ v.T
+        parts, curvature = [], np.zeros((len(theta), len(theta)))
+        for coordinates, target in self._blocks():
+            v = np.ascontiguousarray(coordinates.T) / GRID
+            p = expit(theta @ v)
+            parts.append((v * (p - target)).sum(axis=1))
+            curvature += (v * (p * (1 - p))) @ v.T
+        return np.array([math.fsum(column) for column in zip(*parts, strict=True)]), curvature
 
     def cost(self, theta: Floats) -> float:
         """The negative log-likelihood, in floating point."""
-        a = self.rows.coordinates @ (theta / GRID)
-        return float(np.logaddexp(0, a).sum() - a @ self.rows.target)
+        total = 0.0
+        for coordinates, target in self._blocks():
+            a = coordinates @ (theta / GRID)
+            total += float(np.logaddexp(0, a).sum() - a @ target)
+        return total
+
+    def _blocks(self) -> Iterator[tuple[Integers, Integers]]:
+        """Coordinates and classes of some records at a time; at least one block, perhaps empty."""
+        for start in range(0, max(self.records, 1), BLOCK):
+            yield self.rows.coordinates[start : start + BLOCK], self.rows.target[start : start + BLOCK]
 
 
 def gradients(rows: Rows) -> Gradients:

@@ -21,7 +21,7 @@ from scipy.stats import qmc
 
 from discreet.errors import InputError
 from discreet.privacy.guarantee import Relation
-from discreet.theory.checks import positive, probability
+from discreet.theory.checks import probability
 
 __all__ = [
     "STEPS",
@@ -43,6 +43,8 @@ STEPS = 2**20
 """Steps in a whole unit: factors are whole multiples of 2^-20, and scores are sums of whole numbers."""
 CANDIDATES_LIMIT = 1000
 """Most candidates: the width of a factor looks at all pairs."""
+EXTREME = 1e12
+"""Largest variance, temper and coordinate of a direction, and inverse of the smallest: no factor overflows."""
 LARGEST = 1e100
 """Coordinates beyond it would overflow when squared."""
 NATS_LIMIT = 500
@@ -178,7 +180,10 @@ class DirectionFactor:
 
     def __post_init__(self) -> None:
         vectors = _candidates(self.candidates)
-        positive(noise_variance=self.noise_variance, tau=self.tau)
+        if not all(1 / EXTREME <= value <= EXTREME for value in (self.noise_variance, self.tau)):
+            raise InputError(f"noise_variance and tau must lie between {1 / EXTREME:g} and {EXTREME:g}")
+        if not np.all(np.abs(vectors) <= EXTREME):
+            raise InputError(f"coordinates of candidate vectors must be at most {EXTREME:g}")
         if not vectors.shape[1] >= 2:
             raise InputError("directions need vectors of at least two coordinates")
         object.__setattr__(self, "candidates", vectors)
@@ -463,7 +468,8 @@ def _candidates(candidates: npt.ArrayLike) -> Floats:
 
 def _whole(factors: Floats) -> Floats:
     """Rounded to whole multiples of 2^-20: public rounding, the same for all data sets."""
-    return np.asarray(np.rint(factors * STEPS) / STEPS)
+    # What is no number counts as 0: the range [0, 1] holds by construction.
+    return np.asarray(np.rint(np.where(factors > 0, factors, 0.0) * STEPS) / STEPS)
 
 
 def _checked(
