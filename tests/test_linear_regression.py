@@ -1,4 +1,4 @@
-"""Private linear regression: what is declared, the units of what it says, its intervals, and what it refuses for free."""
+"""Private linear regression: what is declared, the units of what it says, its intervals, and what it refuses."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from scipy.stats import binom
 from sklearn.exceptions import NotFittedError
 
 import discreet as dc
+from discreet.estimators.designs import by_column
 from discreet.estimators.linear_regression import PrivateLinearRegression
 
 BOUNDS = {"age": (20.0, 90.0), "pressure": (80.0, 200.0)}
@@ -51,7 +52,7 @@ def simulated(
     frame: pd.DataFrame, days: np.ndarray, guarantee: dc.Guarantee, seed: int, sampler: Any = None
 ) -> dc.Release:
     """A release whose noise has a seed: tests that look at numbers never fail by chance."""
-    features = tuple(dc.Variable(name, bounds=(0, 1) if name not in BOUNDS else BOUNDS[name]) for name in frame)
+    features = tuple(dc.Variable(name, bounds=BOUNDS.get(str(name), (0, 1))) for name in frame)
     design = dc.Design(features, dc.Variable("target", bounds=DAYS))
     statistic = dc.moments(dc.grid_rows(design, frame.to_numpy(), days))
     rng = np.random.default_rng(seed)
@@ -61,7 +62,7 @@ def simulated(
 @pytest.fixture(scope="module")
 def read() -> PrivateLinearRegression:
     """A fitted estimator, of a release at epsilon 5."""
-    made = simulated(*patients(2000), promise(5), 3)
+    made = simulated(*patients(2000, residual=4.0), promise(5), 3)
     return PrivateLinearRegression.from_release(made, draws=400, random_state=4)
 
 
@@ -104,6 +105,10 @@ def test_columns_are_taken_by_name(kind: Callable[[Any], Any], order: list[str])
     lower, upper = fitted.coef_interval()
     assert np.all((lower < fitted.coef_) & (fitted.coef_ < upper))
     assert np.allclose(fitted.predict(X), fitted.intercept_ + X.to_numpy() @ fitted.coef_)
+
+
+def test_features_come_back_to_their_columns() -> None:
+    assert by_column(np.array([[10.0, 20.0, 30.0]]), np.array([2, 0, 1])).tolist() == [[20, 30, 10]]
 
 
 def test_declared_names_that_look_generated_are_names() -> None:
@@ -152,13 +157,12 @@ def test_weights_become_slopes_by_hand(read: PrivateLinearRegression) -> None:
 
 def test_without_an_intercept_the_fit_goes_through_the_middle_of_all_bounds() -> None:
     X, y = patients()
-    fitted = estimator(fit_intercept=False).fit(X, y)
+    fitted = estimator(fit_intercept=False).fit(X.to_numpy(), y)
     assert not fitted.release_.design.intercept
     assert np.isclose(fitted.predict([[55.0, 140.0]])[0], 20)
     assert np.isclose(fitted.intercept_ + fitted.coef_ @ [55, 140], 20)
-    assert np.allclose(fitted.intercept_interval(), fitted.posterior_.design.slopes(
-        np.quantile(fitted.posterior_.weights @ [-55 / 35, -140 / 60], [0.025, 0.975])[:, None] * [-35 / 55, 0])[1],
-        atol=1e9)  # fmt: skip
+    drawn = 20 - fitted.posterior_.weights @ [20 / 35 * 55, 20 / 60 * 140]
+    assert np.allclose(fitted.intercept_interval(), np.quantile(drawn, [0.025, 0.975]))
     assert PrivateLinearRegression.from_release(fitted.release_, draws=50).fit_intercept is False
 
 
@@ -178,7 +182,7 @@ def test_predictions_are_the_draws(read: PrivateLinearRegression) -> None:
 
 
 def test_outcomes_have_the_residual_around_them(read: PrivateLinearRegression) -> None:
-    X, y = patients(3000, seed=5)
+    X, y = patients(3000, seed=5, residual=4.0)
     (low, high), (lower, upper) = read.outcome_interval(X, level=0.8), read.predict_interval(X, level=0.8)
     assert np.all(upper - lower < high - low)
     # 3,000 fresh outcomes, deviation 0.7 %; the posterior's own residual deviation is some per cent off.
@@ -214,7 +218,6 @@ def test_the_posterior_is_drawn_again_by_seed(read: PrivateLinearRegression) -> 
     assert first.weights.shape == (30, 3) and first.variance is not None and first.variance.shape == (30,)
     assert np.array_equal(first.weights, again.weights) and np.array_equal(first.variance, again.variance)
     assert not np.array_equal(first.weights, read.sample_posterior(30, random_state=9).weights)
-    assert np.array_equal(read.sample_posterior(400).weights, read.posterior_.weights)
     for draws in (0, 1.5):
         with pytest.raises(dc.InputError, match="draws is a whole number, at least 1"):
             read.sample_posterior(draws)  # type: ignore[arg-type]
@@ -319,7 +322,6 @@ ASKED: dict[str, tuple[dict[str, Any], str]] = {
     "an extreme prior": ({"prior_deviation": 1e13}, "from 1e-12 to 1e12"),
     "delta": ({"guarantee": promise(1, delta="0.1")}, "noisy_moments keeps a pure guarantee"),
     "next to no epsilon": ({"guarantee": promise("1e-12")}, "epsilon is too small"),
-    "relation": ({"guarantee": promise(1, "add-remove")}, "replac"),
     "sampler without variance": ({"method": "sampler"}, "assumes a public residual_variance"),
     "variance": ({"method": "sampler", "residual_variance": "a"}, "residual_variance is a finite number"),
     "radius": ({"method": "sampler", "residual_variance": 0.1, "radius": float("inf")}, "radius is a finite number"),
@@ -363,7 +365,7 @@ sys.modules["blackjax"] = None
 import numpy as np, discreet as dc
 promise = dc.Guarantee(epsilon="0.01", delta=0, relation="replace", unit="record")
 account = dc.Ledger("sqlite://").open("ward", dc.Guarantee(epsilon=10**7, delta=0, relation="replace", unit="record"))
-X = np.random.default_rng(1).uniform(-1, 1, (300, 10))
+X = np.random.default_rng(1).uniform(-1, 1, (300, 7))
 model = dc.PrivateLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1), guarantee=promise, account=account)
 model.set_params(guarantee=dc.Guarantee(epsilon=10**6, delta=0, relation="replace", unit="record")).fit(X, X[:, 0])
 first = model.release_.id

@@ -39,7 +39,7 @@ from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design, Normal
 from discreet.model.schema import Variable
 from discreet.posterior.covariates import Law
-from discreet.posterior.weights import PublicRecords, WeightPosterior, require_known, tails, weights
+from discreet.posterior.weights import PublicRecords, WeightPosterior, require_known, require_level, tails, weights
 from discreet.privacy.design_payload import GradientTrace
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
@@ -319,11 +319,13 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             (lower, upper), shape (records, 2) each, in the order of `classes_`.
 
         Raises:
-            InputError: as `sample_posterior`, or a level outside (0, 1).
+            InputError: as `sample_posterior`, a level outside (0, 1), or too few draws for it.
         """
         check_is_fitted(self, "release_")
         coordinates = self.release_.design.scaled(read_features(self, X)[:, self._columns])
-        drawn = self.sample_posterior(whole_number(self.draws, "draws", 2)).weights
+        draws = whole_number(self.draws, "draws", 2)
+        require_level(level, draws)
+        drawn = self.sample_posterior(draws).weights
         lower, upper = tails(expit(drawn @ coordinates.T), level)
         return np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
 

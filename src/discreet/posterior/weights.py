@@ -22,7 +22,7 @@ from discreet.privacy.design_payload import FactoredChoice, GradientTrace, Noisy
 from discreet.privacy.release import Release
 from discreet.theory.factored import DirectionFactor
 
-__all__ = ["PublicRecords", "WeightPosterior", "even_law", "require_known", "tails", "weights"]
+__all__ = ["PublicRecords", "WeightPosterior", "even_law", "require_known", "require_level", "tails", "weights"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -127,14 +127,27 @@ def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
     Raises:
         InputError: a level outside (0, 1), a single draw, or so few that their range is below the level.
     """
-    if not 0 < level < 1:
-        raise InputError(f"a level lies between 0 and 1, got {level}")
-    if len(draws) < 2:
-        raise InputError("one draw of the weights has no interval; release more draws, or moments")
-    if len(draws) * (1 - level) < 1.999:
-        raise InputError(f"{len(draws)} draws cannot tell a level of {level}; it takes about {2 / (1 - level):,.0f}")
+    require_level(level, len(draws))
     lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return lower, upper
+
+
+def require_level(level: float, draws: int) -> None:
+    """Refuse a level that a number of draws cannot tell: fewer than one of them would be beyond each end.
+
+    Args:
+        level: posterior probability, between 0 and 1.
+        draws: how many there are.
+
+    Raises:
+        InputError: as `tails`.
+    """
+    if not 0 < level < 1:
+        raise InputError(f"a level lies between 0 and 1, got {level}")
+    if draws < 2:
+        raise InputError("one draw of the weights has no interval; release more draws, or moments")
+    if draws * (1 - level) < 1.999:
+        raise InputError(f"{draws} draws cannot tell a level of {level}; it takes about {2 / (1 - level):,.0f}")
 
 
 def weights(

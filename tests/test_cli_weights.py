@@ -1,0 +1,86 @@
+"""`discreet query` on releases over a design: all coefficients, their intervals, and what it does not answer."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import discreet as dc
+from shell import Shell, opened, stdin
+from sources import PEER_WARNINGS
+from test_weights import released
+
+pytestmark = PEER_WARNINGS
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
+    shell = opened(tmp_path, monkeypatch, capfd)
+    released("moments").save("r.json")
+    return shell
+
+
+def test_coefficients_are_those_of_the_library(run: Shell) -> None:
+    found = run.json("query r.json --draws 100 --seed 7 --level 0.9")
+    posterior = dc.weights(dc.Release.load("r.json"), draws=100, rng=np.random.default_rng(7))
+    assert found == {"method": "resampling", "level": 0.9, "coefficients": list(posterior.rows(level=0.9))}
+    assert [row["name"] for row in found["coefficients"]] == ["age", "pressure", "intercept"]
+
+
+def test_a_table_for_a_person(run: Shell) -> None:
+    code, out, err = run("query r.json --draws 100 --level 0.9")
+    lines = out.splitlines()
+    assert (code, err) == (0, "")
+    assert lines[0].split() == ["coefficient", "mean", "90", "%", "interval"]
+    assert [line.split()[0] for line in lines[1:4]] == ["age", "pressure", "intercept"]
+    assert lines[-1] == "posterior: resampling"
+    rows = run.json("query r.json --draws 100 --level 0.9")["coefficients"]
+    for line, row in zip(lines[1:4], rows, strict=True):
+        assert np.isclose(float(line.split()[1]), row["mean"], rtol=1e-4)
+
+
+def test_a_release_from_stdin(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = run.json("query r.json --draws 100")
+    stdin(monkeypatch, Path("r.json").read_bytes())
+    assert run.json("query - --draws 100") == wanted
+
+
+def test_a_direction_is_a_vector_in_the_units_of_the_columns(run: Shell) -> None:
+    released("direction").save("d.json")
+    found = run.json("query d.json --draws 40")
+    assert found["method"] == "walk"
+    assert [row["name"] for row in found["coefficients"]] == ["age", "pressure"]
+
+
+def test_released_draws(run: Shell) -> None:
+    released("draws").save("d.json")
+    assert run.json("query d.json --level 0.9")["method"] == "draws"
+    assert "50 draws cannot tell a level of 0.99" in run.fails("query d.json --level 0.99")
+
+
+@pytest.mark.parametrize("more", ["'P(age | pressure=1)'", "--prior 1", "--method plug-in", "--method pooled"])
+def test_questions_of_networks_are_refused(run: Shell, more: str) -> None:
+    assert "answers with all its coefficients" in run.fails(f"query r.json {more}")
+
+
+@pytest.mark.parametrize("level", ["0", "1", "1.5", "nan"])
+def test_levels_that_no_interval_has(run: Shell, level: str) -> None:
+    assert "a level lies between 0 and 1" in run.fails(f"query r.json --draws 100 --level {level}")
+
+
+def test_too_few_draws(run: Shell) -> None:
+    assert "39 draws cannot tell a level of 0.95" in run.fails("query r.json --draws 39")
+
+
+def test_a_missing_extra_is_named(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    released("gradients").save("g.json")
+    monkeypatch.setitem(sys.modules, "discreet.posterior.logistic", None)
+    assert "install discreet[mcmc]" in run.fails("query g.json")
+
+
+def test_a_choice_of_probabilities_is_not_answered(run: Shell) -> None:
+    released("categorical").save("c.json")
+    assert "a sum over its candidates" in run.fails("query c.json")

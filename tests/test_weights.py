@@ -1,0 +1,256 @@
+"""`weights`: one function from any release over a design to draws, their units, and what it refuses."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import discreet as dc
+from discreet.model.design import GRID
+from discreet.posterior import weights as module
+from discreet.posterior.extra import sampler
+from discreet.posterior.weights import WeightPosterior, even_law, require_known, require_level, tails
+
+FEATURES = (dc.Variable("age", bounds=(20, 90)), dc.Variable("pressure", bounds=(80, 200)))
+LINEAR = dc.Design(FEATURES, dc.Variable("days", bounds=(0, 40)))
+LOGISTIC = dc.Design(FEATURES, dc.Variable("class", ("ill", "well")))
+PLANE = dc.Design(FEATURES, None, None, False)
+BALL = dc.Design(FEATURES, LOGISTIC.target, 0.5)
+
+
+def promise(relation: str = "add-remove") -> dc.Guarantee:
+    return dc.Guarantee(epsilon=5, delta=0, relation=relation, unit="record")
+
+
+def released(kind: str, relation: str = "add-remove", design: dc.Design | None = None) -> dc.Release:
+    """A release of 300 made-up records; its noise has a seed."""
+    rng = np.random.default_rng(2)
+    X = np.column_stack([rng.uniform(20, 90, 300), rng.uniform(80, 200, 300)])
+    days, state = X[:, 0] / 3, np.where(X[:, 0] > 55, "well", "ill")
+    mechanism: Any
+    statistic: Any
+    match kind:
+        case "moments":
+            over, mechanism = LINEAR, dc.noisy_moments()
+            statistic = dc.moments(dc.grid_rows(over, X, days))
+        case "draws":
+            over, mechanism = LINEAR, dc.truncated_posterior(50, variance=0.1)
+            statistic = dc.moments(dc.grid_rows(over, X, days))
+        case "gradients":
+            over, mechanism = design or LOGISTIC, dc.noisy_gradients(2, records=300)
+            statistic = dc.gradients(dc.grid_rows(over, X, state))
+        case "direction":
+            factor = dc.DirectionFactor(dc.spread_candidates(2, 3, (0.3,)), noise_variance=0.1, tau=4.0)
+            over, mechanism, statistic = PLANE, dc.factored(factor), dc.grid_rows(PLANE, X)
+        case _:
+            over = dc.Design((dc.Variable("code", bounds=(0, 1)),), None, None, False)
+            mechanism = dc.factored(dc.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1))
+            statistic = dc.grid_rows(over, rng.integers(0, 2, (300, 1)))
+    return dc.simulate(mechanism, statistic, dc.Normal(over, 2.0), promise(relation), rng=rng)
+
+
+def drawn(release: dc.Release, draws: int = 60, seed: int = 1, **others: Any) -> WeightPosterior:
+    return dc.weights(release, draws=draws, rng=np.random.default_rng(seed), **others)
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+@pytest.mark.parametrize(
+    ("kind", "draws", "size", "method", "mixing"),
+    [("moments", 60, 3, "resampling", False), ("draws", 50, 3, "draws", False), ("direction", 60, 2, "walk", True)],
+)
+def test_one_function_reads_all(kind: str, draws: int, size: int, method: str, mixing: bool, relation: str) -> None:
+    made = released(kind, relation)
+    found = drawn(made)
+    assert found.weights.shape == (draws, size) and found.method == method and found.design == made.design
+    assert (found.mixing is not None) == mixing
+    assert (found.variance is None) == (kind == "direction")
+    if found.variance is not None:
+        assert found.variance.shape == (draws,) and np.all(found.variance > 0)
+    assert np.array_equal(drawn(dc.Release.loads(made.dumps())).weights, found.weights)
+    assert np.array_equal(found.mean(), found.weights.mean(axis=0))
+
+
+def test_rows_have_the_units_of_the_columns() -> None:
+    found = drawn(released("moments"))
+    rows = found.rows(level=0.9)
+    assert [row["name"] for row in rows] == ["age", "pressure", "intercept"]
+    age, pressure, constant = found.weights.T
+    slopes = np.array([age * 20 / 35, pressure * 20 / 60])
+    by_hand = [*slopes, 20 + 20 * constant - slopes.T @ [55, 140]]
+    for row, values in zip(rows, by_hand, strict=True):
+        wanted = [values.mean(), *np.quantile(values, [0.05, 0.95])]
+        assert np.allclose([row["mean"], row["lower"], row["upper"]], wanted)
+    lower, upper = found.interval(0.9)
+    assert np.allclose([lower, upper], np.quantile(found.weights, [0.05, 0.95], axis=0))
+
+
+def test_rows_without_an_intercept() -> None:
+    classes = dc.Design(FEATURES, LOGISTIC.target, None, False)
+    at = np.random.default_rng(1).normal(size=(100, 2))
+    rows = WeightPosterior(classes, at, None, "nuts", None).rows(level=0.5)
+    assert [row["name"] for row in rows] == ["age", "pressure"]
+    assert np.allclose([row["mean"] for row in rows], at.mean(axis=0) / [35, 60])
+    plane = WeightPosterior(PLANE, at, None, "walk", None).rows(level=0.5)
+    assert np.allclose([row["mean"] for row in plane], at.mean(axis=0) * [35, 60])
+
+
+def test_tails_by_hand() -> None:
+    lower, upper = tails(np.arange(101.0)[:, None] * [1, -1], 0.9)
+    assert np.allclose(lower, [5, -95]) and np.allclose(upper, [95, -5])
+
+
+@pytest.mark.parametrize(
+    ("level", "draws", "words"),
+    [(0, 100, "between 0 and 1"), (1, 100, "between 0 and 1"), (float("nan"), 100, "between 0 and 1"),
+     (0.5, 1, "one draw of the weights has no interval"), (0.5, 3, "3 draws cannot tell a level"),
+     (0.95, 39, "39 draws cannot tell a level"), (0.99, 199, "it takes about 200")],
+)  # fmt: skip
+def test_too_few_draws_have_no_interval(level: float, draws: int, words: str) -> None:
+    with pytest.raises(dc.InputError, match=words):
+        require_level(level, draws)
+    with pytest.raises(dc.InputError, match=words):
+        tails(np.zeros((draws, 2)), level)
+
+
+@pytest.mark.parametrize(("level", "draws"), [(0.95, 40), (0.5, 4), (0.99, 200), (0.9, 20)])
+def test_just_enough_draws(level: float, draws: int) -> None:
+    require_level(level, draws)
+
+
+# ------------------------------------------------------------------------------------------------------- gradients
+
+
+def told(monkeypatch: pytest.MonkeyPatch, release: dc.Release, **others: Any) -> dict[str, Any]:
+    """What the sampler of logistic regressions is told, without running it."""
+    asked: list[dict[str, Any]] = []
+
+    def draws(points: Any, gradients: Any, **options: Any) -> Any:
+        asked.append({"points": points, "gradients": gradients, **options})
+        return SimpleNamespace(weights=np.zeros((options["draws"], 3)), mixing=None)
+
+    fake = SimpleNamespace(logistic_draws=draws, PublicRecords=lambda points, labels: (points, labels))
+    monkeypatch.setattr(module, "sampler", lambda name: fake)
+    drawn(release, **others)
+    return asked[0]
+
+
+def test_the_sampler_is_told_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = released("gradients")
+    payload: Any = made.payload
+    found = told(monkeypatch, made)
+    assert np.array_equal(found["points"], payload.points) and np.array_equal(found["gradients"], payload.gradients)
+    assert (found["scale"], found["shape"], found["prior_deviation"]) == (payload.scale, "cube", 2.0)
+    assert (found["records"], found["count_scale"]) == (payload.total.value, payload.total.scale)
+    assert found["law"] == dc.UniformBox(2, 1.0) and found["public"] is None
+
+
+def test_a_public_number_of_records_has_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = told(monkeypatch, released("gradients", "replace"))
+    assert (found["records"], found["count_scale"]) == (300, None)
+
+
+def test_laws_and_public_records_are_passed_in_the_designs_coordinates(monkeypatch: pytest.MonkeyPatch) -> None:
+    law = dc.PublicRows(np.array([[0.5, -0.5]]), 1.0)
+    known = dc.PublicRecords([[55, 200], [90, 80]], [1, 0])
+    found = told(monkeypatch, released("gradients"), covariates=law, public=known)
+    assert found["law"] is law
+    points, labels = found["public"]
+    assert points.tolist() == [[0, 1, 1], [1, -1, 1]] and labels.tolist() == [1, 0]
+
+
+def test_a_ball_has_a_sphere_for_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = told(monkeypatch, released("gradients", design=BALL))
+    assert found["shape"] == "ball"
+    assert found["law"] == even_law(BALL) == dc.UniformSphere(2, 0.5, BALL.constant)
+    assert even_law(dc.Design(FEATURES, LOGISTIC.target, 0.5, False)) == dc.UniformSphere(2, 0.5, None)
+
+
+LAWS: dict[str, tuple[Any, str]] = {
+    "no law": (3, "a law of covariates is one of those"),
+    "size": (dc.UniformBox(3, 1.0), "has 4 coordinates, the design 3"),
+    "no constant": (dc.UniformBox(3, None), "the law of covariates has another"),
+    "constant": (dc.UniformSphere(2, 0.5, 1.0), "the law of covariates has another"),
+    "constants of points": (dc.WeightedPoints([[0, 0, 1], [0, 0, 0.5]], [0.5, 0.5]), "has another"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", LAWS)
+def test_a_law_is_of_the_design(which: str) -> None:
+    law, words = LAWS[which]
+    with pytest.raises(dc.InputError, match=words):
+        require_known(BALL, law, None)
+    with pytest.raises(dc.InputError, match=words):
+        drawn(released("gradients", design=BALL), covariates=law)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        dc.UniformSphere(2, 0.5, 0.5 / 2**0.5),
+        dc.UniformBox(2, BALL.constant + 0.5 / GRID),
+        dc.PublicRows([[0.1, 0.1]], BALL.constant),
+        dc.WeightedPoints([[0, 0, BALL.constant]], [1.0]),
+        dc.Histograms((np.array([-1, 1]),) * 2, (np.array([1.0]),) * 2, BALL.constant),
+    ],
+)
+def test_laws_of_all_kinds_are_taken(law: Any) -> None:
+    require_known(BALL, law, None)
+
+
+@pytest.mark.parametrize(
+    ("features", "labels"),
+    [([1.0, 2.0], [0, 1]), ([[1.0]], [0, 1]), (np.empty((0, 2)), []), ([[np.nan]], [0]), ([[1.0]], [2])],
+)
+def test_public_records_are_a_table_with_labels(features: Any, labels: Any) -> None:
+    with pytest.raises(dc.InputError, match="public records"):
+        dc.PublicRecords(features, labels)
+
+
+@pytest.mark.parametrize("known", [([[1, 2]], [1]), dc.PublicRecords([[1.0]], [1])])
+def test_public_records_are_of_the_design(known: Any) -> None:
+    with pytest.raises(dc.InputError, match="public records"):
+        drawn(released("gradients"), public=known)
+
+
+# -------------------------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("kind", ["moments", "draws", "direction"])
+def test_other_releases_have_no_law_of_covariates(kind: str) -> None:
+    for others in ({"covariates": dc.UniformBox(2, 1.0)}, {"public": dc.PublicRecords([[1, 2]], [1])}):
+        with pytest.raises(dc.InputError, match="are for releases of gradients"):
+            drawn(released(kind), **others)
+
+
+def test_a_choice_of_probabilities_is_not_drawn() -> None:
+    with pytest.raises(dc.InputError, match="a sum over its candidates"):
+        drawn(released("categorical"))
+
+
+@pytest.mark.parametrize("draws", [0, -1])
+def test_a_posterior_has_draws(draws: int) -> None:
+    with pytest.raises(dc.InputError, match="at least one draw"):
+        drawn(released("moments"), draws=draws)
+
+
+def test_a_release_over_a_network_is_read_otherwise() -> None:
+    network = dc.Network((dc.Variable("a", ("0", "1")),), {"a": ()})
+    counts = dc.count_codes(network, {"a": np.array([0, 1, 1])})
+    rng = np.random.default_rng(1)
+    made = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise(), rng=rng)
+    with pytest.raises(dc.InputError, match="over a network, not a design"):
+        drawn(made)
+
+
+def test_an_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> Any:
+        raise ModuleNotFoundError(name="blackjax")
+
+    refusal = dc.InputError  # found by an import, before there is none
+    monkeypatch.setattr("discreet.posterior.extra.importlib.import_module", absent)
+    with pytest.raises(refusal, match=r"blackjax is not installed: install discreet\[mcmc\]") as refused:
+        sampler("logistic")
+    assert refused.value.__context__ is None
