@@ -78,7 +78,13 @@ def test_too_few_draws(run: Shell) -> None:
 def test_a_missing_extra_is_named(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     released("gradients").save("g.json")
     monkeypatch.setitem(sys.modules, "discreet.posterior.logistic", None)
-    assert "install discreet[mcmc]" in run.fails("query g.json")
+    assert "install discreet[mcmc]" in run.fails("query g.json --covariates even")
+
+
+def test_a_classification_needs_the_law_of_its_features(run: Shell) -> None:
+    released("gradients").save("g.json")
+    assert "needs the law of its features" in run.fails("query g.json")
+    assert "are for releases of gradients" in run.fails("query r.json --covariates even")
 
 
 def test_a_choice_of_probabilities_is_not_answered(run: Shell) -> None:

@@ -21,7 +21,6 @@ from discreet.posterior.covariates import (
     cosines,
     mean_squares,
     moment,
-    shrunk,
     spread,
 )
 
@@ -109,16 +108,6 @@ def test_a_histogram_of_nothing_is_flat() -> None:
     assert np.mean(at < 0) == pytest.approx(0.5, abs=1e-3)
 
 
-def test_shrinking_keeps_the_total_and_stops_at_flat() -> None:
-    counts = np.array([100.0, 20.0, 40.0, 0.0, 10.0])
-    apart = counts - counts.mean()
-    assert shrunk(counts, 0.0) == pytest.approx(counts)
-    assert shrunk(counts, 1e9) == pytest.approx(np.full(5, 34.0))
-    assert shrunk(counts, 100.0) == pytest.approx(34 + (1 - 200 / (apart @ apart)) * apart)
-    assert shrunk(np.array([5.0, 1.0]), 1.0) == pytest.approx([3.0, 3.0])
-    assert shrunk(np.full(4, 2.0), 1.0) == pytest.approx(np.full(4, 2.0))
-
-
 def test_arrays_of_a_law_are_its_own() -> None:
     rows = np.array([[0.5], [0.1]])
     law = PublicRows(rows, None)
@@ -159,7 +148,6 @@ def test_arrays_of_a_law_are_its_own() -> None:
         (lambda: Histograms((EDGES,), (np.ones(3),), 2.0), "constant feature"),
         (lambda: moment(UniformBox(2, 1.0), [1.0, 2.0]), "3 finite numbers"),
         (lambda: moment(UniformBox(1, None), [np.nan]), "1 finite numbers"),
-        (lambda: shrunk([1.0, 2.0], -1.0), "variance"),
     ],
 )
 def test_what_is_no_law_is_refused(make: Callable[[], object], said: str) -> None:

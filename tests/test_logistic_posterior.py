@@ -30,8 +30,8 @@ from discreet.posterior.covariates import (
     spread,
 )
 from discreet.posterior.logistic import (
+    LabelledPoints,
     LogisticDraws,
-    PublicRecords,
     Shape,
     logistic_draws,
     moment_in_jax,
@@ -63,7 +63,7 @@ class Case:
     records: float
     count_scale: float | None
     law: Law
-    public: PublicRecords | None = None
+    public: LabelledPoints | None = None
     deviation: float = 3.0
 
     def draws(self, seed: int, draws: int = 1000) -> LogisticDraws:
@@ -187,7 +187,7 @@ def cube() -> Case:
 def ball_with_noisy_count() -> Case:
     rng = np.random.default_rng(5)
     points = rng.uniform(-0.7, 0.7, (8, 2))
-    public = PublicRecords(points, (rng.random(8) < 0.5).astype(np.int64))
+    public = LabelledPoints(points, (rng.random(8) < 0.5).astype(np.int64))
     law = UniformSphere(2, 1.0, None)
     known = {"records": 230.0, "count_scale": 30.0, "public": public}
     return simulated(law, np.array([2.0, 1.0]), TWO, 200, 6.0, "ball", rng, **known)
@@ -280,7 +280,7 @@ def test_intervals_hold_the_weights_of_a_logistic_model(epsilon: float) -> None:
         ({"records": float("inf"), "count_scale": 2.0}, "number of records"),
         ({"count_scale": float("nan")}, "count_scale"),
         ({"draws": 0}, "draws"),
-        ({"public": PublicRecords(np.zeros((1, 3)), np.ones(1, np.int64))}, "2 coordinates"),
+        ({"public": LabelledPoints(np.zeros((1, 3)), np.ones(1, np.int64))}, "2 coordinates"),
     ],
 )
 def test_what_does_not_fit_is_refused(change: dict[str, Any], said: str) -> None:
@@ -311,7 +311,7 @@ def test_what_does_not_fit_is_refused(change: dict[str, Any], said: str) -> None
 )
 def test_public_records_are_checked(points: Floats, labels: npt.NDArray[np.int64], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        PublicRecords(points, labels)
+        LabelledPoints(points, labels)
 
 
 def test_chains_that_do_not_mix_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,9 @@ def simulated(epsilon: float, relation: str = "add-remove", *, n: int = 1000, me
 @cache
 def read() -> PrivateLogisticRegression:
     """A fitted estimator, of a release at epsilon 5."""
-    return PrivateLogisticRegression.from_release(simulated(5), draws=400, random_state=4)
+    release = simulated(5)
+    law = dc.even_law(release.design)
+    return PrivateLogisticRegression.from_release(release, covariates=law, draws=400, random_state=4)
 
 
 # ----------------------------------------------------------------------------------------------------------- methods
@@ -257,7 +259,9 @@ def test_public_records_sharpen_the_posterior() -> None:
     known = dc.PublicRecords(frame.to_numpy(), (labels == "well").astype(int))
     release = simulated(0.5)
     plain, helped = (
-        PrivateLogisticRegression.from_release(release, public_records=public, draws=400, random_state=1)
+        PrivateLogisticRegression.from_release(
+            release, covariates=dc.even_law(release.design), public_records=public, draws=400, random_state=1
+        )
         .sample_posterior(400)
         .weights
         for public in (None, known)
@@ -284,7 +288,8 @@ promise = dc.Guarantee(epsilon=5, delta=0, relation="replace", unit="record")
 account = dc.Ledger("sqlite://").open("ward", promise)
 X = np.linspace(-1, 1, 1000)[:, None]
 y = X[:, 0] > 0
-model = dc.PrivateLogisticRegression(classes=(False, True), bounds=(-1, 1), guarantee=promise, account=account)
+model = dc.PrivateLogisticRegression(classes=(False, True), bounds=(-1, 1), symmetric=True, method="objective",
+                                     guarantee=promise, account=account)
 print(model.fit(X, y).score(X, y) > 0.9, model.predict_proba(X).shape, len(account.charges()))
 for ask in (lambda: model.predict_interval(X), lambda: model.sample_posterior(10)):
     try:
@@ -300,6 +305,24 @@ def test_without_a_sampler_it_predicts_and_has_no_intervals() -> None:
     assert first == "True (1000, 2) 1"
     assert len(rest) == 2
     assert all("jax is not installed: install discreet[mcmc]" in message for message in rest)
+
+
+def test_a_posterior_needs_the_law_of_the_features() -> None:
+    plain = PrivateLogisticRegression.from_release(simulated(5))
+    for ask in (lambda: plain.sample_posterior(10), lambda: plain.predict_interval(patients(4)[0])):
+        with pytest.raises(dc.InputError, match="needs the law of the features"):
+            ask()
+
+
+def test_a_release_gives_its_classes_in_its_own_order() -> None:
+    X = np.linspace(-1, 1, 500)[:, None]
+    fitted = PrivateLogisticRegression(
+        classes=(2, 10), bounds=(-1, 1), records=500, guarantee=promise(5), account=opened()
+    ).fit(X, np.where(X[:, 0] > 0, 10, 2))
+    for classes in (None, (10, 2)):
+        again = PrivateLogisticRegression.from_release(fitted.release_, classes=classes)
+        assert list(map(str, again.classes_)) == ["2", "10"]
+        assert list(map(str, again.predict(X))) == list(map(str, fitted.predict(X)))
 
 
 # ---------------------------------------------------------------------------------------------------------- refusals

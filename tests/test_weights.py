@@ -53,6 +53,8 @@ def released(kind: str, relation: str = "add-remove", design: dc.Design | None =
 
 
 def drawn(release: dc.Release, draws: int = 60, seed: int = 1, **others: Any) -> WeightPosterior:
+    if isinstance(release.payload, dc.GradientTrace):
+        others = {"covariates": dc.even_law(release.design), **others}
     return dc.weights(release, draws=draws, rng=np.random.default_rng(seed), **others)
 
 
@@ -131,7 +133,7 @@ def told(monkeypatch: pytest.MonkeyPatch, release: dc.Release, **others: Any) ->
         asked.append({"points": points, "gradients": gradients, **options})
         return SimpleNamespace(weights=np.zeros((options["draws"], 3)), mixing=None)
 
-    fake = SimpleNamespace(logistic_draws=draws, PublicRecords=lambda points, labels: (points, labels))
+    fake = SimpleNamespace(logistic_draws=draws, LabelledPoints=lambda points, labels: (points, labels))
     monkeypatch.setattr(module, "sampler", lambda name: fake)
     drawn(release, **others)
     return asked[0]
@@ -216,6 +218,17 @@ def test_public_records_are_of_the_design(known: Any) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------- refusals
+
+
+def test_gradients_need_the_law_of_the_features() -> None:
+    with pytest.raises(dc.InputError, match="needs the law of the features"):
+        drawn(released("gradients"), covariates=None)
+
+
+def test_one_feature_within_a_norm_is_at_either_end() -> None:
+    law = dc.even_law(dc.Design(FEATURES[:1], LOGISTIC.target, 0.5))
+    assert isinstance(law, dc.WeightedPoints)
+    assert law.points.tolist() == [[-0.5, 0.5], [0.5, 0.5]]
 
 
 @pytest.mark.parametrize("kind", ["moments", "draws", "direction"])

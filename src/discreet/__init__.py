@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from discreet.posterior.estimate import estimate
     from discreet.posterior.noise_aware import Method, drowned_rows, noise_aware
     from discreet.posterior.plug_in import plug_in
-    from discreet.posterior.weights import PublicRecords, WeightPosterior, weights
+    from discreet.posterior.weights import PublicRecords, WeightPosterior, even_law, weights
     from discreet.privacy.calibration import PlannedNoise
     from discreet.privacy.combined import Combined, combine, evidence_of, load, loads
     from discreet.privacy.design_payload import FactoredChoice, GradientTrace, NoisyMoments, NoisyTotal, WeightDraws
@@ -114,7 +114,7 @@ _HOMES = {
     "posterior.estimate": ("estimate",),
     "posterior.noise_aware": ("Method", "drowned_rows", "noise_aware"),
     "posterior.plug_in": ("plug_in",),
-    "posterior.weights": ("PublicRecords", "WeightPosterior", "weights"),
+    "posterior.weights": ("PublicRecords", "WeightPosterior", "even_law", "weights"),
     "privacy.calibration": ("PlannedNoise",),
     "privacy.combined": ("Combined", "combine", "evidence_of", "load", "loads"),
     "privacy.design_payload": ("FactoredChoice", "GradientTrace", "NoisyMoments", "NoisyTotal", "WeightDraws"),
@@ -218,6 +218,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "weights",
     "WeightPosterior",
     "PublicRecords",
+    "even_law",
     "UniformBox",
     "UniformSphere",
     "PublicRows",

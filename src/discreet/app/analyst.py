@@ -62,19 +62,30 @@ def query(
     prior: Prior = None,
     equivalent_sample_size: EquivalentSampleSize = 1.0,
     draws: Draws = 1000,
+    covariates: Annotated[
+        str | None,
+        typer.Option(
+            help="For a logistic regression: a release over a network of its features, or 'even' if they fill their "
+            "bounds evenly.",
+        ),
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Ask a release; every answer has an interval that counts sampling error and privacy noise."""
+    """Ask a release; every answer has an interval that counts sampling error and privacy noise.
+
+    A release of a regression or a direction answers with all its coefficients.
+    """
     if 0 < level < 1 and 0 < draws * (1 - level) < 1.999:
         raise InputError(f"{draws} draws cannot tell a level of {level}; ask for about {2 / (1 - level):,.0f}")
     asked = _asked(queries, release)
     evidence = _load(release)
     if isinstance(evidence, dc.Release) and evidence.over_design:
-        _show_weights(
-            evidence, bool(asked) or prior is not None or method != "noise-aware", level, draws, seed, as_json
-        )
+        more = bool(asked) or prior is not None or method != "noise-aware"
+        _show_weights(evidence, more, covariates, level, draws, seed, as_json)
         return
+    if covariates is not None:
+        raise InputError("--covariates is for releases of a logistic regression")
     believed = _believed(evidence, prior, equivalent_sample_size, seed)
     posterior = _posterior(evidence, method, draws, seed, believed)
     answers = dc.answer_many(posterior, asked, level=level) if asked else dc.marginals(posterior, {}, level=level)
@@ -82,19 +93,35 @@ def query(
     show(as_json, told, f"{answer_lines(answers)}\n\nposterior: {posterior.method}")
 
 
-def _show_weights(release: dc.Release, more: bool, level: float, draws: int, seed: int, as_json: bool) -> None:
+def _show_weights(
+    release: dc.Release, more: bool, covariates: str | None, level: float, draws: int, seed: int, as_json: bool
+) -> None:
     """All coefficients of a regression, or the vector of a direction."""
     if more:
         raise InputError(
             "a release of a regression or direction answers with all its coefficients: ask without queries, prior and "
             "method; predictions are the estimators' (see the README)"
         )
-    posterior = dc.weights(release, draws=draws, rng=np.random.default_rng(seed))
+    if covariates is None and isinstance(release.payload, dc.GradientTrace):
+        raise InputError(
+            "a logistic regression needs the law of its features: --covariates FILE, a release over a network of them, "
+            "binned; or --covariates even, if they are known to fill their bounds evenly"
+        )
+    law = None if covariates is None else _law(covariates, release.design, seed)
+    posterior = dc.weights(release, draws=draws, rng=np.random.default_rng(seed), covariates=law)
     rows = posterior.rows(level=level)
     lines = [(str(row["name"]), f"{row['mean']:.5g}", f"{row['lower']:.5g} to {row['upper']:.5g}") for row in rows]
     told = {"method": posterior.method, "level": level, "coefficients": rows}
     table = columns(("coefficient", "mean", f"{100 * level:.6g} % interval"), lines)
     show(as_json, told, f"{table}\n\nposterior: {posterior.method}")
+
+
+def _law(covariates: str, design: dc.Design, seed: int) -> dc.WeightedPoints | dc.UniformBox | dc.UniformSphere:
+    """The law of features: even, or what a release over a network says."""
+    if covariates == "even":
+        return dc.even_law(design)
+    rng = np.random.default_rng((seed, 2))
+    return dc.released_covariates(_posterior(dc.load(covariates), "noise-aware", 200, seed), design, rng=rng)
 
 
 def export(

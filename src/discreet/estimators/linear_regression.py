@@ -37,6 +37,7 @@ from discreet.mechanisms.truncated_posterior import truncated_posterior
 from discreet.model.design import Design, Normal
 from discreet.model.schema import Variable
 from discreet.posterior.weights import WeightPosterior, tails, weights
+from discreet.privacy.design_payload import WeightDraws
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
 from discreet.privacy.release import Release
@@ -189,9 +190,15 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             guarantee=release.guarantee,
             method="moments" if release.mechanism == "noisy_moments" else "sampler",
             fit_intercept=design.intercept,
+            prior_deviation=release.normal.deviation,
             draws=draws,
             random_state=random_state,
         )
+        if isinstance(release.payload, WeightDraws):
+            sampled = release.payload
+            made.set_params(
+                residual_variance=sampled.variance, radius=sampled.radius, released_draws=len(sampled.weights)
+            )
         describe(made, design)
         made.release_ = release
         return made._read(release, whole_number(draws, "draws", 2), generator(random_state))

@@ -39,7 +39,15 @@ from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design, Normal
 from discreet.model.schema import Variable
 from discreet.posterior.covariates import Law
-from discreet.posterior.weights import PublicRecords, WeightPosterior, require_known, require_level, tails, weights
+from discreet.posterior.weights import (
+    PublicRecords,
+    WeightPosterior,
+    even_law,
+    require_known,
+    require_level,
+    tails,
+    weights,
+)
 from discreet.privacy.design_payload import GradientTrace
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
@@ -92,15 +100,15 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             of their number: longer records are shortened to it. None where the bounds are all that is known.
         records: public, expected number of records: what the regularisation and the steps are scaled by. Required for
             add-remove guarantees, where the number that is counted is private; for replacing it is public, and taken.
-        symmetric: whether the scaled features are declared to be spread symmetrically around 0, as on a sphere or
-            evenly in a box.
+        symmetric: whether the scaled features are declared to be spread evenly around 0: over the box of the bounds, or
+            over the sphere of the norm.
         method: "objective" perturbs the objective; "one_shot" releases one noisy vector, for symmetric features;
             "gradients" releases `steps` noisy gradients; "auto" is one of the first two, see `chosen_method`.
         steps: of "gradients".
         regularisation: of "objective": for each expected record and squared length; None takes the mechanism's rule.
         prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for the posterior.
-        covariates: for the posterior: what is known of the features' law (see `posterior/covariates.py`); None takes
-            the bounds evenly filled, or the sphere of the norm. Intervals are as right as this law is.
+        covariates: for the posterior: what is known of the features' law (see `posterior/covariates.py`); required for
+            it unless `symmetric` says it all. Intervals are as right as this law is.
         public_records: for the posterior: labelled records that are public and no part of the private ones.
         draws: of the posterior.
         random_state: of the posterior's draws, never of the privacy noise.
@@ -231,14 +239,17 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         """
         design = _trace(release).design
         states = () if design.target is None else design.target.states
-        labels = class_labels(states if classes is None else classes)
-        if tuple(map(str, labels.tolist())) != states:
+        named = {str(label): label for label in class_labels(states if classes is None else classes).tolist()}
+        if set(named) != set(states):
             raise InputError(f"the classes of the release are called {', '.join(states)}")
+        # In the release's order: the second is the one whose log odds the weights are.
+        labels = np.array([named[state] for state in states])
         made = cls(
             classes=tuple(labels.tolist()),
             bounds=written_bounds(design),
             guarantee=release.guarantee,
             norm=design.norm,
+            prior_deviation=release.normal.deviation,
             method="gradients" if release.mechanism == "noisy_gradients" else "objective",
             covariates=covariates,
             public_records=public_records,
@@ -259,7 +270,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             The posterior, in scaled coordinates; `posterior.design.slopes(posterior.weights)` has the columns' units.
 
         Raises:
-            InputError: no draws, the extra is not installed, or chains that did not meet.
+            InputError: no draws, no law of the features, the extra is not installed, or chains that did not meet.
         """
         check_is_fitted(self, "release_")
         rng = generator(self.random_state if random_state is None else random_state)
@@ -267,7 +278,9 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             self.release_,
             draws=whole_number(draws, "draws", 1),
             rng=rng,
-            covariates=self.covariates,
+            covariates=even_law(self.release_.design)
+            if self.covariates is None and self.symmetric
+            else self.covariates,
             public=self.public_records,
         )
 

@@ -33,6 +33,7 @@ from discreet.mechanisms.factored import factored
 from discreet.model.design import Design, Normal
 from discreet.posterior.principal_direction import Method, mean_axis
 from discreet.posterior.weights import WeightPosterior, weights
+from discreet.privacy.design_payload import FactoredChoice
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.privacy.release import Release
@@ -171,13 +172,16 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Raises:
             InputError: a release of something else.
         """
-        design = release.design
-        if release.mechanism != "factored" or design.target is not None:
+        design, payload = release.design, release.payload
+        if not isinstance(payload, FactoredChoice) or payload.kind != "direction":
             raise InputError("this release is not of a principal direction")
         made = cls(
             bounds=written_bounds(design),
             guarantee=release.guarantee,
             likelihood=likelihood,
+            noise_variance=payload.parameters["noise_variance"],
+            tau=payload.parameters["tau"],
+            prior_deviation=release.normal.deviation,
             draws=draws,
             random_state=random_state,
         )

@@ -18,7 +18,6 @@ from scipy.special import expit, ndtri
 from scipy.stats import qmc
 
 from discreet.errors import InputError
-from discreet.theory.checks import not_negative
 
 __all__ = [
     "Histograms",
@@ -30,7 +29,6 @@ __all__ = [
     "cosines",
     "mean_squares",
     "moment",
-    "shrunk",
     "spread",
 ]
 
@@ -290,30 +288,6 @@ def mean_squares(law: Law) -> Floats:
             at = spread(law)
             return np.asarray(at.weights @ at.points**2)
     return features if law.constant is None else np.append(features, law.constant**2)
-
-
-def shrunk(counts: npt.ArrayLike, variance: float) -> Floats:
-    """A noisy histogram, drawn towards the flat one by as much of its unevenness as noise alone would make.
-
-    Args:
-        counts: shape (cells,), with noise.
-        variance: of the noise in a cell.
-
-    Returns:
-        Shape (cells,), with the same total; flat where the cells differ by no more than the noise.
-
-    Raises:
-        InputError: a variance that is negative or not finite.
-
-    Source:
-        The positive-part estimator of James and Stein (1961), towards the common mean.
-    """
-    not_negative(variance=variance)
-    cells = np.asarray(counts, np.float64)
-    apart = cells - cells.mean()
-    uneven = float(apart @ apart)
-    kept = max(0.0, 1 - (len(cells) - 3) * variance / uneven) if uneven > 0 and len(cells) > 3 else float(variance == 0)
-    return np.asarray(cells.mean() + kept * apart)
 
 
 def _even(features: Floats, constant: float | None) -> WeightedPoints:

@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import blackjax
 import jax
@@ -40,16 +40,16 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from discreet.errors import InputError
+from discreet.model.design import Shape
 from discreet.posterior.covariates import Law, UniformSphere, WeightedPoints, cosines, moment, spread
 from discreet.posterior.draws import ENOUGH, Mixing
 from discreet.theory.checks import positive
 from discreet.theory.diagnostics import effective_size, r_hat
 
-__all__ = ["LogisticDraws", "PublicRecords", "Shape", "logistic_draws", "moment_in_jax", "noise_variance"]
+__all__ = ["LabelledPoints", "LogisticDraws", "logistic_draws", "moment_in_jax", "noise_variance"]
 
 Floats = npt.NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
-Shape: TypeAlias = Literal["cube", "ball"]
 
 CHAINS = 4
 AGREED = 1.01
@@ -73,7 +73,7 @@ COVARIANCE_POINTS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class PublicRecords:
+class LabelledPoints:
     """Labelled records that are public, and not among the private ones.
 
     Args:
@@ -115,7 +115,7 @@ def logistic_draws(
     count_scale: float | None,
     law: Law,
     prior_deviation: float,
-    public: PublicRecords | None = None,
+    public: LabelledPoints | None = None,
     draws: int,
     rng: np.random.Generator,
 ) -> LogisticDraws:
@@ -169,7 +169,7 @@ def logistic_draws(
     return LogisticDraws(found[-draws:, : law.size], mixing)
 
 
-def _check(at: Floats, told: Floats, shape: str, law: Law, public: PublicRecords | None) -> None:
+def _check(at: Floats, told: Floats, shape: str, law: Law, public: LabelledPoints | None) -> None:
     """Refuse arrays that do not belong together."""
     if at.ndim != 2 or at.shape[0] == 0 or at.shape[1] != law.size or not np.all(np.isfinite(at)):
         raise InputError(f"points must be a finite array of shape (gradients, {law.size}), the size of the law")
@@ -263,7 +263,7 @@ def _problem(
     count_scale: float | None,
     law: Law,
     deviation: float,
-    public: PublicRecords | None,
+    public: LabelledPoints | None,
 ) -> _Problem:
     """Work out what does not depend on theta."""
     few = _few(law)

@@ -165,8 +165,8 @@ def weights(
         release: of noisy moments, gradients, draws of weights, or a factored choice of a direction.
         draws: how many. Released draws of weights are returned as they are, however many are asked for.
         rng: source of randomness.
-        covariates: for gradients only: what is known of the features' law; None takes the design's bounds evenly
-            filled, or its sphere.
+        covariates: for gradients only, where it is required: the features' law. `even_law(design)` is for features that
+            are known to fill their bounds or sphere evenly; another law than theirs makes intervals confidently wrong.
         public: for gradients only: labelled public records.
         likelihood: for directions only: which one of the choice.
 
@@ -225,11 +225,15 @@ def weights(
             raise InputError("the posterior of this choice is a sum over its candidates: see theory/factored.py")
 
 
-def even_law(design: Design) -> Law:
+def even_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
     """Covariates that fill what is public of them evenly: the box of the bounds, or the sphere of the norm."""
     constant = design.constant if design.intercept else None
     if design.norm is None:
         return UniformBox(len(design.features), constant)
+    if len(design.features) == 1:
+        ends = np.array([[-design.norm], [design.norm]])
+        points = ends if constant is None else np.column_stack([ends, np.full(2, constant)])
+        return WeightedPoints(points, np.array([0.5, 0.5]))
     return UniformSphere(len(design.features), design.norm, constant)
 
 
@@ -269,12 +273,16 @@ def _from_gradients(
 ) -> WeightPosterior:
     """Draws given noisy gradients."""
     design = payload.design
+    if covariates is None:
+        raise InputError(
+            "a posterior given gradients needs the law of the features: covariates=released_covariates(...), "
+            "PublicRows(...), or even_law(design) if they are known to fill their bounds evenly"
+        )
     require_known(design, covariates, public)
-    law = even_law(design) if covariates is None else covariates
     logistic = sampler("logistic")
     known = None
     if public is not None:
-        known = logistic.PublicRecords(design.scaled(public.features), public.labels)
+        known = logistic.LabelledPoints(design.scaled(public.features), public.labels)
     records, scale = _total(release, payload)
     found = logistic.logistic_draws(
         payload.points,
@@ -283,7 +291,7 @@ def _from_gradients(
         shape=design.shape,
         records=records,
         count_scale=scale,
-        law=law,
+        law=covariates,
         prior_deviation=prior.deviation,
         public=known,
         draws=draws,

@@ -189,11 +189,16 @@ class Release:
         """The public design of a regression, a classification or a direction.
 
         Raises:
-            InputError: the release is over a network.
+            InputError: the release is over a network; so does the next.
         """
+        return self.normal.design
+
+    @property
+    def normal(self) -> Normal:
+        """The prior over the design's weights."""
         if not isinstance(self.prior, Normal):
             raise InputError("this release is over a network, not a design: read it with `noise_aware`")
-        return self.prior.design
+        return self.prior
 
     def dumps(self) -> str:
         """The document as JSON text, a table a line.
