@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, TypeVar
@@ -34,7 +34,9 @@ __all__ = [
     "PrivateEstimator",
     "class_labels",
     "codes_of",
+    "columns_of",
     "declared_bounds",
+    "generated_names",
     "generator",
     "promised",
     "read_features",
@@ -265,6 +267,36 @@ def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> 
     dtype = np.float64 if numeric else None
     read: Values = _sanitised(lambda: validate_data(estimator, X, dtype=dtype, reset=False), "X")
     return read
+
+
+def generated_names(width: int) -> tuple[str, ...]:
+    """Names of features that have none."""
+    return tuple(f"x{position}" for position in range(width))
+
+
+def columns_of(names: Sequence[str], given: Given, *, by_name: bool) -> Positions:
+    """Position in X of each declared feature.
+
+    Args:
+        names: of the features.
+        given: records.
+        by_name: whether the names were declared; they then count wherever X has names, too.
+
+    Returns:
+        Positions, shape (features,).
+
+    Raises:
+        InputError: another number of columns, or a frame without a declared feature. The columns' own names are not
+            shown: in a file without a header they are the values of a record.
+    """
+    if len(names) != given.X.shape[1]:
+        raise InputError(f"{len(names)} features were declared, but X has {given.X.shape[1]} columns")
+    if not by_name or given.names is None:
+        return np.arange(len(names))
+    missing = [name for name in names if name not in given.names]
+    if missing:
+        raise InputError(f"X has no column {', '.join(map(repr, missing[:8]))}; its columns are the declared features")
+    return np.array([given.names.index(name) for name in names])
 
 
 def class_labels(classes: Any) -> Values:

@@ -12,13 +12,12 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from discreet.errors import InputError
-from discreet.estimators.contract import Given, declared_bounds
+from discreet.estimators.contract import Given, declared_bounds, generated_names
 from discreet.model.design import Design
 from discreet.model.schema import Variable
 
 __all__ = [
     "by_column",
-    "columns_of",
     "declared_features",
     "declared_pair",
     "describe",
@@ -52,7 +51,7 @@ def declared_features(bounds: Any, given: Given) -> tuple[Variable, ...]:
             "fit needs bounds=(lower, upper) or bounds={name: (lower, upper), ...}: never read off records"
         )
     if not isinstance(bounds, Mapping):
-        names, pairs = _generated(width), declared_bounds(bounds, width)
+        names, pairs = generated_names(width), declared_bounds(bounds, width)
     else:
         if len(bounds) != width:
             raise InputError(f"{len(bounds)} features were declared, but X has {width} columns")
@@ -102,29 +101,6 @@ def positive_number(value: Any, name: str) -> float:
     return float(value)
 
 
-def columns_of(bounds: Any, variables: Sequence[Variable], given: Given) -> Positions:
-    """Position in X of each feature: by name where both have names, else in order.
-
-    Args:
-        bounds: as they were declared: names were declared in a mapping only.
-        variables: the features.
-        given: records.
-
-    Returns:
-        Positions, shape (features,).
-
-    Raises:
-        InputError: a frame without a declared feature; the columns' own names are not shown.
-    """
-    names = tuple(variable.name for variable in variables)
-    if given.names is None or not isinstance(bounds, Mapping):
-        return np.arange(len(names))
-    missing = [name for name in names if name not in given.names]
-    if missing:
-        raise InputError(f"X has no column {', '.join(map(repr, missing[:8]))}; its columns are the declared features")
-    return np.array([given.names.index(name) for name in names])
-
-
 def by_column(values: Floats, columns: Positions) -> Floats:
     """Numbers of the features in the order of X's columns, as scikit-learn has them.
 
@@ -148,7 +124,7 @@ def unused_name(name: str, features: Sequence[Variable]) -> str:
 
 def written_bounds(design: Design) -> Any:
     """Bounds of a design's features as the constructors take them."""
-    if design.names == _generated(len(design.features)):
+    if design.names == generated_names(len(design.features)):
         return tuple(zip(*(variable.bounds or () for variable in design.features), strict=True))
     return {variable.name: variable.bounds for variable in design.features}
 
@@ -157,10 +133,5 @@ def describe(estimator: BaseEstimator, design: Design) -> None:
     """Set what scikit-learn keeps of the columns, for an estimator that was made of a release."""
     estimator.n_features_in_ = len(design.features)
     estimator._columns = np.arange(len(design.features))
-    if design.names != _generated(len(design.features)):
+    if design.names != generated_names(len(design.features)):
         estimator.feature_names_in_ = np.array(design.names, object)
-
-
-def _generated(width: int) -> tuple[str, ...]:
-    """Names of features that have none."""
-    return tuple(f"x{position}" for position in range(width))

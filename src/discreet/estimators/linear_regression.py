@@ -15,6 +15,7 @@ from discreet.errors import InputError
 from discreet.estimators.contract import (
     Given,
     PrivateEstimator,
+    columns_of,
     generator,
     promised,
     read_features,
@@ -23,7 +24,6 @@ from discreet.estimators.contract import (
 )
 from discreet.estimators.designs import (
     by_column,
-    columns_of,
     declared_features,
     declared_pair,
     describe,
@@ -147,7 +147,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             raise InputError(f"method is 'moments' or 'sampler', not {self.method!r}")
         given = read_given(self, X, y)
         design = self._design(given)
-        columns = columns_of(self.bounds, design.features, given)
+        columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         if guarantee.relation is Relation.REPLACE and len(given.X) <= design.size:
             raise InputError(f"{design.size} weights need more records than that; their number is public here")
         statistic = moments(grid_rows(design, given.X[:, columns], given.y))

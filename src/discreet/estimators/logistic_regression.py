@@ -18,6 +18,7 @@ from discreet.estimators.contract import (
     PrivateEstimator,
     class_labels,
     codes_of,
+    columns_of,
     generator,
     promised,
     read_features,
@@ -26,7 +27,6 @@ from discreet.estimators.contract import (
 )
 from discreet.estimators.designs import (
     by_column,
-    columns_of,
     declared_features,
     describe,
     positive_number,
@@ -197,7 +197,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             )
         given = read_given(self, X, y)
         design = self._design(given, labels)
-        columns = columns_of(self.bounds, design.features, given)
+        columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         require_known(design, self.covariates, self.public_records)
         states = np.array([str(label) for label in labels.tolist()])
         refusal = f"Unknown label type: y holds a label that is none of the declared classes: {', '.join(states)}"

@@ -18,11 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
 from discreet.estimators.contract import (
-    Given,
     PrivateEstimator,
     class_labels,
     codes_of,
+    columns_of,
     declared_bounds,
+    generated_names,
     generator,
     promised,
     read_features,
@@ -150,7 +151,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         numeric = declared is None or all(variable.numeric for variable in declared)
         given = read_given(self, X, y, numeric=numeric)
         variables = self._bounded(given.X.shape[1]) if declared is None else declared
-        columns = _columns(given, variables, by_name=declared is not None)
+        columns = columns_of([variable.name for variable in variables], given, by_name=declared is not None)
         network = _star(self.target, labels, variables)
         counts = _counted(network, given.X[:, columns], given.y, labels)
         released = release(mechanism, counts, Dirichlet.uniform(network), guarantee, account=account)
@@ -194,7 +195,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         )
         made.release_, made.classes_, made._columns = release, labels, np.arange(len(names))
         made.n_features_in_ = len(names)
-        if names != _generated(len(names)):
+        if tuple(names) != generated_names(len(names)):
             made.feature_names_in_ = np.array(names, object)
         made.posterior_ = noise_aware(release, draws=whole_number(draws, "draws", 1), rng=generator(random_state))
         return made
@@ -282,7 +283,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     def _bounded(self, width: int) -> tuple[Variable, ...]:
         """Numeric features between the bounds, as many as there are columns."""
-        names = _generated(width)
+        names = generated_names(width)
         pairs = declared_bounds(self.bounds, width)
         return tuple(_binned(Variable(name, bounds=pair), self.bins) for name, pair in zip(names, pairs, strict=True))
 
@@ -353,11 +354,6 @@ def _variables(features: Any) -> tuple[Variable, ...]:
     return listed if all(isinstance(feature, Variable) for feature in listed) else ()
 
 
-def _generated(width: int) -> list[str]:
-    """Names of features that have none."""
-    return [f"x{position}" for position in range(width)]
-
-
 def _binned(feature: Variable, bins: int) -> Variable:
     """A numeric feature without cut points gets equally wide bins."""
     if feature.bounds is None or feature.size > 1:
@@ -379,20 +375,6 @@ def _mechanism(mechanism: Any) -> Mechanism[Any]:
 
 
 # -------------------------------------------------------------------------------------------------------- records
-
-
-def _columns(given: Given, variables: Sequence[Variable], *, by_name: bool) -> Codes:
-    """Position in X of every feature: by name where X has names and the features were declared."""
-    names, width = [variable.name for variable in variables], given.X.shape[1]
-    if len(names) != width:
-        raise InputError(f"{len(names)} features were declared, but X has {width} columns")
-    if not by_name or given.names is None:
-        return np.arange(width)
-    missing = [name for name in names if name not in given.names]
-    if missing:
-        # The columns' own names are not shown: in a file without a header they are the values of a record.
-        raise InputError(f"X has no column {', '.join(map(repr, missing[:8]))}; its columns are the declared features")
-    return np.array([given.names.index(name) for name in names])
 
 
 def _counted(network: Network, X: Values, y: Any, labels: Values) -> Counts:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.errors import InputError
 from discreet.estimators.contract import (
     PrivateEstimator,
+    columns_of,
     generator,
     promised,
     read_features,
@@ -22,7 +23,6 @@ from discreet.estimators.contract import (
 )
 from discreet.estimators.designs import (
     by_column,
-    columns_of,
     declared_features,
     describe,
     positive_number,
@@ -140,7 +140,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         if len(features) < 2:
             raise InputError("a direction needs at least two features; X has 1 feature(s), n_features = 1")
         design = Design(features, None, None, intercept=False)
-        columns = columns_of(self.bounds, features, given)
+        columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         number = whole_number(self.directions, "directions", 2)
         factor = DirectionFactor(
             spread_candidates(len(features), number, _lengths(self.lengths)),
