@@ -86,7 +86,8 @@ def run(cell: Cell, seed: int) -> dict[str, float]:
     start = time.perf_counter()
     found = moment_draws(values, **shape, scale=cell.scale, prior_deviation=1.0, draws=DRAWS, rng=rng)
     seconds = time.perf_counter() - start
-    result = {"seconds": seconds, "effective": found.effective, "nuts": float(found.method == "nuts")}
+    effective = DRAWS if found.mixing is None else min(DRAWS, found.mixing.effective)
+    result = {"seconds": seconds, "effective": effective, "nuts": float(found.method == "nuts")}
     for name, draws in (("", found.weights), ("naive ", naive(unpack(values, **shape), rng))):
         low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
         result[f"{name}coverage"] = float(np.mean((low <= theta) & (theta <= high)))

@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ from discreet.estimators.naive_bayes import PrivateNaiveBayes
 from discreet.estimators.principal_direction import PrivatePrincipalDirection
 from discreet.estimators.scaling import PublicScaler
 from discreet.mechanisms.noise import ExactNoise
+from discreet.posterior import moments
+from discreet.posterior.moments import unpack
 from sources import CANARY, said
 
 
@@ -76,7 +79,7 @@ CASES = [
     Case(PrivateLogisticRegression, {"bounds": (-4, 4), "records": 100}, {"check_fit_idempotent": NOISY}, ample=400),
     Case(
         PrivatePrincipalDirection,
-        {"bounds": (-4, 4), "directions": 3, "lengths": (0.4,), "draws": 100},
+        {"bounds": (-4, 4), "directions": 3, "lengths": (0.4,), "draws": 100, "likelihood": "lower"},
         {"check_fit_idempotent": NOISY},
         ample=400,
     ),
@@ -157,6 +160,22 @@ def account() -> dc.Account:
     ledger = dc.Ledger(f"sqlite:///{FOLDER.name}/checks.db")
     limit = dc.Guarantee(epsilon=10**9, delta=0, relation="add-remove", unit="record")
     return ledger.account("checks") if ledger.names() else ledger.open("checks", limit)
+
+
+@pytest.fixture(autouse=True)
+def no_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few records and many features take a chain, and seconds to compile it: here, draws around least squares instead.
+
+    The checks of this file look at the estimator; what it draws has tests of its own.
+    """
+
+    def drawn(values: Any, *, features: int, intercept: bool, records: int | None, **others: Any) -> Any:
+        sums = unpack(values, features=features, intercept=intercept, records=records)
+        middle = np.linalg.solve(sums.gram + 1e-6 * np.eye(len(sums.cross)), sums.cross)
+        noise = others["rng"].normal(size=(others["draws"], len(middle)))
+        return middle + 1e-6 * noise, np.full(others["draws"], 0.1), None
+
+    monkeypatch.setattr(moments, "sampler", lambda _name: SimpleNamespace(chain_draws=drawn))
 
 
 CHECKED = [*map(declaring, CASES), PublicScaler(bounds=(-4, 4))]
@@ -471,7 +490,7 @@ def test_a_release_is_saved_and_makes_an_estimator_for_whoever_has_no_records(ca
     X, y = records()
     fitted = made(case, opened(tmp_path)).fit(X, y)
     fitted.release_.save(tmp_path / "r.json")
-    shared = {name: value for name, value in case.options.items() if name == "draws"}
+    shared = {name: value for name, value in case.options.items() if name in ("draws", "likelihood")}
     if is_classifier(fitted):
         shared["classes"] = (0, 1)
     made_of_it = case.kind.from_release(dc.Release.load(tmp_path / "r.json"), random_state=3, **shared)

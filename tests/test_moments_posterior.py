@@ -11,7 +11,9 @@ import pytest
 
 import discreet as dc
 from discreet.posterior import moments as posterior
+from discreet.posterior.extra import sampler
 from discreet.posterior.moments import Moments, entries, moment_draws, pack, resampled, unpack
+from discreet.posterior.weights import WeightPosterior
 
 Floats = npt.NDArray[np.float64]
 
@@ -116,7 +118,7 @@ together, means and correlations, are left to the comparison with the chain, who
 
 @pytest.mark.parametrize(("p", "intercept", "records", "scale", "deviation"), CASES)
 def test_resampling_has_the_law_of_weighted_prior_draws(
-    p: int, intercept: bool, records: int | None, scale: float, deviation: float
+    p: int, intercept: bool, records: int | None, scale: float, deviation: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oracle knows no Jacobian: it simulates the model and weights by the density of the noise."""
     values = noisy(p, intercept, records, records or 60, scale)
@@ -134,6 +136,7 @@ def test_resampling_has_the_law_of_weighted_prior_draws(
     log_weight, theta, variance = (np.concatenate(part) for part in zip(*samples, strict=True))
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
+    monkeypatch.setattr(posterior, "ENOUGH", 10_000.0)
     found = resampled(
         values,
         features=p,
@@ -145,14 +148,14 @@ def test_resampling_has_the_law_of_weighted_prior_draws(
         rng=rng,
     )
     assert found is not None
-    assert found.effective >= posterior.ENOUGH
+    assert found.mixing is None
     columns = [(theta[:, i], found.weights[:, i]) for i in range(theta.shape[1])]
     for expected, got in [*columns, (np.log(variance), np.log(found.variance))]:
         for cut in np.quantile(got, [0.1, 0.3, 0.5, 0.7, 0.9]):
             share = weight @ (expected <= cut)
             error = np.sqrt((weight**2) @ ((expected <= cut) - share) ** 2)
             own = np.mean(got <= cut)
-            assert abs(own - share) < SIGMAS * np.hypot(error, (own * (1 - own) / min(found.effective, 40_000)) ** 0.5)
+            assert abs(own - share) < SIGMAS * np.hypot(error, (own * (1 - own) * (1 / 10_000 + 1 / 40_000)) ** 0.5)
 
 
 def test_little_noise_leaves_the_conjugate_posterior() -> None:
@@ -203,26 +206,111 @@ def test_the_prior_pulls_coefficients_in() -> None:
 # ------------------------------------------------------------------------------------------------ the chain
 
 
-@pytest.mark.parametrize(("intercept", "records"), [(True, None), (False, 300)])
-def test_the_chain_agrees_with_resampling(
-    intercept: bool, records: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def concentrated(p: int, scale: float, seed: int) -> Floats:
+    """A release of 5,000 records whose features fill a twentieth of their bounds, with a constant; n is public."""
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([np.clip(rng.normal(0.7, 0.05, (5000, p)), -1, 1), np.ones(5000)])
+    y = np.clip(x @ np.linspace(0.4, -0.2, p + 1) + rng.normal(0, 0.05, 5000), -1, 1)
+    exact = pack(sums_of(x, y), features=p, intercept=True, records=5000)
+    return np.asarray(exact + rng.gamma(exact.size + 1, scale) * rng.uniform(-1, 1, exact.size))
+
+
+RELEASES = {
+    "private n": (noisy(3, True, None, 300, 1.0), True, None, 1.0),
+    "no constant": (noisy(3, False, 300, 300, 1.0), False, 300, 1.0),
+    "concentrated": (concentrated(3, 0.4, 1), True, 5000, 0.4),
+}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_the_chain_agrees_with_resampling(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rounded cube stands for the noise's cube in the chain: three features, a tenth of a deviation of tolerance."""
     pytest.importorskip("blackjax", reason="needs the extra mcmc")
-    layout: dict[str, Any] = {"features": 3, "intercept": intercept, "records": records}
-    values = noisy(3, intercept, records, 300, 1.0)
-    rest: dict[str, Any] = {"scale": 1.0, "prior_deviation": 1.0, "draws": 2000}
-    exact = moment_draws(values, **layout, **rest, rng=np.random.default_rng(1))
+    values, intercept, records, scale = RELEASES[name]
+    given: dict[str, Any] = {"features": 3, "intercept": intercept, "records": records, "scale": scale}
+    rest: dict[str, Any] = {"prior_deviation": 1.0, "draws": 2000}
+    exact = moment_draws(values, **given, **rest, rng=np.random.default_rng(1))
     monkeypatch.setattr(posterior, "ENOUGH", 1e12)
-    chain = moment_draws(values, **layout, **rest, rng=np.random.default_rng(2))
-    again = moment_draws(values, **layout, **rest, rng=np.random.default_rng(2))
-    assert (exact.method, chain.method) == ("resampling", "nuts")
-    assert np.array_equal(chain.weights, again.weights)
+    chain = moment_draws(values, **given, **rest, rng=np.random.default_rng(2))
+    assert (exact.method, exact.mixing, chain.method) == ("resampling", None, "nuts")
+    if name == "no constant":
+        again = moment_draws(values, **given, **rest, rng=np.random.default_rng(2))
+        assert np.array_equal(chain.weights, again.weights)
     assert chain.weights.shape == (2000, 3 + intercept) and chain.variance.shape == (2000,)
-    for got, expected in [*zip(chain.weights.T, exact.weights.T, strict=True), (chain.variance, exact.variance)]:
-        slack = SIGMAS * (1 / chain.effective + 1 / min(exact.effective, 2000)) ** 0.5 + 0.1
+    assert chain.mixing is not None and chain.mixing.chains == 4
+    assert chain.mixing.effective >= 400 and chain.mixing.r_hat <= 1.01
+    # Resampling: 1,000 effective proposals at the least, then 2,000 draws of them.
+    slack = SIGMAS * (1 / chain.mixing.effective + 1 / 1000 + 1 / 2000) ** 0.5 + 0.1
+    logs = (np.log(chain.variance), np.log(exact.variance))
+    for got, expected in [*zip(chain.weights.T, exact.weights.T, strict=True), logs]:
         assert abs(got.mean() - expected.mean()) < slack * expected.std()
         assert abs(np.log(got.std() / expected.std())) < slack
+
+
+def chains_like(kind: str, shape: tuple[int, int, int]) -> Floats:
+    """Draws of four chains that mix, that stand apart, or that agree but hardly move."""
+    rng = np.random.default_rng(8)
+    found = rng.standard_normal(shape)
+    if kind == "apart":
+        found[:, :, 0] += np.arange(4)[:, None]
+    if kind == "slow":
+        # Cosines of every chain have one mean and one spread: R-hat is 1, and there are two turns of each.
+        found[:, :, 0] = np.cos(np.linspace(0, 4 * np.pi, shape[1]))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["apart", "slow", "mixed"])
+def test_chains_that_have_not_met_have_no_intervals(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("blackjax", reason="needs the extra mcmc")
+    nuts = sampler("moments_nuts")
+    values, intercept, records, scale = RELEASES["no constant"]
+    given: dict[str, Any] = {"features": 3, "intercept": intercept, "records": records, "scale": scale}
+    rest: dict[str, Any] = {"prior_deviation": 1.0, "draws": 100, "rng": np.random.default_rng(1)}
+    monkeypatch.setattr(posterior, "ENOUGH", 1e12)
+    monkeypatch.setattr(nuts, "FEWEST", 1)
+    monkeypatch.setattr(nuts, "ROUNDS", 1)
+    monkeypatch.setattr(nuts, "_warm_up", lambda *_, **__: (None, None))
+    monkeypatch.setattr(nuts, "_walk", lambda *_, **__: (None, chains_like(kind, (4, 500, 4))))
+    if kind == "mixed":
+        found = moment_draws(values, **given, **rest)
+        assert found.mixing is not None and found.mixing.effective >= 400 and found.weights.shape == (100, 3)
+        return
+    found = moment_draws(values, **given, **rest)
+    design = dc.Design(tuple(dc.Variable(name, bounds=(-1, 1)) for name in "abc"), dc.Variable("y", bounds=(-1, 1)))
+    read = WeightPosterior(design, found.weights, found.variance, found.method, found.mixing)
+    assert np.all(np.isfinite(read.mean()))
+    for ask in (read.interval, lambda level: read.rows(level=level)):
+        with pytest.raises(dc.InputError, match=r"no intervals.*have not met.*more epsilon, tighter bounds or fewer"):
+            ask(0.9)
+
+
+def test_rounds_double_until_the_chains_have_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first two rounds stand apart and are thrown away: 2 and 4 walks, then 8 that mix."""
+    pytest.importorskip("blackjax", reason="needs the extra mcmc")
+    nuts, walks = sampler("moments_nuts"), []
+
+    def walk(*_: Any, **__: Any) -> tuple[None, Floats]:
+        walks.append(1)
+        return None, chains_like("apart" if len(walks) <= 6 else "mixed", (4, nuts.STEPS, 4)) + 100.0 * (
+            len(walks) <= 6
+        )
+
+    monkeypatch.setattr(posterior, "ENOUGH", 1e12)
+    monkeypatch.setattr(nuts, "_warm_up", lambda *_, **__: (None, None))
+    monkeypatch.setattr(nuts, "_walk", walk)
+    values, intercept, records, scale = RELEASES["no constant"]
+    found = moment_draws(
+        values,
+        features=3,
+        intercept=intercept,
+        records=records,
+        scale=scale,
+        prior_deviation=1.0,
+        draws=100,
+        rng=np.random.default_rng(1),
+    )
+    assert len(walks) == 2 + 4 + 8 and np.abs(found.weights).max() < 50
+    assert found.mixing is not None and found.mixing.sweeps == nuts.WARM_UP + 14 * nuts.STEPS
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:

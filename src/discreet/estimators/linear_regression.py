@@ -36,7 +36,7 @@ from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.mechanisms.truncated_posterior import truncated_posterior
 from discreet.model.design import Design, Normal
 from discreet.model.schema import Variable
-from discreet.posterior.weights import WeightPosterior, tails, weights
+from discreet.posterior.weights import WeightPosterior, weights
 from discreet.privacy.design_payload import WeightDraws
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
@@ -233,12 +233,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             InputError: a level outside (0, 1), or too few draws for it.
         """
         check_is_fitted(self, "posterior_")
-        return tails(by_column(self.posterior_.design.slopes(self.posterior_.weights)[0], self._columns), level)
+        slopes, _ = self.posterior_.design.slopes(self.posterior_.weights)
+        return self.posterior_.tails(by_column(slopes, self._columns), level)
 
     def intercept_interval(self, *, level: float = 0.95) -> tuple[float, float]:
         """Interval of the intercept, in the target's unit; arguments and errors as `coef_interval`."""
         check_is_fitted(self, "posterior_")
-        lower, upper = tails(self.posterior_.design.slopes(self.posterior_.weights)[1], level)
+        lower, upper = self.posterior_.tails(self.posterior_.design.slopes(self.posterior_.weights)[1], level)
         return float(lower), float(upper)
 
     def predict(self, X: Any) -> Floats:
@@ -270,7 +271,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         Raises:
             InputError: as `predict`, a level outside (0, 1), or too few draws for it.
         """
-        return tails(self._expected(X), level)
+        return self.posterior_.tails(self._expected(X), level)
 
     def outcome_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
         """Intervals of one new record's target: those of its expectation, and the residual around it.
@@ -289,7 +290,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         assert self.posterior_.variance is not None
         spread = np.sqrt(self.posterior_.variance) * _half_width(self.posterior_.design)
         residuals = generator(self.random_state).standard_normal(expected.shape)
-        return tails(expected + spread[:, None] * residuals, level)
+        return self.posterior_.tails(expected + spread[:, None] * residuals, level)
 
     def __sklearn_tags__(self) -> Tags:
         """No two fits are alike, whatever the random state; noise may leave little of a fit."""

@@ -26,6 +26,9 @@ __all__ = ["PublicRecords", "WeightPosterior", "even_law", "require_known", "req
 
 Floats = npt.NDArray[np.float64]
 
+MET = {"nuts": (1.01, 400), "walk": (1.05, 100)}
+"""Largest R-hat and fewest effective draws, of the worst quantity, for intervals from chains."""
+
 
 @dataclass(frozen=True, eq=False)
 class PublicRecords:
@@ -84,9 +87,32 @@ class WeightPosterior:
             (lower, upper), shape `(size,)` each, in the design's coordinates.
 
         Raises:
-            InputError: a level outside (0, 1), or a single draw.
+            InputError: a level outside (0, 1), a single draw, or chains that have not met.
         """
-        return tails(self.weights, level)
+        return self.tails(self.weights, level)
+
+    def tails(self, values: Floats, level: float) -> tuple[Floats, Floats]:
+        """Equal-tailed intervals of what is computed from each draw of the weights.
+
+        Args:
+            values: shape `(draws, ...)`.
+            level: posterior probability, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape `(...)` each.
+
+        Raises:
+            InputError: as `interval`. Draws of chains that have not met have a mean, but their spread says nothing.
+        """
+        if self.mixing is not None and self.method in MET:
+            ratio, least = MET[self.method]
+            if not (self.mixing.r_hat <= ratio and self.mixing.effective >= least):
+                raise InputError(
+                    f"no intervals: the chains of this posterior have not met (R-hat {self.mixing.r_hat:.3f}, at most "
+                    f"{ratio}; {self.mixing.effective:.0f} independent draws of {least}); release with more epsilon, "
+                    "tighter bounds or fewer features"
+                )
+        return tails(values, level)
 
     def rows(self, *, level: float) -> tuple[dict[str, float | str], ...]:
         """What each column does, in the units of the columns.
@@ -99,7 +125,7 @@ class WeightPosterior:
             the log odds of the second class, for one unit of the feature; of a direction, the vector's coordinate.
 
         Raises:
-            InputError: a level outside (0, 1), or a single draw.
+            InputError: as `interval`.
         """
         if self.design.target is None:
             drawn = self.design.vectors(self.weights)
@@ -107,7 +133,7 @@ class WeightPosterior:
             slopes, intercepts = self.design.slopes(self.weights)
             drawn = np.column_stack([slopes, intercepts]) if self.design.intercept else slopes
         names = (*self.design.names, *(["intercept"] if self.design.intercept else []))
-        lower, upper = tails(drawn, level)
+        lower, upper = self.tails(drawn, level)
         return tuple(
             {"name": name, "mean": float(mean), "lower": float(low), "upper": float(high)}
             for name, mean, low, high in zip(names, drawn.mean(axis=0), lower, upper, strict=True)
@@ -198,7 +224,7 @@ def weights(
                 draws=draws,
                 rng=rng,
             )
-            return WeightPosterior(design, found.weights, found.variance, found.method, None)
+            return WeightPosterior(design, found.weights, found.variance, found.method, found.mixing)
         case GradientTrace():
             return _from_gradients(release, payload, prior, draws, rng, covariates, public)
         case WeightDraws():
