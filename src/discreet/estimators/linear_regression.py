@@ -271,7 +271,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         Raises:
             InputError: as `predict`, a level outside (0, 1), or too few draws for it.
         """
-        return self.posterior_.tails(self._expected(X), level)
+        expected = self._expected(X)
+        return self.posterior_.tails(expected, level)
 
     def outcome_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
         """Intervals of one new record's target: those of its expectation, and the residual around it.
