@@ -80,7 +80,6 @@ CASES = [
     Case(
         PrivatePrincipalDirection,
         {"bounds": (-4, 4), "directions": 3, "lengths": (0.4,), "draws": 100, "likelihood": "lower"},
-        {"check_fit_idempotent": NOISY},
         ample=400,
     ),
 ]

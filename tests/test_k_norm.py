@@ -450,8 +450,8 @@ def test_the_ends_of_the_calibration_can_be_drawn(shape: Shape) -> None:
     """The smallest and the largest scale; radii of the largest are far from 2^62, but for a chance of exp(-500)."""
     for epsilon, dimension in (
         (Fraction(8, 3), 3),
-        (Fraction(8, 2**52), 3),
-        (Fraction(8, 2**52) + Fraction(1, 2**97), 3),
+        (Fraction(12, 2**52), 3),
+        (Fraction(12, 2**52) + Fraction(1, 2**97), 3),
     ):
         scale, _ = k_norm_scale(1, epsilon * (1 - Fraction(1, 10**6) * (epsilon > 1)), dimension, shape)
         for noise in (source("exact"), source("simulated")):

@@ -26,7 +26,7 @@ __all__ = ["PublicRecords", "WeightPosterior", "even_law", "require_known", "req
 
 Floats = npt.NDArray[np.float64]
 
-MET = {"nuts": (1.01, 400), "walk": (1.05, 100)}
+MET = {"nuts": (1.01, 400), "walk": (1.1, 50)}
 """Largest R-hat and fewest effective draws, of the worst quantity, for intervals from chains."""
 
 
