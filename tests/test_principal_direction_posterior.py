@@ -35,7 +35,7 @@ Floats = npt.NDArray[np.float64]
 
 SMALL = DirectionFactor(spread_candidates(2, 6, [2.0, 4.0]), noise_variance=1.0, tau=4.0)
 PAPER = DirectionFactor(spread_candidates(2, 12, [2.0, 4.0, 6.0]), noise_variance=1.0, tau=4.0)
-"""As in the prototype of Section 4.2: 12 directions of three lengths."""
+"""12 directions of three lengths."""
 TRUTH = np.array([4.0, 2.0])
 DEVIATION = 3.0
 
