@@ -388,3 +388,19 @@ def test_a_vector_that_is_doubled_can_be_drawn_at_the_smallest_epsilon() -> None
         dc.noisy_gradients(1, records=10), classes(3, over), dc.Normal(over, 1.0), promise(high, "replace"), rng=RNG(1)
     )
     assert np.all(np.isfinite(found.payload.gradients))
+
+
+def test_a_step_lies_between_newtons_and_the_longest_that_is_safe() -> None:
+    over = design(5, CLASSES)
+    made = dc.simulate(
+        dc.noisy_gradients(2, records=10), classes(3, over), dc.Normal(over, 1.0), promise(1), rng=RNG(1)
+    ).payload
+    even = np.array([1 / 3] * 5 + [1.0])
+    assert np.allclose(made.points[1], 4 * made.gradients[0] / (10 * np.sqrt(even * 6)))
+    assert np.allclose(made.weights - made.points[1], 4 * made.gradients[1] / (10 * np.sqrt(even * 6)))
+
+
+def test_a_large_epsilon_leaves_noise_to_hide_the_minimiser_with() -> None:
+    over = design(50, CLASSES)
+    found = dc.objective_perturbation(records=10).calibrate(over, dc.Normal(over, 1.0), promise(900))
+    assert found.polish >= 4 * over.size

@@ -145,6 +145,28 @@ def test_moments_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyP
     assert np.array_equal(dc.moments(rows).values, whole.values)
 
 
+def test_gradients_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = design(3, CLASSES)
+    states = RNG(2).choice(list(CLASSES.states), 100)
+    private, theta = dc.gradients(dc.grid_rows(over, RNG(1).uniform(-1, 1, (100, 3)), states)), RNG(4).normal(size=4)
+    whole, (slope, curvature), cost = private.at(theta), private.slope(theta), private.cost(theta)
+    monkeypatch.setattr("discreet.sensitive.gradients.BLOCK", 7)
+    assert np.array_equal(private.at(theta), whole)
+    assert np.allclose(private.slope(theta)[0], slope, rtol=0, atol=1e-12)
+    assert np.allclose(private.slope(theta)[1], curvature) and math.isclose(private.cost(theta), cost)
+
+
+def test_scores_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the records lie along one candidate, the later half along the other: all of them decide."""
+    over = design(2, None, intercept=False)
+    rows = dc.grid_rows(over, np.repeat([[0.9, 0.0], [0.0, 0.9]], [40, 60], axis=0))
+    factor = dc.DirectionFactor([[0.5, 0.0], [0.0, 0.5]], noise_variance=0.01, tau=4.0)
+    promise = dc.Guarantee(epsilon=100, delta=0, relation="replace", unit="record")
+    monkeypatch.setattr("discreet.mechanisms.factored.BLOCK", 7)
+    made = dc.simulate(dc.factored(factor), rows, dc.Normal(over, 1.0), promise, rng=RNG(1))
+    assert made.payload.index == 1
+
+
 def test_sums_of_the_most_records_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten million records at a corner: below 2^53, where noise is refused, and exact."""
     monkeypatch.setattr("discreet.sensitive.rows.RECORDS_LIMIT", 10)

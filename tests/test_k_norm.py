@@ -513,3 +513,14 @@ def test_a_simulation_is_repeatable_and_a_release_is_not() -> None:
     assert not twice(lambda seed: ExactNoise())
     other = SimulatedNoise(np.random.default_rng(2)).k_norm(np.zeros(20, np.int64), 1e6, "ball")
     assert not np.array_equal(other, source("simulated", 1).k_norm(np.zeros(20, np.int64), 1e6, "ball"))
+
+
+@pytest.mark.parametrize("shape", ["cube", "ball"])
+@pytest.mark.parametrize("dimension", [1, 6, 13, 120])
+def test_twice_the_largest_scale_can_be_drawn_too(shape: Shape, dimension: int) -> None:
+    """A vector may be doubled with its noise."""
+    least = Fraction(3 * 8192 * (dimension + 1), 2**52)
+    scale, _ = k_norm_scale(8192, least, dimension, shape)
+    assert 2 * scale * (dimension + 1) <= 2.0**52
+    with pytest.raises(dc.InputError, match="too small"):
+        k_norm_scale(8192, least * (1 - Fraction(1, 10**6)), dimension, shape)

@@ -138,11 +138,8 @@ class CategoricalFactor:
         for factor in table.T:
             difference = table - factor[:, None]
             highest, lowest = difference.max(axis=0), difference.min(axis=0)
-            match relation:
-                case Relation.ADD_REMOVE:
-                    width = max(width, float(highest.max()))
-                case Relation.REPLACE:
-                    width = max(width, float((highest - lowest).max()))
+            changes = highest if relation is Relation.ADD_REMOVE else highest - lowest
+            width = max(width, float(changes.max()))
         return int(width * STEPS)
 
     def _table(self) -> Floats:
@@ -227,11 +224,7 @@ class DirectionFactor:
 
     def width(self, relation: Relation) -> int:
         """As `CategoricalFactor.width`, but a bound that no record need reach: one or two times `STEPS`."""
-        match relation:
-            case Relation.ADD_REMOVE:
-                return STEPS
-            case Relation.REPLACE:
-                return 2 * STEPS
+        return STEPS if relation is Relation.ADD_REMOVE else 2 * STEPS
 
 
 Factor: TypeAlias = CategoricalFactor | DirectionFactor
