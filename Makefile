@@ -15,7 +15,7 @@ else
 export DISCREET_DATA
 endif
 
-.PHONY: demo test check format lint types coverage bench clean
+.PHONY: demo test check format lint types coverage bench experiments clean
 
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
@@ -27,12 +27,12 @@ test: $(STAMP)  ## all tests but the slow statistical ones, and the doctests of 
 check: lint types test  ## what continuous integration runs
 
 format: $(STAMP)  ## rewrite the sources in the house format
-	$(BIN)/ruff check --fix src tests bench
-	$(BIN)/ruff format src tests bench
+	$(BIN)/ruff check --fix src tests bench experiments
+	$(BIN)/ruff format src tests bench experiments
 
 lint: $(STAMP)
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench experiments
+	$(BIN)/ruff check src tests bench experiments
 
 types: $(STAMP)
 	$(BIN)/mypy
@@ -48,6 +48,9 @@ bench: $(BENCH_STAMP)  ## speed, coverage and utility, peers beside us in the sa
 	$(BIN)/python -m bench.utility --compare-mbi
 	$(BIN)/python -m bench.linear --quick
 	$(BIN)/python -m bench.logistic --seeds 10
+
+experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds docs/experiments, ten minutes
+	$(BIN)/python -m experiments --quick
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from experiments import markdown
+from experiments.pages import markdown
 from pyarrow import csv, parquet
 
 import discreet as dc

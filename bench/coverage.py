@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from experiments import asia
+from experiments.networks import asia
 
 import discreet as dc
 from discreet.theory import inference

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from experiments import markdown
+from experiments.pages import markdown
 
 import discreet as dc
 from discreet.posterior.least_squares import Margins, least_squares, measured, nonnegative, refitted

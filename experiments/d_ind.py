@@ -18,7 +18,7 @@ counts below 1 count as 1, and the count of a row is the sum of its cells in T, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,9 +26,6 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.queries.synthetic import sample_codes
-
-from . import Codes, Floats, asia, counts_of, markdown, mean_and_error, run
 
 __all__ = [
     "Estimate",
@@ -44,9 +41,11 @@ __all__ = [
     "influence_as_printed",
     "normalised",
     "parameter_error",
-    "report",
     "sampled",
 ]
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
 
 Measured = Literal[1, 2]
 """Tables for each node: 2 as printed (T and T_pa, half of the budget each), 1 for T alone."""
@@ -306,7 +305,7 @@ def algorithm_1(
     """
     nodes = len(network.nodes)
     before = np.log1p(np.expm1(share * epsilon) / sampling)
-    everything = as_runs(counts_of(network, codes).tables)
+    everything = as_runs(dc.count_codes(network, codes).tables)
     seen = everything if sampling == 1 else sampled(network, codes, sampling, runs, rng)
     even = dict.fromkeys(network.nodes, before / nodes)
     first = compute_parameters(network, seen, even, runs, rng, tables=tables)
@@ -337,52 +336,3 @@ def parameter_error(theta: dc.Tables, reference: Mapping[str, Floats]) -> Floats
     """
     each = [np.abs(cells - reference[node]) for node, cells in theta.items()]
     return np.asarray(np.mean([error.sum(axis=tuple(range(error.ndim - 1))) for error in each], axis=0))
-
-
-# ------------------------------------------------------------------------------------------ the command
-
-EPSILONS = (1, 1.5, 2, 2.5, 3)
-RECORDS = 10_000
-SEED = 2020
-
-
-def report(quick: bool) -> str:
-    """The error of the baselines over the paper's budgets."""
-    samples, runs = (4, 50) if quick else (40, 400)
-    truth = asia()
-    network, reference = truth.network, as_runs(truth)
-    errors: dict[tuple[float, str], list[float]] = {}
-    for seed in range(samples):
-        rng = np.random.default_rng([SEED, seed])
-        codes = sample_codes(truth, RECORDS, rng)
-        counts = counts_of(network, codes)
-        for epsilon in EPSILONS:
-            found = {
-                "D-Ind as printed": d_ind(counts, epsilon, runs, rng),
-                "Algorithm 1 as printed": algorithm_1(network, codes, epsilon, runs, rng).theta,
-                "D-Ind, one table for each node": d_ind(counts, epsilon, runs, rng, tables=1),
-                "Algorithm 1, one table for each node": algorithm_1(network, codes, epsilon, runs, rng, tables=1).theta,
-            }
-            for name, theta in found.items():
-                errors.setdefault((epsilon, name), []).append(float(parameter_error(theta, reference).mean()))
-    names = list(dict.fromkeys(name for _, name in errors))
-    rows = [[epsilon, *(mean_and_error(errors[epsilon, name]) for name in names)] for epsilon in EPSILONS]
-    ours, theirs, later = (np.mean(errors[key]) for key in ((1, names[1]), (1, names[0]), (3, names[0])))
-    return (
-        "D-Ind and Algorithm 1 of Chowdhury et al. (2020), as printed; not what the package offers.\n\n"
-        f"Asia, {samples} samples of {RECORDS:,} records (seeds [{SEED}, 0..{samples - 1}]), {runs} runs on each; "
-        "guarantee: epsilon as in the row, delta 0, add-remove one record, in exact arithmetic (simulated noise). "
-        "Error: sum |dTheta| over a node's cells, averaged over nodes, against the network's probabilities; "
-        f"± standard error over samples.\n\n{markdown(['epsilon', *names], rows)}\n"
-        "Printed claims: errors of at most .2 at epsilon 1, and Algorithm 1 at epsilon 1 as good as D-Ind at 3. Here: "
-        f"Algorithm 1 at 1 {ours:.3f}, D-Ind at 1 {theirs:.3f}, D-Ind at 3 {later:.3f}."
-    )
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the report."""
-    run("D-Ind and Algorithm 1 as printed, on Asia", report, arguments)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from bench import baselines, utility
 from bench import errors as measured
-from experiments import asia
+from experiments.networks import asia
 
 import discreet as dc
 from discreet.theory import inference

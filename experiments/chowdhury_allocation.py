@@ -82,7 +82,7 @@ def variants(
     network: dc.Network, codes: Mapping[str, Codes], tables: Measured, epsilon: int, runs: int, rng: np.random.Generator
 ) -> dict[str, dc.Tables]:
     """Probabilities under every variant of the reference table; those that differ in the merge share their noise."""
-    simple = d_ind(counts_of(network, codes), epsilon, runs, rng, tables=tables)
+    simple = d_ind(dc.count_codes(network, codes), epsilon, runs, rng, tables=tables)
     sparse = algorithm_1(network, codes, epsilon, runs, rng, tables=tables, sampling=SAMPLING)
     full = algorithm_1(network, codes, epsilon, runs, rng, tables=tables, sampling=1)
     found = (
@@ -112,7 +112,7 @@ def errors_of_variants(
     noise, whole = dict[Setting, list[float]](), dict[Setting, list[float]]()
     for seed, codes in enumerate(data):
         rng = np.random.default_rng([SEED, seed, 1])
-        own, given = empirical(counts_of(truth.network, codes)), as_runs(truth)
+        own, given = empirical(dc.count_codes(truth.network, codes)), as_runs(truth)
         for tables, epsilon in COLUMNS:
             for variant, theta in variants(truth.network, codes, tables, epsilon, runs, rng).items():
                 key = (variant, tables, epsilon)
@@ -229,7 +229,7 @@ def _readings(truth: dc.Tables, data: Sequence[Mapping[str, Codes]], runs: int) 
     later: dict[Literal["cells", "parents"], list[float]] = {"cells": [], "parents": []}
     for seed, codes in enumerate(data):
         rng = np.random.default_rng([SEED, seed, 3])
-        counts = counts_of(network, codes)
+        counts = dc.count_codes(network, codes)
         own = empirical(counts)
         rare.append(int(counts.tables["either"][0, 0].sum()))
         simple.append(float(parameter_error(d_ind(counts, 1, runs, rng), own).mean()))
@@ -261,7 +261,7 @@ def _shipped_table(truth: dc.Tables, data: Sequence[Mapping[str, Codes]], releas
     errors = dict[tuple[str, str, int], list[Floats]]()
     for seed, codes in enumerate(data):
         rng = np.random.default_rng([SEED, seed, 2])
-        counts = counts_of(network, codes)
+        counts = dc.count_codes(network, codes)
         own, given = empirical(counts), as_runs(truth)
         for name, mechanism in SHIPPED.items():
             for epsilon in EPSILONS:

@@ -1,0 +1,268 @@
+"""What every experiment is run by: repeats with fixed seeds in processes, a tidy table, and a page with its pictures.
+
+An experiment is a module with a constant `EXPERIMENT`. Its *plan* names settings and how often each is repeated, its
+*measure* turns one repeat of one setting into rows, and its *present* turns all rows into a page. The harness draws the
+random numbers apart: every repeat of every setting gets generators that depend on the experiment, the seed set, the
+repeat and a purpose, and on nothing else, so that methods can be given the same records.
+
+There are two seed sets, both fixed here and used as they came. Pages show the first; each check is made on both, and
+the page says how far apart their means are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from . import NAMES
+from .pages import Page, save_index, save_page
+
+__all__ = ["SEED_SETS", "Experiment", "Task", "collected", "command", "presented", "run", "second_seeds", "workers"]
+
+SEED_SETS = (1, 2)
+"""The second is there to see what chance did in the first."""
+QUICK_OUTPUT, FULL_OUTPUT = Path("docs/experiments"), Path("build/experiments")
+
+Row = Mapping[str, Any]
+"""`metric` and `value`, and further columns that tell rows of one repeat apart."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One repeat of one setting.
+
+    Args:
+        experiment: name of the module.
+        setting: names and plain values; they become columns.
+        seeds: the seed set, 1 or 2; 0 where nothing is random.
+        repeat: its number, from 0.
+    """
+
+    experiment: str
+    setting: Mapping[str, Any]
+    seeds: int
+    repeat: int
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """A source of random numbers for a purpose, the same whatever the setting is.
+
+        Args:
+            purpose: what is drawn; it names whatever part of the setting the draw should depend on.
+
+        Returns:
+            A generator of its own.
+        """
+        return np.random.default_rng([_code(self.experiment), self.seeds, self.repeat, _code(purpose)])
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table, and what its page says of it.
+
+    Args:
+        title: of the page.
+        source: paper, and figure, table or statement.
+        claim: what is printed.
+        data: what is learned from.
+        relation: neighbouring data sets.
+        guarantee: of what is compared, and what has none.
+        plan: told whether it is to be quick, settings and the repeats of each in each seed set; 0 repeats where nothing
+            is random.
+        measure: rows of one repeat.
+        present: the page of the rows of one seed set.
+        missing: parts that cannot be run here, each with its reason.
+    """
+
+    title: str
+    source: str
+    claim: str
+    data: str
+    relation: str
+    guarantee: str
+    plan: Callable[[bool], Sequence[tuple[Mapping[str, Any], int]]]
+    measure: Callable[[Task], Iterable[Row]]
+    present: Callable[[pd.DataFrame], Page]
+    missing: Callable[[], Sequence[str]] = field(default=tuple)
+
+
+def _code(text: str) -> int:
+    """A fixed number for a text."""
+    return zlib.crc32(text.encode())
+
+
+# ------------------------------------------------------------------------------------------ running
+
+
+def tasks(name: str, experiment: Experiment, *, quick: bool) -> list[Task]:
+    """All repeats of all settings in all seed sets."""
+    found = []
+    for setting, repeats in experiment.plan(quick):
+        sets = SEED_SETS if repeats else (0,)
+        found += [Task(name, setting, seeds, repeat) for seeds in sets for repeat in range(max(repeats, 1))]
+    return found
+
+
+def measured(task: Task) -> list[dict[str, Any]]:
+    """Rows of one task with the columns that say where they come from; run in a worker."""
+    experiment = _experiment(task.experiment)
+    where = {**task.setting, "seeds": task.seeds, "repeat": task.repeat}
+    return [{**where, **row} for row in experiment.measure(task)]
+
+
+def collected(name: str, *, quick: bool, pool: ProcessPoolExecutor | None = None) -> pd.DataFrame:
+    """The tidy table of an experiment.
+
+    Args:
+        name: of the module.
+        quick: fewer repeats or settings.
+        pool: of workers; None runs everything here.
+
+    Returns:
+        One row for each number: columns of the setting, `seeds`, `repeat`, those that `measure` adds, `metric` and
+        `value`; in the order of the plan, however many workers there are.
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    work = tasks(name, _experiment(name), quick=quick)
+    done = map(measured, work) if pool is None else pool.map(measured, work, chunksize=max(1, len(work) // 200))
+    console = Console(stderr=True)
+    shown = track(done, name, len(work), console=console, disable=not console.is_terminal)
+    return pd.DataFrame([row for rows in shown for row in rows])
+
+
+@contextmanager
+def workers(processes: int) -> Iterator[ProcessPoolExecutor | None]:
+    """A pool of processes with one thread of linear algebra each; None for a single one."""
+    if processes < 2:
+        yield None
+        return
+    # Workers read it when they import NumPy: two processes' threads would stand in each other's way.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
+def presented(name: str, frame: pd.DataFrame) -> list[Page]:
+    """A page for each seed set, the first one first."""
+    present = _experiment(name).present
+    return [present(part) for _, part in frame.groupby("seeds", sort=True)]
+
+
+def run(name: str, *, quick: bool, output: Path, pool: ProcessPoolExecutor | None = None) -> list[Page]:
+    """Measure, and write table, pictures and page.
+
+    Args:
+        name: of the module.
+        quick: fewer repeats or settings.
+        output: folder of the pages.
+        pool: of workers.
+
+    Returns:
+        The page of each seed set; what is written shows the first, and the checks of all.
+    """
+    experiment, frame = _experiment(name), collected(name, quick=quick, pool=pool)
+    (output / "data").mkdir(parents=True, exist_ok=True)
+    frame.to_parquet(output / "data" / f"{name}.parquet", index=False)
+    pages = presented(name, frame)
+    facts = {
+        "Source": experiment.source,
+        "Printed": experiment.claim,
+        "Data": experiment.data,
+        "Relation": experiment.relation,
+        "Guarantee": experiment.guarantee,
+        "Repeats": _repeats(frame, experiment.plan(quick)),
+        **({"Not run": "; ".join(experiment.missing())} if experiment.missing() else {}),
+    }
+    command = f"python -m experiments.{name}{' --quick' if quick else ''}"
+    save_page(name, experiment.title, facts, pages, second_seeds(frame), command, output)
+    return pages
+
+
+def _repeats(frame: pd.DataFrame, plan: Sequence[tuple[Mapping[str, Any], int]]) -> str:
+    """How often what was repeated, in words."""
+    numbers = sorted({repeats for _, repeats in plan if repeats})
+    if not numbers:
+        return "none: nothing here is random"
+    many = f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
+    return (
+        f"{many} of each setting in each of two seed sets that were fixed in advance; shown is the first. "
+        "± is one standard error over repeats"
+    )
+
+
+def _experiment(name: str) -> Experiment:
+    """The experiment of a module."""
+    found: Experiment = importlib.import_module(f"experiments.{name}").EXPERIMENT
+    return found
+
+
+# ------------------------------------------------------------------------------------------ the second seed set
+
+
+def second_seeds(frame: pd.DataFrame) -> str:
+    """How far apart the means of both seed sets are, in a sentence; empty where nothing is random."""
+    random = frame[frame["seeds"] > 0]
+    if random.empty:
+        return ""
+    keys = [column for column in random.columns if column not in ("seeds", "repeat", "value")]
+    parts = random.groupby([*keys, "seeds"], dropna=False)["value"].agg(["mean", "var", "count"]).unstack("seeds")
+    means, variances, counts = (parts[what].to_numpy(float) for what in ("mean", "var", "count"))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        apart = np.abs(means[:, 0] - means[:, 1]) / np.sqrt((variances / counts).sum(axis=1))
+    apart = apart[np.isfinite(apart)]
+    if not apart.size:
+        return "The second seed set has too few repeats for standard errors."
+    return (
+        f"Of {apart.size:,} means, {np.mean(apart > 2):.0%} differ between the seed sets by more than two standard "
+        f"errors of the difference (5 % would by chance alone if they were normal), the farthest by {apart.max():.1f}."
+    )
+
+
+# ------------------------------------------------------------------------------------------ the command line
+
+
+def command(names: Sequence[str], arguments: Sequence[str] | None = None) -> None:
+    """The command line of one or several experiments.
+
+    Args:
+        names: of modules, in the order of the index.
+        arguments: None for those of the process.
+
+    Raises:
+        SystemExit: 1 where a check failed, after all pages are written.
+    """
+    parser = argparse.ArgumentParser(description="Run experiments, and write their pages, pictures and tables.")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats: a fraction of a minute each")
+    parser.add_argument("--output", type=Path, help=f"folder; {QUICK_OUTPUT} for quick runs, {FULL_OUTPUT} for others")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args(arguments)
+    output = given.output or (QUICK_OUTPUT if given.quick else FULL_OUTPUT)
+    failed = []
+    with workers(given.processes) as pool:
+        for name in names:
+            started = time.monotonic()
+            pages = run(name, quick=given.quick, output=output, pool=pool)
+            checks = [check for page in pages for check in page.checks]
+            bad = [check for check in checks if not check.holds]
+            failed += [f"{name}: {check.what}: wanted {check.wanted}, found {check.found}" for check in bad]
+            print(f"{name}: {time.monotonic() - started:.0f} s, {len(checks)} checks, {len(bad)} failed")
+            print(f"  {pages[0].verdict}", flush=True)
+    save_index(NAMES, output)
+    print(f"written to {output}")
+    if failed:
+        sys.exit("failed checks:\n" + "\n".join(failed))

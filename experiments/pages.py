@@ -1,0 +1,217 @@
+"""Pages of experiments in Markdown: a verdict, the facts, pictures, tables, checks, and the index of all pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+
+from .pictures import save_figure
+
+__all__ = [
+    "Check",
+    "Estimate",
+    "Illustration",
+    "Page",
+    "estimate",
+    "markdown",
+    "mean_and_error",
+    "save_index",
+    "save_page",
+]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean and its standard error; 0 for what is exact."""
+
+    mean: float
+    error: float = 0.0
+
+    def text(self, digits: int = 3) -> str:
+        """Both, or the mean alone where it is exact."""
+        shown = f"{self.mean:.{digits}f}"
+        return shown if self.error == 0 else f"{shown} ± {self.error:.{digits}f}"
+
+
+def estimate(values: npt.ArrayLike) -> Estimate:
+    """Mean of independent values and its standard error, NaN for a single one."""
+    found = np.asarray(values, np.float64)
+    error = found.std(ddof=1) / np.sqrt(found.size) if found.size > 1 else np.nan
+    return Estimate(float(found.mean()), float(error))
+
+
+def mean_and_error(values: npt.ArrayLike, digits: int = 3) -> str:
+    """Mean of independent values and its standard error, as text."""
+    return estimate(values).text(digits)
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something that must hold, whatever a paper prints: our numbers, or errata.
+
+    Args:
+        what: is compared.
+        wanted: in words.
+        found: in words.
+        holds: whether it does.
+    """
+
+    what: str
+    wanted: str
+    found: str
+    holds: bool
+
+    @staticmethod
+    def near(what: str, wanted: Estimate, found: Estimate, *, rounding: float = 0.0, digits: int = 3) -> Check:
+        """Equal up to rounding and four standard errors of the difference.
+
+        Args:
+            what: is compared.
+            wanted: the reference, with the standard error it was stated with.
+            found: the measurement; a NaN error counts as 0.
+            rounding: half a unit of the last digit of the reference.
+            digits: to print.
+
+        Returns:
+            The check; chance fails a true one with probability 6e-5 if means are normal.
+        """
+        allowed = rounding + 4 * float(np.nan_to_num(np.hypot(wanted.error, found.error)))
+        # Rounding of the reference itself must not decide.
+        holds = abs(wanted.mean - found.mean) <= allowed * (1 + 1e-9)
+        return Check(what, wanted.text(digits), found.text(digits), bool(holds))
+
+    @staticmethod
+    def below(what: str, found: Estimate, limit: float, *, digits: int = 3) -> Check:
+        """Not above a limit by more than four standard errors."""
+        holds = found.mean - 4 * float(np.nan_to_num(found.error)) <= limit
+        return Check(what, f"at most {limit:.{digits}f}", found.text(digits), bool(holds))
+
+    @staticmethod
+    def above(what: str, found: Estimate, limit: float, *, digits: int = 3) -> Check:
+        """Not below a limit by more than four standard errors."""
+        holds = found.mean + 4 * float(np.nan_to_num(found.error)) >= limit
+        return Check(what, f"at least {limit:.{digits}f}", found.text(digits), bool(holds))
+
+
+@dataclass(frozen=True, eq=False)
+class Illustration:
+    """A picture: a short name for its files, the figure, and what is to be seen."""
+
+    name: str
+    figure: Figure
+    caption: str
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """What one seed set says.
+
+    Args:
+        verdict: one sentence: is the printed claim reproduced, and if not, why.
+        pictures: first on the page.
+        tables: caption (Markdown, with units) and table.
+        checks: that must hold for every seed set.
+        notes: Markdown, after the tables.
+    """
+
+    verdict: str
+    pictures: Sequence[Illustration] = ()
+    tables: Sequence[tuple[str, str]] = ()
+    checks: Sequence[Check] = ()
+    notes: str = ""
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown.
+
+    Args:
+        header: names of the columns.
+        rows: of as many cells.
+
+    Returns:
+        Lines, with a line break after the last.
+    """
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
+
+
+# ------------------------------------------------------------------------------------------ writing
+
+
+def save_page(
+    name: str,
+    title: str,
+    facts: Mapping[str, str],
+    pages: Sequence[Page],
+    second: str,
+    command: str,
+    output: Path,
+) -> None:
+    """Write a page and its pictures, those of the first seed set.
+
+    Args:
+        name: of the files.
+        title: heading.
+        facts: what the numbers are of, by name.
+        pages: one for each seed set.
+        second: what the second seed set says, or nothing.
+        command: that makes the page.
+        output: folder.
+    """
+    first = pages[0]
+    parts = [f"# {title}\n", f"**Verdict.** {first.verdict}\n", markdown(["", ""], facts.items())]
+    for picture in first.pictures:
+        stem = f"figures/{name}-{picture.name}"
+        save_figure(picture.figure, output / stem)
+        parts.append(f"![{picture.caption}]({stem}.svg)\n\n{picture.caption} ([PNG]({stem}.png))\n")
+    parts += [f"{caption}\n\n{table}" for caption, table in first.tables]
+    if first.notes:
+        parts.append(first.notes.rstrip() + "\n")
+    if first.checks:
+        parts.append("## Checks\n\nThey must hold; the command fails where one does not.\n")
+        parts.append(_checks(pages))
+    if second:
+        parts.append(f"## Second seed set\n\n{second}\n")
+    if len(pages) > 1 and pages[1].verdict != first.verdict:
+        parts.append(f"Its verdict: {pages[1].verdict}\n")
+    parts.append(f"## Make it\n\n`{command}` writes this page and its tidy table, [Parquet](data/{name}.parquet).\n")
+    (output / f"{name}.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+def _checks(pages: Sequence[Page]) -> str:
+    """All checks with what each seed set found."""
+    header = ["check", "wanted", *(["found"] if len(pages) == 1 else ["first seeds", "second seeds"]), "holds"]
+    rows = []
+    for same in zip(*(page.checks for page in pages), strict=True):
+        holds = "yes" if all(check.holds for check in same) else "**no**"
+        rows.append([same[0].what, same[0].wanted, *(check.found for check in same), holds])
+    return markdown(header, rows)
+
+
+def save_index(names: Sequence[str], output: Path) -> None:
+    """Write `README.md` with the title and the verdict of every page that is there.
+
+    Args:
+        names: of pages, in order.
+        output: folder.
+    """
+    rows = []
+    for name in names:
+        path = output / f"{name}.md"
+        if path.is_file():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            title = lines[0].removeprefix("# ")
+            verdict = next(line for line in lines if line.startswith("**Verdict.** ")).removeprefix("**Verdict.** ")
+            rows.append([f"[{title}]({name}.md)", verdict])
+    about = (
+        "# Experiments\n\nEvery figure and table of the papers, as printed and as corrected, and what the package does "
+        "beyond them. All records are public or made up, all noise is simulated from seeds; nothing here is a release. "
+        "`make experiments` makes all pages again (quick runs, the pages say of how many repeats); "
+        "`python -m experiments.NAME` makes one with more repeats, in `build/experiments`.\n"
+    )
+    (output / "README.md").write_text(f"{about}\n{markdown(['page', 'verdict'], rows)}", encoding="utf-8")
