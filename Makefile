@@ -61,7 +61,7 @@ $(STAMP): $(VENV)/bin/python pyproject.toml constraints.txt
 
 # pgmpy asks for any torch; the pinned one is a CPU build where the index has it.
 $(BENCH_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench,peers]'
 	touch $@
 
 clean:

@@ -158,9 +158,10 @@ def workers(processes: int) -> Iterator[ProcessPoolExecutor | None]:
 
 
 def presented(name: str, frame: pd.DataFrame) -> list[Page]:
-    """A page for each seed set, the first one first."""
+    """A page for each seed set, the first one first; rows of what is not random are in all of them."""
     present = _experiment(name).present
-    return [present(part) for _, part in frame.groupby("seeds", sort=True)]
+    sets = sorted(set(frame["seeds"]) - {0}) or [0]
+    return [present(frame[frame["seeds"].isin((0, seeds))]) for seeds in sets]
 
 
 def run(name: str, *, quick: bool, output: Path, pool: ProcessPoolExecutor | None = None) -> list[Page]:
@@ -185,7 +186,7 @@ def run(name: str, *, quick: bool, output: Path, pool: ProcessPoolExecutor | Non
         "Data": experiment.data,
         "Relation": experiment.relation,
         "Guarantee": experiment.guarantee,
-        "Repeats": _repeats(frame, experiment.plan(quick)),
+        "Repeats": _repeats(experiment.plan(quick)),
         **({"Not run": "; ".join(experiment.missing())} if experiment.missing() else {}),
     }
     command = f"python -m experiments.{name}{' --quick' if quick else ''}"
@@ -193,14 +194,15 @@ def run(name: str, *, quick: bool, output: Path, pool: ProcessPoolExecutor | Non
     return pages
 
 
-def _repeats(frame: pd.DataFrame, plan: Sequence[tuple[Mapping[str, Any], int]]) -> str:
+def _repeats(plan: Sequence[tuple[Mapping[str, Any], int]]) -> str:
     """How often what was repeated, in words."""
     numbers = sorted({repeats for _, repeats in plan if repeats})
     if not numbers:
         return "none: nothing here is random"
+    exact = " that is not exact" if any(repeats == 0 for _, repeats in plan) else ""
     many = f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
     return (
-        f"{many} of each setting in each of two seed sets that were fixed in advance; shown is the first. "
+        f"{many} of each setting{exact} in each of two seed sets that were fixed in advance; shown is the first. "
         "± is one standard error over repeats"
     )
 

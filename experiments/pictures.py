@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-__all__ = ["STYLES", "curves", "grid", "legend_below", "log_axis", "save_figure", "style"]
+__all__ = ["STYLES", "curves", "grid", "legend_below", "log_axis", "log_heights", "save_figure", "sideways", "style"]
 
 STYLES: Sequence[Mapping[str, Any]] = (
     {"color": "black", "linestyle": "-", "marker": "o"},
@@ -37,6 +37,8 @@ TEXT: dict[Any, Any] = {
 }
 """Of all pictures, points; the salt makes the same SVG of the same numbers."""
 matplotlib.rcParams.update(TEXT)
+APART = 1.05
+"""Factor between the places of two lines on a log axis."""
 
 
 def style(place: int) -> dict[str, Any]:
@@ -103,6 +105,35 @@ def log_axis(panel: Axes, ticks: Sequence[float], label: str) -> None:
     panel.xaxis.set_major_formatter(FixedFormatter([f"{tick:g}" for tick in ticks]))
     panel.xaxis.set_minor_locator(NullLocator())
     panel.set_xlabel(label)
+
+
+def log_heights(panel: Axes, *, within: Sequence[float] = (1.0,)) -> None:
+    """A vertical log axis with plain numbers.
+
+    Args:
+        panel: whose axis.
+        within: each decade, where numbers stand; (1, 2, 5) where there are few decades.
+    """
+    panel.set_yscale("log")
+    panel.yaxis.set_major_locator(LogLocator(subs=within))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.yaxis.set_minor_locator(NullLocator())
+
+
+def sideways(frame: pd.DataFrame, x: str, by: str, order: Sequence[str]) -> pd.DataFrame:
+    """The same rows with each line moved by a few per cent of x, so that bars do not cover each other on a log axis.
+
+    Args:
+        frame: tidy rows.
+        x: name of the column along the axis, positive numbers.
+        by: name of the column that tells lines apart.
+        order: its values; the middle one stays where it is.
+
+    Returns:
+        A copy.
+    """
+    places = frame[by].map(list(order).index)
+    return frame.assign(**{x: frame[x] * APART ** (places - (len(order) - 1) / 2)})
 
 
 def legend_below(figure: Figure, *, columns: int = 3) -> None:

@@ -1,0 +1,282 @@
+"""What runs the experiments: seeds, checks, pages, the command's exit status, and that all experiments are complete."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import experiments
+import numpy as np
+import pandas as pd
+import pytest
+from experiments import harness, pictures
+from experiments.harness import Experiment, Task, collected, command, second_seeds
+from experiments.pages import Check, Estimate, Illustration, Page, estimate, markdown, mean_and_error
+
+FOLDER = Path(experiments.__file__).parent
+PAGES = FOLDER.parent / "docs" / "experiments"
+
+
+def measure(task: Task) -> Iterator[dict[str, Any]]:
+    """Two numbers, one of records that all settings share."""
+    yield {"metric": "shared", "value": task.rng("records").random()}
+    yield {"metric": "own", "value": task.rng(f"noise {task.setting['way']}").normal()}
+
+
+def present(frame: pd.DataFrame) -> Page:
+    figure, ((panel,),) = pictures.grid(1, 1)
+    pictures.curves(panel, frame[frame["metric"] == "own"], "size", "way", ["a", "b"])
+    pictures.log_axis(panel, [1, 10], "size")
+    pictures.legend_below(figure)
+    found = estimate(frame["value"])
+    return Page(
+        f"The mean is {found.mean:.3f}.",
+        [Illustration("one", figure, "What is seen.")],
+        [("A table.", markdown(["a"], [[1]]))],
+        [Check.below("mean", found, 10)],
+        "A note.",
+    )
+
+
+EXAMPLE = Experiment(
+    title="Made up",
+    source="nowhere",
+    claim="nothing",
+    data="random",
+    relation="none",
+    guarantee="none",
+    plan=lambda quick: [({"way": way, "size": size}, 2 if quick else 5) for way in "ab" for size in (1, 10)],
+    measure=measure,
+    present=present,
+    missing=lambda: ["a peer: not installed"],
+)
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> str:
+    """An experiment that no file holds."""
+
+    def install(experiment: Experiment) -> None:
+        module = ModuleType("experiments.made_up")
+        module.EXPERIMENT = experiment  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "experiments.made_up", module)
+
+    install(EXAMPLE)
+    monkeypatch.setattr(harness, "NAMES", ("made_up",))
+    return "made_up"
+
+
+# ------------------------------------------------------------------------------------------ seeds and tables
+
+
+def test_random_numbers_depend_on_purpose_repeat_set_and_experiment_alone() -> None:
+    task = Task("one", {"way": "a"}, 1, 0)
+    first = task.rng("records").random()
+    assert replace(task, setting={"way": "b"}).rng("records").random() == first
+    others = [replace(task, repeat=1), replace(task, seeds=2), replace(task, experiment="two")]
+    numbers = [first, task.rng("noise").random(), *(other.rng("records").random() for other in others)]
+    assert len(set(numbers)) == 5
+
+
+def test_the_table_is_tidy(made_up: str) -> None:
+    frame = collected(made_up, quick=True)
+    assert list(frame.columns) == ["way", "size", "seeds", "repeat", "metric", "value"]
+    assert len(frame) == 2 * 2 * 2 * 2 * 2
+    shared = frame[frame["metric"] == "shared"].groupby(["seeds", "repeat"])["value"]
+    assert (shared.nunique() == 1).all(), "all settings see the same records"
+    assert frame["value"].nunique() == 4 + 8
+    assert frame.equals(collected(made_up, quick=True))
+    assert len(collected(made_up, quick=False)) == 2.5 * len(frame)
+
+
+def test_workers_find_the_same() -> None:
+    with harness.workers(2) as pool:
+        apart = collected("dimitrakakis_figure_1", quick=True, pool=pool)
+    assert apart.equals(collected("dimitrakakis_figure_1", quick=True))
+
+
+def test_what_is_not_random_runs_once(made_up: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = replace(EXAMPLE, plan=lambda quick: [({"way": "a", "size": 1}, 0)])
+    monkeypatch.setattr(sys.modules["experiments.made_up"], "EXPERIMENT", once)
+    frame = collected(made_up, quick=True)
+    assert frame["seeds"].tolist() == [0, 0]
+    assert second_seeds(frame) == ""
+
+
+def test_seed_sets_are_compared() -> None:
+    def rows(seeds: int, values: list[float]) -> list[dict[str, Any]]:
+        return [{"metric": "m", "seeds": seeds, "repeat": r, "value": v} for r, v in enumerate(values)]
+
+    # Means 1 and 4, variances 1 and 4 of two values each: 3 / sqrt(1/2 + 4/2).
+    near = rows(1, [1 - math.sqrt(0.5), 1 + math.sqrt(0.5)]) + rows(2, [4 - math.sqrt(2), 4 + math.sqrt(2)])
+    assert "Of 1 means, 0 % differ" in second_seeds(pd.DataFrame(near)).replace("0%", "0 %")
+    assert f"farthest by {3 / math.sqrt(2.5):.1f}" in second_seeds(pd.DataFrame(near))
+    assert "100%" in second_seeds(pd.DataFrame(rows(1, [1, 1.1]) + rows(2, [4, 4.1])))
+    assert "too few" in second_seeds(pd.DataFrame(rows(1, [1]) + rows(2, [2])))
+
+
+# ------------------------------------------------------------------------------------------ checks
+
+
+@pytest.mark.parametrize(
+    ("found", "holds"),
+    [
+        (Estimate(1.0), True),
+        (Estimate(1.005), True),
+        (Estimate(1.0051), False),
+        (Estimate(0.9949), False),
+        (Estimate(1.0051, 0.001), True),
+        (Estimate(1.0091, 0.001), False),
+        (Estimate(1.004, math.nan), True),
+        (Estimate(math.nan, 0.1), False),
+        (Estimate(math.inf), False),
+    ],
+)
+def test_near_allows_rounding_and_four_standard_errors(found: Estimate, holds: bool) -> None:
+    assert Check.near("it", Estimate(1.0), found, rounding=0.005).holds is holds
+
+
+def test_near_counts_the_error_of_the_reference() -> None:
+    assert Check.near("it", Estimate(1.0, 0.3), Estimate(2.9, 0.4)).holds
+    assert not Check.near("it", Estimate(1.0, 0.3), Estimate(3.1, 0.4)).holds
+
+
+def test_limits() -> None:
+    assert Check.below("it", Estimate(1.0), 1.0).holds
+    assert not Check.below("it", Estimate(1.01), 1.0).holds
+    assert Check.below("it", Estimate(1.4, 0.1), 1.0).holds
+    assert not Check.below("it", Estimate(1.5, 0.1), 1.0).holds
+    assert Check.above("it", Estimate(1.0), 1.0).holds
+    assert not Check.above("it", Estimate(0.99), 1.0).holds
+    assert not Check.above("it", Estimate(0.5, 0.1), 1.0).holds
+    assert not Check.below("it", Estimate(math.nan), 1.0).holds
+    assert not Check.above("it", Estimate(math.nan), 1.0).holds
+
+
+def test_means_and_tables() -> None:
+    assert mean_and_error([1.0, 3.0]) == "2.000 ± 1.000"
+    assert Estimate(0.5).text(2) == "0.50"
+    assert math.isnan(estimate([1.0]).error)
+    assert markdown(["a", "b"], [[1, "x"]]) == "| a | b |\n| --- | --- |\n| 1 | x |\n"
+
+
+# ------------------------------------------------------------------------------------------ pages
+
+
+def test_a_run_writes_page_pictures_table_and_index(made_up: str, tmp_path: Path) -> None:
+    command([made_up], ["--quick", "--output", str(tmp_path), "--processes", "1"])
+    text = (tmp_path / "made_up.md").read_text(encoding="utf-8")
+    for part in (
+        "# Made up",
+        "| Relation | none |",
+        "2 of each setting",
+        "a peer: not installed",
+        "A note.",
+        "## Second",
+    ):
+        assert part in text
+    assert "python -m experiments.made_up --quick" in text
+    for path in ("figures/made_up-one.svg", "figures/made_up-one.png", "data/made_up.parquet"):
+        assert (tmp_path / path).stat().st_size > 0
+        assert path in text
+    assert pd.read_parquet(tmp_path / "data/made_up.parquet").equals(collected(made_up, quick=True))
+    assert "[Made up](made_up.md) | The mean is" in (tmp_path / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_same_numbers_make_the_same_files(made_up: str, tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        command([made_up], ["--quick", "--output", str(tmp_path / folder), "--processes", "1"])
+    files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
+    assert len(files) == 5
+    for path in files:
+        assert (tmp_path / "one" / path).read_bytes() == (tmp_path / "two" / path).read_bytes(), path
+
+
+def test_a_check_that_fails_in_one_seed_set_fails_the_command(
+    made_up: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def picky(frame: pd.DataFrame) -> Page:
+        bad = float(frame["seeds"].iloc[0] == 2)
+        return Page("Well.", checks=[Check.below("second", Estimate(bad), 0.5)])
+
+    monkeypatch.setattr(sys.modules["experiments.made_up"], "EXPERIMENT", replace(EXAMPLE, present=picky))
+    with pytest.raises(SystemExit, match=r"made_up: second: wanted at most 0\.500, found 1\.000"):
+        command([made_up], ["--quick", "--output", str(tmp_path), "--processes", "1"])
+    assert "| second | at most 0.500 | 0.000 | 1.000 | **no** |" in (tmp_path / "made_up.md").read_text("utf-8")
+
+
+def test_verdicts_of_both_seed_sets_are_shown_where_they_differ(
+    made_up: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        sys.modules["experiments.made_up"],
+        "EXPERIMENT",
+        replace(EXAMPLE, present=lambda frame: Page(f"Set {frame['seeds'].iloc[0]}.")),
+    )
+    command([made_up], ["--quick", "--output", str(tmp_path), "--processes", "1"])
+    text = (tmp_path / "made_up.md").read_text("utf-8")
+    assert "**Verdict.** Set 1." in text
+    assert "Its verdict: Set 2." in text
+
+
+# ------------------------------------------------------------------------------------------ the experiments
+
+
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_every_experiment_states_what_it_is(name: str) -> None:
+    experiment = importlib.import_module(f"experiments.{name}").EXPERIMENT
+    for stated in ("title", "source", "claim", "data", "relation", "guarantee"):
+        text = getattr(experiment, stated)
+        assert len(text) > 3, stated
+        assert "\n" not in text
+        assert "|" not in text, "it stands in a table"
+    quick, full = (harness.tasks(name, experiment, quick=fast) for fast in (True, False))
+    assert 0 < len(quick) <= len(full)
+    for task in quick:
+        assert all(isinstance(value, (str, int, float, bool)) for value in task.setting.values())
+
+
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_every_experiment_has_its_page(name: str) -> None:
+    """As the last `make experiments` left it: its checks held, its files are there, the index quotes its verdict."""
+    text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
+    assert "**no**" not in text
+    assert "nan" not in text.split()
+    verdict = next(line for line in text.splitlines() if line.startswith("**Verdict.** "))
+    assert verdict.removeprefix("**Verdict.** ") in (PAGES / "README.md").read_text(encoding="utf-8")
+    linked = [part.split(")")[0] for part in text.split("](")[1:]]
+    for path in linked:
+        assert (PAGES / path).is_file(), path
+    frame = pd.read_parquet(PAGES / "data" / f"{name}.parquet")
+    assert {"metric", "value", "seeds", "repeat"} <= set(frame.columns)
+    shown = [page.verdict for page in harness.presented(name, frame)]
+    assert shown[0] == verdict.removeprefix("**Verdict.** "), "the page was made by this code"
+
+
+def test_the_list_is_complete() -> None:
+    """Modules with an experiment are listed, and no page is left of one that is gone."""
+    found = {
+        path.stem for path in FOLDER.glob("*.py") if "\nEXPERIMENT = " in path.read_text(encoding="utf-8")
+    }  # fmt: skip
+    assert found == set(experiments.NAMES)
+    assert {path.stem for path in PAGES.glob("*.md")} == {*found, "README"}
+    assert {path.stem for path in (PAGES / "data").iterdir()} == found
+
+
+def test_pictures_differ_in_dashes_and_markers() -> None:
+    for key in ("linestyle", "marker", "color"):
+        assert len({str(one[key]) for one in pictures.STYLES}) == len(pictures.STYLES)
+    greys = [np.mean(_rgb(one["color"])) for one in pictures.STYLES]
+    assert max(greys) < 0.5, "dark enough on white"
+
+
+def _rgb(color: Any) -> Any:
+    from matplotlib.colors import to_rgb
+
+    return to_rgb(color)
