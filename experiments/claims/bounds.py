@@ -1,0 +1,206 @@
+"""Printed bounds on posteriors, their constants and queries that are exceeded, each in one case."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import betainc, betaincc, betaln
+from scipy.stats import beta as beta_law
+
+import discreet as dc
+from discreet.theory.query_error import sum_product_bounds
+
+from ..networks import asia
+from .claim import Claim, Group, claimed, measured, ratio
+from .noise import chain
+
+__all__ = ["BOUNDS"]
+
+Floats = npt.NDArray[np.float64]
+
+# ------------------------------------------------------------------------------------------ the MAP mechanism's utility
+
+
+def _lemma_4(epsilon: float, t: float) -> tuple[float, float]:
+    """Chance to miss the maximum by 2 t: a coin trimmed at 0.01, 10 ones of 50, Delta = sqrt(ln 100)."""
+    theta, law = np.linspace(0.01, 0.99, 40_001), beta_law(11, 41)
+    score = law.pdf(theta) / (law.cdf(0.99) - law.cdf(0.01))
+    weights = np.exp(epsilon * (score - score.max()) / (2 * math.sqrt(math.log(100))))
+    printed = math.exp(-epsilon * t) / float(np.mean(score > score.max() - t))
+    return printed, float(weights[score <= score.max() - 2 * t].sum() / weights.sum())
+
+
+# ------------------------------------------------------------------------------------------ Dimitrakakis et al.
+
+
+def _theorem_17(floor: float, ones: int) -> tuple[float, float]:
+    """Mass outside the trimmed support: of the uniform prior, and of the posterior after ones only."""
+    return 2 * floor, float(betainc(ones + 1, 1, floor) + betaincc(ones + 1, 1, 1 - floor))
+
+
+def _largest_ratio(log_likelihood: Floats) -> float:
+    """C: largest ratio of a likelihood to its mean under the uniform prior; shape (data, parameters)."""
+    with_prior = np.exp(log_likelihood)
+    return float((with_prior.max(axis=1) / with_prior.mean(axis=1)).max())
+
+
+def _lemma_20(low: float, high: float, bound: float) -> tuple[float, float]:
+    """Laplace data around 0 with a rate in [low, high]."""
+    printed = high / (2 * min(1 / (2 * high), math.exp(-bound / low) / (2 * low)))
+    rate, x = np.linspace(low, high, 501), np.linspace(0, bound, 101)[:, None]
+    return printed, _largest_ratio(np.log(rate / 2) - rate * x)
+
+
+def _lemma_22(low: float, high: float, bound: float) -> tuple[float, float]:
+    """Normal data around 0 with a precision in [low, high]."""
+    printed = min(math.sqrt(high / low) * math.exp(low * high**2 / 2), math.exp(high**3 / 2))
+    precision, x = np.linspace(low, high, 2001), np.linspace(0, bound, 101)[:, None]
+    return printed, _largest_ratio(np.log(precision) / 2 - precision * x**2 / 2)
+
+
+def _lemma_21_rate(a: float) -> float:
+    """Printed c for Beta(a, a)."""
+    return math.exp((1 - 2 * a) * math.log(2) - float(betaln(a, a)))
+
+
+def _lemma_21_least(n: int, a: float) -> tuple[float, float]:
+    """Least ln B(k + a, n - k + a) over the data, as printed and in truth."""
+    ones = np.arange(n + 1)
+    return float(betaln((n + 2 * a - 1) / 2, (n + 2 * a + 1) / 2)), float(betaln(ones + a, n - ones + a).min())
+
+
+def _lemma_23() -> tuple[float, float]:
+    """Largest rho of two vectors of the unit ball: sqrt(2) sin(a) + 4 sin(a / 2) for unit vectors at an angle a."""
+    angle = np.linspace(0, math.pi, 100_001)
+    return 3.0, float((math.sqrt(2) * np.sin(angle) + 4 * np.sin(angle / 2)).max())
+
+
+def _theorem_13() -> tuple[float, float]:
+    """A coin that is known to be fair: L = 5 is a Lipschitz constant, and rho = 1 exceeds the printed threshold."""
+    failure, draws = 0.06, 100
+    likelihood = np.full((2, 2), 0.5)
+    posterior = likelihood / likelihood.sum(axis=0)
+    return math.sqrt(3 / draws * -math.log(failure)), float(np.abs(posterior[:, 0] - posterior[:, 1]).sum())
+
+
+# ------------------------------------------------------------------------------------------ Chowdhury et al.
+
+
+def _theorem_4_1() -> tuple[float, float]:
+    """Standard deviation of a step of three binary factors of 1/2, in units of the cells': chain of three."""
+    printed, _ = sum_product_bounds(chain(3), 1.0, 1.0, 0.5)
+    return printed, math.sqrt(sum((0.5 * 0.5) ** 2 for _ in product(range(2), range(3))))
+
+
+def _allocation_gain(network: dc.Network) -> float:
+    """Budget that an even split needs over the best one: rows of equal mass, errors in proportion to noise."""
+    rows = np.array([network.cells(network.parents[node]) for node in network.nodes])
+    return float(len(rows) * rows.sum() / np.sqrt(rows).sum() ** 2)
+
+
+def _outside_the_blanket() -> tuple[float, float]:
+    """X -> A -> Z, X -> Y, Z -> Y: how far P(Z = 1) moves when P(X = 1) goes from 0.2 to 0.8."""
+    by_parent = np.array([[0.9, 0.1], [0.1, 0.9]])
+    low, high = (np.array([1 - theta, theta]) @ by_parent @ by_parent for theta in (0.2, 0.8))
+    return 0.0, float(high[1] - low[1])
+
+
+BOUNDS = Group(
+    "False bounds: posteriors, constants, queries",
+    "Units are in the case.",
+    False,
+    "**no**",
+    (
+        Claim(
+            "Z Lemma 4",
+            "P(score at most max - 2t) is at most exp(-epsilon t)/xi(S_t)",
+            "coin trimmed at 0.01, 10 ones of 50, Delta = sqrt(ln 100), epsilon = 20, t = 1/2; probability",
+            "at most",
+            partial(_lemma_4, 20.0, 0.5),
+            (claimed(0.0010, 5e-5), measured(0.0026, 5e-5)),
+        ),
+        Claim(
+            "D Theorem 17(b)",
+            "trimming costs a regret of O(prior mass outside)",
+            "coin trimmed at 0.1, uniform prior, 100 ones; mass outside, of the prior and of the posterior",
+            "at most",
+            partial(_theorem_17, 0.1, 100),
+            (claimed(0.2, 1e-9), measured(0.99998, 5e-6)),
+        ),
+        Claim(
+            "D Theorem 13",
+            "the adversary can distinguish if rho exceeds 3 ln(1/delta)/(4 L n)",
+            "coin known to be fair, L = 5, n = 100, delta = 0.06, rho = 1, where 0.0042 is said to do; L1 "
+            "distance that his error asks for v that there is",
+            "at least",
+            _theorem_13,
+        ),
+        Claim(
+            "D Lemma 20",
+            "C bounds the ratio of maximal and marginal likelihood",
+            "c1 = 0.2, c2 = 0.202, B = 0.1; ratio",
+            "at most",
+            partial(_lemma_20, 0.2, 0.202, 0.1),
+            (claimed(0.067, 5e-4),),
+        ),
+        Claim(
+            "D Lemma 21",
+            "c > 1 for a > 1",
+            "Beta(a, a) prior; the a from which on c exceeds 1",
+            "equal",
+            lambda: (1.0, brentq(lambda a: _lemma_21_rate(a) - 1, 1, 10)),
+            (measured(3.4, 0.05),),
+        ),
+        Claim(
+            "D Lemma 21",
+            "the least Beta function is B((n + 2a - 1)/2, (n + 2a + 1)/2)",
+            "n = 50, a = 1; its logarithm",
+            "equal",
+            partial(_lemma_21_least, 50, 1.0),
+        ),
+        Claim(
+            "D Lemma 22",
+            "C bounds the ratio of maximal and marginal likelihood",
+            "c1 = 0.1, c2 = 1, B = 5; ratio",
+            "at most",
+            partial(_lemma_22, 0.1, 1.0, 5.0),
+            (ratio(5.2, 0.05),),
+        ),
+        Claim(
+            "D Lemma 23",
+            "rho is at most 3 for bounded data",
+            "unit ball; largest rho",
+            "at most",
+            _lemma_23,
+            (measured(4.71, 0.005),),
+        ),
+        Claim(
+            "C Theorem 4.1",
+            "the error of a step is sqrt(eta - 1) delta_min phi_min^(eta - 2) at least",
+            "three binary factors of 1/2; standard deviation over that of a cell",
+            "at least",
+            _theorem_4_1,
+            (claimed(0.71, 0.005), measured(0.61, 0.005)),
+        ),
+        Claim(
+            "C Section 3.3",
+            "members of the blanket that are no children do not depend on Theta_X",
+            "X to A to Z, X to Y, Z to Y, P(X) from 0.2 to 0.8; change of P(Z)",
+            "equal",
+            _outside_the_blanket,
+        ),
+        Claim(
+            "C Section 5",
+            "the allocation needs a third of D-Ind's epsilon",
+            "Asia, rows of equal mass, errors in proportion to noise; most that any split of the budget can gain",
+            "at least",
+            lambda: (3.0, _allocation_gain(asia().network)),
+            (measured(1.06, 0.005),),
+        ),
+    ),
+)
