@@ -1,7 +1,8 @@
 """Error and budget ratio of releases against D-Ind, on made-up records of known networks.
 
 `python -m bench.utility --networks asia alarm FOLDER --epsilon 0.1 1` draws records, releases them with simulated noise
-by every method, and prints how far the released probabilities are from the truth. `bench.errors` has the five errors.
+by every method, and prints how far the released probabilities are from the truth. `experiments.errors` has the five
+errors.
 
 Budget ratio: the epsilon at which D-Ind has the same error, over the method's. The stronger of D-Ind's two forms (with
 and without mutual consistency) counts, for each network, error and epsilon; log-log interpolation on 20 epsilons from
@@ -24,19 +25,21 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from experiments.budget import budget_ratio, left_out, spread
+from experiments.chowdhury import FORMS, both_forms, plus_one
+from experiments.d_ind import as_runs
+from experiments.errors import METRICS, Data, Truth, errors, single, stacked
 from experiments.pages import markdown
+from experiments.private_pgm import read_by_mbi
 
 import discreet as dc
 from discreet.posterior.least_squares import Margins, least_squares, measured, nonnegative, refitted
-from discreet.privacy.payload import noise_variance
 from discreet.sensitive.counts import cells_moved
 
-from .baselines import FORMS, GRID, d_ind, icml, on_grid
-from .errors import METRICS, Data, Truth, errors, single, stacked
+from .baselines import GRID, algorithm_1, on_grid
 from .networks import theta_of
-from .peers import mirror_descent
 
-__all__ = ["METHODS", "Cell", "Method", "Reference", "main", "ratios", "report", "study"]
+__all__ = ["METHODS", "Cell", "Method", "Reference", "main", "report", "study"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -77,13 +80,7 @@ def _released(
 
 def _clipped(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
     """Counts below 0 count as 0; +1; normalised."""
-    return _plus_one(release.network, {node: release.payload.table(node) for node in release.network.nodes})
-
-
-def _plus_one(network: dc.Network, counts: Mapping[str, npt.ArrayLike]) -> dc.Tables:
-    """Rows of counts to probabilities."""
-    cells = {node: np.maximum(counts[node], 0) + 1.0 for node in network.nodes}
-    return dc.Tables(network, {node: table / table.sum(axis=-1, keepdims=True) for node, table in cells.items()})
+    return plus_one(release.network, {node: release.payload.table(node) for node in release.network.nodes})
 
 
 def _noise_aware(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
@@ -107,7 +104,7 @@ def _fitted(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
     plain = least_squares(noisy, release.records)
     fit = nonnegative(noisy, max(plain.total[0], 1.0))
     tables = Margins(release.network, refitted(noisy, fit), plain.variances)
-    return _plus_one(
+    return plus_one(
         release.network, {node: tables.table(release.network.family(node)) for node in release.network.nodes}
     )
 
@@ -116,9 +113,7 @@ def _mbi(steps: int) -> Callable[[dc.Release, np.random.Generator], dc.Tables]:
     """Private-pgm's mirror descent on the tables of a planned release."""
 
     def read(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
-        payload = release.payload
-        variances = {scope: noise_variance(payload.noise, scale) for scope, scale in payload.scales.items()}
-        return mirror_descent(release.network, payload.tables, variances, release.records, steps=steps)
+        return read_by_mbi(release, steps=steps)
 
     return read
 
@@ -128,16 +123,16 @@ def _d_ind(form: str) -> Callable[[Data, str, dc.Relation, np.random.Generator],
 
     def measure(data: Data, epsilon: str, relation: dc.Relation, rng: np.random.Generator) -> dc.Tables:
         network = data.truth.theta.network
-        counts = {node: table[..., None] for node, table in data.counts.tables.items()}
-        found = d_ind(network, counts, float(epsilon) / cells_moved(relation), 1, rng)[form]
+        counts = as_runs(data.counts.tables)
+        found = both_forms(network, counts, float(epsilon) / cells_moved(relation), 1, rng)[form]
         return dc.Tables(network, {node: table[..., 0] for node, table in found.items()})
 
     return measure
 
 
-def _icml(data: Data, epsilon: str, relation: dc.Relation, rng: np.random.Generator) -> dc.Tables:
+def _algorithm_1(data: Data, epsilon: str, relation: dc.Relation, rng: np.random.Generator) -> dc.Tables:
     """One run of the scheme whose baseline D-Ind is."""
-    return icml(data, float(epsilon), relation, rng)
+    return algorithm_1(data, float(epsilon), relation, rng)
 
 
 def _as_is(theta: dc.Tables, rng: np.random.Generator) -> dc.Tables:
@@ -151,8 +146,8 @@ _PLANNED = _released(lambda: dc.planned())
 _GAUSSIAN = _released(lambda: dc.planned(), delta="1e-6")
 
 METHODS: Mapping[str, Method] = {
-    **{form: Method(_d_ind(form), _as_is) for form in FORMS},
-    "icml": Method(_icml, _as_is),
+    **{name: Method(_d_ind(form), _as_is) for name, form in zip(("dind", "dindc"), FORMS, strict=True)},
+    "icml": Method(_algorithm_1, _as_is),
     "laplace": Method(_LAPLACE, _clipped),
     "noise-aware": Method(_LAPLACE, _noise_aware),
     "planned-clipped": Method(_PLANNED, _clipped),
@@ -203,41 +198,6 @@ class Cell:
     seconds: Floats
 
 
-def left_out(values: Floats) -> Floats:
-    """Means over the last axis: of all, then without each; shape (..., 1 + runs), NaN without a second run."""
-    total, runs = values.sum(axis=-1, keepdims=True), values.shape[-1]
-    without = (total - values) / (runs - 1) if runs > 1 else np.full(values.shape, np.nan)
-    return np.concatenate([total / runs, without], axis=-1)
-
-
-def spread(estimates: Floats) -> float:
-    """Jackknife standard error of estimates made from all runs and without each, shape (1 + runs,)."""
-    without, runs = estimates[1:], estimates.size - 1
-    return float(np.sqrt((runs - 1) / runs * np.square(without - without.mean()).sum()))
-
-
-def ratios(curves: Iterable[Floats], error: Floats, epsilon: float) -> tuple[Floats, str]:
-    """Epsilon at which the strongest of some curves has an error, over another epsilon.
-
-    Args:
-        curves: errors of each form of the reference on the grid, shape (epsilons, runs).
-        error: of the method, shape (runs,).
-        epsilon: of the method.
-
-    Returns:
-        Ratios of all runs and without each, shape (1 + runs,); "<" or ">" where the first is at an end of the grid.
-    """
-    wanted = -np.log(left_out(error))
-    reached = []
-    for curve in curves:
-        # The lowest error so far: a curve that rises by chance would have no inverse.
-        falling = -np.log(np.minimum.accumulate(left_out(curve), axis=0))
-        reached.append([np.interp(at, along, np.log(GRID)) for at, along in zip(wanted, falling.T, strict=True)])
-    best = np.exp(np.min(reached, axis=0))
-    sign = "<" if best[0] <= GRID[0] * 1.000001 else ">" if best[0] >= GRID[-1] / 1.000001 else ""
-    return best / epsilon, sign
-
-
 def study(
     truth: Truth,
     methods: Mapping[str, Method],
@@ -260,12 +220,12 @@ def study(
     Returns:
         The reference and the cells.
     """
-    known = [Data.drawn(truth, records, seed) for seed in data_seeds]
+    known = [Data.drawn(truth, records, np.random.default_rng([7, seed])) for seed in data_seeds]
     grids = [
         on_grid(data, relation, len(noise_seeds), np.random.default_rng([11, seed, *noise_seeds]))
         for data, seed in zip(known, data_seeds, strict=True)
     ]
-    exact = [errors(data, single(_plus_one(truth.theta.network, data.counts.tables))) for data in known]
+    exact = [errors(data, single(plus_one(truth.theta.network, data.counts.tables))) for data in known]
     reference = Reference(
         {form: {one: np.concatenate([grid[form][one] for grid in grids], axis=1) for one in METRICS} for form in FORMS},
         {metric: float(np.mean([found[metric] for found in exact])) for metric in METRICS},
@@ -301,7 +261,7 @@ def _cell(
     ratio, signs = {}, {}
     for metric in METRICS:
         curves = [reference.d_ind[form][metric] for form in FORMS]
-        ratio[metric], signs[metric] = ratios(curves, error[metric], float(epsilon))
+        ratio[metric], signs[metric] = budget_ratio(curves, GRID, error[metric], float(epsilon))
         if error[metric].mean() <= NEAR_FLOOR * reference.floor[metric]:
             signs[metric] = "fl"
     return Cell(network, method, epsilon, error, ratio, signs, seconds)

@@ -9,7 +9,7 @@ of every estimate; weights W that hold no data, because the "sensitivity" of equ
 merge of probabilities with weights linear in epsilon. `tables=1` measures only T, with the whole budget.
 
 Left out: line 6 of the procedure, mutual consistency. It is asked of tables M that hold conditional probabilities, for
-which agreement has no meaning.
+which agreement has no meaning; `chowdhury.both_forms` has D-Ind with the step, in another reading of M.
 
 Guards, where the paper divides by noisy counts and says nothing: cells below 0 count as 0; T_pa below 1 counts as 1 (it
 cancels); a row without a positive cell is uniform; a root has no T_pa, so T gets its whole budget; in equation (12)
@@ -28,7 +28,9 @@ import numpy.typing as npt
 import discreet as dc
 
 __all__ = [
+    "Codes",
     "Estimate",
+    "Measured",
     "TwoStage",
     "algorithm_1",
     "allocation",

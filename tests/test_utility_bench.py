@@ -7,15 +7,17 @@ from itertools import product
 import numpy as np
 import pytest
 from bench import baselines, utility
-from bench import errors as measured
+from experiments import budget, chowdhury, consistency
+from experiments import errors as measured
 from experiments.networks import asia
 
 import discreet as dc
+from discreet.sensitive.counts import cells_moved
 from discreet.theory import inference
 from tiny import network_of
 
 TRUTH = measured.Truth.of(asia(), "asia")
-DATA = measured.Data.drawn(TRUTH, 1000, 0)
+DATA = measured.Data.drawn(TRUTH, 1000, np.random.default_rng([7, 0]))
 RELATION = dc.Relation.ADD_REMOVE
 
 
@@ -54,7 +56,7 @@ def test_errors_on_two_nodes() -> None:
     network = network_of({"a": 2, "b": 2}, "a>b")
     theta = dc.Tables(network, {"a": np.array([0.25, 0.75]), "b": np.array([[0.8, 0.2], [0.1, 0.9]])})
     wrong = dc.Tables(network, {"a": theta["a"], "b": np.array([[0.7, 0.3], [0.1, 0.9]])})
-    drawn = measured.Data.drawn(measured.Truth.of(theta, "two"), 10, 1)
+    drawn = measured.Data.drawn(measured.Truth.of(theta, "two"), 10, np.random.default_rng(1))
     queries = (measured.Query("b"),) * measured.QUERIES + (measured.Query("a", (("b", 1),)),) * measured.QUERIES
     answers = (np.array([0.275, 0.725]),) * measured.QUERIES + (np.array([0.05, 0.675]) / 0.725,) * measured.QUERIES
     data = measured.Data(drawn.truth, drawn.codes, drawn.counts, queries, answers)
@@ -76,7 +78,7 @@ def test_an_impossible_evidence_is_answered_by_nothing() -> None:
     network = network_of({"a": 2, "b": 2}, "a>b")
     theta = dc.Tables(network, {"a": np.array([0.5, 0.5]), "b": np.array([[0.5, 0.5], [0.5, 0.5]])})
     never = dc.Tables(network, {"a": theta["a"], "b": np.array([[1.0, 0.0], [1.0, 0.0]])})
-    drawn = measured.Data.drawn(measured.Truth.of(theta, "two"), 10, 1)
+    drawn = measured.Data.drawn(measured.Truth.of(theta, "two"), 10, np.random.default_rng(1))
     queries = (measured.Query("a"),) * measured.QUERIES + (measured.Query("a", (("b", 1),)),) * measured.QUERIES
     data = measured.Data(drawn.truth, drawn.codes, drawn.counts, queries, (np.array([0.5, 0.5]),) * len(queries))
     assert measured.errors(data, measured.single(never))["cond"] == pytest.approx([1])
@@ -84,7 +86,7 @@ def test_an_impossible_evidence_is_answered_by_nothing() -> None:
 
 def test_queries_that_cost_too_much_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measured, "MOST_CELLS", 4)
-    asked = measured.Data.drawn(TRUTH, 100, 0).queries
+    asked = measured.Data.drawn(TRUTH, 100, np.random.default_rng(0)).queries
     network = TRUTH.theta.network
     assert len(asked) == 2 * measured.QUERIES
     assert all(inference.joint_cost(network, [one.target], dict(one.evidence)) <= 4 for one in asked)
@@ -104,15 +106,15 @@ def test_two_tables_that_overlap_agree_by_least_squares() -> None:
     whole = np.concatenate([matrices[scope] for scope in scopes])
     values = np.concatenate([tables[scope].reshape(-1, 3) for scope in scopes])
     joint = np.linalg.lstsq(whole, values, rcond=None)[0]
-    found = baselines.consistent(tables)
+    found = consistency.consistent(tables)
     for scope in scopes:
         assert found[scope].reshape(-1, 3) == pytest.approx(matrices[scope] @ joint, abs=1e-10)
 
 
 def test_tables_agree_afterwards() -> None:
     scopes = [("a", "b"), ("b", "c"), ("c", "a", "d"), ("b", "d"), ("d",)]
-    found = baselines.consistent(some_tables(scopes, SIZES, 2, 2))
-    for common in baselines.intersections(scopes):
+    found = consistency.consistent(some_tables(scopes, SIZES, 2, 2))
+    for common in consistency.intersections(scopes):
         margins = []
         for scope, table in found.items():
             if common <= set(scope):
@@ -126,18 +128,18 @@ def test_consistent_tables_stay() -> None:
     joint = np.random.default_rng(4).random((*SIZES.values(), 2))
     axes = {name: axis for axis, name in enumerate(SIZES)}
     tables = {scope: np.einsum(joint, [0, 1, 2, 3, 9], [*(axes[name] for name in scope), 9]) for scope in scopes}
-    for scope, table in baselines.consistent(tables).items():
+    for scope, table in consistency.consistent(tables).items():
         assert table == pytest.approx(tables[scope], abs=1e-12)
 
 
 def test_intersections() -> None:
-    found = baselines.intersections([("a", "b", "c"), ("b", "c", "d"), ("c", "d", "a")])
+    found = consistency.intersections([("a", "b", "c"), ("b", "c", "d"), ("c", "d", "a")])
     assert found == [frozenset(names) for names in ("", "c", "ac", "bc", "cd")]
 
 
 def test_projection_keeps_the_total() -> None:
     table = np.array([[0.5, -0.3, 0.6], [0.2, 0.2, 0.6], [-1.0, 0.4, 0.1]]).T[:, None]
-    found = baselines.projected(table)[:, 0]
+    found = consistency.projected(table)[:, 0]
     assert found[:, 0] == pytest.approx([0.35, 0, 0.45])
     assert found[:, 1] == pytest.approx([0.2, 0.2, 0.6])
     assert found[:, 2] == pytest.approx([1 / 3] * 3), "a total that is not positive"
@@ -150,11 +152,11 @@ def test_d_ind_without_noise_is_what_was_counted() -> None:
     counts = {node: table[..., None] + 1.0 for node, table in DATA.counts.tables.items()}
     joint = {"a": np.array([3.0, 7.0])[:, None], "b": np.array([[1.0, 2.0], [3.0, 4.0]])[..., None]}
     network = network_of({"a": 2, "b": 2}, "a>b")
-    found = baselines.d_ind(network, joint, 1e9, 2, np.random.default_rng(0))
-    for form in baselines.FORMS:
+    found = chowdhury.both_forms(network, joint, 1e9, 2, np.random.default_rng(0))
+    for form in chowdhury.FORMS:
         assert found[form]["a"][:, 1] == pytest.approx([0.3, 0.7], abs=1e-6)
         assert found[form]["b"][..., 1] == pytest.approx(np.array([[1 / 3, 2 / 3], [3 / 7, 4 / 7]]), abs=1e-6)
-    wide = baselines.d_ind(TRUTH.theta.network, counts, [1e9, 0.1], 2, np.random.default_rng(0))["dind"]
+    wide = chowdhury.both_forms(TRUTH.theta.network, counts, [1e9, 0.1], 2, np.random.default_rng(0))["D-Ind"]
     exact = counts["dysp"] / counts["dysp"].sum(axis=-2, keepdims=True)
     assert wide["dysp"][..., :1] == pytest.approx(exact, abs=1e-5)
     assert np.abs(wide["dysp"][..., 1:] - exact).max() > 0.01, "each run has its own epsilon"
@@ -163,16 +165,16 @@ def test_d_ind_without_noise_is_what_was_counted() -> None:
 def test_replacing_costs_d_ind_twice() -> None:
     """Twice the noise; the mean of 30 runs has a standard error of a few percent, the errors differ by more than 20."""
     both = [baselines.on_grid(DATA, relation, 3, np.random.default_rng(1)) for relation in dc.Relation]
-    moved = [utility.cells_moved(relation) for relation in dc.Relation]
+    moved = [cells_moved(relation) for relation in dc.Relation]
     assert sorted(moved) == [1, 2]
-    errors = {m: grid["dind"]["wcpt"].mean(axis=1)[4:10] for m, grid in zip(moved, both, strict=True)}
+    errors = {m: grid["D-Ind"]["wcpt"].mean(axis=1)[4:10] for m, grid in zip(moved, both, strict=True)}
     assert np.all(errors[2] > 1.2 * errors[1])
 
 
 def test_the_ratio_of_d_ind_with_itself_is_one() -> None:
-    curves = baselines.on_grid(DATA, RELATION, 4, np.random.default_rng(2))["dind"]["wcpt"]
+    curves = baselines.on_grid(DATA, RELATION, 4, np.random.default_rng(2))["D-Ind"]["wcpt"]
     for point in (3, 7, 9):
-        found, sign = utility.ratios([curves], curves[point], baselines.GRID[point])
+        found, sign = budget.budget_ratio([curves], baselines.GRID, curves[point], baselines.GRID[point])
         assert found == pytest.approx(np.ones(5))
         assert sign == ""
 
@@ -180,17 +182,17 @@ def test_the_ratio_of_d_ind_with_itself_is_one() -> None:
 def test_ratios() -> None:
     """The stronger form counts, half the error takes twice the epsilon, and ends of the grid are marked."""
     weak, strong = (np.repeat(factor / np.array(baselines.GRID)[:, None], 2, axis=1) for factor in (2, 1))
-    found, sign = utility.ratios([weak, strong], np.array([0.25, 0.25]), 2)
+    found, sign = budget.budget_ratio([weak, strong], baselines.GRID, np.array([0.25, 0.25]), 2)
     assert found == pytest.approx(np.full(3, 2.0))
     assert sign == ""
-    assert utility.ratios([strong], np.array([1e-3, 1e-3]), 2)[1] == ">"
-    found, sign = utility.ratios([strong], np.array([1e3, 1e3]), 2)
+    assert budget.budget_ratio([strong], baselines.GRID, np.array([1e-3, 1e-3]), 2)[1] == ">"
+    found, sign = budget.budget_ratio([strong], baselines.GRID, np.array([1e3, 1e3]), 2)
     assert (found[0], sign) == (pytest.approx(0.015), "<")
 
 
 def test_standard_errors() -> None:
     values = np.random.default_rng(3).random(7)
-    assert utility.spread(utility.left_out(values)) == pytest.approx(values.std(ddof=1) / np.sqrt(7))
+    assert budget.spread(budget.left_out(values)) == pytest.approx(values.std(ddof=1) / np.sqrt(7))
 
 
 def test_study_and_report() -> None:

@@ -1,11 +1,17 @@
-"""How far released probabilities are from the truth: the errors that `bench.utility` compares.
+"""How far released probabilities are from the truth, for many runs at once.
 
-Five errors, computed for many runs at once; each is 0 for the truth (kl up to its mixing):
+Each error is 0 for the truth (divergences up to their mixing). Five are compared by `bench.utility`:
 
 - cpt: mean over nodes of the mean over rows of `sum_x |released - true|`;
 - wcpt: the same with rows weighted by the true `P(parents)`;
 - kl: `KL(true joint || released joint)` in nats, the released rows mixed with 1e-4 of the uniform;
 - marg, cond: mean `sum_x |released - true|` over fixed marginal and conditional queries.
+
+Chowdhury, Rekatsinas and Jha (ICML 2020) print L1 and KL, the released law first, of tables and of queries; the true
+law is mixed with 1e-4 of the uniform, because it has zeros:
+
+- whole: cpt with the sum over rows in place of their mean;
+- cpt-kl, marg-kl, cond-kl: as cpt, marg and cond with `sum_x released ln(released / true)`, nats.
 """
 
 from __future__ import annotations
@@ -21,13 +27,15 @@ import discreet as dc
 from discreet.queries.synthetic import sample_codes
 from discreet.theory import inference
 
-__all__ = ["METRICS", "Data", "Query", "Truth", "errors", "single", "stacked"]
+__all__ = ["METRICS", "PRINTED", "Data", "Query", "Truth", "errors", "single", "stacked"]
 
 Floats = npt.NDArray[np.float64]
 
 METRICS = ("cpt", "wcpt", "kl", "marg", "cond")
+PRINTED = ("whole", "cpt-kl", "marg-kl", "cond-kl")
+"""Of the paper, besides cpt, marg and cond."""
 MIXED = 1e-4
-"""Share of the uniform in the released rows of `kl`, the same for every method."""
+"""Share of the uniform in the second law of a divergence, the same for every method."""
 QUERIES = 10
 """Marginal queries, and as many conditional ones."""
 LEAST_EVIDENCE = 0.02
@@ -88,9 +96,8 @@ class Data:
     answers: tuple[Floats, ...]
 
     @staticmethod
-    def drawn(truth: Truth, records: int, seed: int) -> Data:
-        """Draw records and queries; they depend on nothing but the network, the number of records and the seed."""
-        rng = np.random.default_rng([7, seed])
+    def drawn(truth: Truth, records: int, rng: np.random.Generator) -> Data:
+        """Draw records and queries; they depend on nothing but the network, the number of records and the generator."""
         codes = sample_codes(truth.theta, records, rng)
         queries = _queries(truth, rng)
         answers = tuple(_answer(single(truth.theta), query)[:, 0] for query in queries)
@@ -110,32 +117,39 @@ def stacked(runs: Sequence[dc.Tables]) -> dc.Tables:
 
 
 def errors(data: Data, released: dc.Tables) -> dict[str, Floats]:
-    """The five errors of released probabilities.
+    """All errors of released probabilities.
 
     Args:
         data: whose truth and queries are used.
         released: probabilities, shape `(*parents, child, runs)`.
 
     Returns:
-        By name of the error, shape (runs,).
+        By name of the error, in `METRICS` and `PRINTED`, shape (runs,).
     """
-    truth, runs = data.truth, released.draws or 1
-    cpt, wcpt, kl = np.zeros(runs), np.zeros(runs), np.zeros(runs)
+    truth, runs, nodes = data.truth, released.draws or 1, len(data.truth.theta)
+    found = {name: np.zeros(runs) for name in (*METRICS, *PRINTED)}
     for node, table in truth.theta.items():
         true = table.reshape(-1, table.shape[-1], 1)
-        found = released[node].reshape(*true.shape[:2], runs)
+        rows = released[node].reshape(*true.shape[:2], runs)
         weights = truth.rows[node].reshape(-1, 1)
-        distances = np.abs(found - true).sum(axis=1)
-        cpt += distances.mean(axis=0) / len(truth.theta)
-        wcpt += (weights * distances).sum(axis=0) / len(truth.theta)
-        mixed = (1 - MIXED) * found + MIXED / true.shape[1]
-        kl += (weights[:, None] * rel_entr(true, mixed)).sum(axis=(0, 1))
-    asked = [
-        np.abs(_answer(released, query) - true[:, None]).sum(axis=0)
-        for query, true in zip(data.queries, data.answers, strict=True)
-    ]
-    marg, cond = np.mean(asked[:QUERIES], axis=0), np.mean(asked[QUERIES:], axis=0)
-    return {"cpt": cpt, "wcpt": wcpt, "kl": kl, "marg": marg, "cond": cond}
+        distances = np.abs(rows - true).sum(axis=1)
+        found["cpt"] += distances.mean(axis=0) / nodes
+        found["whole"] += distances.sum(axis=0) / nodes
+        found["wcpt"] += (weights * distances).sum(axis=0) / nodes
+        found["kl"] += (weights[:, None] * rel_entr(true, _mixed(rows, 1))).sum(axis=(0, 1))
+        found["cpt-kl"] += rel_entr(rows, _mixed(true, 1)).sum(axis=1).mean(axis=0) / nodes
+    for place, (query, true) in enumerate(zip(data.queries, data.answers, strict=True)):
+        answer, kind = _answer(released, query), "marg" if place < QUERIES else "cond"
+        found[kind] += np.abs(answer - true[:, None]).sum(axis=0) / QUERIES
+        # What holds the evidence impossible says nothing, and must not gain by it.
+        said = np.where(answer.sum(axis=0) > 0, answer, 1 / len(answer))
+        found[f"{kind}-kl"] += rel_entr(said, _mixed(true[:, None], 0)).sum(axis=0) / QUERIES
+    return found
+
+
+def _mixed(laws: Floats, axis: int) -> Floats:
+    """Laws along an axis, mixed with a little of the uniform."""
+    return np.asarray((1 - MIXED) * laws + MIXED / laws.shape[axis])
 
 
 def _answer(cells: dc.Tables, query: Query) -> Floats:

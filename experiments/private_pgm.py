@@ -1,4 +1,4 @@
-"""The peer of `bench.utility`: private-pgm (package `mbi`), run on noisy tables that we released.
+"""The peer that reads our noisy tables: private-pgm (package `mbi`, of the bench extra).
 
 Maximum-entropy mirror descent over the measured tables (McKenna, Sheldon and Miklau, ICML 2019), with the quadratic
 loss weighted by the noise's variances, in double precision; the estimated tables are read by +1 and normalising.
@@ -7,13 +7,29 @@ loss weighted by the noise's variances, in double precision; the estimated table
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 
 import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
+from discreet.privacy.payload import noise_variance
 
-__all__ = ["mirror_descent"]
+__all__ = ["importable", "mirror_descent", "read_by_mbi"]
+
+
+def importable() -> bool:
+    """Whether mbi is installed."""
+    return find_spec("mbi") is not None
+
+
+def read_by_mbi(release: dc.Release, *, steps: int = 1000) -> dc.Tables:
+    """The probabilities that mirror descent finds in a planned release; axes `(*parents, child)`."""
+    payload = release.payload
+    if not isinstance(payload, dc.NoisyTables):
+        raise TypeError(f"mirror descent is run on noisy tables, not on {type(payload).__name__}")
+    variances = {scope: noise_variance(payload.noise, scale) for scope, scale in payload.scales.items()}
+    return mirror_descent(release.network, payload.tables, variances, release.records, steps=steps)
 
 
 def mirror_descent(
