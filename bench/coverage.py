@@ -14,13 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from experiments.intervals import LEVEL, QUERIES, conditionals, held, simulation, tiny, values
 from experiments.networks import asia
 
 import discreet as dc
-from discreet.theory import inference
-from discreet.theory.sampling import sample_codes
 
-from .errors import single
 from .networks import theta_of
 
 __all__ = [
@@ -31,24 +29,15 @@ __all__ = [
     "Cell",
     "Estimated",
     "Method",
-    "conditionals",
     "coverage",
     "network_for",
     "simulated",
 ]
 
 Floats = npt.NDArray[np.float64]
-Evidence = tuple[str, dict[str, int]]
 Method = Callable[[dc.Release, dc.Dirichlet, int, np.random.Generator], dc.Tables]
 """(release, the prior that truths are drawn from, number of draws, rng) to draws of all families."""
 
-LEVEL = 0.95
-INTERIOR = 1e-6
-"""Entries nearer to 0 or 1 are counted apart: an interval holds them only if it ends there."""
-QUERIES = 20
-"""Conditional queries of a network, the same ones in every run."""
-LEAST_EVIDENCE = 0.02
-"""Their evidence is at least so probable where the queries are chosen."""
 KEPT = 2000
 """Draws that the chains of the exact posterior keep at the least, worth 400; fewer would be the last few of them."""
 DELTA = "1e-6"
@@ -115,9 +104,7 @@ def network_for(name: str) -> dc.Tables:
         SystemExit: there is no such network; the message says how to get it.
     """
     if name == "tiny":
-        variables = tuple(dc.Variable(node, tuple("012"[:size])) for node, size in (("a", 2), ("b", 3), ("c", 2)))
-        network = dc.Network(variables, {"a": (), "b": ("a",), "c": ("a", "b")})
-        return dc.Dirichlet.uniform(network).mean()
+        return tiny()
     return asia() if name == "asia" else theta_of(name)
 
 
@@ -133,16 +120,10 @@ def simulated(cell: Cell, theta: dc.Tables, run: int) -> Case:
         The case.
     """
     seed = (zlib.crc32(repr(cell).encode()), run)
-    rng, network = np.random.default_rng(seed), theta.network
-    prior, truth = dc.Dirichlet.uniform(network), single(theta)
-    if cell.concentration is not None:
-        prior = dc.Dirichlet.uniform(network, cell.concentration)
-        truth = prior.draws(1, rng)
-    codes = sample_codes(dc.Tables(network, {node: table[..., 0] for node, table in truth.items()}), cell.records, rng)
     delta = DELTA if cell.mechanism == "gaussian" else 0
     promise = dc.Guarantee(epsilon=cell.epsilon, delta=delta, relation=cell.relation, unit="record")
-    made = dc.simulate(dc.MECHANISMS[cell.mechanism](), dc.count_codes(network, codes), prior, promise, rng=rng)
-    return Case(truth, made, prior, seed)
+    made = simulation(theta, cell.concentration, cell.records, cell.mechanism, promise, np.random.default_rng(seed))
+    return Case(made.truth, made.release, made.prior, seed)
 
 
 # ------------------------------------------------------------------------------------------ how it is read
@@ -185,42 +166,6 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
     "map_estimate": ("particles", "plug-in"),
 }
 """Methods by mechanism; `default` where it is none of those before it."""
-
-
-# ------------------------------------------------------------------------------------------ what is asked
-
-
-def conditionals(theta: dc.Tables, number: int, rng: np.random.Generator) -> list[Evidence]:
-    """Targets with one or two observed states that at least 2 % of the records of `theta` show.
-
-    Args:
-        theta: probabilities; no posterior and no drawn truth, so that what is asked depends on neither.
-        number: of queries.
-        rng: picks them.
-
-    Returns:
-        Pairs (target, codes of the observed states by name).
-    """
-    codes = sample_codes(theta, 5000, rng)
-    nodes, queries = theta.network.nodes, list[Evidence]()
-    while len(queries) < number:
-        target, *observed = rng.permutation(nodes)[: int(rng.integers(2, 4))]
-        record = int(rng.integers(5000))
-        evidence = {str(name): int(codes[name][record]) for name in observed}
-        shown = np.all([codes[name] == code for name, code in evidence.items()], axis=0)
-        if np.mean(shown) >= LEAST_EVIDENCE:
-            queries.append((str(target), evidence))
-    return queries
-
-
-def values(cells: dc.Tables, queries: Sequence[Evidence]) -> dict[str, Floats]:
-    """Table entries, node marginals and conditional probabilities, each of shape (number, draws)."""
-    nodes = cells.network.nodes
-    return {
-        "entries": np.concatenate([cells[node].reshape(-1, cells.draws or 1) for node in nodes]),
-        "marginals": np.concatenate(list(inference.marginals(cells, {}).values())),
-        "conditionals": np.concatenate([inference.joint(cells, [target], given) for target, given in queries]),
-    }
 
 
 # ------------------------------------------------------------------------------------------ coverage
@@ -297,7 +242,7 @@ def coverage(
                 failed[name] += 1
             else:
                 seconds[name].append(time.process_time() - started)
-                found[name][run] = _held(posterior, true)
+                found[name][run] = held(posterior, true)
             progress()
     first, *_ = found.values()
     return [
@@ -313,24 +258,6 @@ def coverage(
         for name, rows in found.items()
         for kind in ("entries", "entries at 0 or 1", "marginals", "conditionals")
     ]
-
-
-def _held(posterior: Mapping[str, Floats], true: Mapping[str, Floats]) -> dict[str, tuple[float, float]]:
-    """By kind of number: share of the intervals that hold the truth, and mean width; NaN where there are none."""
-    found = {}
-    for kind, draws in posterior.items():
-        lower, upper = dc.credible_interval(draws, LEVEL)
-        held, widths = (lower <= true[kind]) & (true[kind] <= upper), upper - lower
-        inner = (true[kind] > INTERIOR) & (true[kind] < 1 - INTERIOR)
-        if kind == "entries":
-            found["entries at 0 or 1"] = _means(held[~inner], widths[~inner])
-        found[kind] = _means(held[inner], widths[inner])
-    return found
-
-
-def _means(held: npt.NDArray[np.bool_], widths: Floats) -> tuple[float, float]:
-    """Of one run; an answer that some draws cannot give (impossible evidence) does not hold the truth."""
-    return (float(held.mean()), float(np.nanmean(widths))) if held.size else (np.nan, np.nan)
 
 
 def _estimated(

@@ -20,6 +20,7 @@ from itertools import product
 
 import numpy as np
 import numpy.typing as npt
+from experiments.regressions import taken_for_exact
 
 import discreet as dc
 from discreet.posterior.moments import Moments, moment_draws, pack, unpack
@@ -64,17 +65,6 @@ def made_up(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats, Float
     return x, np.clip(x @ theta + RESIDUAL * rng.normal(size=n), -1, 1), theta
 
 
-def naive(sums: Moments, rng: np.random.Generator) -> Floats:
-    """Draws of the posterior as if the sums were exact, shape (DRAWS, d)."""
-    records = float(sums.records)
-    values, axes = np.linalg.eigh(sums.gram)
-    values = np.maximum(values, 0.01 * records)
-    rotated = axes.T @ sums.cross
-    rss = max(float(sums.square - rotated @ (rotated / values)), 1e-3 * records)
-    noise = rng.normal(size=(DRAWS, len(values))) * np.sqrt(rss / records / values)
-    return np.asarray((rotated / values + noise) @ axes.T)
-
-
 def run(cell: Cell, seed: int) -> dict[str, float]:
     """One made-up data set, its release and the posteriors."""
     rng = np.random.default_rng([seed, cell.features])
@@ -88,7 +78,7 @@ def run(cell: Cell, seed: int) -> dict[str, float]:
     seconds = time.perf_counter() - start
     effective = DRAWS if found.mixing is None else min(DRAWS, found.mixing.effective)
     result = {"seconds": seconds, "effective": effective, "nuts": float(found.method == "nuts")}
-    for name, draws in (("", found.weights), ("naive ", naive(unpack(values, **shape), rng))):
+    for name, draws in (("", found.weights), ("naive ", taken_for_exact(unpack(values, **shape), DRAWS, rng))):
         low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
         result[f"{name}coverage"] = float(np.mean((low <= theta) & (theta <= high)))
         result[f"{name}width"] = float(np.mean(high - low))

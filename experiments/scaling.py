@@ -1,0 +1,311 @@
+"""Error of released tables against epsilon, number of records, in-degree and cardinality.
+
+Networks are chains of eight variables: each has the K variables before it as parents, and every variable has S states;
+rows are drawn from Dirichlet(1) anew for every repeat, and records from them. One thing is varied at a time around
+epsilon 0.1, 10,000 records, K = 2 and S = 2, or K = 1 where S is varied, so that tables stay small. (At epsilon 1
+sampling dominates on chains of two states, and lines would tell nothing of the noise.)
+
+Two errors of `errors`: cpt, the mean over rows of `sum_x |released - true|`, and wcpt, the same with rows weighed by
+the true probability of the parents. Beside the methods stand the counts themselves (sampling alone), and uniform rows
+(nothing known), between which every sensible release is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.figure import Figure
+
+import discreet as dc
+
+from .budget import left_out, spread
+from .chowdhury import plus_one
+from .errors import Data, Truth, errors, single
+from .harness import Experiment, Task, command
+from .pages import Check, Estimate, Illustration, Page, estimate, markdown
+from .pictures import curves, grid, legend_below, log_axis, log_heights
+
+Floats = npt.NDArray[np.float64]
+
+__all__ = ["AXES", "EXPERIMENT", "METHODS", "chain", "crossing", "slope"]
+
+NODES = 8
+AXES: Mapping[str, tuple[float, ...]] = {
+    "epsilon": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
+    "records": (300, 1000, 3000, 10_000, 30_000, 100_000),
+    "parents": (0, 1, 2, 3, 4, 5),
+    "states": (2, 3, 4, 6, 10),
+}
+"""What is varied, and its values."""
+MIDDLE: Mapping[str, float] = {"epsilon": 0.1, "records": 10_000, "parents": 2, "states": 2}
+ERRORS = ("cpt", "wcpt")
+NOISY, KNOWN = 2.0, 0.5
+"""Slopes are fitted where the mean error is at least twice that of the counts themselves, and at most half that of
+uniform rows: sampling and ignorance both flatten the lines."""
+DOMINATES = np.sqrt(2)
+"""Times the error of the counts: variances of noise and of sampling would be equal if errors were normal."""
+
+
+def chain(parents: int, states: int) -> dc.Network:
+    """Eight variables, each with as many parents just before it as there are, at most `parents`."""
+    names = [f"v{place}" for place in range(NODES)]
+    labels = tuple(f"s{state}" for state in range(states))
+    variables = tuple(dc.Variable(name, labels) for name in names)
+    return dc.Network(variables, {name: tuple(names[max(0, i - parents) : i]) for i, name in enumerate(names)})
+
+
+# ------------------------------------------------------------------------------------------ methods
+
+
+def _release(mechanism: dc.Mechanism[Any], data: Data, epsilon: float, rng: np.random.Generator) -> dc.Release:
+    """A simulated release under ADD_REMOVE."""
+    guarantee = dc.Guarantee(epsilon=str(epsilon), delta=0, relation="add-remove", unit="record")
+    return dc.simulate(mechanism, data.counts, dc.Dirichlet.uniform(data.counts.network), guarantee, rng=rng)
+
+
+def _shipped(data: Data, epsilon: float, rng: np.random.Generator) -> dc.Tables:
+    """The default mechanism, read by `estimate`."""
+    return dc.estimate(_release(dc.planned(), data, epsilon, rng), rng=rng)
+
+
+def _laplace(data: Data, epsilon: float, rng: np.random.Generator) -> dc.Tables:
+    """Noisy family tables: below 0 they count as 0, one more in each cell."""
+    made = _release(dc.laplace(), data, epsilon, rng)
+    assert isinstance(made.payload, dc.NoisyCounts)
+    return plus_one(made.network, {node: made.payload.table(node) for node in made.network.nodes})
+
+
+METHODS: Mapping[str, Callable[[Data, float, np.random.Generator], dc.Tables]] = {
+    "shipped default": _shipped,
+    "laplace, clipped, +1": _laplace,
+    "non-private counts, +1": lambda data, epsilon, rng: plus_one(data.counts.network, data.counts.tables),
+    "uniform rows (no data)": lambda data, epsilon, rng: dc.Dirichlet.uniform(data.counts.network).mean(),
+}
+"""From records, epsilon and a source of randomness to probabilities."""
+SHIPPED, LAPLACE, EXACT, UNIFORM = METHODS
+
+
+def plan(quick: bool) -> list[tuple[dict[str, Any], int]]:
+    """Everything at every value; a quick run repeats less."""
+    return [({"varied": name, "at": float(value)}, 5 if quick else 60) for name in AXES for value in AXES[name]]
+
+
+def measure(task: Task) -> Iterator[dict[str, Any]]:
+    """Both errors of all methods on the same records; chains of the same shape have the same truth."""
+    varied, at = task.setting["varied"], task.setting["at"]
+    here = {**MIDDLE, **({"parents": 1} if varied == "states" else {}), varied: at}
+    network = chain(int(here["parents"]), int(here["states"]))
+    shape = f"{here['parents']:g} {here['states']:g}"
+    theta = dc.Dirichlet.uniform(network, 1.0).draws(1, task.rng(f"truth {shape}"))
+    truth = Truth.of(dc.Tables(network, {node: table[..., 0] for node, table in theta.items()}), "chain")
+    data = Data.drawn(truth, int(here["records"]), task.rng(f"records {shape} {here['records']:g}"))
+    for name, method in METHODS.items():
+        rng = task.rng(f"{name} {varied} {at:g}")
+        found = errors(data, single(method(data, here["epsilon"], rng)))
+        for metric in ERRORS:
+            yield {"method": name, "metric": metric, "value": float(found[metric][0])}
+
+
+# ------------------------------------------------------------------------------------------ slopes and crossings
+
+
+def _curves(frame: pd.DataFrame, varied: str, metric: str) -> dict[str, Floats]:
+    """By method, errors of shape (values of what is varied, repeats)."""
+    part = frame[(frame["varied"] == varied) & (frame["metric"] == metric)]
+    return {
+        name: rows.pivot(index="at", columns="repeat", values="value").to_numpy(float)
+        for name, rows in part.groupby("method")
+    }
+
+
+def slope(at: Sequence[float], values: Floats) -> Estimate:
+    """Slope of the line through log errors against the logarithm of what is varied.
+
+    Args:
+        at: values of what is varied.
+        values: errors, shape (len(at), repeats).
+
+    Returns:
+        Mean and standard error over repeats; NaN for fewer than two values.
+    """
+    if len(at) < 2:
+        return Estimate(float("nan"), float("nan"))
+    return estimate(np.polyfit(np.log(at), np.log(values), 1)[0])
+
+
+def dominated(found: Mapping[str, Floats], method: str) -> npt.NDArray[np.bool_]:
+    """Where slopes are fitted: noise dominates, and something is known."""
+    mean = found[method].mean(axis=1)
+    return np.asarray((mean >= NOISY * found[EXACT].mean(axis=1)) & (mean <= KNOWN * found[UNIFORM].mean(axis=1)))
+
+
+def crossing(at: Sequence[float], private: Floats, exact: Floats) -> Estimate:
+    """Where the error falls to sqrt(2) times that of the counts themselves.
+
+    Args:
+        at: increasing values of what is varied.
+        private, exact: errors, shape (len(at), repeats).
+
+    Returns:
+        The value by log-log interpolation of the ratio of mean errors, with a jackknife standard error, both as base-10
+        logarithms; infinite where the ratio does not fall so far, minus infinite where it starts below.
+    """
+    ratios = np.log(left_out(private) / left_out(exact))
+    # The lowest ratio so far: one that rises by chance would have no inverse.
+    falling, wanted = -np.minimum.accumulate(ratios, axis=0), -np.log(DOMINATES)
+    logs = np.log10(at)
+    places = [np.interp(wanted, one, logs, left=-np.inf, right=np.inf) for one in falling.T]
+    if not np.all(np.isfinite(places)):
+        return Estimate(float(places[0]), float("nan"))
+    return Estimate(float(places[0]), spread(np.asarray(places)))
+
+
+# ------------------------------------------------------------------------------------------ the page
+
+
+def present(frame: pd.DataFrame) -> Page:
+    """Figures, slopes, and where noise dominates."""
+    lines = {axis: _curves(frame, axis, "wcpt") for axis in AXES}
+    crossed = {
+        (axis, name): _power(crossing(AXES[axis], lines[axis][name], lines[axis][EXACT]), AXES[axis])
+        for axis in ("epsilon", "records")
+        for name in (SHIPPED, LAPLACE)
+    }
+    steep = {name: _fitted(lines["epsilon"], "epsilon", name)[0].text(2) for name in (SHIPPED, LAPLACE)}
+    checks = _checks(frame)
+    verdict = (
+        "Nothing is printed to compare with; noise dominates sampling (error of rows, weighed by P(parents), above "
+        f"sqrt 2 times that of the counts) at 10,000 records below epsilon {crossed['epsilon', SHIPPED]} for the "
+        f"shipped default and {crossed['epsilon', LAPLACE]} for Laplace noise, and at epsilon {MIDDLE['epsilon']:g} "
+        f"below {crossed['records', SHIPPED]} and {crossed['records', LAPLACE]} records; there errors go with epsilon "
+        f"to the power of {steep[SHIPPED]} and {steep[LAPLACE]}, where noise alone would give -1; "
+        f"{sum(check.holds for check in checks)} of {len(checks)} checks hold."
+    )
+    named = (("wcpt", "Row error weighed by P(parents)"), ("cpt", "Mean row error"))
+    pictures = [
+        Illustration(metric, _figure(frame, metric), f"{words} (sum over states of absolute errors), log-log; bars: "
+                     f"two standard errors. Around epsilon {MIDDLE['epsilon']:g}, 10,000 records, two parents and two "
+                     "states; one parent where states vary.")
+        for metric, words in named
+    ]  # fmt: skip
+    tables = [
+        ("Slopes of log error where noise dominates and something is known (error at least twice that of the counts, "
+         "at most half that of uniform rows); of the counts, everywhere. For parents and states the slope is against "
+         "the cells of the largest family.", _slopes(frame)),
+        *((f"{words}, ± one standard error.", _table(frame, metric)) for metric, words in named),
+    ]  # fmt: skip
+    return Page(verdict, pictures, tables, checks, NOTES)
+
+
+NOTES = (
+    "Noise in a cell is of the order of tables / epsilon records, and a row holds n P(parents), so noise alone gives "
+    "an error of 1 / (n epsilon). Cells that are not negative, and a prior that is learned, take more off where less "
+    "is known, which makes lines flatter than that."
+)
+
+
+def _checks(frame: pd.DataFrame) -> list[Check]:
+    """The shipped default is nowhere worse than Laplace noise, on the same records."""
+    found = []
+    for varied, metric in ((varied, metric) for metric in ERRORS for varied in AXES):
+        lines = _curves(frame, varied, metric)
+        apart = [estimate(rows) for rows in np.log(lines[SHIPPED] / lines[LAPLACE])]
+        place = int(np.argmax([one.mean - 4 * np.nan_to_num(one.error) for one in apart]))
+        worst = apart[place]
+        found.append(
+            Check(
+                f"{metric}, every value of {varied}: log of shipped / laplace",
+                "at most 0 by four standard errors",
+                f"{worst.text(2)} at {AXES[varied][place]:g}",
+                worst.mean - 4 * float(np.nan_to_num(worst.error)) <= 0,
+            )
+        )
+    return found
+
+
+def _power(place: Estimate, at: Sequence[float]) -> str:
+    """A crossing in words."""
+    if not np.isfinite(place.mean):
+        return f"more than {at[-1]:,g}" if place.mean > 0 else f"less than {at[0]:,g}"
+    value = 10**place.mean
+    return f"{round(value, 1 - int(np.floor(place.mean))):,g}"
+
+
+def _fitted(lines: Mapping[str, Floats], varied: str, method: str) -> tuple[Estimate, list[float]]:
+    """Slope of a method, and the values that it is fitted to."""
+    values = AXES[varied]
+    used = dominated(lines, method) if method != EXACT else np.ones(len(values), bool)
+    kept = [value for value, use in zip(values, used, strict=True) if use]
+    return slope([_size(varied, value) for value in kept], lines[method][used]), kept
+
+
+def _slopes(frame: pd.DataFrame) -> str:
+    """One line for each axis, error and method."""
+    rows = []
+    for varied, metric in ((varied, metric) for varied in AXES for metric in ERRORS):
+        lines = _curves(frame, varied, metric)
+        for name in (SHIPPED, LAPLACE, EXACT):
+            found, kept = _fitted(lines, varied, name)
+            if name != EXACT or varied != "epsilon":
+                shown = found.text(2) if len(kept) > 1 else "too few"
+                rows.append([varied, metric, name, shown, ", ".join(f"{value:g}" for value in kept)])
+    return markdown(["varied", "error", "method", "slope", "fitted at"], rows)
+
+
+def _size(varied: str, value: float) -> float:
+    """What slopes are against: the cells of the largest family where the network varies."""
+    return 2 ** (value + 1) if varied == "parents" else value**2 if varied == "states" else value
+
+
+def _table(frame: pd.DataFrame, metric: str) -> str:
+    """Mean errors."""
+    part = frame[frame["metric"] == metric]
+    found = {key: estimate(rows).text(4) for key, rows in part.groupby(["varied", "at", "method"])["value"]}
+    rows = [
+        [varied, f"{at:,g}", *(found[varied, at, name] for name in METHODS)] for varied in AXES for at in AXES[varied]
+    ]
+    return markdown(["varied", "at", *METHODS], rows)
+
+
+def _figure(frame: pd.DataFrame, metric: str) -> Figure:
+    """A panel for everything that is varied."""
+    figure, panels = grid(2, 2, width=3.2, height=2.4)
+    labels = {
+        "epsilon": "epsilon (nats), add or remove",
+        "records": "records",
+        "parents": "parents of each variable",
+        "states": "states of each variable",
+    }
+    for panel, varied in zip(panels.ravel(), AXES, strict=True):
+        part = frame[(frame["metric"] == metric) & (frame["varied"] == varied)]
+        curves(panel, part, "at", "method", tuple(METHODS))
+        if varied == "parents":
+            panel.set_xlabel(labels[varied])
+        else:
+            log_axis(panel, AXES[varied], labels[varied])
+        log_heights(panel, within=(1, 2, 5))
+    for panel in panels[:, 0]:
+        panel.set_ylabel("error of a row (L1)")
+    legend_below(figure, columns=2)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    title="Beyond the papers: how the error scales",
+    source="ours",
+    claim="nothing of this kind; the papers vary epsilon alone",
+    data="made up: chains of eight variables with 0 to 5 parents and 2 to 10 states, rows from Dirichlet(1), 300 to "
+    "100,000 records, anew for each repeat",
+    relation="add or remove one record",
+    guarantee="epsilon as given, delta 0; none for the counts themselves",
+    plan=plan,
+    measure=measure,
+    present=present,
+)
+
+if __name__ == "__main__":
+    command(["scaling"])

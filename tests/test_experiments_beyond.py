@@ -1,0 +1,318 @@
+"""The experiments beyond the papers, against computations by hand, by enumeration and in closed form.
+
+Seeds are fixed; where a test draws, its false-alarm rate over seeds is stated.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from experiments import coverage, intervals, peer_adapters, peer_tasks, peers, pictures, regressions, scaling
+from experiments.errors import Data, Truth
+from experiments.harness import Task
+from experiments.pages import Estimate
+
+import discreet as dc
+
+TINY = intervals.tiny()
+
+
+def tables(network: dc.Network, seed: int) -> dc.Tables:
+    """Probabilities drawn from Dirichlet(1), without an axis of draws."""
+    drawn = dc.Dirichlet.uniform(network, 1.0).draws(1, np.random.default_rng(seed))
+    return dc.Tables(network, {node: table[..., 0] for node, table in drawn.items()})
+
+
+def joint(theta: dc.Tables) -> dict[tuple[int, ...], float]:
+    """Probability of every record, by multiplication."""
+    network = theta.network
+    found = {}
+    for record in product(*(range(network.shape(node)[-1]) for node in network.nodes)):
+        at = dict(zip(network.nodes, record, strict=True))
+        found[record] = float(np.prod([theta[node][tuple(at[n] for n in network.family(node))] for node in at]))
+    return found
+
+
+# ------------------------------------------------------------------------------------------ intervals
+
+
+def test_held_counts_intervals_and_keeps_certain_entries_apart() -> None:
+    draws = np.tile(np.linspace(0.2, 0.6, 401), (4, 1))
+    found = intervals.held({"entries": draws}, {"entries": np.array([0.205, 0.4, 0.62, 1.0])})
+    assert found["entries"] == (pytest.approx(1 / 3), pytest.approx(0.95 * 0.4))
+    assert found["entries at 0 or 1"][0] == 0
+    assert intervals.between(np.array([0, 1e-9, 0.5, 1 - 1e-9, 1])).tolist() == [False, False, True, False, False]
+
+
+def test_simulations_are_of_the_network_itself_or_of_a_drawn_truth() -> None:
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+    own = intervals.simulation(TINY, None, 50, "laplace", promise, np.random.default_rng(1))
+    drawn = intervals.simulation(TINY, 1.0, 50, "laplace", promise, np.random.default_rng(1))
+    assert all(np.array_equal(own.truth[node][..., 0], TINY[node]) for node in TINY)
+    assert not np.allclose(drawn.truth["a"][..., 0], TINY["a"])
+    assert own.release.records == drawn.release.records == 50
+    assert float(drawn.prior.alpha["a"][0]) == 1.0
+
+
+def test_evidence_of_queries_is_not_rare() -> None:
+    """True frequencies, by enumeration: 2 % of 5,000 is seven standard deviations above 0.9 %."""
+    theta = tables(TINY.network, 3)
+    every = joint(theta)
+    for target, evidence in intervals.conditionals(theta, 10, np.random.default_rng(5)):
+        assert target not in evidence
+        at = [theta.network.nodes.index(name) for name in evidence]
+        shown = sum(p for record, p in every.items() if all(record[i] == evidence[theta.network.nodes[i]] for i in at))
+        assert shown > 0.009
+
+
+def test_regressions_are_covered_as_counted_by_hand() -> None:
+    draws = np.column_stack([np.linspace(0, 1, 201), np.linspace(2, 3, 201)])
+    assert regressions.covered(draws, np.array([0.5, 2.01])) == (0.5, pytest.approx(0.95))
+
+
+def test_moments_without_noise_are_least_squares() -> None:
+    """Means of 4,000 draws are within 8 standard errors (1e-15 each), deviations within 10 % (9 standard errors)."""
+    task = regressions.linear(2000, np.random.default_rng(2))
+    statistic = dc.moments(dc.grid_rows(regressions.LINEAR, task.features, task.target))
+    promise = dc.Guarantee(epsilon=10**6, delta=0, relation="replace", unit="record")
+    prior = dc.Normal(regressions.LINEAR, 1.0)
+    made = dc.simulate(dc.noisy_moments(), statistic, prior, promise, rng=np.random.default_rng(3))
+    draws = regressions.taken_for_exact(regressions.moments_of(made), 4000, np.random.default_rng(4))
+    best, squares, *_ = np.linalg.lstsq(task.features, task.target, rcond=None)
+    spread = np.sqrt(squares[0] / 2000 * np.diag(np.linalg.inv(task.features.T @ task.features)))
+    assert np.all(np.abs(draws.mean(axis=0) - best) < 8 * spread / np.sqrt(4000) + 1e-4)
+    assert np.all(np.abs(draws.std(axis=0) / spread - 1) < 0.1)
+
+
+# ------------------------------------------------------------------------------------------ coverage
+
+
+def covered(changes: dict[tuple[str, str, str, str], float] | None = None) -> pd.DataFrame:
+    """Rows of a made-up run: noise-aware intervals hold 95 %, plug-in 30 %, with four repeats around them."""
+    rows = []
+    for setting, _ in coverage.plan(True):
+        kinds = coverage.KINDS if setting["truths"] != "weights" else ("weights",)
+        for reader, kind, repeat in product(coverage.READERS, kinds, range(4)):
+            share = 0.95 if reader == "noise-aware" else 0.3
+            share = (changes or {}).get((setting["truths"], setting["mechanism"], reader, kind), share)
+            held = {"metric": "coverage", "value": share + 0.01 * (-1) ** repeat}
+            for row in (held, {"metric": "width", "value": 0.1}):
+                rows.append({**setting, "repeat": repeat, "reader": reader, "kind": kind, "intervals": 20, **row})
+    return pd.DataFrame(rows)
+
+
+def test_coverage_is_measured_for_all_kinds_of_numbers() -> None:
+    setting = {"truths": "prior", "mechanism": "laplace", "epsilon": 1.0}
+    rows = list(coverage.measure(Task("coverage", setting, 1, 0)))
+    assert rows == list(coverage.measure(Task("coverage", setting, 1, 0)))
+    assert {(row["reader"], row["kind"]) for row in rows} == set(product(coverage.READERS, coverage.KINDS))
+    assert all(0 <= row["value"] <= 1 for row in rows)
+    assert {row["kind"]: row["intervals"] for row in rows}["entries"] == 2 + 6 + 12
+
+
+def test_a_plan_has_every_mechanism() -> None:
+    for truths, names in (("prior", dc.MECHANISMS), ("asia", dc.MECHANISMS), ("weights", regressions.READ)):
+        for quick, left in ((False, set()), (True, set() if truths == "prior" else set(coverage.SLOW))):
+            found = {setting["mechanism"] for setting, _ in coverage.plan(quick) if setting["truths"] == truths}
+            assert found == set(names) - left
+
+
+def test_checks_of_coverage_react() -> None:
+    good = coverage.present(covered())
+    assert all(check.holds for check in good.checks)
+    assert "all of our checks hold" in good.verdict
+    narrow = coverage.present(covered({("prior", "planned", "noise-aware", "marginals"): 0.6}))
+    assert [c.what for c in narrow.checks if not c.holds] == [
+        "planned, truths from the prior, marginals, every epsilon"
+    ]
+    fine = coverage.present(covered({("asia", "laplace", "plug-in", "entries"): 0.91}))
+    assert [check.holds for check in fine.checks if "laplace read by plug-in, asia" in check.what] == [False]
+    assert fine.verdict != good.verdict
+
+
+def test_repeats_that_agree_by_chance_have_an_error_all_the_same() -> None:
+    """Six runs of 20 intervals each that hold all: 100 % is within 4 * 2 % of 98."""
+    frame = covered()
+    frame.loc[(frame["truths"] == "prior") & (frame["metric"] == "coverage"), "value"] = 1.0
+    assert all(check.holds for check in coverage.calibration_checks(frame))
+    low = (frame["truths"] == "prior") & (frame["metric"] == "coverage") & (frame["epsilon"] == 1)
+    frame["intervals"] = 20_000
+    # As far outside as the others, on the other side.
+    frame.loc[low, "value"] = 0.9
+    assert not any(check.holds for check in coverage.calibration_checks(frame))
+
+
+# ------------------------------------------------------------------------------------------ scaling
+
+
+def test_chains_have_as_many_parents_as_there_are() -> None:
+    network = scaling.chain(2, 3)
+    assert [len(network.parents[node]) for node in network.nodes] == [0, 1, 2, 2, 2, 2, 2, 2]
+    assert network.parents["v4"] == ("v2", "v3")
+    assert network.shape("v4") == (3, 3, 3)
+
+
+def test_slopes_and_crossings_of_known_laws() -> None:
+    """Errors a / x beside b: their ratio is sqrt 2 at x = a / (b sqrt 2)."""
+    at = np.array([0.01, 0.1, 1.0, 10.0])
+    repeats = np.array([0.9, 1.0, 1.1])
+    private, exact = 0.3 / at[:, None] * repeats, np.full((4, 3), 0.1) * repeats
+    assert scaling.slope(at, private).mean == pytest.approx(-1)
+    assert scaling.slope(at, private**2).mean == pytest.approx(-2)
+    assert np.isnan(scaling.slope(at[:1], private[:1]).mean)
+    found = scaling.crossing(at, private, exact)
+    assert 10**found.mean == pytest.approx(0.3 / 0.1 / np.sqrt(2))
+    assert found.error == pytest.approx(0, abs=1e-9)
+    assert scaling.crossing(at, 100 * private, exact).mean == np.inf
+    assert scaling.crossing(at, exact, exact).mean == -np.inf
+
+
+def test_slopes_are_fitted_between_sampling_and_ignorance() -> None:
+    lines = {
+        scaling.EXACT: np.full((4, 2), 0.1),
+        scaling.UNIFORM: np.full((4, 2), 1.0),
+        scaling.SHIPPED: np.array([0.6, 0.5, 0.2, 0.15])[:, None] * np.ones(2),
+    }
+    assert scaling.dominated(lines, scaling.SHIPPED).tolist() == [False, True, True, False]
+
+
+def scaled(factor: float) -> pd.DataFrame:
+    """Rows of a made-up run in which the shipped default has so many times the error of Laplace noise."""
+    rows = []
+    for setting, _ in scaling.plan(True):
+        for metric, repeat in product(scaling.ERRORS, range(3)):
+            base = 0.05 * (1 + 0.02 * (repeat - 1)) / (setting["at"] if setting["varied"] == "epsilon" else 1)
+            values = dict(zip(scaling.METHODS, (factor * base, base, 0.01, 0.5), strict=True))
+            rows += [
+                {**setting, "repeat": repeat, "metric": metric, "method": method, "value": value}
+                for method, value in values.items()
+            ]
+    return pd.DataFrame(rows)
+
+
+def test_errors_are_measured_on_the_same_records() -> None:
+    setting = {"varied": "records", "at": 300.0}
+    rows = list(scaling.measure(Task("scaling", setting, 1, 0)))
+    found = {(row["method"], row["metric"]): row["value"] for row in rows}
+    assert set(found) == set(product(scaling.METHODS, scaling.ERRORS))
+    assert all(0 < value < 2 for value in found.values())
+    assert found[scaling.EXACT, "wcpt"] < found[scaling.SHIPPED, "wcpt"]
+    other = scaling.measure(Task("scaling", {"varied": "epsilon", "at": 3.0}, 1, 0))
+    assert {row["value"] for row in other if row["method"] == scaling.UNIFORM} == {
+        value for (method, _), value in found.items() if method == scaling.UNIFORM
+    }
+
+
+def test_checks_of_scaling_react() -> None:
+    good, bad = scaling.present(scaled(0.8)), scaling.present(scaled(1.2))
+    assert all(check.holds for check in good.checks)
+    assert not any(check.holds for check in bad.checks)
+    assert "8 of 8" in good.verdict
+    assert "0 of 8" in bad.verdict
+    assert "to the power of -1.00" in good.verdict
+
+
+# ------------------------------------------------------------------------------------------ peers
+
+
+def test_query_errors_are_those_of_the_enumerated_joint() -> None:
+    """The released tables have another network than the truth."""
+    truth = tables(TINY.network, 1)
+    data = Data.drawn(Truth.of(truth, "tiny"), 100, np.random.default_rng(2))
+    chain = dc.Network(tuple(truth.network.schema), {"b": (), "a": ("b",), "c": ("a",)})
+    released = tables(chain, 7)
+    every, places = joint(released), {name: place for place, name in enumerate(chain.nodes)}
+    wanted: dict[str, list[float]] = {"marg": [], "cond": []}
+    for query, true in zip(data.queries, data.answers, strict=True):
+        law = np.zeros(len(true))
+        for record, p in every.items():
+            if all(record[places[name]] == code for name, code in query.evidence):
+                law[record[places[query.target]]] += p
+        wanted["cond" if query.evidence else "marg"].append(float(np.abs(law / law.sum() - true).sum()))
+    assert peer_tasks.query_errors(data, released) == pytest.approx({k: np.mean(v) for k, v in wanted.items()})
+    assert peer_tasks.query_errors(data, truth) == pytest.approx({"marg": 0, "cond": 0}, abs=1e-12)
+
+
+def test_mutual_information_is_that_of_the_contingency_table() -> None:
+    records = pd.DataFrame(np.random.default_rng(1).integers(3, size=(200, 3)), columns=list("abc")).astype(str)
+    table = records.groupby(["a", "b", "c"]).size() / 200
+    child, parents = table.groupby("a").sum(), table.groupby(["b", "c"]).sum()
+    wanted = sum(p * np.log(p / (child[a] * parents[b, c])) for (a, b, c), p in table.items())
+    assert peer_adapters.mutual_information(records["a"], records[["b", "c"]]) == pytest.approx(wanted)
+
+
+def test_mutual_information_is_what_datasynthesizer_computes() -> None:
+    utils = pytest.importorskip("DataSynthesizer.lib.utils", reason="the extra `peers` is not installed")
+    records = pd.DataFrame(np.random.default_rng(1).integers(3, size=(200, 3)), columns=list("abc")).astype(str)
+    for parents in (["b"], ["b", "c"]):
+        theirs = utils.mutual_information(records["a"], records[parents])
+        assert peer_adapters.mutual_information(records["a"], records[parents]) == pytest.approx(theirs, abs=1e-12)
+
+
+def test_datasynthesizer_learns_networks_and_its_noise_is_of_the_stated_scale() -> None:
+    module = pytest.importorskip("DataSynthesizer.lib.PrivBayes", reason="the extra `peers` is not installed")
+    truth = tables(TINY.network, 1)
+    codes = Data.drawn(Truth.of(truth, "tiny"), 300, np.random.default_rng(2)).codes
+    rng, state = np.random.default_rng(3), np.random.get_state()[1].copy()  # noqa: NPY002 - whether it is left alone
+    (network,) = peer_adapters.learned_networks(tuple(truth.network.schema), codes, 1, [1.0], rng)
+    assert sorted(len(parents) for parents in network.parents.values()) == [0, 1, 1]
+    # Two tables of two variables: without noise (an epsilon of 0 in its language) they are relative frequencies.
+    exact = peer_adapters.noisy_tables(network, codes, 0, rng)
+    counts = dc.count_codes(network, codes).tables
+    for node in network.nodes[1:]:
+        assert exact[node] == pytest.approx(counts[node] / counts[node].sum(axis=-1, keepdims=True))
+    assert module.laplace_noise_parameter(1, 3, 300, 0.5) == 2 / 0.5
+    assert np.array_equal(state, np.random.get_state()[1])  # noqa: NPY002
+    assert module.Pool is not peer_adapters._Serial
+
+
+def test_peers_that_are_not_there_are_named_with_a_reason() -> None:
+    found = peer_adapters.absent()
+    assert "pins numpy 1.26.4" in found["dpmm"]
+    assert all(reason.startswith(name) for name, reason in found.items())
+
+
+def compared_rows(ratio: float) -> pd.DataFrame:
+    """Rows of a made-up run in which both peers have so many times our error."""
+    rows = []
+    for relation, peer in (("add-remove", peer_tasks.ON_FAMILIES), ("replace", peer_tasks.SYNTHESIZER)):
+        for metric, epsilon, repeat in product(("marg", "cond"), peer_tasks.EPSILONS, range(3)):
+            base = 0.1 * (1 + repeat)
+            values = {peer_tasks.SHIPPED: base, peer: base * ratio * (1 + 0.01 * repeat), peer_tasks.EXACT: 0.01}
+            where = {"task": "asia", "relation": relation, "metric": metric, "epsilon": epsilon, "repeat": repeat}
+            rows += [{**where, "method": method, "value": value} for method, value in values.items()]
+    return pd.DataFrame(rows)
+
+
+def test_comparisons_are_paired_and_checks_react() -> None:
+    rows = peers.compared(compared_rows(2.0))
+    assert len(rows) == 12
+    logs = np.log(2.0) + np.log1p(0.01 * np.arange(3))
+    assert rows[0].log_ratio == Estimate(
+        pytest.approx(logs.mean()), pytest.approx(logs.std(ddof=1) / np.sqrt(3))
+    )  # fmt: skip
+    assert {row.ahead for row in rows} == {"ours"}
+    good, bad = peers.present(compared_rows(2.0)), peers.present(compared_rows(0.5))
+    assert [check.holds for check in good.checks] == [True, True]
+    assert [check.holds for check in bad.checks] == [False, False]
+    assert "beside DataSynthesizer 6, 0, 0" in good.verdict
+    assert "beside DataSynthesizer 0, 0, 6 (asia marg at 0.1" in bad.verdict
+    assert {row.ahead for row in peers.compared(compared_rows(0.99))} == {"level"}
+
+
+def test_without_peers_ours_and_the_counts_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_tasks, "absent", lambda: {"mbi": "", "DataSynthesizer": ""})
+    rows = list(peers.measure(Task("peers", {"task": "asia"}, 1, 0)))
+    assert {row["method"] for row in rows} == {peer_tasks.SHIPPED, peer_tasks.EXACT}
+    assert {(row["relation"], row["metric"]) for row in rows} == set(
+        product(("add-remove", "replace"), ("marg", "cond", "wcpt"))
+    )
+    assert all(0 < row["value"] < 1 for row in rows)
+
+
+def test_lines_are_moved_apart_around_the_middle_one() -> None:
+    frame = pd.DataFrame({"x": [1.0, 1.0, 1.0], "by": ["a", "b", "c"]})
+    assert pictures.sideways(frame, "x", "by", ("a", "b", "c"))["x"].tolist() == pytest.approx([1 / 1.05, 1, 1.05])
