@@ -1,0 +1,298 @@
+"""Williams and McSherry's logistic regressions: the heuristic, weighted draws, and what the pages conclude."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from experiments import gradient_posterior, logistic_sets, pinq, williams_figure_3a, williams_figure_3b, williams_tables
+from experiments.harness import Task
+from scipy.special import expit
+from scipy.stats import beta
+
+import discreet as dc
+from discreet.mechanisms.noisy_gradients import noisy_gradients
+from discreet.posterior.covariates import moment
+
+AVAILABLE = [name for name in logistic_sets.SETS if name not in logistic_sets.missing_sets()]
+
+
+class NoNoise:
+    """In the place of a generator: the start given, and no noise."""
+
+    def __init__(self, start: list[float]) -> None:
+        self.start, self.scales = np.array(start), list[float]()
+
+    def uniform(self, low: float, high: float, size: int) -> np.ndarray:
+        assert (low, high, size) == (-1, 1, len(self.start))
+        return self.start.copy()
+
+    def laplace(self, *, scale: float, size: int) -> np.ndarray:
+        self.scales.append(scale)
+        return np.zeros(size)
+
+
+def small_release(size: int, steps: int, *, relation: str = "add-remove", epsilon: float = 1.0) -> dc.Release:
+    """Gradients of 500 made-up records in a box, with an intercept."""
+    rng = np.random.default_rng(size)
+    points = rng.uniform(-1, 1, (500, size))
+    labels = rng.random(500) < expit(2 * points[:, 0])
+    features = tuple(dc.Variable(f"x{j}", bounds=(-1, 1)) for j in range(size))
+    design = dc.Design(features, dc.Variable("y", states=("0", "1")))
+    statistic = dc.gradients(dc.grid_rows(design, points, np.where(labels, "1", "0")))
+    promise = dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
+    return dc.simulate(noisy_gradients(steps, records=500), statistic, dc.Normal(design, 2.5), promise, rng=rng)
+
+
+# ------------------------------------------------------------------------------------------ the heuristic
+
+
+def test_the_heuristic_by_hand() -> None:
+    """Two records, one step: w = (.5, 0), errors 1 - sigmoid(.5) and -sigmoid(-.5), no part beyond the clamp."""
+    features, labels = np.array([[1.0, 0.5], [-1.0, 1.0]]), np.array([1.0, 0.0])
+    errors = np.array([1 - expit(0.5), -expit(-0.5)])
+    by_hand = [0.5 + errors[0] - errors[1], 0.5 * errors[0] + errors[1]]
+    rng = NoNoise([0.5, 0.0])
+    assert pinq.pinq_heuristic(features, labels, pinq.Reading(1), 0.5, rng) == pytest.approx(by_hand)
+    assert rng.scales == [4.0], "T d / epsilon = 1 * 2 / .5"
+
+
+def test_coordinates_in_turn_see_the_ones_before() -> None:
+    features, labels = np.array([[1.0, 0.5], [-1.0, 1.0]]), np.array([1.0, 0.0])
+    first = 0.5 + (1 - expit(0.5)) + expit(-0.5)
+    second = 0.5 * (1 - expit(first)) - expit(-first)
+    reading = pinq.Reading(1, in_turn=True)
+    assert pinq.pinq_heuristic(features, labels, reading, 1.0, NoNoise([0.5, 0.0])) == pytest.approx([first, second])
+
+
+def test_what_a_reading_pays_and_clamps() -> None:
+    features, labels = np.array([[3.0, 0.1]]), np.array([1.0])
+    free = NoNoise([0.0, 0.0])
+    found = pinq.pinq_heuristic(features, labels, pinq.Reading(1, charged=False), 0.5, free)
+    assert found == pytest.approx([1.0, 0.05]), "half of 3 is clamped to 1"
+    assert free.scales == [2.0]
+    assert pinq.Reading(3).charged and not pinq.Reading(3).in_turn
+    paid = NoNoise([0.0, 0.0])
+    pinq.pinq_heuristic(features, labels, pinq.Reading(3), 0.1, paid)
+    assert paid.scales == pytest.approx([60.0] * 3)
+
+
+# ------------------------------------------------------------------------------------------ the data sets
+
+
+def test_best_errors_of_the_made_up_sets() -> None:
+    """CM2: a fifth of the band's mass, exactly; 17,500 records have a standard error of .16, so .9 is 5.6 of them."""
+    mass = beta.cdf(0.1**2, 0.5, 4.5)
+    assert 100 * 0.2 * mass == pytest.approx(4.60, abs=0.005)
+    found = logistic_sets.SETS["CM2"](np.random.default_rng(5))
+    assert found.bayes == pytest.approx(4.60, abs=0.9)
+    assert logistic_sets.SETS["CM1"](np.random.default_rng(5)).bayes == 0
+    assert len(found.points) == len(found.test_points) == 17_500
+    flat = np.log(2) - np.log1p(np.exp(-8.3 / 2))
+    assert logistic_sets.synth_error(np.array([8.3 / 2, 0, 0, 0, 0])) == pytest.approx(100 * 2 / 8.3 * flat, abs=0.01)
+
+
+def test_errors_are_counted() -> None:
+    points, labels = np.array([[1.0, 1], [-1, 1], [0.5, 1], [2, 1]]), np.array([1.0, 0, 0, 1])
+    task = logistic_sets.Classification(points, labels, points, labels, None, None, None)
+    assert logistic_sets.error(np.array([[1.0, 0], [-1, 0], [0, 1]]), task).tolist() == [25, 75, 50]
+    assert logistic_sets.errors_of_draws(np.array([[1.0, 0], [-3, 0]]), task, thinned=1) == (50.0, 75.0)
+
+
+@pytest.mark.skipif("PIMA" not in AVAILABLE, reason="the public tables of PIMA and ADULT are not in DISCREET_DATA")
+def test_public_tables() -> None:
+    pima, adult = (logistic_sets.SETS[name](np.random.default_rng(1)) for name in ("PIMA", "ADULT"))
+    assert (len(pima.points), pima.points.shape[1], len(pima.test_points), pima.test_labels.sum()) == (691, 9, 768, 268)
+    assert (len(adult.points), adult.labels.sum(), len(adult.test_points)) == (16_000, 7841, 8000)
+    assert np.abs(adult.points).max() == 1 and np.all(adult.points[:, -1] == 1)
+
+
+def test_sets_without_tables_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: os.PathLike[str]) -> None:
+    monkeypatch.setenv("DISCREET_DATA", str(tmp_path))
+    assert logistic_sets.missing_sets() == ("PIMA", "ADULT")
+    monkeypatch.delenv("DISCREET_DATA")
+    assert logistic_sets.missing_sets() == ("PIMA", "ADULT")
+    assert len(williams_tables.EXPERIMENT.missing()) == 2
+    assert {setting["set"] for setting, _ in williams_tables.EXPERIMENT.plan(False)} == {"SYNTH", "CM1", "CM2"}
+
+
+# ------------------------------------------------------------------------------------------ weighted draws
+
+
+def test_public_records_alone_against_a_grid() -> None:
+    """Two weights, twelve records: the mean of some thousand draws is within .17 deviations, six standard errors."""
+    rng = np.random.default_rng(2)
+    points = np.column_stack([rng.uniform(-1, 1, 12), np.ones(12)])
+    labels = (rng.random(12) < expit(2 * points[:, 0])).astype(float)
+    axis = np.linspace(-12, 12, 401)
+    grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    likely = expit(grid @ points.T)
+    log = np.log(np.where(labels > 0, likely, 1 - likely)).sum(axis=1) - (grid**2).sum(axis=1) / (2 * 2.5**2)
+    mass = np.exp(log - log.max())
+    mass /= mass.sum()
+    mean, deviation = mass @ grid, np.sqrt(mass @ (grid - mass @ grid) ** 2)
+    public = gradient_posterior.of_public(points, labels)
+    found = gradient_posterior.weighted_draws(
+        None, public=public, size=2, deviation=2.5, draws=2000, wanted=1500, rng=rng
+    )
+    assert found.effective > 1200
+    assert np.all(np.abs(found.mean() - mean) < 0.17 * deviation)
+    drawn = found.equal(2000)
+    assert drawn.std(axis=0) == pytest.approx(deviation, rel=0.15)
+    best = gradient_posterior.most_likely(public, size=2, deviation=2.5)
+    assert best == pytest.approx(grid[np.argmax(log)], abs=0.1)
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_the_likelihood_of_gradients_is_the_package_s(steps: int) -> None:
+    """The same log density up to a constant, at any weights, variances and number of records."""
+    logistic = pytest.importorskip("discreet.posterior.logistic", reason="the extra mcmc is not installed")
+    jax = pytest.importorskip("jax", reason="the extra mcmc is not installed")
+    release = small_release(3, steps)
+    trace, law = release.payload, dc.UniformBox(3, 1.0)
+    gamma = logistic.noise_variance(4, trace.scale, "cube")
+    total = trace.total
+    problem = logistic._problem(trace.points, trace.gradients, gamma, total.value, total.scale, law, 2.5, None)
+    evidence = gradient_posterior.of_gradients(release, law)
+    positions = np.random.default_rng(4).normal(0, 0.5, (6, 4 + steps + 1))
+    theirs = positions.copy()
+    theirs[:, 4 : 4 + steps] += np.log(gamma[0])
+    with jax.enable_x64(True):
+        wanted = np.array([float(logistic._log_density(each, problem)) for each in theirs])
+    prior = -0.5 * np.sum((positions[:, :4] / 2.5) ** 2, axis=1)
+    apart = evidence.log(positions) + prior - wanted
+    assert np.ptp(apart) < 1e-6 * np.ptp(wanted)
+
+
+def test_moments_on_a_sphere() -> None:
+    law = dc.UniformSphere(10, 1.0, 10**-0.5)
+    weights = np.random.default_rng(3).normal(size=(4, 11))
+    found = gradient_posterior._moments(law)(weights)
+    assert found == pytest.approx(np.array([moment(law, each) for each in weights]), abs=1e-8)
+
+
+def test_more_gradients_at_one_price_say_less() -> None:
+    """Replace: the number of records is public. Ten gradients leave weights more uncertain than one."""
+    law = dc.UniformBox(2, 1.0)
+    wide = []
+    for steps in (1, 10):
+        release = small_release(2, steps, relation="replace")
+        assert release.payload.total is None
+        evidence = gradient_posterior.of_gradients(release, law)
+        assert evidence.latents.shape == (steps,)
+        rng = np.random.default_rng(0)
+        found = gradient_posterior.weighted_draws(
+            evidence, public=None, size=3, deviation=2.5, draws=400, wanted=200, rng=rng
+        )
+        wide.append(found.equal(400).std(axis=0).mean())
+    assert wide[1] > 1.3 * wide[0]
+
+
+def test_weighted_draws_have_quantiles_and_equal_parts() -> None:
+    draws = gradient_posterior.WeightedDraws(np.array([[0.0], [1.0], [2.0]]), np.array([0.25, 0.5, 0.25]))
+    assert draws.equal(4).ravel().tolist() == [0, 1, 1, 2]
+    assert draws.mean().tolist() == [1.0]
+    assert draws.effective == pytest.approx(1 / 0.375)
+
+
+# ------------------------------------------------------------------------------------------ the pages
+
+
+def test_effective_epsilon() -> None:
+    """Of ten gradients each has 19 times the noise that one at weights of 0 has; their mean has 19 / sqrt(10)."""
+    assert williams_figure_3a.effective(0.1, 1) == pytest.approx(0.1)
+    assert williams_figure_3a.effective(0.1, 10) == pytest.approx(0.1 * 10**0.5 / 19)
+    one, ten = (small_release(2, steps, relation="replace").payload.scale for steps in (1, 10))
+    assert ten / one == pytest.approx(19, rel=0.01)
+
+
+def paths(excess: float) -> pd.DataFrame:
+    """Rows of figure 3a whose error falls with the total, and by `excess` for each doubling of T."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for step in williams_figure_3a.STEPS:
+        for length in williams_figure_3a.LENGTHS:
+            total = williams_figure_3a.total_of(step, length)
+            for repeat in range(4):
+                value = 5 - 2 * np.log(total) + excess * np.log2(length) + rng.normal(0, 0.01)
+                where = {"step": step, "length": length, "total": total, "effective": total, "repeat": repeat}
+                rows.append({**where, "metric": "expected error", "value": value})
+                rows.append({**where, "metric": "effective draws", "value": 100.0})
+    return pd.DataFrame(rows)
+
+
+def test_paths_that_fall_on_one_curve_would_be_said_to() -> None:
+    apart, together = (williams_figure_3a.present(paths(excess)) for excess in (0.5, 0.0))
+    assert apart.verdict.startswith("Not reproduced") and "7 of 7" in apart.verdict
+    assert all(check.holds for check in apart.checks)
+    assert not all(check.holds for check in together.checks)
+    assert williams_figure_3a.differences(paths(0.5).query("metric == 'expected error'"))[0.1, 0.01, 0.1].mean == (
+        pytest.approx(0.5 * np.log2(10), abs=0.05)
+    )
+
+
+def test_figure_3b_measures_and_concludes() -> None:
+    tasks = [Task("williams_figure_3b", {"draws": "weighted"}, 1, repeat) for repeat in range(3)]
+    frame = pd.DataFrame(
+        [{**task.setting, "repeat": task.repeat, **row} for task in tasks for row in williams_figure_3b.measure(task)]
+    )
+    assert frame["value"].between(0, 100).all()
+    assert len(frame) == 3 * (3 * (7 + 7 + 6) + 1)
+    page = williams_figure_3b.present(frame)
+    assert page.verdict.startswith(("Reproduced", "Not reproduced"))
+    worse = frame.copy()
+    last = (worse["line"] == "five gradients") & (worse["public"] == 200) & (worse["metric"] == "expected error")
+    worse.loc[last, "value"] = 60.0
+    broken = williams_figure_3b.present(worse)
+    assert broken.verdict.startswith("Not reproduced")
+    assert sum(not check.holds for check in broken.checks) > sum(not check.holds for check in page.checks)
+
+
+def test_true_errors() -> None:
+    """One point where the second class has probability sigmoid(1): saying it errs by the rest."""
+    points, truth = np.array([[1.0, 1.0]]), np.array([0.5, 0.5])
+    found = williams_figure_3b.true_errors(np.array([[1.0, 0.0], [-1.0, 0.0]]), points, truth)
+    assert found == pytest.approx([100 * expit(-1), 100 * expit(1)])
+
+
+def table_rows() -> pd.DataFrame:
+    """A made-up run in which everything is as the references say."""
+    rows = []
+    for (name, epsilon), (mean, _) in williams_tables.SHIPPED.items():
+        methods = {"shipped rule": mean, "non-private": 15.0, "best classifier": 4.6 if name == "CM2" else 15.9}
+        methods |= {"inference, expected": mean + 0.2, "inference, at the mean": mean + 0.1}
+        texts = iter(williams_tables.REFERENCE.get((name, epsilon), ["30"] * 5))
+        for method, reading in pinq.READINGS.items():
+            methods[f"heuristic, {method}"] = 30.0 if reading.in_turn else float(next(texts))
+        chained = {"inference, expected, dc.weights": mean, "inference, at the mean, dc.weights": mean}
+        for part, found in (("learned", methods), ("chains", {**methods, **chained})):
+            for method, value in found.items():
+                for repeat, off in enumerate((-0.1, 0.1)):
+                    where = {"set": name, "epsilon": epsilon, "part": part, "repeat": repeat, "metric": "error"}
+                    rows.append({**where, "method": method, "value": value + off * (value > 0.2)})
+    return pd.DataFrame(rows)
+
+
+def test_tables_conclude() -> None:
+    frame = table_rows()
+    page = williams_tables.present(frame)
+    assert page.verdict.startswith("Not reproduced") and "below the printed inference in 10" in page.verdict
+    assert [check.what for check in page.checks if not check.holds] == []
+    worse = frame.copy()
+    cell = (worse["set"] == "CM2") & (worse["method"] == "shipped rule") & (worse["epsilon"] == 1.0)
+    worse.loc[cell, "value"] += 2
+    broken = williams_tables.present(worse)
+    assert "below the printed inference in 9" in broken.verdict
+    assert sum(not check.holds for check in broken.checks) == 2
+
+
+def test_tables_measure() -> None:
+    found = {}
+    for part in ("heuristic", "learned"):
+        task = Task("williams_tables", {"set": "SYNTH", "part": part}, 1, 0)
+        found |= {(row["method"], row["epsilon"]): row["value"] for row in williams_tables.measure(task)}
+    assert len(found) == 2 * (len(williams_tables.ROWS) + 1)
+    assert all(0 <= value <= 100 for value in found.values())
+    assert found["best classifier", 1.0] < found["shipped rule", 1.0] + 3 < 30
