@@ -173,7 +173,9 @@ def save_page(
     if first.notes:
         parts.append(first.notes.rstrip() + "\n")
     if first.checks:
-        parts.append("## Checks\n\nThey must hold; the command fails where one does not.\n")
+        parts.append(
+            "## Checks\n\nThey must hold, up to rounding and four standard errors; the command fails where one does not.\n"
+        )
         parts.append(_checks(pages))
     if second:
         parts.append(f"## Second seed set\n\n{second}\n")
@@ -189,7 +191,8 @@ def _checks(pages: Sequence[Page]) -> str:
     rows = []
     for same in zip(*(page.checks for page in pages), strict=True):
         holds = "yes" if all(check.holds for check in same) else "**no**"
-        rows.append([same[0].what, same[0].wanted, *(check.found for check in same), holds])
+        wanted = " / ".join(dict.fromkeys(check.wanted for check in same))
+        rows.append([same[0].what, wanted, *(check.found for check in same), holds])
     return markdown(header, rows)
 
 

@@ -119,6 +119,7 @@ def test_seed_sets_are_compared() -> None:
     assert f"farthest by {3 / math.sqrt(2.5):.1f}" in second_seeds(pd.DataFrame(near))
     assert "100%" in second_seeds(pd.DataFrame(rows(1, [1, 1.1]) + rows(2, [4, 4.1])))
     assert "too few" in second_seeds(pd.DataFrame(rows(1, [1]) + rows(2, [2])))
+    assert "farthest by inf" in second_seeds(pd.DataFrame(rows(1, [1, 1]) + rows(2, [2, 2]))), "constant in each set"
 
 
 # ------------------------------------------------------------------------------------------ checks
@@ -257,6 +258,30 @@ def test_every_experiment_has_its_page(name: str) -> None:
     assert {"metric", "value", "seeds", "repeat"} <= set(frame.columns)
     shown = [page.verdict for page in harness.presented(name, frame)]
     assert shown[0] == verdict.removeprefix("**Verdict.** "), "the page was made by this code"
+
+
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_seed_sets_and_repeats_differ(name: str) -> None:
+    """In what the last `make experiments` measured: no random number is the same in all repeats of both sets."""
+    frame = pd.read_parquet(PAGES / "data" / f"{name}.parquet")
+    random = frame[frame["seeds"] > 0]
+    if random.empty:
+        assert set(frame["seeds"]) == {0}
+        return
+    keys = [column for column in random.columns if column not in ("seeds", "repeat", "value")]
+    varied = random.groupby(keys, dropna=False)["value"].nunique() > 1
+    assert varied.mean() > 0.5, "constants are exact results, which belong to no seed set"
+    both = random.groupby([*keys, "repeat"], dropna=False)["value"].agg(["nunique", "count"])
+    both = both[(both["count"] == 2) & varied.loc[[key[:-1] for key in both.index]].to_numpy()]
+    assert (both["nunique"] == 2).mean() > 0.5, "the second set is not the first"
+
+
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_verdicts_can_be_read_at_a_glance(name: str) -> None:
+    text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
+    verdict = text.split("**Verdict.** ")[1].split("\n")[0]
+    assert verdict.startswith(("Reproduced", "Reproduced in part", "Not reproduced", "Beyond the papers:"))
+    assert len(verdict.split()) <= 75
 
 
 def test_the_list_is_complete() -> None:
