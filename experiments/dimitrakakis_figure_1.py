@@ -166,13 +166,13 @@ def _verdict(found: dict[tuple[str, float], dict[str, float]]) -> str:
     hopeless = all(row["c printed"] == 0 for row in found.values())
     constants = " and ".join(f"{found['uniform', step]['L']:.3f}" for step in STEPS)
     printed = " and ".join(f"{found['uniform', step]['L printed']:.3f}" for step in STEPS)
+    word = "Reproduced in part" if hopeless or smaller else "Reproduced"
     return (
-        f"{'Reproduced' if shifted else 'NOT reproduced'} in what it shows (with prior exp(-l) both bounds "
-        f"{'rise' if shifted else 'do not rise'}) "
+        f"{word if shifted else 'Not reproduced'}: with prior exp(-l) both bounds {'rise' if shifted else 'do not rise'}, "
         + (
-            "once theta = 1 is left out and the prior renormalised: as printed no c > 0 exists, "
+            "but only once theta = 1 is left out and the prior renormalised, as no c > 0 exists before, "
             if hopeless
-            else "also as printed, "
+            else ""
         )
         + f"and L is {constants}, {'not' if smaller else 'against'} the printed ln(1 / Delta) = {printed}."
     )

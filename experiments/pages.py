@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from .pictures import save_figure
 
 __all__ = [
+    "OUTCOMES",
     "Check",
     "Estimate",
     "Illustration",
@@ -23,6 +24,10 @@ __all__ = [
     "save_index",
     "save_page",
 ]
+
+
+OUTCOMES = ("Reproduced in part", "Reproduced", "Not reproduced", "Beyond the papers")
+"""A verdict begins with one of them."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,7 @@ class Page:
     """What one seed set says.
 
     Args:
-        verdict: one sentence: is the printed claim reproduced, and if not, why.
+        verdict: one sentence that begins with one of `OUTCOMES`: is the printed claim reproduced, and if not, why.
         pictures: first on the page.
         tables: caption (Markdown, with units) and table.
         checks: that must hold for every seed set.
@@ -173,9 +178,7 @@ def save_page(
     if first.notes:
         parts.append(first.notes.rstrip() + "\n")
     if first.checks:
-        parts.append(
-            "## Checks\n\nThey must hold, up to rounding and four standard errors; the command fails where one does not.\n"
-        )
+        parts.append("## Checks\n\nThey must hold, up to rounding and four standard errors; else the command fails.\n")
         parts.append(_checks(pages))
     if second:
         parts.append(f"## Second seed set\n\n{second}\n")
@@ -210,7 +213,9 @@ def save_index(names: Sequence[str], output: Path) -> None:
             lines = path.read_text(encoding="utf-8").splitlines()
             title = lines[0].removeprefix("# ")
             verdict = next(line for line in lines if line.startswith("**Verdict.** ")).removeprefix("**Verdict.** ")
-            rows.append([f"[{title}]({name}.md)", verdict])
+            # The first words say it all: Reproduced, Reproduced in part, Not reproduced, Beyond the papers.
+            outcome = next((words for words in OUTCOMES if verdict.startswith(words)), "")
+            rows.append([f"[{title}]({name}.md)", f"**{outcome}**{verdict.removeprefix(outcome)}"])
     about = (
         "# Experiments\n\nEvery figure and table of the papers, as printed and as corrected, and what the package does "
         "beyond them. All records are public or made up, all noise is simulated from seeds; nothing here is a release. "

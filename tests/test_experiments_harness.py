@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from experiments import harness, pictures
 from experiments.harness import Experiment, Task, collected, command, second_seeds
-from experiments.pages import Check, Estimate, Illustration, Page, estimate, markdown, mean_and_error
+from experiments.pages import OUTCOMES, Check, Estimate, Illustration, Page, estimate, markdown, mean_and_error
 
 FOLDER = Path(experiments.__file__).parent
 PAGES = FOLDER.parent / "docs" / "experiments"
@@ -36,7 +36,7 @@ def present(frame: pd.DataFrame) -> Page:
     pictures.legend_below(figure)
     found = estimate(frame["value"])
     return Page(
-        f"The mean is {found.mean:.3f}.",
+        f"Reproduced: the mean is {found.mean:.3f}.",
         [Illustration("one", figure, "What is seen.")],
         [("A table.", markdown(["a"], [[1]]))],
         [Check.below("mean", found, 10)],
@@ -187,7 +187,7 @@ def test_a_run_writes_page_pictures_table_and_index(made_up: str, tmp_path: Path
         assert (tmp_path / path).stat().st_size > 0
         assert path in text
     assert pd.read_parquet(tmp_path / "data/made_up.parquet").equals(collected(made_up, quick=True))
-    assert "[Made up](made_up.md) | The mean is" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "[Made up](made_up.md) | **Reproduced**: the mean is" in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_same_numbers_make_the_same_files(made_up: str, tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_seed_sets_and_repeats_differ(name: str) -> None:
 def test_verdicts_can_be_read_at_a_glance(name: str) -> None:
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     verdict = text.split("**Verdict.** ")[1].split("\n")[0]
-    assert verdict.startswith(("Reproduced", "Reproduced in part", "Not reproduced", "Beyond the papers:"))
+    assert verdict.startswith(OUTCOMES)
     assert len(verdict.split()) <= 75
 
 
