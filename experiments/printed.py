@@ -109,15 +109,16 @@ class CoinChoice:
         return dc.Mechanism(self.name, calibrate, draw)
 
 
-def map_as_printed(floor: float, epsilon: float, cells: int = 400) -> CoinChoice:
+def map_as_printed(floor: float, epsilon: float, lipschitz: float, cells: int = 400) -> CoinChoice:
     """`theta ~ exp(epsilon xi(theta | D) / (2 Delta)) xi(theta)`, a trimmed coin, xi uniform, Delta = sqrt(L). NOT DP.
 
     The score is a density, Delta a bound on total variation. The law has a spike of width 1e-7 at the floor, so the
     points are geometric towards both ends; each has the width of its cell as its weight.
 
     Args:
-        floor: w; probabilities lie in [w, 1 - w], L = ln((1 - w) / w).
+        floor: w; probabilities lie in [w, 1 - w].
         epsilon: nats, REPLACE.
+        lipschitz: L of a record; the paper leaves it open. `ln((1 - w) / w)` is exact, `ln(1 / w)` a bound.
         cells: of either half of the support.
 
     Returns:
@@ -130,7 +131,7 @@ def map_as_printed(floor: float, epsilon: float, cells: int = 400) -> CoinChoice
     points = np.concatenate([floor + half, (1 - floor - half)[-2::-1]])
     gaps = np.concatenate([np.diff(half), np.diff(half)[::-1]])
     widths = (np.append(gaps, 0) + np.append(0, gaps)) / 2
-    delta = math.sqrt(math.log((1 - floor) / floor))
+    delta = math.sqrt(lipschitz)
 
     def log_weights(zeros: int, ones: int) -> Floats:
         logs = ones * np.log(points) + zeros * np.log1p(-points)

@@ -256,9 +256,8 @@ def _verdict(frame: pd.DataFrame, errors_shipped: pd.DataFrame) -> str:
     left = {method: _one(frame, metric="axis left at", candidate="worst", method=method) for method in AXIS_A}
     return (
         f"{'Reproduced in part' if not wrong and error < 1e-4 else 'Not reproduced'}: {wrong or 'no'} bounds are "
-        f"broken (worst error at ε = 0.001: {error:.1e}); the axis of 2b has room for the peaks of the truth and of (5b) "
-        "where "
-        f"ln φ is {fits}, not where it is {others}; that of 2a is too short for 100 records, whose errors leave it at "
+        f"broken (worst error at ε = 0.001: {error:.1e}); the axis of 2b has room for the peaks of the truth and (5b) "
+        f"if ln φ is {fits}, not if it is {others}; that of 2a is too short for 100 records, whose errors leave it at "
         f"ε = {left['lower']:.2f} and {left['upper']:.2f}."
     )
 

@@ -22,7 +22,6 @@ import discreet as dc
 from discreet.theory.bounds import dirichlet_kl, largest_noise, map_failure, posterior_divergence_limit
 from discreet.theory.contrasts import table_map
 from discreet.theory.discrete import BetaBinomial
-from discreet.theory.distance import historical_theorem_8_2
 from discreet.theory.lipschitz import log_range
 
 from .claims.privacy import delta_of_theorem_4_2
@@ -37,14 +36,17 @@ __all__ = [
     "BAYES",
     "BIT",
     "COMPLETE",
+    "DRAWS",
     "EMPTY",
     "EPSILONS",
     "FAILURE",
     "FLOORS",
+    "LARGE",
     "NINE",
     "PARTS",
     "RECORDS",
     "SHIFTS",
+    "SUMMARIES",
     "UNTRIMMED",
     "VERTEX",
     "allowance_of_theorem_1",
@@ -56,14 +58,20 @@ __all__ = [
     "mean_of_theorem_1",
     "needed_shift",
     "rows_of",
+    "summary_of_theorem_1",
     "table_errors",
 ]
 
 
 EPSILONS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
+DRAWS = 2000
+"""Of the noise in each repeat."""
 FAILURE = 0.01
 """delta of Theorem 1."""
 BIT, BAYES, EMPTY = "one bit, 500 of 1,000", "naive Bayes, 50 records", "one bit, no records of 50"
+LARGE = "one bit, 50,000 of 100,000"
+SUMMARIES: Mapping[str, tuple[int, tuple[float, ...]]] = {BIT: (1000, (1e-6, 1e-8)), LARGE: (100_000, (1e-10,))}
+"""Records, half of them ones, and epsilons so small that all that is left of the counts is 0 or n, for the summary."""
 VERTEX = {"20 of 50": (20, 50, 0.5), "500 of 1,000": (500, 1000, 1.0), "0 of 200": (0, 200, 0.2)}
 """Ones, records and epsilon of a bit, on which our bound is tried at a failure of 0.05."""
 SHIFTS = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
@@ -134,6 +142,22 @@ def mean_of_theorem_1(rows: Integers, scale: float, most: int) -> tuple[float, f
     return plain, refined if most >= scale else None
 
 
+def summary_of_theorem_1(rows: int, most: int, scale: float, failure: float) -> tuple[float, float]:
+    """`m n ln n [1 - exp(-n / b)] + sqrt(-m n ln n ln delta)`, as printed but for O(): its constants are 1. FALSE.
+
+    Args:
+        rows: m.
+        most: n.
+        scale: b of the noise; n / b is printed as `n epsilon / (2 |I|)`.
+        failure: delta.
+
+    Returns:
+        Both terms, nats: the first bounds the mean loss, the second what is added with probability 1 - delta.
+    """
+    size = rows * most * math.log(most)
+    return -size * math.expm1(-most / scale), math.sqrt(-size * math.log(failure))
+
+
 # ------------------------------------------------------------------------------------------ row 2: Fourier
 
 
@@ -191,7 +215,7 @@ def map_miss(epsilon: float, t: float, floor: float, ones: int, records: int) ->
     """How often Algorithm 3 misses the maximum of the posterior density of a trimmed coin by 2 t.
 
     Args:
-        epsilon: of the printed mechanism, Delta = sqrt(ln(1 / w)).
+        epsilon: of the printed mechanism, Delta = sqrt(L) with L = ln(1 / w), the bound and not the exact range.
         t: in units of the density.
         floor: w.
         ones, records: of the data.
@@ -226,7 +250,7 @@ def _divergence(task: Task) -> Iterator[dict[str, Any]]:
         rows, prior = rows_of(tables), dc.Dirichlet.uniform(network, 1.0)
         for epsilon in EPSILONS:
             scale = laplace_scale(network, epsilon)
-            losses = laplace_divergences(rows, scale, most, 2000, task.rng(f"{case} {epsilon}"))
+            losses = laplace_divergences(rows, scale, most, DRAWS, task.rng(f"{case} {epsilon}"))
             noise = dict.fromkeys(network.nodes, largest_noise(rows.size, scale, FAILURE))
             limit = posterior_divergence_limit(prior, dc.Tables(network, tables), noise, most)
             allowance = allowance_of_theorem_1(len(rows), most, FAILURE)
@@ -239,6 +263,15 @@ def _divergence(task: Task) -> Iterator[dict[str, Any]]:
             yield _row(case, epsilon, "our bound", limit)
             if refined is not None:
                 yield _row(case, epsilon, "printed refined mean", refined)
+    for case, (most, epsilons) in SUMMARIES.items():
+        for epsilon in epsilons:
+            scale, rows = laplace_scale(COIN, epsilon), np.array([[most // 2, most // 2]])
+            losses = laplace_divergences(rows, scale, most, DRAWS, task.rng(f"{case} {epsilon}"))
+            mean, tail = summary_of_theorem_1(1, most, scale, FAILURE)
+            yield _row(case, epsilon, "mean loss", float(losses.mean()))
+            yield _row(case, epsilon, "loss quantile", float(np.quantile(losses, 1 - FAILURE)))
+            yield _row(case, epsilon, "printed summary of the mean", mean)
+            yield _row(case, epsilon, "printed summary", mean + tail)
 
 
 def _vertices(task: Task) -> Iterator[dict[str, Any]]:
@@ -266,18 +299,18 @@ def _fourier(task: Task) -> Iterator[dict[str, Any]]:
     graph = _complete(5)
     closure = len(NETWORK.downward_closure)
     for t in (0.0, 1.0):
-        noise = fourier_noise(NETWORK, 2.0 * closure, 4 * t * closure**2, 2000, task.rng("tables"))
+        noise = fourier_noise(NETWORK, 2.0 * closure, 4 * t * closure**2, DRAWS, task.rng(f"tables {t}"))
         errors = table_errors(noise)
         yield _row("worst table", t, "L1 error quantile", float(np.quantile(errors.max(axis=1), 0.9)))
         yield _row("one table", t, "L1 error quantile", float(np.quantile(errors, 0.9)))
-    cells = task.rng("cells").laplace(scale=laplace_scale(NETWORK, 1.0), size=(2000, 66))
+    cells = task.rng("cells").laplace(scale=laplace_scale(NETWORK, 1.0), size=(DRAWS, 66))
     yield _row(
         "one table of noisy counts", 0.0, "L1 error quantile", float(np.quantile(np.abs(cells[:, :4]).sum(1), 0.9))
     )
     yield _row("66 cells", 1.0, "largest noise quantile", float(np.quantile(np.abs(cells).max(axis=1), 0.9)))
     for case, network in ((BAYES, NETWORK), (COMPLETE, graph)):
         size = len(network.downward_closure)
-        needed = needed_shift(fourier_noise(network, 2.0 * size, 0.0, 2000, task.rng(f"shift {case}")))
+        needed = needed_shift(fourier_noise(network, 2.0 * size, 0.0, DRAWS, task.rng(f"shift {case}")))
         for t in SHIFTS:
             yield _row(case, t, "negative", float(np.mean(needed > 4 * t * size**2)))
 
@@ -295,7 +328,9 @@ def _exact(task: Task) -> Iterator[dict[str, Any]]:
         for floor in FLOORS:
             temper = 1 / (2 * log_range(2, floor))
             tempered = ((temper * n, 0.0), (temper * (n - 1), temper))
-            yield _row(f"w = {floor}", n, "loss of MAP", map_as_printed(floor, 1.0).loss(*replaced))
+            yield _row(
+                f"w = {floor}", n, "loss of MAP", map_as_printed(floor, 1.0, log_range(2, floor)).loss(*replaced)
+            )
             yield _row(f"w = {floor}", n, "loss of corrected MAP", sampler_loss(floor, [tempered]))
     for epsilon, t in ((5.0, 1.0), (20.0, 0.5)):
         printed, mass, missed = map_miss(epsilon, t, 0.01, 10, 50)
@@ -315,7 +350,6 @@ def _untrimmed(a: float, records: int) -> Iterator[dict[str, Any]]:
     # P(|logit| <= L) >= 1 - exp(-c L) for this c: the ratio of both sides is least where L is near 0.
     rate = 2 ** (1 - 2 * a) / math.exp(betaln(a, a))
     yield _row(UNTRIMMED, records, "printed delta", delta_of_theorem_4_2(ratio, 0.0, rate))
-    yield _row(UNTRIMMED, records, "delta of Theorem 8.2", historical_theorem_8_2(ratio, 0.0, rate, 1.0))
     yield _row(UNTRIMMED, records, "exact delta", BetaBinomial(a, a, 0).replace_delta(records, 0.0))
 
 

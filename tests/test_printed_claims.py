@@ -72,9 +72,10 @@ def test_the_map_mechanism_of_algorithm_3(
     floor: float, records: int, measured: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The audit sees a coarse version, as it tries every point; it loses up to a twentieth less."""
-    finding = audited_choice(monkeypatch, map_as_printed(floor, 1.0, cells=60), records)
+    lipschitz = math.log((1 - floor) / floor)
+    finding = audited_choice(monkeypatch, map_as_printed(floor, 1.0, lipschitz, cells=60), records)
     assert not finding.holds
-    fine = map_as_printed(floor, 1.0).loss((records, 0), (records - 1, 1))
+    fine = map_as_printed(floor, 1.0, lipschitz).loss((records, 0), (records - 1, 1))
     assert fine == pytest.approx(measured, abs=0.05)
     assert 0.95 * fine < finding.measured < fine
 
@@ -88,6 +89,8 @@ def test_the_sampler_of_lemma_24(monkeypatch: pytest.MonkeyPatch) -> None:
     assert claimed == pytest.approx(4.6, abs=0.05)
     crowd = ((0,) * 5,) * 14
     pairs = [((*crowd, (0,) * 5), (*crowd, (1,) * 5))]
+    calibrated = sampler_as_printed(0.1).calibrate(BITS, dc.Dirichlet.uniform(BITS, 1.0), promise(claimed, REPLACE))
+    assert float(calibrated.reported) == pytest.approx(claimed)
     finding = audited(monkeypatch, sampler_as_printed(0.1), promise(claimed, REPLACE), BITS, pairs)
     assert not finding.holds
     bound = record_loss(BITS, dict.fromkeys("abcde", 0.1), REPLACE)

@@ -158,14 +158,14 @@ class Group:
     Args:
         title: of the table.
         about: a sentence under it.
-        holds: whether the claims stand as inequalities.
-        word: the answer in the table, where it is the expected one.
+        holds: whether the claims stand as inequalities; None for open questions, neither checked nor counted.
+        word: the answer in the table, where it is the expected one; of open questions, always.
         claims: of the group.
     """
 
     title: str
     about: str
-    holds: bool
+    holds: bool | None
     word: str
     claims: Sequence[Claim]
 

@@ -43,7 +43,7 @@ def _proposition_1(failure: float) -> tuple[float, float]:
 
 
 def _theorem_2() -> tuple[float, float]:
-    """Largest difference of both sides of C^j(h) = sum <f^g, h> C^j(f^g): five bits, an arbitrary h, all j."""
+    """Largest difference of both sides of C^j(h) = sum <f^g, h> C^j(f^g): five bits, all j; any h will do."""
     size = 5
     cells = np.array(list(product((0, 1), repeat=size)))
     h = np.random.default_rng(2016).normal(size=len(cells))

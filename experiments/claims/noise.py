@@ -70,20 +70,21 @@ def clipped_laplace(mean: float, scale: float, most: float, cells: int = 600) ->
 
 
 @cache
-def mean_kl(records: int, ones: int, epsilon: float) -> float:
-    """Expected KL of Beta posteriors, exact to noisy, one bit under Algorithm 1 of Zhang et al., by quadrature.
+def mean_kl(counts: tuple[int, int], scale: float, most: float, cells: int = 600) -> float:
+    """Expected KL of Beta posteriors, exact to noisy, of a row under Algorithm 1 of Zhang et al., by quadrature.
 
     Args:
-        records: n, REPLACE; noisy counts are clipped to [0, n].
-        ones: of them.
-        epsilon: the noise has the scale 2 / epsilon.
+        counts: of the row, records.
+        scale: of the noise, records; 2 K / epsilon.
+        most: noisy counts are clipped to [0, most]; n, or infinite.
+        cells: of the quadrature in either direction, whose error falls with their square.
 
     Returns:
         Nats, for a uniform prior.
     """
-    laws = [clipped_laplace(count, 2 / epsilon, records) for count in (ones, records - ones)]
+    laws = [clipped_laplace(count, scale, most, cells) for count in counts]
     noisy = 1 + np.stack(np.meshgrid(laws[0][0], laws[1][0], indexing="ij"), axis=-1)
-    exact = np.broadcast_to(np.array([1.0 + ones, 1.0 + records - ones]), noisy.shape)
+    exact = np.broadcast_to(1.0 + np.array(counts), noisy.shape)
     return float(laws[0][1] @ dirichlet_kl(exact, noisy) @ laws[1][1])
 
 
@@ -101,25 +102,28 @@ def _theorem_1_tail(rng: np.random.Generator) -> tuple[float, float]:
     n, failure = 1000, 0.01
     allowance = math.sqrt(-0.5 * (2 * n + 1) * math.log((n + 2) ** 2) * math.log(failure))
     divergence = _kl(500, 500, np.clip(500 + rng.laplace(0, 2 / 1e-4, (DRAWS, 2)), 0, n))
-    return failure, float(np.mean(divergence >= mean_kl(n, 500, 1e-4) + allowance))
+    return failure, float(np.mean(divergence >= mean_kl((500, 500), 2 / 1e-4, n) + allowance))
 
 
 def _theorem_1_mean(n: int, epsilon: float) -> tuple[float, float]:
     """The refined mean, half of the records ones."""
-    return math.log((n + 2) ** 2) * n / 2 * math.exp(-n * epsilon / 2), mean_kl(n, n // 2, epsilon)
+    printed = math.log((n + 2) ** 2) * n / 2 * math.exp(-n * epsilon / 2)
+    return printed, mean_kl((n // 2, n // 2), 2 / epsilon, n)
 
 
-def _theorem_1_direction(n: int, epsilon: float, more: float) -> tuple[float, float]:
-    """Loss at a small epsilon over that at a large one: by the bracket of the summary, and in truth."""
-    brackets = [-math.expm1(-n * value / 2) for value in (epsilon, more)]
-    return brackets[0] / brackets[1], mean_kl(n, n // 2, epsilon) / mean_kl(n, n // 2, more)
+def _theorem_1_row(n: int, counts: tuple[int, int], nodes: int, epsilon: float) -> tuple[float, float]:
+    """The mean bound of one row, uniform prior, and the mean."""
+    return n * math.log((1 + counts[0]) * (1 + counts[1])), mean_kl(counts, 2 * nodes / epsilon, n, 1200)
 
 
-def _clipping(rng: np.random.Generator) -> tuple[float, float]:
-    """Mean KL with counts cut at 0 only, and with the cut at n as well: the same noise, n = 50, counts (50, 0)."""
-    noisy = np.array([50, 0]) + rng.laplace(0, 2, (DRAWS, 2))
-    below, both = (float(_kl(50, 0, np.clip(noisy, 0, most)).mean()) for most in (np.inf, 50))
-    return below, both
+def _theorem_1_summary(n: int, epsilon: float) -> tuple[float, float]:
+    """The summary's bound on the mean with 1 for the constant of its O(), and the mean: one row, half of it ones."""
+    return n * math.log(n) * -math.expm1(-n * epsilon / 2), mean_kl((n // 2, n // 2), 2 / epsilon, n)
+
+
+def _clipping() -> tuple[float, float]:
+    """Mean KL with counts cut at 0 only, and with the cut at n as well: n = 50, counts (50, 0), epsilon = 1."""
+    return mean_kl((50, 0), 2.0, math.inf, 1200), mean_kl((50, 0), 2.0, 50, 1200)
 
 
 def _one_clipping() -> tuple[float, float]:
@@ -204,11 +208,20 @@ NOISE = Group(
             (claimed(5e-214, 5e-215), measured(8.0e-3, 5e-5)),
         ),
         Claim(
-            "Z Theorem 1, summary; Table 1",
-            "the loss is O(mn ln n)(1 - exp(-n epsilon/(2K))), so it vanishes as epsilon does",
-            "one bit, n = 1000; loss at epsilon = 1e-4 over that at epsilon = 10",
+            "Z Theorem 1, mean",
+            "E KL of a row is at most n ln((alpha + dA)(beta + dB))",
+            "a row without records, alpha = beta = 1, of two bits a to b, n = 50, epsilon = 2; nats",
             "at most",
-            partial(_theorem_1_direction, 1000, 1e-4, 10.0),
+            partial(_theorem_1_row, 50, (0, 0), 2, 2.0),
+        ),
+        Claim(
+            "Z Theorem 1, summary; Table 1",
+            "the expected loss is O(mn ln n)(1 - exp(-n epsilon/(2K))): it goes to 0 with epsilon",
+            "one bit, n = 1000, 500 ones, epsilon = 1e-6, 1 for the constant that O() hides; nats. The loss goes to "
+            "its largest value, so that any other constant fails at some smaller epsilon",
+            "at most",
+            partial(_theorem_1_summary, 1000, 1e-6),
+            (claimed(3.45, 0.005), measured(345, 0.5)),
         ),
         Claim(
             "Z Algorithm 1",
@@ -221,11 +234,11 @@ NOISE = Group(
         Claim(
             "Z Algorithm 1",
             "truncation only improves utility",
-            "n = 50, counts (50, 0), epsilon = 1; expected KL in nats, cut at 0 only and cut at n, too",
+            "n = 50, counts (50, 0), epsilon = 1; expected KL in nats, cut at 0 only and cut at n, too, by quadrature. "
+            "An earlier simulation had 1.220 and 1.237: other levels, which do not come out here, the same rise",
             "at most",
             _clipping,
-            (difference(0.017, 0.001),),
-            repeats=(500, 5000),
+            (difference(0.017, 5e-4),),
         ),
         *(
             Claim(
@@ -237,8 +250,15 @@ NOISE = Group(
                 references,
                 repeats=(100, 500),
             )
-            # The reference, 79 %, does not say what theta was: it is that of theta = 1/2, and not of uniform theta.
-            for theta, text, references in ((None, "theta uniform", ()), (0.5, "theta = 1/2", (measured(0.79, 0.005),)))
+            for theta, text, references in (
+                (None, "theta uniform", ()),
+                (
+                    0.5,
+                    "theta = 1/2 (chosen as it gives the 79 % found before for an unnamed theta; a uniform one, in the "
+                    "line above, gives less)",
+                    (measured(0.79, 0.005),),
+                ),
+            )
         ),
         Claim(
             "Z Corollary 3",
