@@ -167,14 +167,11 @@ def _verdict(found: dict[tuple[str, float], dict[str, float]]) -> str:
     constants = " and ".join(f"{found['uniform', step]['L']:.3f}" for step in STEPS)
     printed = " and ".join(f"{found['uniform', step]['L printed']:.3f}" for step in STEPS)
     word = "Reproduced in part" if hopeless or smaller else "Reproduced"
+    before = "but only once theta = 1 is left out and the prior renormalised (no c > 0 exists before), "
+    word, rise = (word, "rise") if shifted else ("Not reproduced", "do not rise")
     return (
-        f"{word if shifted else 'Not reproduced'}: with prior exp(-l) both bounds {'rise' if shifted else 'do not rise'}, "
-        + (
-            "but only once theta = 1 is left out and the prior renormalised, as no c > 0 exists before, "
-            if hopeless
-            else ""
-        )
-        + f"and L is {constants}, {'not' if smaller else 'against'} the printed ln(1 / Delta) = {printed}."
+        f"{word}: with prior exp(-l) both bounds {rise}, {before if hopeless else ''}and L is {constants}, "
+        f"{'not' if smaller else 'against'} the printed ln(1 / Delta) = {printed}."
     )
 
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import discreet as dc
 from discreet.queries.synthetic import sample_codes
 from discreet.theory.contrasts import coefficients, family_tables, stealth_shift
-from discreet.theory.lipschitz import floor_for
+from discreet.theory.lipschitz import attribute_loss, floor_for, log_range, record_loss
 from discreet.theory.truncated import truncated_beta
 
 Floats = npt.NDArray[np.float64]
@@ -36,6 +36,7 @@ __all__ = [
     "Learning",
     "accuracy",
     "clipped_laplace",
+    "costs",
     "floor_by_bound",
     "fourier_as_printed",
     "fourier_scale",
@@ -45,7 +46,7 @@ __all__ = [
     "printed_shift",
     "repeat",
     "sampler_by_bound",
-    "sampler_for_attributes",
+    "sampler_for_features",
     "sampler_for_records",
     "shift_for",
 ]
@@ -59,7 +60,8 @@ TRAINING, TESTED = 50, 950
 SUCCESS = 0.9
 """Share of the Fourier runs without a negative cell."""
 SHIFT_SEED = 2016
-"""Of the noise that the shift is measured on; no records are in it."""
+"""Of the noise that the shift is measured on. There are no records in it and no accuracy is looked at: the shift is a
+constant of the mechanism, as its scale is, and public; so both seed sets have the same."""
 
 
 # ------------------------------------------------------------------------------------------ prediction
@@ -205,8 +207,11 @@ def sampler_for_records(task: Learning, epsilon: float, rng: np.random.Generator
     return _trimmed(task, floor_for(2, epsilon / (2 * len(NETWORK.nodes))), rng)
 
 
-def sampler_for_attributes(task: Learning, epsilon: float, rng: np.random.Generator) -> dc.Tables:
-    """One trimmed draw; the log range of each node is `epsilon / 2`. NOT eps-DP: a record costs 17 epsilon."""
+def sampler_for_features(task: Learning, epsilon: float, rng: np.random.Generator) -> dc.Tables:
+    """One trimmed draw; the log range of each node is `epsilon / 2`, which pays for one changed feature.
+
+    NOT eps-DP: a change of the class, the parent of all features, costs 17 epsilon, as much as a whole record.
+    """
     return _trimmed(task, floor_for(2, epsilon / 2), rng)
 
 
@@ -226,3 +231,17 @@ def sampler_by_bound(task: Learning, epsilon: float, rng: np.random.Generator) -
         halves = {name: np.full((*table.shape, 1), 0.5) for name, table in task.counts.tables.items()}
         return dc.Tables(NETWORK, halves, draws=1)
     return _trimmed(task, floor, rng)
+
+
+def costs(floor: float) -> tuple[float, float, float]:
+    """What one draw with a floor for all probabilities costs, REPLACE.
+
+    Args:
+        floor: w.
+
+    Returns:
+        Epsilon, nats, for one changed feature, for a changed class, and for a replaced record.
+    """
+    floors = dict.fromkeys(NETWORK.nodes, floor)
+    # No node changes at a higher price than the class.
+    return 2 * log_range(2, floor), attribute_loss(NETWORK, floors), record_loss(NETWORK, floors, dc.Relation.REPLACE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from scipy.special import beta as beta_function
 import discreet as dc
 from discreet.theory.bounds import response_error
 from discreet.theory.conjugate import ExponentialRate, LaplaceRate, NormalPrecision, NormalPrecisionMatrix, TrimmedGamma
+from discreet.theory.lipschitz import record_loss
 
 REPLACE, ADD_REMOVE = dc.Relation.REPLACE, dc.Relation.ADD_REMOVE
 RATES: list[conjugate.Rates] = [
@@ -92,11 +94,13 @@ def test_the_best_rate_by_bisection(step: float, prior: str) -> None:
 def test_the_page_of_figure_1_reacts() -> None:
     frame = rows_of(figure_1.EXPERIMENT, "dimitrakakis_figure_1", figure_1.plan(True))
     page = figure_1.present(frame)
-    assert not failed(page) and page.verdict.startswith("Reproduced") and "1.386 and 2.944, not" in page.verdict
+    assert (
+        not failed(page) and page.verdict.startswith("Reproduced in part: ") and "1.386 and 2.944, not" in page.verdict
+    )
     steps = frame[(frame["metric"] == "mass") & (frame["prior"] == "uniform") & (frame["step"] == 0.2)]
     assert steps["value"].tolist() == pytest.approx([0.5, 1.0])
     worse = figure_1.present(changed(frame, 0.2, metric="c", prior="exp(-l)"))
-    assert worse.verdict.startswith("NOT reproduced")
+    assert worse.verdict.startswith("Not reproduced")
     assert failed(worse) == ["best c, prior exp(-l), Delta 0.2", "best c, prior exp(-l), Delta 0.05"]
 
 
@@ -225,6 +229,7 @@ def test_the_page_of_the_examples_reacts() -> None:
     assert not failed(page)
     assert "claim of Lemma 24," in page.verdict and "C of Lemma 20 and Lemma 22," in page.verdict
     assert "9 of 10 printed deltas" in page.verdict
+    assert page.verdict.startswith("Reproduced in part: Theorem 8.1 holds") and len(page.verdict.split()) <= 60
     enough = changed(frame, 22.0, part="losses", metric="printed", case=conjugate.NETWORK)
     assert "claim of no lemma" in examples.present(enough).verdict
     tight = changed(frame, 4.5, part="trimmed", case=examples.BIT, at=10_000, metric="loss")
@@ -311,19 +316,99 @@ def test_the_page_of_regret_reacts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regret, "RUNS", 20)
     monkeypatch.setattr(regret, "DRAWS", (1, 10, 100, 1000))
     frame = rows_of(regret.EXPERIMENT, "dimitrakakis_regret", [({"game": name}, 2) for name in regret.KINDS])
-    assert frame["value"].between(0, 1).all()
+    assert frame[frame["metric"] != "excess"]["value"].between(0, 1).all()
     losses = (
         frame[frame["metric"].isin(["mean", "quantile"])].groupby(["game", "scope", "metric", "draws"])["value"].mean()
     )
     assert losses["value", "worst query", "mean", 1] > losses["value", "worst query", "mean", 1000]
     assert losses["value", "worst query", "mean", 10] > losses["value", "one query", "mean", 10]
-    certain = changed(frame, 0.09, game="threshold", scope="all means", draws=100)
+    seen = changed(frame, 0.01, game="threshold", scope="one mean", metric="beyond")
+    certain = changed(seen, 0.09, game="threshold", scope="all means", draws=100)
     page = regret.present(certain)
     assert not failed(page) and "it is false: of sets of 100 draws 9.0%" in page.verdict
+    assert page.verdict.startswith("Reproduced in part: ") and len(page.verdict.split()) <= 60
+    caption = page.pictures[1].caption
+    assert "value, all means and state, all means lie on 0" in caption and "threshold, all means" not in caption
     never = changed(changed(certain, 0.0, scope="all means"), 0.0, metric="fooled")
     assert "it holds, too" in regret.present(never).verdict and len(failed(regret.present(never))) == 2
     often = changed(certain, 0.5, game="state", scope="one mean", draws=10)
     assert failed(regret.present(often)) == ["share beyond Hoeffding, one mean, state game, 10 draws"]
+    # Had "one mean" been lost, its share would be below its chance in all repeats.
+    rare = failed(regret.present(changed(certain, -2.0, metric="excess")))
+    assert len(rare) == 1 and "share of one mean beyond less its chance" in rare[0]
+
+
+def test_shares_of_means_beyond_by_hand() -> None:
+    """Two queries, three responses, four sets of 50 draws; single, or any of them, against Hoeffding's distances."""
+    near, alone, all_of_them = 0.01, games.deviation(50, 1) + 1e-9, games.deviation(50, 6) + 1e-9
+    far = np.full((2, 3, 4), near)
+    far[1, 2] = [alone, near, all_of_them, near]
+    far[0, 1, 3] = alone
+    wanted = {"one mean": 0.5, "all means": 0.75, "all means, union": 0.25}
+    assert regret.beyond(far, (1, 2), 50) == pytest.approx(wanted)
+    assert regret.beyond(far, (0, 1), 50)["one mean"] == 0.25
+
+
+def test_the_chance_of_one_mean_is_that_of_its_draws() -> None:
+    """Ten draws of a coin, by enumeration; and the simulated share: 200,000 sets, six standard errors."""
+    draws, mean = 10, 0.6
+    limit, wanted = games.deviation(draws, 1), 0.0
+    for flips in product((0, 1), repeat=draws):
+        if abs(sum(flips) / draws - mean) >= limit:
+            wanted += mean ** sum(flips) * (1 - mean) ** (draws - sum(flips))
+    assert 0 < wanted == pytest.approx(regret.chance_beyond(mean, draws))
+    shares = np.random.default_rng(8).binomial(100, 0.5, 200_000) / 100
+    seen = regret.beyond(np.abs(shares - 0.5)[None, None], (0, 0), 100)["one mean"]
+    chance = regret.chance_beyond(0.5, 100)
+    assert seen == pytest.approx(chance, abs=6 * math.sqrt(chance / 200_000))
+    assert chance > 0.005
+
+
+@pytest.mark.parametrize("epsilon", regret.EPSILONS)
+def test_draws_share_the_stated_epsilon(epsilon: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked for, and what all N draws of each release together cost, worked out from its floors and temper."""
+    releases, simulate = [], dc.simulate
+
+    def recorder(*given: object, **options: object) -> dc.Release:
+        releases.append(simulate(*given, **options))
+        assert releases[-1].guarantee == given[3]
+        return releases[-1]
+
+    monkeypatch.setattr(dc, "simulate", recorder)
+    monkeypatch.setattr(regret, "DRAWS", (1, 10, 100))
+    frame = rows_of(regret.EXPERIMENT, "dimitrakakis_regret", [({"game": f"epsilon {epsilon}"}, 1)])
+    wanted = dc.Guarantee(epsilon=epsilon, delta=0, relation="replace", unit="record")
+    assert [release.guarantee for release in releases] == [wanted] * 4
+    sampled = frame[frame["scope"] == "sampler"]["draws"].tolist()
+    for draws, release in zip(sampled, releases, strict=False):
+        payload = release.payload
+        assert isinstance(payload, dc.ParameterDraws) and payload.cells.draws == draws
+        cost = draws * payload.temper * record_loss(release.network, payload.floors, REPLACE)
+        assert 0.99 * epsilon < cost <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "setting"),
+    [
+        *(("dimitrakakis_regret", regret, {"game": game}) for game in ("value", "threshold", "epsilon 1")),
+        ("dimitrakakis_distinguishability", telling, {"part": "one end", "draws": 4}),
+        ("dimitrakakis_distinguishability", telling, {"part": "partition", "draws": 100}),
+    ],
+)
+def test_repeats_are_independent(name: str, module: Any, setting: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other seeds and other repeats give other rows; within a task nothing is drawn twice for one purpose."""
+    purposes: list[str] = []
+    rng = Task.rng
+    monkeypatch.setattr(Task, "rng", lambda task, purpose: purposes.append(purpose) or rng(task, purpose))
+    monkeypatch.setattr(regret, "ATOMS", 200)
+    monkeypatch.setattr(regret, "DRAWS", (10, 100))
+    rows = []
+    for seeds, repeat in ((1, 0), (1, 1), (2, 0)):
+        purposes.clear()
+        rows.append([row["value"] for row in module.EXPERIMENT.measure(Task(name, setting, seeds, repeat))])
+        assert purposes and len(set(purposes)) == len(purposes)
+    # Shares of 0 or 1 are the same in all.
+    assert all(np.mean(np.equal(rows[0], other)) < 0.8 for other in rows[1:])
 
 
 # ------------------------------------------------------------------------------------------ distinguishability
@@ -387,9 +472,10 @@ def test_the_page_of_theorem_13_reacts(monkeypatch: pytest.MonkeyPatch) -> None:
         frame = changed(frame, exact, part=data, draws=1, rho=rho, metric="success")
     page = telling.present(frame)
     assert not failed(page)
-    assert page.verdict.startswith('Lemma 12 is reproduced; Theorem 13 is false as printed ("can distinguish if")')
+    assert page.verdict.startswith("Reproduced in part: Lemma 12 holds; ") and len(page.verdict.split()) <= 60
+    assert 'Theorem 13 is false as printed ("can distinguish if")' in page.verdict
     often = telling.present(changed(frame, 0.5, metric="exceeded", cells=2))
-    assert often.verdict.startswith("Lemma 12 is NOT reproduced") and len(failed(often)) == 3
+    assert "Lemma 12 does NOT hold" in often.verdict and len(failed(often)) == 3
     sure = telling.present(changed(frame, 0.999999, metric="success"))
     assert "Theorem 13 is true as printed" in sure.verdict and "as a necessary condition it fails" in sure.verdict
     near = changed(frame, 0.96, metric="success", part="one end", rho=1, draws=1)

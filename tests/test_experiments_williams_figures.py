@@ -95,7 +95,7 @@ def figure_2() -> pd.DataFrame:
 def test_the_page_of_figure_2_says_what_was_measured(figure_2: pd.DataFrame) -> None:
     page = bounds.present(figure_2)
     assert failed(page) == []
-    assert page.verdict.startswith("Reproduced in shape")
+    assert page.verdict.startswith("Reproduced in part")
     assert "(ε / ln 10) ln p (0.383, 0.420)" in page.verdict
     assert "0.16 and 0.20" in page.verdict
     proof = figure_2[figure_2["metric"] == "largest"].set_index(["case", "method"])["value"]
@@ -112,7 +112,7 @@ def test_the_page_of_figure_2_fails_when_numbers_change(figure_2: pd.DataFrame) 
     shipped = (higher["metric"] == "p(z | theta)") & (higher["reading"] == bounds.SHIPPED)
     higher.loc[shipped & (higher["method"] == "exact"), "value"] += 0.0201
     page = bounds.present(higher)
-    assert f"not where it is {bounds.SHIPPED} (0.403" in page.verdict
+    assert f"not if it is {bounds.SHIPPED} (0.403" in page.verdict
     assert len(failed(page)) == 2, "the peak, and the value at .7"
     larger = figure_2.copy()
     larger.loc[larger["metric"] == "error", "value"] *= 1.1
@@ -209,6 +209,24 @@ def test_an_off_axis_choice_is_one() -> None:
         assert cosine / math.sqrt(20) < math.cos(math.radians(45))
 
 
+def test_repeats_of_choices_are_independent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other seeds and other repeats give other rows; within a task nothing is drawn twice for one purpose."""
+    purposes: list[str] = []
+    rng = Task.rng
+    monkeypatch.setattr(Task, "rng", lambda task, purpose: purposes.append(purpose) or rng(task, purpose))
+    for setting in (
+        {"part": "panel", "epsilon": 0.01, "points": 1024, "draws": 32},
+        {"part": "repeats", "points": 1024},
+    ):
+        rows = []
+        for seeds, repeat in ((1, 0), (1, 1), (2, 0)):
+            purposes.clear()
+            task = Task("williams_figure_4", setting, seeds, repeat)
+            rows.append([row["value"] for row in axes.measure(task) if not row["metric"].startswith("cost")])
+            assert purposes and len(set(purposes)) == len(purposes)
+        assert all(np.mean(np.equal(rows[0], other)) < 0.8 for other in rows[1:])
+
+
 @pytest.fixture(scope="module")
 def figure_4() -> pd.DataFrame:
     """A small run: 40 draws, 60 repeats."""
@@ -233,9 +251,14 @@ def test_the_page_of_figure_4_says_what_was_measured(figure_4: pd.DataFrame) -> 
     assert failed(page) == []
     assert page.verdict.startswith("Reproduced")
     assert "which is not negligible, and less than the 0.22" in page.verdict
+    assert len(page.verdict.split()) <= 60
     panels = figure_4[figure_4["part"] == "panel"]
     costs = panels[panels["metric"] == "cost, add-remove"].set_index("epsilon")["value"]
     assert costs[0.1] == pytest.approx(0.2)
+    costs = panels[panels["metric"] == "cost, replace"].set_index("epsilon")["value"]
+    assert {epsilon: costs[epsilon] / epsilon for epsilon in directions.EPSILONS} == pytest.approx(
+        dict.fromkeys(directions.EPSILONS, 4)
+    )
     assert panels[panels["metric"] == "theta_1"].groupby("epsilon").size().tolist() == [40, 40, 40]
 
 
@@ -254,7 +277,9 @@ def test_the_page_of_figure_4_fails_when_numbers_change(figure_4: pd.DataFrame) 
     assert sum("over ε" in what for what in failed(page)) == 2
     moved = figure_4.copy()
     moved.loc[(moved["part"] == "choices") & (moved["metric"] == axes.DEVIATION), "value"] *= 3
-    assert len(failed(axes.present(moved))) == 10
+    # At 0.003 single chains say too little to be checked against: they are in the table only.
+    assert len(failed(axes.present(moved))) == 6
+    assert not any("0.003, choice" in check.what for check in axes.present(figure_4).checks)
     drawn = figure_4.copy()
     drawn.loc[(drawn["part"] == "panel") & (drawn["metric"] == axes.NEAR) & (drawn["epsilon"] == 0.01), "value"] += 0.9
     assert failed(axes.present(drawn)) == ["mass near the truth, draws less grid, ε 0.01"]
