@@ -41,6 +41,7 @@ __all__ = [
     "GUARANTEE",
     "METHODS",
     "NETWORKS",
+    "PARTS",
     "RECORDS",
     "RELATION",
     "Method",
@@ -48,6 +49,7 @@ __all__ = [
     "by_network",
     "data_of",
     "described",
+    "frequencies",
     "missing",
     "names_of",
     "plus_one",
@@ -62,7 +64,9 @@ EPSILONS = (1.0, 1.5, 2.0, 2.5, 3.0)
 RECORDS = 10_000
 DATA = "10,000 records drawn from the networks asia, sachs, child and alarm, anew for each repeat"
 RELATION = "add or remove one record"
-GUARANTEE = "epsilon as given, delta 0, for every method; D-Ind and Algorithm 1 in exact arithmetic (continuous noise)"
+GUARANTEE = (
+    "epsilon as given, delta 0; D-Ind and Algorithm 1 in exact arithmetic (continuous noise); none for the exact counts"
+)
 FORMS = ("D-Ind", "D-Ind, consistent")
 """Without and with mutual consistency."""
 FLOOR = 1e-9
@@ -166,14 +170,14 @@ def released(task: Task, method: str, epsilon: float, runs: int) -> dc.Tables:
 
     Args:
         task: its setting names the network.
-        method: of `METHODS`.
+        method: of `METHODS` or `PARTS`.
         epsilon: nats.
         runs: how many.
 
     Returns:
         Shape `(*parents, child, runs)`.
     """
-    data, steps = data_of(task), METHODS[method]
+    data, steps = data_of(task), {**METHODS, **PARTS}[method]
     where = f"{data.truth.name} {epsilon}"
     noisy = steps.measure(data, epsilon, runs, task.rng(f"noise {steps.noise} {where}"))
     return steps.read(noisy, task.rng(f"reading {method} {where}"))
@@ -183,6 +187,15 @@ def plus_one(network: dc.Network, counts: Mapping[str, npt.ArrayLike]) -> dc.Tab
     """Rows of counts to probabilities: below 0 they count as 0; +1; normalised; axes `(*parents, child)`."""
     cells = {node: np.maximum(counts[node], 0) + 1.0 for node in network.nodes}
     return dc.Tables(network, {node: table / table.sum(axis=-1, keepdims=True) for node, table in cells.items()})
+
+
+def frequencies(network: dc.Network, counts: Mapping[str, npt.ArrayLike]) -> dc.Tables:
+    """Relative frequencies, uniform in rows without a record; axes `(*parents, child)`.
+
+    Nothing is added to counts, so that their error is that of sampling alone.
+    """
+    cells = {node: np.asarray(counts[node], np.float64)[..., None] for node in network.nodes}
+    return dc.Tables(network, {node: printed.normalised(table)[..., 0] for node, table in cells.items()})
 
 
 def _form(name: str) -> Callable[[Data, float, int, np.random.Generator], dc.Tables]:
@@ -195,14 +208,19 @@ def _form(name: str) -> Callable[[Data, float, int, np.random.Generator], dc.Tab
     return measure
 
 
-def _algorithm_1(data: Data, epsilon: float, runs: int, rng: np.random.Generator) -> dc.Tables:
+def _algorithm_1(data: Data, epsilon: float, runs: int, rng: np.random.Generator) -> printed.TwoStage:
     """As printed, without mutual consistency."""
-    return printed.algorithm_1(data.truth.theta.network, data.codes, epsilon, runs, rng).theta
+    return printed.algorithm_1(data.truth.theta.network, data.codes, epsilon, runs, rng)
+
+
+def _uniform(data: Data, epsilon: float, runs: int, rng: np.random.Generator) -> dc.Tables:
+    """The second stage's budget, split evenly: D-Ind, without mutual consistency."""
+    return printed.d_ind(data.counts, 0.9 * epsilon, runs, rng)
 
 
 def _exact(data: Data, epsilon: float, runs: int, rng: np.random.Generator) -> dc.Tables:
-    """The counts themselves: no privacy at all, and one run is as good as many."""
-    return stacked([plus_one(data.truth.theta.network, data.counts.tables)])
+    """Relative frequencies: no privacy at all, and one run is as good as many."""
+    return stacked([frequencies(data.truth.theta.network, data.counts.tables)])
 
 
 def _as_is(theta: dc.Tables, rng: np.random.Generator) -> dc.Tables:
@@ -251,7 +269,7 @@ def _noise_aware(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
 _PLANNED = _releases(lambda: dc.planned())
 METHODS: Mapping[str, Method] = {
     **{form: Method("D-Ind", _form(form), _as_is) for form in FORMS},
-    "Algorithm 1": Method("Algorithm 1", _algorithm_1, _as_is),
+    "Algorithm 1": Method("Algorithm 1", _algorithm_1, lambda stages, _: stages.theta),
     "corrected": Method("allocated", _releases(lambda: dc.allocated()), _each(_plug_in)),
     "Zhang's Laplace": Method("laplace", _releases(lambda: dc.laplace()), _each(_clipped)),
     "shipped default": Method("planned", _PLANNED, _each(lambda one, rng: dc.estimate(one, rng=rng)), slow=True),
@@ -260,6 +278,11 @@ METHODS: Mapping[str, Method] = {
     "exact counts": Method("none", _exact, _as_is),
 }
 """By name; "exact counts" is not private."""
+PARTS: Mapping[str, Method] = {
+    "even split of .9 epsilon": Method("even split", _uniform, _as_is),
+    "stage II alone": Method("Algorithm 1", _algorithm_1, lambda stages, _: stages.second.theta),
+}
+"""Between D-Ind and Algorithm 1: a tenth of the budget less, then the split of equation (13), then the merge."""
 
 
 def names_of(methods: Iterable[str]) -> Iterator[str]:
@@ -271,6 +294,8 @@ LEGEND: Sequence[tuple[str, str]] = (
     ("D-Ind", "baseline as printed, no consistency step"),
     ("D-Ind, consistent", "with the step, in the reading that has a meaning"),
     ("Algorithm 1", "as printed: eps_I = .1 eps_B, beta = .1, two tables for each node, printed merge"),
+    ("even split of .9 epsilon", "D-Ind with what Algorithm 1 leaves to its second stage"),
+    ("stage II alone", "Algorithm 1 without the merge, on the same noise"),
     ("corrected", "`dc.allocated()` read by `dc.plug_in`: one table for each maximal family, no sampling, stages "
      "merged by inverse variances"),
     ("Zhang's Laplace", "`dc.laplace()`: maximal families, one budget; noisy counts clipped at 0, +1 (Algorithm 1 of "
@@ -278,7 +303,8 @@ LEGEND: Sequence[tuple[str, str]] = (
     ("shipped default", "`dc.planned()` read by `dc.estimate`"),
     ("mbi", "private-pgm, mirror descent of 1,000 steps, on the same noisy tables as the shipped default"),
     ("noise-aware mean", "means of `dc.noise_aware` on the same noisy tables"),
-    ("exact counts", "+1, normalised: NOT private, the error of sampling alone"),
+    ("exact counts", "relative frequencies, uniform in rows without a record: NOT private, the error of sampling "
+     "alone"),
 )  # fmt: skip
 """What each method is."""
 
@@ -315,7 +341,7 @@ def by_network(frame: pd.DataFrame, metrics: Mapping[str, str], *, log: bool) ->
     for row, (metric, label) in zip(panels, metrics.items(), strict=True):
         for panel, place in zip(row, networks, strict=True):
             part = shown[(shown["metric"] == metric) & (shown["network"] == place)]
-            curves(panel, part if log else _side_by_side(part), "epsilon", "method", DRAWN)
+            curves(panel, _side_by_side(part), "epsilon", "method", DRAWN)
             panel.set_xticks(EPSILONS)
             if log:
                 log_heights(panel, within=(1, 2, 5))
@@ -323,6 +349,11 @@ def by_network(frame: pd.DataFrame, metrics: Mapping[str, str], *, log: bool) ->
                 # Bars that reach 0 must not stretch the axis.
                 panel.set_ylim(means.min() / 1.8, means.max() * 1.8)
         row[0].set_ylabel(label)
+        if not log:
+            # Shares end at 1: bars are cut there, marks are not.
+            row[0].set_ylim(top=1)
+            for line in (line for panel in row for line in panel.containers):
+                line[0].set_clip_on(False)
     for panel, place in zip(panels[0], networks, strict=True):
         panel.set_title(place)
     for panel in panels[-1]:

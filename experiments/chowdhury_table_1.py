@@ -272,7 +272,7 @@ def _verdict(
     scheme, ours = ([gains[name, kind] for kind in KINDS] for name in ("Algorithm 1", "shipped default"))
     if all(each.mean - 2 * each.error > 0 for each in scheme):
         answer = "Reproduced in sign" if max(e.mean for e in scheme) < printed / 2 else "Reproduced"
-    elif all(each.mean <= 0 for each in scheme):
+    elif all(each.mean + 2 * each.error < 0 for each in scheme):
         answer = "Not reproduced: Algorithm 1 is less often right than its baseline, not more often"
     else:
         answer = "Not reproduced: Algorithm 1 is not clearly more often right than its baseline"

@@ -152,11 +152,6 @@ def compared(frame: pd.DataFrame) -> list[Comparison]:
 def present(frame: pd.DataFrame) -> Page:
     """Errors side by side, and who is ahead where."""
     rows = compared(frame)
-    scores = [_score(rows, peer, ours) for peer, ours in PAIRS if any((r.peer, r.ours) == (peer, ours) for r in rows)]
-    verdict = (
-        "Nothing is printed to compare with; comparisons in which we are ahead, level (two standard errors of the log "
-        f"ratio of errors on the same records) and behind: {'; '.join(scores) or 'none, for no peer could be run'}."
-    )
     pictures = [_illustrated(frame, name) for name in NETWORKS if name in set(frame["task"])]
     if set(FITS) & set(frame["task"]):
         caption = (
@@ -164,9 +159,14 @@ def present(frame: pd.DataFrame) -> Page:
             "than the law itself."
         )
         pictures.append(Illustration("estimators", _estimators(frame), caption))
-    return Page(verdict, pictures, [(ERRORS, _table(frame)), (RATIOS, _ratios(rows))], _checks(rows), NOTES)
+    tables = [(SCORES, _scores(rows)), (ERRORS, _table(frame)), (RATIOS, _ratios(rows))]
+    return Page(_verdict(rows), pictures, tables, _checks(rows), NOTES)
 
 
+SCORES = (
+    "Comparisons in which ours is ahead, level (two standard errors of the log ratio of errors on the same records) "
+    "and behind."
+)
 ERRORS = (
     "Error ± one standard error; columns: epsilon in nats. marg and cond: mean sum of absolute errors of ten queries; "
     "wcpt: row error weighed by P(parents), where the network is the same; error: of estimators, root mean squared "
@@ -179,9 +179,12 @@ NOTES = (
     "rest on our tables, so that only the tables differ.\n\n"
     "**What epsilon costs under replace.** DataSynthesizer pays for its network in the relation that replaces a "
     "record and for its tables in the one that adds one: 1.5 times the epsilon that it is given, which is therefore "
-    f'divided by 1.5, but in the line "{CLAIMED}". diffprivlib names no relation: its linear regression costs epsilon; '
-    "its logistic regression, too, if rows are at most 1 long and no intercept is asked for, so it is run on rows "
-    "divided by their longest possible length; its naive Bayes costs 5/3 of epsilon, which is divided by that.\n\n"
+    f'divided by 1.5, but in the line "{CLAIMED}", which has less privacy than stated and is not counted in the '
+    "verdict. diffprivlib names no relation: its linear regression costs epsilon; its logistic regression, too, if "
+    "rows are at most 1 long and no intercept is asked for, so it is run on rows divided by the root of their size d, "
+    "which none is longer than, with its default C = 1: as a prior, weights of the undivided rows have a standard "
+    "deviation of 1 / sqrt d, .45 for d = 5, where ours is 2.5; its naive Bayes costs 5/3 of epsilon, which is divided "
+    "by that.\n\n"
     "**Noise.** DataSynthesizer and diffprivlib draw continuous noise in floating point; ours, which mbi reads, is "
     "simulated with the law of the exact integer noise.\n\n"
     "**Errors.** All methods share the records and queries of a repeat, so the means of a seed set are high or low "
@@ -189,13 +192,41 @@ NOTES = (
 )
 
 
-def _score(rows: Sequence[Comparison], peer: str, ours: str) -> str:
-    """In how many comparisons who is ahead, in words."""
-    own = [row for row in rows if (row.peer, row.ours) == (peer, ours)]
-    won, level = (sum(row.ahead == who for row in own) for who in ("ours", "level"))
-    lost = [f"{row.task} {row.metric} at {row.epsilon:g}" for row in own if row.ahead == "peer"]
-    behind = f" ({', '.join(lost)})" if lost else ""
-    return f"{ours} beside {peer} {won}, {level}, {len(lost)}{behind}"
+def _score(rows: Sequence[Comparison], peer: str, ours: str) -> tuple[int, int, int]:
+    """In how many comparisons ours is ahead, level and behind."""
+    own = [row.ahead for row in rows if (row.peer, row.ours) == (peer, ours)]
+    return own.count("ours"), own.count("level"), own.count("peer")
+
+
+def _run(rows: Sequence[Comparison]) -> list[tuple[str, str]]:
+    """Pairs that were run."""
+    return [pair for pair in PAIRS if any((row.peer, row.ours) == pair for row in rows)]
+
+
+def _verdict(rows: Sequence[Comparison]) -> str:
+    """The shipped default beside each peer at the same guarantee, over tasks, errors and epsilons."""
+    scores = [
+        f"{peer} {'/'.join(map(str, _score(rows, peer, ours)))}"
+        for peer, ours in _run(rows)
+        if ours == SHIPPED and peer != CLAIMED
+    ]
+    said = (
+        f"comparisons at the same guarantee in which our default has less, as much (within two standard errors) and "
+        f"more error than each peer: {'; '.join(scores)}"
+        if scores
+        else "no peer could be run"
+    )
+    return f"Beyond the papers: {said}."
+
+
+def _scores(rows: Sequence[Comparison]) -> str:
+    """The same for every pair, with the comparisons that are lost."""
+    lines = []
+    for peer, ours in _run(rows):
+        own = [row for row in rows if (row.peer, row.ours) == (peer, ours) and row.ahead == "peer"]
+        lost = ", ".join(f"{row.task} {row.metric} at {row.epsilon:g} ({row.relation})" for row in own)
+        lines.append([peer, ours, *_score(rows, peer, ours), lost or "-"])
+    return markdown(["peer", "ours", "ahead", "level", "behind", "behind in"], lines)
 
 
 def _checks(rows: Sequence[Comparison]) -> list[Check]:
@@ -204,13 +235,18 @@ def _checks(rows: Sequence[Comparison]) -> list[Check]:
     for peer in (ON_FAMILIES, SYNTHESIZER):
         own = [row for row in rows if (row.peer, row.ours) == (peer, SHIPPED)]
         if own:
-            worst = min(own, key=lambda row: row.most)
+            # The worst for us, and whatever decides.
+            worst = min(own, key=lambda row: row.log_ratio.mean)
+            decides = min(own, key=lambda row: row.most)
             found.append(
                 Check(
                     f"{peer}: log of its error over ours, every query, network and epsilon",
                     f"at least {-np.log(FLOOR):.3f}, give or take four standard errors",
-                    f"{worst.log_ratio.text()} ({worst.task}, {worst.metric}, epsilon {worst.epsilon:g})",
-                    worst.most >= -np.log(FLOOR),
+                    "; ".join(
+                        f"{row.log_ratio.text()} ({row.task}, {row.metric}, epsilon {row.epsilon:g})"
+                        for row in dict.fromkeys((worst, decides))
+                    ),
+                    decides.most >= -np.log(FLOOR),
                 )
             )
     return found
@@ -286,7 +322,8 @@ EXPERIMENT = Experiment(
     data="10,000 records drawn from asia (full runs: sachs and child, too), anew for each repeat; where estimators can "
     "be compared, made-up regressions and classes, and the public ADULT table",
     relation="add or remove one record against mbi, replace one record against DataSynthesizer and diffprivlib",
-    guarantee="epsilon as given, delta 0; peers in exact arithmetic, by what their sources charge: see the notes",
+    guarantee=f'epsilon as given, delta 0, but for "{EXACT}" and "{LAW}", which have none, and "{CLAIMED}", which '
+    "costs what it says; peers in exact arithmetic, by what their sources charge: see the notes",
     plan=plan,
     measure=measure,
     present=present,

@@ -1,7 +1,7 @@
 """The peer that reads our noisy tables: private-pgm (package `mbi`, of the bench extra).
 
 Maximum-entropy mirror descent over the measured tables (McKenna, Sheldon and Miklau, ICML 2019), with the quadratic
-loss weighted by the noise's variances, in double precision; the estimated tables are read by +1 and normalising.
+loss weighted by the noise's variances, in double precision; rows of its estimated tables are normalised as they are.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ import discreet as dc
 from discreet.privacy.payload import noise_variance
 
 __all__ = ["importable", "mirror_descent", "read_by_mbi"]
+
+LEAST = 1e-9
+"""Records in a cell, lest a row that is estimated to be empty has no probabilities; nothing else is added."""
 
 
 def importable() -> bool:
@@ -69,6 +72,6 @@ def mirror_descent(
     theta = {}
     for node in network.nodes:
         found = model.project(network.family(node))
-        cells = np.asarray(found.datavector(), np.float64).reshape(network.shape(node)) + 1
+        cells = np.maximum(np.asarray(found.datavector(), np.float64).reshape(network.shape(node)), LEAST)
         theta[node] = cells / cells.sum(axis=-1, keepdims=True)
     return dc.Tables(network, theta)

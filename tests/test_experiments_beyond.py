@@ -5,7 +5,10 @@ Seeds are fixed; where a test draws, its false-alarm rate over seeds is stated.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +16,7 @@ import pytest
 from experiments import coverage, intervals, peer_adapters, peer_tasks, peers, pictures, regressions, scaling
 from experiments.errors import Data, Truth
 from experiments.harness import Task
+from experiments.networks import network
 from experiments.pages import Estimate
 
 import discreet as dc
@@ -113,9 +117,40 @@ def test_coverage_is_measured_for_all_kinds_of_numbers() -> None:
     assert {row["kind"]: row["intervals"] for row in rows}["entries"] == 2 + 6 + 12
 
 
+@pytest.mark.parametrize(
+    ("truths", "mechanism", "relation", "delta"),
+    [
+        ("prior", "laplace", "replace", 0),
+        ("prior", "gaussian", "replace", Fraction("1e-6")),
+        ("add-remove", "planned", "add-remove", 0),
+        ("asia", "fourier", "replace", 0),
+        ("weights", "noisy_moments", "replace", 0),
+        ("weights", "truncated_posterior", "replace", 0),
+        ("weights", "objective_perturbation", "replace", 0),
+        ("weights", "noisy_gradients", "replace", 0),
+    ],
+)
+def test_releases_are_promised_what_the_page_says(
+    monkeypatch: pytest.MonkeyPatch, truths: str, mechanism: str, relation: str, delta: Fraction
+) -> None:
+    promised, simulate = [], dc.simulate
+
+    def spy(chosen, statistic, prior, promise, **others):
+        promised.append((chosen.name, promise.epsilon, promise.delta, promise.relation))
+        return simulate(chosen, statistic, prior, promise, **others)
+
+    monkeypatch.setattr(dc, "simulate", spy)
+    if mechanism in ("objective_perturbation", "noisy_gradients"):
+        # Chains take seconds, and nothing here depends on their draws.
+        monkeypatch.setattr(dc, "weights", lambda *_, **__: SimpleNamespace(weights=np.zeros((10, 5))))
+    list(coverage.measure(Task("coverage", {"truths": truths, "mechanism": mechanism, "epsilon": 0.3}, 1, 0)))
+    assert promised == [(mechanism, Fraction(3, 10), delta, dc.Relation(relation))]
+
+
 def test_a_plan_has_every_mechanism() -> None:
-    for truths, names in (("prior", dc.MECHANISMS), ("asia", dc.MECHANISMS), ("weights", regressions.READ)):
-        for quick, left in ((False, set()), (True, set() if truths == "prior" else set(coverage.SLOW))):
+    every = {"prior": dc.MECHANISMS, "asia": dc.MECHANISMS, "weights": regressions.READ}
+    for truths, names in {**every, "add-remove": ("planned", "laplace")}.items():
+        for quick, left in ((False, set()), (True, {"map_estimate"} if truths == "asia" else set())):
             found = {setting["mechanism"] for setting, _ in coverage.plan(quick) if setting["truths"] == truths}
             assert found == set(names) - left
 
@@ -123,11 +158,19 @@ def test_a_plan_has_every_mechanism() -> None:
 def test_checks_of_coverage_react() -> None:
     good = coverage.present(covered())
     assert all(check.holds for check in good.checks)
-    assert "all of our checks hold" in good.verdict
+    assert good.verdict.startswith("Beyond the papers: ") and "hold 95.0 / 95.0 / 95.0 % of entries" in good.verdict
     narrow = coverage.present(covered({("prior", "planned", "noise-aware", "marginals"): 0.6}))
     assert [c.what for c in narrow.checks if not c.holds] == [
-        "planned, truths from the prior, marginals, every epsilon"
+        "planned, truths from the prior, marginals, every epsilon",
+        "prior, marginals, noise-aware, mean over mechanisms and epsilons",
     ]
+    for truths, kind, share in (("asia", "entries", 0.8), ("asia", "entries", 1.0), ("weights", "weights", 1.0)):
+        changed = covered()
+        rows = (changed["truths"] == truths) & (changed["kind"] == kind) & (changed["reader"] == "noise-aware")
+        changed["intervals"] = 200
+        changed.loc[rows & (changed["metric"] == "coverage"), "value"] = share
+        broken = [check.what for check in coverage.pooled_checks(changed) if not check.holds]
+        assert broken == [f"{truths}, {kind}, noise-aware, mean over mechanisms and epsilons"]
     fine = coverage.present(covered({("asia", "laplace", "plug-in", "entries"): 0.91}))
     assert [check.holds for check in fine.checks if "laplace read by plug-in, asia" in check.what] == [False]
     assert fine.verdict != good.verdict
@@ -213,6 +256,36 @@ def test_checks_of_scaling_react() -> None:
     assert "8 of 8" in good.verdict
     assert "0 of 8" in bad.verdict
     assert "to the power of -1.00" in good.verdict
+    # Errors of .05 / epsilon, or .8 times that, between twice .01 and half of .5.
+    assert "(epsilon 0.3 to 1)" in good.verdict
+    assert good.verdict.startswith("Beyond the papers: ")
+    assert len(good.verdict.split()) <= 62
+
+
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float, dc.Relation]]:
+    """A list of the guarantees that releases are simulated with from now on: epsilon, delta, relation."""
+    asked, simulate = list[tuple[float, float, dc.Relation]](), dc.simulate
+
+    def simulated(mechanism: Any, statistic: Any, prior: Any, guarantee: dc.Guarantee, **others: Any) -> dc.Release:
+        asked.append((float(guarantee.epsilon), float(guarantee.delta), guarantee.relation))
+        return simulate(mechanism, statistic, prior, guarantee, **others)
+
+    monkeypatch.setattr(dc, "simulate", simulated)
+    return asked
+
+
+def test_scaling_asks_for_the_guarantee_of_its_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = noted(monkeypatch)
+    list(scaling.measure(Task("scaling", {"varied": "epsilon", "at": 0.3}, 1, 0)))
+    list(scaling.measure(Task("scaling", {"varied": "records", "at": 300.0}, 1, 0)))
+    assert asked == [(epsilon, 0, dc.Relation.ADD_REMOVE) for epsilon in (0.3, 0.3, 0.1, 0.1)]
+
+
+def test_frequencies_stand_for_sampling_alone() -> None:
+    network = scaling.chain(1, 2)
+    data = Data.drawn(Truth.of(tables(network, 1), "chain"), 50, np.random.default_rng(2))
+    found = scaling.METHODS[scaling.EXACT](data, 1.0, np.random.default_rng(3))
+    assert found["v0"] == pytest.approx(data.counts.tables["v0"] / 50)
 
 
 # ------------------------------------------------------------------------------------------ peers
@@ -298,9 +371,105 @@ def test_comparisons_are_paired_and_checks_react() -> None:
     good, bad = peers.present(compared_rows(2.0)), peers.present(compared_rows(0.5))
     assert [check.holds for check in good.checks] == [True, True]
     assert [check.holds for check in bad.checks] == [False, False]
-    assert "beside DataSynthesizer 6, 0, 0" in good.verdict
-    assert "beside DataSynthesizer 0, 0, 6 (asia marg at 0.1" in bad.verdict
+    assert good.verdict.startswith("Beyond the papers: ")
+    assert "DataSynthesizer 6/0/0" in good.verdict
+    assert "DataSynthesizer 0/0/6" in bad.verdict
+    assert "asia marg at 0.1 (replace)" in bad.tables[0][1]
     assert {row.ahead for row in peers.compared(compared_rows(0.99))} == {"level"}
+
+
+def test_what_claims_less_than_it_costs_is_not_in_the_verdict() -> None:
+    frame = compared_rows(2.0)
+    more = frame[frame["method"] == peer_tasks.SYNTHESIZER].assign(method=peer_tasks.CLAIMED)
+    page = peers.present(pd.concat([frame, more]))
+    assert peer_tasks.CLAIMED not in page.verdict
+    assert peer_tasks.CLAIMED in page.tables[0][1]
+    assert page.verdict == peers.present(frame).verdict
+
+
+def test_the_worst_comparison_is_shown() -> None:
+    """One cell is behind on average, and so uncertain that another has the least upper bound."""
+    frame = compared_rows(1.0)
+    worst = (frame["method"] == peer_tasks.ON_FAMILIES) & (frame["metric"] == "cond") & (frame["epsilon"] == 1)
+    frame.loc[worst, "value"] *= 0.8 * (1 + 0.2 * (frame["repeat"] - 1))
+    (found, _) = peers.present(frame).checks
+    assert "cond, epsilon 1" in found.found
+
+
+@pytest.mark.parametrize(("degree", "variables"), [(1, 5), (3, 8)])
+def test_what_datasynthesizer_costs_under_replace(degree: int, variables: int) -> None:
+    """From its own noise at an epsilon of 1, of which each half has half; a record that is replaced moves two cells."""
+    module = pytest.importorskip("DataSynthesizer.lib.PrivBayes", reason="the extra `peers` is not installed")
+    # An exponential mechanism with weights exp(score / 2 Delta) costs sensitivity / Delta.
+    choices = (variables - 1) * 0.3 / module.calculate_delta(variables, 0.3, 0.5)
+    cells = (variables - degree) * 2 / module.laplace_noise_parameter(degree, variables, 300, 0.5)
+    assert choices + cells == pytest.approx(peer_adapters.PRIV_BAYES_COST)
+
+
+def test_what_diffprivlibs_naive_bayes_costs_under_replace() -> None:
+    """By hand: a third of epsilon for each of three statistics, whose noise has the scale of a sensitivity.
+
+    A record that changes its class moves two counts by 1 (their noise: 1), with a feature of B or -B two sums by B
+    (their noise: the range, 2 B), and two sums of squares by B^2 (their noise: B^2).
+    """
+    bound = 0.7
+    moved = {"counts": (1 + 1) / 1, "sums": (bound + bound) / (2 * bound), "squares": 2 * bound**2 / bound**2}
+    assert sum(moved.values()) / 3 == pytest.approx(peer_adapters.NAIVE_BAYES_COST)
+
+
+def test_peers_get_the_guarantee_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, known = noted(monkeypatch), network("asia").network
+    halves, spent = list[float](), list[float]()
+
+    def networks(schema: Any, codes: Any, degree: int, epsilons: list[float], rng: Any) -> list[dc.Network]:
+        halves.extend(epsilons)
+        return [known] * len(epsilons)
+
+    def noisy(found: dc.Network, codes: Any, epsilon: float, rng: Any) -> dc.Tables:
+        spent.append(epsilon)
+        return dc.Dirichlet.uniform(found).mean()
+
+    monkeypatch.setattr(peer_tasks, "absent", dict)
+    monkeypatch.setattr(peer_tasks, "mirror_descent", lambda over, *_: dc.Dirichlet.uniform(over).mean())
+    monkeypatch.setattr(peer_tasks, "read_by_mbi", lambda made: dc.Dirichlet.uniform(made.network).mean())
+    monkeypatch.setattr(peer_tasks, "learned_networks", networks)
+    monkeypatch.setattr(peer_tasks, "noisy_tables", noisy)
+    list(peer_tasks.errors_of_tables(Task("peers", {"task": "asia"}, 1, 0)))
+    promised = [
+        (epsilon, 0, dc.Relation.ADD_REMOVE) for epsilon in peer_tasks.EPSILONS for _ in ("planned", "families")
+    ]
+    promised += [(epsilon, 0, dc.Relation.REPLACE) for epsilon in peer_tasks.EPSILONS]
+    assert asked[: len(promised)] == promised
+    # Half of what it is told for the network, under REPLACE; half for tables, under ADD_REMOVE: twice that.
+    told = len(peer_tasks.EPSILONS)
+    assert [half + 2 * half for half in halves[:told]] == pytest.approx(peer_tasks.EPSILONS)
+    assert halves[told:] == [epsilon / 2 for epsilon in peer_tasks.EPSILONS]
+    assert spent == halves
+    left = asked[len(promised) :]
+    assert [half + epsilon for half, (epsilon, _, _) in zip(halves, left, strict=False)] == pytest.approx(
+        peer_tasks.EPSILONS
+    )
+    assert {(delta, relation) for _, delta, relation in left} == {(0, dc.Relation.REPLACE)}
+    assert len(left) == told
+
+
+def test_estimators_get_the_guarantee_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, given = noted(monkeypatch), list[float]()
+
+    def classes(points: Any, labels: Any, tested: np.ndarray, epsilon: float, rng: Any) -> np.ndarray:
+        given.append(epsilon)
+        return np.zeros(len(tested), int)
+
+    def linear(features: np.ndarray, target: Any, epsilon: float, rng: Any) -> np.ndarray:
+        given.append(epsilon)
+        return np.zeros(features.shape[1])
+
+    monkeypatch.setattr(peer_tasks, "gaussian_naive_bayes", classes)
+    monkeypatch.setattr(peer_tasks, "linear_weights", linear)
+    for name in ("naive Bayes", "linear"):
+        peer_tasks.FITS[name](Task("peers", {"task": name}, 1, 0), 2.0)
+    assert asked == [(2, 0, dc.Relation.REPLACE)] * 2
+    assert given == [pytest.approx(2 / (5 / 3)), 2]
 
 
 def test_without_peers_ours_and_the_counts_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
