@@ -24,7 +24,7 @@ from .logistic_sets import Law
 
 Floats = npt.NDArray[np.float64]
 
-__all__ = ["Evidence", "WeightedDraws", "most_likely", "of_gradients", "of_public", "weighted_draws"]
+__all__ = ["Evidence", "WeightedDraws", "most_likely", "of_coordinates", "of_gradients", "of_public", "weighted_draws"]
 
 COVARIANCE_POINTS = 256
 """That tell a covariance, as in `dc.weights`; a power of two."""
@@ -237,6 +237,45 @@ def of_gradients(release: dc.Release, law: Law) -> Evidence:
     order, unit = noise_variance(size, trace.scale, trace.design.shape)
     counted, scale = (release.records, None) if trace.total is None else (trace.total.value, trace.total.scale)
     assert counted is not None
+    return _normal_sums(at, told, law, (order, unit, steps), counted, scale)
+
+
+def of_coordinates(at: Floats, told: Floats, scale: float, records: int, law: Law) -> Evidence:
+    """One gradient with Laplace noise on each coordinate, as PINQ's noisy sums have it; the number of records is known.
+
+    Args:
+        at: weights that the gradient is taken at, shape (size,).
+        told: the noisy gradient, shape (size,).
+        scale: of the noise.
+        records: how many.
+        law: of the features.
+
+    Returns:
+        The normal likelihood of the sums. Laplace noise is normal noise whose variance has an exponential law of mean
+        `2 scale^2`; latents are the logarithms of the variances.
+    """
+    return _normal_sums(at[None], told[None], law, (1.0, 2 * scale**2, len(at)), records, None)
+
+
+def _normal_sums(
+    at: Floats, told: Floats, law: Law, noise_law: tuple[float, float, int], counted: int, scale: float | None
+) -> Evidence:
+    """Gradients that are jointly normal over the draw of the records.
+
+    Args:
+        at, told: points and noisy gradients, shape (T, size).
+        law: of the features.
+        noise_law: shape and scale of the gamma law of the variances, and how many there are; each is of equally many
+            coordinates in a row.
+        counted: number of records.
+        scale: of the noise on it; None where it has none.
+
+    Returns:
+        Their likelihood.
+    """
+    steps, size = at.shape
+    order, unit, parts = noise_law
+    each = steps * size // parts
     middle = float(max(counted, scale or 1, 1))
     moments = _moments(law)
     listed = spread(law, COVARIANCE_POINTS)
@@ -244,14 +283,14 @@ def of_gradients(release: dc.Release, law: Law) -> Evidence:
     covariance, means = _covariances(few, at), moments(at)
 
     def log(positions: Floats) -> Floats:
-        weights, logs = positions[:, :size], positions[:, size : size + steps]
+        weights, logs = positions[:, :size], positions[:, size : size + parts]
         found = order * np.sum(logs - np.exp(logs), axis=1)
         records = np.full(len(weights), middle)
         if scale is not None:
             records = middle * np.exp(positions[:, -1] * scale / middle)
             found += np.log(records) - np.abs(records - counted) / scale
         off = (told - records[:, None, None] * (moments(weights)[:, None] - means)).reshape(len(weights), -1)
-        noise, diagonal = np.repeat(order * unit * np.exp(logs), size, axis=1), np.arange(steps * size)
+        noise, diagonal = np.repeat(order * unit * np.exp(logs), each, axis=1), np.arange(steps * size)
         block = max(1, AT_ONCE // (len(few) * steps * size))
         for start in range(0, len(weights), block):
             part = slice(start, start + block)
@@ -270,8 +309,8 @@ def of_gradients(release: dc.Release, law: Law) -> Evidence:
         solved = np.linalg.solve(total, np.column_stack([slope, off]))
         return slope.T @ solved[:, -1], slope.T @ solved[:, :-1]
 
-    # A gamma law's logarithm has about this deviation, with what the size coordinates of the noise tell of it.
-    latents = np.full(steps, (order + size / 4) ** -0.5)
+    # A gamma law's logarithm has about this deviation, with what the coordinates of the noise tell of it.
+    latents = np.full(parts, (order + each / 4) ** -0.5)
     return Evidence(log, near, latents if scale is None else np.append(latents, 1.0))
 
 

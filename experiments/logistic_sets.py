@@ -73,7 +73,8 @@ error at a norm of 8.3 along an axis and 10.1 along a diagonal; at this one it i
 CM_FEATURES, CM_RECORDS = 10, 17_500
 CM_MARGIN, CM_BAND, CM_FLIPPED = 0.03, 0.1, 0.2
 """Chaudhuri and Monteleoni (2008): CM1 has no records within the margin, CM2 flips labels in the band."""
-PIMA_RECORDS = 691
+SYNTH_RECORDS, PIMA_RECORDS, ADULT_POSITIVE, ADULT_NEGATIVE = 1000, 691, 7841, 8159
+"""How many records each set has is printed in the paper (ADULT: 16,000): public, never counted from private records."""
 PIMA_BOUNDS = ((0, 0, 0, 0, 0, 0, 0, 20), (17, 200, 122, 99, 846, 67, 2.5, 81))
 ADULT_BOUNDS = ((17, 0, 1, 0, 0, 1), (90, 5e5, 16, 1e4, 3e3, 99))
 ADULT_COLUMNS = (0, 2, 4, 10, 11, 12)
@@ -94,6 +95,7 @@ class Classification:
         points: of private records, shape (records, size), scaled features and the constant last.
         labels: shape (records,), 0 or 1.
         test_points, test_labels: that errors are counted on.
+        published: how many records the paper says there are; mechanisms scale steps by it, and no number is counted.
         law: of the features; None where it must be learned.
         norm: public bound of the features' norm; None where their bounds are all that is known.
         truth: weights, where they are known.
@@ -104,6 +106,7 @@ class Classification:
     labels: Floats
     test_points: Floats
     test_labels: Floats
+    published: int
     law: dc.UniformBox | dc.UniformSphere | None
     norm: float | None
     truth: Floats | None
@@ -114,10 +117,13 @@ def synth(rng: np.random.Generator) -> Classification:
     """A logistic model on the cube, 1000 records, 1000 to test."""
     direction = rng.normal(size=4)
     truth = np.append(direction / np.linalg.norm(direction) * SYNTH_NORM / 2, 0.0)
-    points, labels = synth_records(truth, 2000, rng)
-    law, likely = dc.UniformBox(4, 1.0), expit(points[1000:] @ truth)
+    points, labels = synth_records(truth, 2 * SYNTH_RECORDS, rng)
+    first, second = slice(SYNTH_RECORDS), slice(SYNTH_RECORDS, None)
+    law, likely = dc.UniformBox(4, 1.0), expit(points[second] @ truth)
     best = float(100 * np.minimum(likely, 1 - likely).mean())
-    return Classification(points[:1000], labels[:1000], points[1000:], labels[1000:], law, None, truth, best)
+    return Classification(
+        points[first], labels[first], points[second], labels[second], SYNTH_RECORDS, law, None, truth, best
+    )
 
 
 def synth_records(truth: Floats, records: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -157,21 +163,24 @@ def sphere(rng: np.random.Generator, *, margin: bool) -> Classification:
     points, target = _with_constant(features, CM_FEATURES**-0.5), labels.astype(float)
     first, second = slice(CM_RECORDS), slice(CM_RECORDS, None)
     best = float(100 * np.mean(labels[second] != (along[second] > 0)))
-    return Classification(points[first], target[first], points[second], target[second], law, 1.0, None, best)
+    return Classification(
+        points[first], target[first], points[second], target[second], CM_RECORDS, law, 1.0, None, best
+    )
 
 
 def pima(rng: np.random.Generator) -> Classification:
     """691 of 768 records; errors are counted on all of them, as published."""
     points, labels = _pima_table()
     kept = rng.permutation(len(points))[:PIMA_RECORDS]
-    return Classification(points[kept], labels[kept], points, labels, None, None, None)
+    return Classification(points[kept], labels[kept], points, labels, PIMA_RECORDS, None, None, None)
 
 
 def adult(rng: np.random.Generator) -> Classification:
-    """The six numeric columns; all 7841 positives and 8159 others, 3846 and 4154 to test."""
+    """The six numeric columns; all 7,841 positives and 8,159 others, 3,846 and 4,154 to test."""
     train, test = (_adult_part(name) for name in ("adult.data.gz", "adult.test.gz"))
-    points, labels = _balanced(*train, 7841, 8159, rng)
-    return Classification(points, labels, *_balanced(*test, 3846, 4154, rng), None, None, None)
+    points, labels = _balanced(*train, ADULT_POSITIVE, ADULT_NEGATIVE, rng)
+    tested = _balanced(*test, 3846, 4154, rng)
+    return Classification(points, labels, *tested, ADULT_POSITIVE + ADULT_NEGATIVE, None, None, None)
 
 
 SETS: Mapping[str, Callable[[np.random.Generator], Classification]] = {
@@ -282,7 +291,7 @@ def released(
     if posterior and law is None:
         law, left = learned_law(task, design, LEARNING * left, relation, rng), (1 - LEARNING) * left
     features = len(design.features)
-    mechanism = mechanism_of(method, float(left), len(task.labels), features, symmetric=task.law is not None)
+    mechanism = mechanism_of(method, float(left), task.published, features, symmetric=task.law is not None)
     promise = dc.Guarantee(epsilon=left, delta=0, relation=relation, unit="record")
     made = dc.simulate(mechanism, statistic_of(task, design), dc.Normal(design, deviation), promise, rng=rng)
     return made, law
@@ -291,7 +300,18 @@ def released(
 def mechanism_of(
     method: str, epsilon: float, records: int, features: int, *, symmetric: bool
 ) -> dc.Mechanism[Any, Any, Any, Any]:
-    """The mechanism of a method's name: "auto" (the estimator's rule), "objective", or a number of gradients."""
+    """The mechanism of a method's name.
+
+    Args:
+        method: "auto" (the estimator's rule), "objective", or a number of gradients.
+        epsilon: nats.
+        records: public number.
+        features: without the constant.
+        symmetric: whether the law of the features is symmetric and declared.
+
+    Returns:
+        The mechanism.
+    """
     if method == "auto":
         method = chosen_method(epsilon=epsilon, records=records, features=features, symmetric=symmetric)
     if method == "objective":

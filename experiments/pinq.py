@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-__all__ = ["READINGS", "Reading", "pinq_heuristic"]
+__all__ = ["READINGS", "Reading", "measured_step", "pinq_heuristic"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,10 +70,34 @@ def pinq_heuristic(
     for _ in range(reading.steps):
         noise: Floats = np.asarray(rng.laplace(scale=scale, size=size))
         if not reading.in_turn:
-            parts = (labels - expit(features @ weights))[:, None] * features
-            weights = weights + np.clip(parts, -1, 1).sum(axis=0) + noise
+            weights = weights + _sums(features, labels, weights) + noise
             continue
         for j, column in enumerate(features.T):
             parts = (labels - expit(features @ weights)) * column
             weights[j] += np.clip(parts, -1, 1).sum() + noise[j]
     return weights
+
+
+def measured_step(
+    features: Floats, labels: Floats, epsilon: float, rng: np.random.Generator
+) -> tuple[Floats, Floats, float]:
+    """What the heuristic is told at T = 1; its weights are the start and the sums, added.
+
+    Args:
+        features: as for `pinq_heuristic`.
+        labels: 0 or 1, shape (records,).
+        epsilon: add-remove, in exact arithmetic.
+        rng: of the start and the noise, in the order of `pinq_heuristic`.
+
+    Returns:
+        Start, noisy sums, both of shape (d,), and the scale of the Laplace noise on each sum.
+    """
+    size = features.shape[1]
+    start: Floats = np.asarray(rng.uniform(-1, 1, size))
+    return start, _sums(features, labels, start) + rng.laplace(scale=size / epsilon, size=size), size / epsilon
+
+
+def _sums(features: Floats, labels: Floats, weights: Floats) -> Floats:
+    """The gradient, each record's part clamped."""
+    parts = (labels - expit(features @ weights))[:, None] * features
+    return np.asarray(np.clip(parts, -1, 1).sum(axis=0))

@@ -5,9 +5,10 @@ all paths fall on one curve, so that nothing has to be configured. But T measure
 times the noise, have a mean with sqrt(T) times the noise: with the same total a path of many small steps must be behind
 one of few. The second panel moves every point to the epsilon at which a single gradient has the noise of that mean.
 
-Here every point is a release of its own, of T gradients that share T times the epsilon of a step, at which the package
-gives each gradient T - 1/2 times the noise of one that is not at 0; the first, at weights of 0, costs half. Totals go
-from one step to ten.
+Here every point is a release of its own, of T gradients at the same noise, that of a gradient at the epsilon of a
+step, as the paper's are. The package would charge half for the first gradient, which is at weights of 0, and add less
+noise; the points ask it for (2 T - 1) / (2 T) of the total, where its noise is that of T gradients at full price.
+Totals go from one step to ten.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .logistic_sets import PUBLISHED, SETS, errors_of_draws, released
 from .pages import Check, Estimate, Illustration, Page, estimate, markdown
 from .pictures import curves, grid, legend_below, log_axis
 
-__all__ = ["EXPERIMENT", "PROTOTYPE", "STEPS", "differences", "effective"]
+__all__ = ["EXPERIMENT", "PROTOTYPE", "STEPS", "asked", "differences", "effective"]
 
 STEPS = (0.01, 0.02, 0.05, 0.1)
 """Epsilon for each gradient, as printed."""
@@ -34,8 +35,10 @@ LENGTHS = (1, 2, 5, 10)
 """Gradients of a path."""
 DEVIATION = 2.5
 """Of the prior: the estimator's default."""
-DRAWS, WANTED, SHOWN = 250, 100, 100
+DRAWS, WANTED, SHOWN = 200, 100, 100
 """Draws in each round of a posterior, independent ones that end it, and those that errors are averaged over."""
+CLEAR = 3
+"""Gradients from which on noise is clearly more than that of one."""
 TOTAL = 0.1
 """Which all four steps reach."""
 PROTOTYPE: Mapping[tuple[float, float], float] = {
@@ -51,8 +54,13 @@ def total_of(step: float, length: int) -> float:
 
 
 def effective(total: float, length: int) -> float:
-    """The epsilon at which one gradient at weights of 0 has the noise that the mean of a path's gradients has."""
-    return float(total * length**0.5 / (2 * length - 1))
+    """The epsilon at which a single gradient has the noise that the mean of a path's gradients has."""
+    return float(total / length**0.5)
+
+
+def asked(step: float, length: int) -> float:
+    """What the package is asked for so that every gradient has the noise of one at the epsilon of a step."""
+    return float(Fraction(str(step)) * (length - Fraction(1, 2)))
 
 
 # ------------------------------------------------------------------------------------------ the experiment
@@ -71,7 +79,7 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
             total = total_of(step, length)
             made, law = released(
                 records,
-                total,
+                asked(step, length),
                 str(length),
                 task.rng(f"noise {step} {length}"),
                 relation="add-remove",
@@ -125,16 +133,16 @@ def present(frame: pd.DataFrame) -> Page:
         "standard errors"
     )
     verdict = (
-        f"Not reproduced: the paths do not fall on one curve; {counted}, and at a total of {TOTAL:g} ten gradients err "
-        f"by {ten.text(2)} points more than the {one.text(2)} % of one, since the mean of T gradients that share "
-        "epsilon has (2 T - 1) / sqrt(T) times the noise of one."
+        f"Not reproduced: {counted}; at a total of {TOTAL:g} ten gradients err by {ten.text(2)} points more than the "
+        f"{one.text(2)} % of one, since the mean of T equally noisy gradients that share epsilon has sqrt(T) times the "
+        "noise of one."
         if behind
         else f"Reproduced: the paths fall on one curve; {counted}."
     )
     caption = (
         "Expected error of the posterior on CM2 (%), one line for each epsilon of a step. Left: against what was "
-        "spent. Right: against the epsilon at which a single gradient has the noise of the mean of the path's "
-        "gradients. Bars: two standard errors; X: NIPS08 as printed."
+        "spent; points of a path are separate releases. Right: against the epsilon at which a single gradient has the "
+        "noise of the mean of the path's gradients. Bars: two standard errors; X: NIPS08 as printed."
     )
     effective_draws = frame[frame["metric"] == "effective draws"]["value"]
     return Page(
@@ -143,8 +151,12 @@ def present(frame: pd.DataFrame) -> Page:
         _tables(found, apart),
         _checks(expected, apart, one),
         f"Posteriors are weighted draws from the density that `dc.weights` samples by chains: {SHOWN} of equal weight, "
-        f"worth {effective_draws.median():.0f} independent ones before they were picked, in the median. One twentieth "
-        "of epsilon goes to the number of records, which is private.",
+        f"worth {effective_draws.median():.0f} independent ones before they were picked, in the median. Every "
+        "point is a release of its own: a path is not one growing release. Its gradients all have the noise of one at "
+        "the epsilon of the step, as printed; the package charges half for the first, at weights of 0, so that ten "
+        "gradients of its default noise would be 19 / sqrt(10) times behind one, not sqrt(10). The number of records "
+        "is private and has one twentieth of what the package is asked for, (2 T - 1) / (2 T) of the total: its noise "
+        "is larger for fewer gradients.",
     )
 
 
@@ -178,18 +190,20 @@ def _tables(
 
 
 def _checks(expected: pd.DataFrame, apart: Mapping[tuple[float, float, float], Estimate], one: Estimate) -> list[Check]:
-    """One step is better than several at the same total; spending more helps; NIPS08 is beaten."""
+    """One step is better than several at the same total; spending more helps; NIPS08 is beaten.
+
+    Two gradients have sqrt(2) times the noise of one, which few repeats do not tell from it: they must not be better.
+    """
     wanted = "more than two standard errors above 0"
-    checks = [
-        Check(
-            f"total {TOTAL:g}: excess of step {step:g} over one step, points",
-            wanted,
-            value.text(2),
-            value.mean > 2 * value.error,
-        )
-        for (total, step, _), value in apart.items()
-        if total == TOTAL
-    ]
+    checks = []
+    for (total, step, _), value in apart.items():
+        if total != TOTAL:
+            continue
+        what = f"total {TOTAL:g}: excess of step {step:g} over one step, points"
+        if total / step < CLEAR:
+            checks.append(Check.above(what, value, 0, digits=2))
+        else:
+            checks.append(Check(what, wanted, value.text(2), value.mean > 2 * value.error))
     nips, _ = PUBLISHED["NIPS08"]["CM2"][TOTAL]
     what = f"one gradient at epsilon {TOTAL:g}: expected error, %, against NIPS08 as printed"
     checks.append(Check(what, f"below {nips:.2f}", one.text(2), one.mean + 4 * one.error < nips))
@@ -233,7 +247,8 @@ EXPERIMENT = Experiment(
     data="CM2, made up anew for every repeat: 17,500 records on the unit sphere in ten dimensions, labels within .1 of "
     "the separator flipped with probability .2, 17,500 others to test on",
     relation="add or remove one record",
-    guarantee="epsilon as on the left axis, delta 0, number of records included; the paper takes it as known",
+    guarantee="epsilon as on the left axis at full price for every gradient, delta 0, number of records included (the "
+    "paper takes it as known); what is released keeps (2 T - 1) / (2 T) of it",
     plan=plan,
     measure=measure,
     present=present,

@@ -1,49 +1,31 @@
 """Williams and McSherry (2010), Tables 2 and 3: error rates of private logistic regression on five data sets.
 
-Several readings of the heuristic (`pinq`) stand beside the printed numbers, and beside these the posterior of one noisy
-gradient, what the estimator does by default and what has no privacy. `REFERENCE` and `SHIPPED` are of other runs of the
-same methods, which these must reproduce.
+Several readings of the heuristic (`pinq`) stand beside the printed numbers, and beside these the posterior of the sums
+that one of them measures, the posterior of one noisy gradient as the package releases it, what the estimator does by
+default and what has no privacy (`williams_methods`). `REFERENCE` is another simulation of the heuristic, `SHIPPED` of
+our own; these must reproduce both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-import discreet as dc
-
-from .gradient_posterior import most_likely, of_gradients, of_public, weighted_draws
-from .harness import Experiment, Task, command
-from .logistic_sets import (
-    PUBLISHED,
-    SETS,
-    Classification,
-    Law,
-    error,
-    errors_of_draws,
-    missing_sets,
-    released,
-    synth_error,
-)
+from .harness import Experiment, command
+from .logistic_sets import PUBLISHED, SETS, missing_sets, synth_error
 from .pages import Check, Estimate, Illustration, Page, estimate, markdown
 from .pictures import grid, legend_below
-from .pinq import READINGS, pinq_heuristic
+from .pinq import READINGS
+from .williams_methods import CHAINED, EPSILONS, HEURISTIC, OURS, SAME, measure, plan
 
-__all__ = ["EXPERIMENT", "REFERENCE", "SHIPPED", "fitted", "summary"]
+__all__ = ["EXPERIMENT", "REFERENCE", "ROWS", "SHIPPED", "fitted", "helped", "summary"]
 
-EPSILONS = (0.1, 1.0)
-DEVIATION = 2.5
-"""Of the prior: the estimator's default."""
-DRAWS, WANTED, SHOWN = 300, 200, 100
-"""Draws in each round of a posterior, independent ones that end it, and those that errors are averaged over."""
 RUNS = 50
 """Of each printed number."""
-SMALL = ("SYNTH", "PIMA")
-"""Sets of a thousand records and fewer."""
 REFERENCE: Mapping[tuple[str, float], tuple[str, ...]] = {
     ("CM1", 0.1): ("8.4", "8.0", "13.6", "2.7", "3.8"),
     ("CM2", 0.1): ("12.9", "13.0", "18.5", "7.9", "9.4"),
@@ -54,101 +36,17 @@ REFERENCE: Mapping[tuple[str, float], tuple[str, ...]] = {
 }
 """Of another simulation with 40 runs, per cent, for all readings but the one in turn."""
 REFERENCE_RUNS = 40
+SPREADS = {("CM1", 0.1): 2.3, ("CM2", 0.1): 2.3, ("CM2", 1.0): 0.3, ("SYNTH", 0.1): 15.75, ("SYNTH", 1.0): 1.12}
+"""Deviations of its runs, per cent: on CM those that it states for 15 steps, on SYNTH the printed heuristic's."""
+SPREAD = 0.25
+"""The same by its mean where neither is stated: as much as 2.3 is of the 9.4 on CM2."""
 SHIPPED: Mapping[tuple[str, float], tuple[float, float]] = {
     ("SYNTH", 0.1): (16.98, 1.99), ("CM1", 0.1): (0.01, 0.03), ("CM2", 0.1): (5.38, 0.25),
     ("PIMA", 0.1): (33.71, 1.65), ("ADULT", 0.1): (26.60, 0.32),
     ("SYNTH", 1.0): (15.84, 1.30), ("CM1", 1.0): (0.0, 0.0), ("CM2", 1.0): (4.90, 0.18),
     ("PIMA", 1.0): (24.53, 1.16), ("ADULT", 1.0): (26.53, 0.29),
 }  # fmt: skip
-"""The estimator's rule on 40 other seeds: mean and standard deviation, per cent."""
-
-
-# ------------------------------------------------------------------------------------------ the experiment
-
-
-def plan(quick: bool) -> list[tuple[dict[str, Any], int]]:
-    """All sets whose tables are there; more repeats for what is cheap.
-
-    Heuristics on small sets take milliseconds, `dc.weights` takes seconds: quick runs give it SYNTH and CM1 only, where
-    it is fastest.
-    """
-    there = [name for name in SETS if name not in missing_sets()]
-    chains = ("SYNTH", "CM1") if quick else there
-    return [
-        *(({"set": name, "part": "chains"}, 1 if quick else 8) for name in chains),
-        *(({"set": name, "part": "heuristic"}, 100 if name in SMALL or not quick else 16) for name in there),
-        *(({"set": name, "part": "learned"}, 10 if quick else 60) for name in there),
-    ]
-
-
-def measure(task: Task) -> Iterator[dict[str, Any]]:
-    """Error rates of every method of a part, per cent."""
-    name = task.setting["set"]
-    part: Callable[[Task, Classification, float], Iterator[tuple[str, float]]] = {
-        "chains": _chains,
-        "heuristic": _heuristics,
-        "learned": _learned,
-    }[task.setting["part"]]
-    records = SETS[name](task.rng(f"records {name}"))
-    for epsilon in EPSILONS:
-        for method, value in part(task, records, epsilon):
-            yield {"epsilon": epsilon, "method": method, "metric": "error", "value": value}
-
-
-def _heuristics(task: Task, records: Classification, epsilon: float) -> Iterator[tuple[str, float]]:
-    """All readings."""
-    name = task.setting["set"]
-    # No constant, and the paper's unit: SYNTH's features go from -1/2 to 1/2.
-    features = records.points[:, :-1] / (2 if name == "SYNTH" else 1)
-    for method, reading in READINGS.items():
-        rng = task.rng(f"heuristic {name} {epsilon} {method}")
-        found = np.append(pinq_heuristic(features, records.labels, reading, epsilon, rng), 0.0)
-        yield f"heuristic, {method}", float(error(found[None], records)[0])
-
-
-def _learned(task: Task, records: Classification, epsilon: float) -> Iterator[tuple[str, float]]:
-    """Inference, the estimator's rule and what has no privacy."""
-    made, law = _release(task, records, epsilon, "1", posterior=True)
-    yield from _inference(task, records, epsilon, made, law)
-    shipped, _ = _release(task, records, epsilon, "auto", posterior=False)
-    assert isinstance(shipped.payload, dc.GradientTrace)
-    yield "shipped rule", float(error(shipped.payload.weights[None], records)[0])
-    exact = most_likely(of_public(records.points, records.labels), size=records.points.shape[1], deviation=DEVIATION)
-    yield "non-private", float(error(exact[None], records)[0])
-    if np.isfinite(records.bayes):
-        yield "best classifier", records.bayes
-
-
-def _inference(
-    task: Task, records: Classification, epsilon: float, made: dc.Release, law: Law
-) -> Iterator[tuple[str, float]]:
-    """Errors of the posterior of one gradient, by weighted draws."""
-    rng = task.rng(f"draws {task.setting['set']} {epsilon}")
-    drawn = weighted_draws(
-        of_gradients(made, law), public=None, size=law.size, deviation=DEVIATION, draws=DRAWS, wanted=WANTED, rng=rng
-    )
-    expected, at_mean = errors_of_draws(drawn.equal(SHOWN), records, thinned=1)
-    yield "inference, expected", expected
-    yield "inference, at the mean", at_mean
-
-
-def _chains(task: Task, records: Classification, epsilon: float) -> Iterator[tuple[str, float]]:
-    """The same and `dc.weights` of one release."""
-    made, law = _release(task, records, epsilon, "1", posterior=True)
-    yield from _inference(task, records, epsilon, made, law)
-    rng = task.rng(f"chains {task.setting['set']} {epsilon}")
-    drawn = dc.weights(made, draws=1000, rng=rng, covariates=law).weights
-    expected, at_mean = errors_of_draws(drawn, records, thinned=1000 // SHOWN)
-    yield "inference, expected, dc.weights", expected
-    yield "inference, at the mean, dc.weights", at_mean
-
-
-def _release(
-    task: Task, records: Classification, epsilon: float, method: str, *, posterior: bool
-) -> tuple[dc.Release, Any]:
-    """A release with noise of its own."""
-    rng = task.rng(f"noise {task.setting['set']} {epsilon} {method}")
-    return released(records, epsilon, method, rng, relation="add-remove", deviation=DEVIATION, posterior=posterior)
+"""A regression value of our own: the estimator's rule on 40 other seeds, mean and standard deviation, per cent."""
 
 
 # ------------------------------------------------------------------------------------------ the page
@@ -156,8 +54,10 @@ def _release(
 PRINTED_ROWS = {"Heuristic": "heuristic", "Inference": "inference", "NIPS08": "NIPS08", "Benchmark": "benchmark"}
 ROWS = (
     *(f"heuristic, {name}" for name in READINGS),
-    "inference, expected",
-    "inference, at the mean",
+    f"{SAME}, expected",
+    f"{SAME}, at the mean",
+    f"{OURS}, expected",
+    f"{OURS}, at the mean",
     "shipped rule",
     "non-private",
 )
@@ -186,29 +86,48 @@ def fitted(found: Found, method: str) -> list[tuple[str, float]]:
     return fits
 
 
+def helped(frame: pd.DataFrame) -> dict[tuple[str, float], Estimate]:
+    """By how much inference lowers the error of the heuristic whose noisy sums it reads, by set and epsilon; points."""
+    part = frame[frame["part"] == "same sums"]
+    wide = part.pivot(index=["set", "epsilon", "repeat"], columns="method", values="value")
+    gains = wide[HEURISTIC] - wide[f"{SAME}, expected"]
+    return {cell: estimate(values) for cell, values in gains.groupby(["set", "epsilon"], sort=False)}
+
+
+def _list(cells: list[tuple[str, float]]) -> str:
+    """How many, and which."""
+    named = ", ".join(f"{name} {epsilon:g}" for name, epsilon in cells)
+    return f"{len(cells)} ({named})" if cells else "none"
+
+
+def _gains(frame: pd.DataFrame) -> str:
+    """Rows of epsilon, columns of sets."""
+    found = helped(frame)
+    names = list(dict.fromkeys(name for name, _ in found))
+    rows = [[f"epsilon {epsilon:g}", *(found[name, epsilon].text(2) for name in names)] for epsilon in EPSILONS]
+    return markdown(["", *names], rows)
+
+
 def present(frame: pd.DataFrame) -> Page:
     """All cells beside the printed ones."""
-    found = summary(frame[frame["part"] != "chains"])
+    # Of the single step there are more runs in its own part than beside the posterior of its sums.
+    again = (frame["part"] == "same sums") & (frame["method"] == HEURISTIC)
+    found = summary(frame[(frame["part"] != "chains") & ~again])
     cells = [(name, epsilon) for epsilon in EPSILONS for name in SETS if (name, epsilon, "shipped rule") in found]
     fits = {method: fitted(found, method) for method in ROWS[: len(READINGS)]}
     best = max(fits, key=lambda method: len(fits[method]))
     printed = {cell: PUBLISHED["Inference"][cell[0]][cell[1]][0] for cell in cells}
+    better, worse = (
+        [cell for cell, gain in helped(frame).items() if sign * gain.mean > 2 * gain.error] for sign in (1, -1)
+    )
     beaten = [cell for cell in cells if found[*cell, "shipped rule"][0].mean < printed[cell]]
-    ours = [cell for cell in cells if found[*cell, "inference, expected"][0].mean < printed[cell]]
-    honest = [f"heuristic, {name}" for name, reading in READINGS.items() if reading.charged and not reading.in_turn]
-    helped = [
-        cell
-        for cell in cells
-        if found[*cell, "inference, expected"][0].mean < min(found[*cell, method][0].mean for method in honest)
-    ]
-    whole = len(fits[best]) == len(cells)
+    whole = len(fits[best]) == len(cells) and not worse
+    opening = "Reproduced" if whole else "Reproduced in part" if len(better) > len(worse) else "Not reproduced"
     verdict = (
-        f"{'Reproduced' if whole else 'Not reproduced cell by cell'}: the best reading of the heuristic ({best}) "
-        f"agrees with {len(fits[best])} of {len(cells)} printed cells; the paper does not say how many steps were made "
-        "and what they cost. Inference "
-        f"{'helps' if 2 * len(helped) > len(cells) else 'does not help'}: the posterior of one gradient errs less than "
-        f"the best honestly paid heuristic in {len(helped)} of {len(cells)} cells, and less than the printed inference "
-        f"in {len(ours)}; the estimator's rule is below the printed inference in {len(beaten)}."
+        f"{opening}: inference on the heuristic's own sums (one step) errs less in {len(better)} of "
+        f"{len(helped(frame))} cells, more in {_list(worse)}, beyond two standard errors; no reading of the heuristic "
+        f"agrees with more than {len(fits[best])} of its {len(cells)} printed error rates, as the paper states neither "
+        f"steps nor price; the estimator's rule is below the printed inference in {len(beaten)}."
     )
     caption = (
         "Error rates (%); bars: one standard deviation over runs, as printed. Hollow: printed; filled: ours. NOT "
@@ -222,12 +141,13 @@ def present(frame: pd.DataFrame) -> Page:
         )
         for epsilon in EPSILONS
     ]
+    gains = "Error of the heuristic (T = 1) less the expected error of the posterior of the same noisy sums (points)."
     agreement = "Posteriors of the same releases by `dc.weights` and by weighted draws: expected error (%)."
     return Page(
         verdict,
         [Illustration("errors", _figure(found, cells), caption)],
-        [*tables, (agreement, _agreement(frame))],
-        _checks(found, cells, printed),
+        [*tables, (gains, _gains(frame)), (agreement, _agreement(frame))],
+        [*_checks(found, cells, printed), _same_posterior(frame)],
         _notes(found, fits),
     )
 
@@ -254,20 +174,36 @@ def _table(found: Found, epsilon: float) -> str:
 
 def _agreement(frame: pd.DataFrame) -> str:
     """Chains and weighted draws, of the releases that chains were run on."""
-    chains = frame[frame["part"] == "chains"]
-    wide = chains.pivot(index=["set", "epsilon", "repeat"], columns="method", values="value")
+    wide = _chained(frame)
     rows = [
         [
             name,
             f"{epsilon:g}",
             len(part),
-            *(f"{part[f'inference, expected{by}'].mean():.2f}" for by in (", dc.weights", "")),
+            *(f"{part[column].mean():.2f}" for column in (CHAINED, f"{OURS}, expected")),
         ]
         for (name, epsilon), part in wide.groupby(["set", "epsilon"], sort=False)
     ]
-    apart = wide["inference, expected, dc.weights"] - wide["inference, expected"]
-    rows.append(["all, difference", "", len(apart), estimate(apart).text(2), ""])
+    rows.append(["all, difference", "", len(wide), _apart(wide).text(2), ""])
     return markdown(["set", "epsilon", "releases", "dc.weights", "weighted draws"], rows)
+
+
+def _chained(frame: pd.DataFrame) -> pd.DataFrame:
+    """Errors of chains and of weighted draws side by side, a row for each release."""
+    chains = frame[frame["part"] == "chains"]
+    return chains.pivot(index=["set", "epsilon", "repeat"], columns="method", values="value")
+
+
+def _apart(wide: pd.DataFrame) -> Estimate:
+    """Mean difference of their errors, paired."""
+    return estimate(wide[CHAINED] - wide[f"{OURS}, expected"])
+
+
+def _same_posterior(frame: pd.DataFrame) -> Check:
+    """Chains and weighted draws of the same releases, on average."""
+    wide = _chained(frame)
+    what = f"dc.weights less weighted draws of the same {len(wide)} releases: expected error, points"
+    return Check.near(what, Estimate(0.0), _apart(wide), digits=2)
 
 
 def _checks(found: Found, cells: list[tuple[str, float]], printed: Mapping[tuple[str, float], float]) -> list[Check]:
@@ -276,9 +212,10 @@ def _checks(found: Found, cells: list[tuple[str, float]], printed: Mapping[tuple
     references = [f"heuristic, {name}" for name, reading in READINGS.items() if not reading.in_turn]
     for (name, epsilon), texts in REFERENCE.items():
         for method, text in zip(references, texts, strict=True):
-            here, deviation = found[name, epsilon, method]
+            here, _ = found[name, epsilon, method]
             digits = len(text.partition(".")[2])
-            wanted = Estimate(float(text), deviation / REFERENCE_RUNS**0.5)
+            spread = SPREADS.get((name, epsilon), SPREAD * float(text))
+            wanted = Estimate(float(text), spread / REFERENCE_RUNS**0.5)
             what = f"{method}: {name}, epsilon {epsilon:g}, %"
             checks.append(Check.near(what, wanted, here, rounding=0.5 * 0.1**digits, digits=2))
     for name, epsilon in cells:
@@ -289,7 +226,11 @@ def _checks(found: Found, cells: list[tuple[str, float]], printed: Mapping[tuple
             Check(f"{what}, against the printed inference", f"below {limit:.2f}", here.text(2), here.mean < limit)
         )
         wanted = Estimate(mean, deviation / REFERENCE_RUNS**0.5)
-        checks.append(Check.near(f"{what}, against other seeds", wanted, here, rounding=0.005, digits=2))
+        checks.append(
+            Check.near(
+                f"{what}, against our own regression value (40 other seeds)", wanted, here, rounding=0.005, digits=2
+            )
+        )
     flipped, _ = found["CM2", EPSILONS[0], "best classifier"]
     checks.append(Check.near("CM2: error of the best classifier, %", Estimate(4.60), flipped, rounding=0.005, digits=2))
     for norm, direction in ((8.3, np.eye(4)[0]), (10.1, np.full(4, 0.5))):
@@ -300,6 +241,27 @@ def _checks(found: Found, cells: list[tuple[str, float]], printed: Mapping[tuple
         )
         checks.append(Check.near(what, Estimate(16.40), Estimate(best), rounding=0.1, digits=2))
     return checks
+
+
+def _better_noise(found: Found) -> str:
+    """How the posterior of one vector gradient compares with heuristics of the same price: not inference alone."""
+    honest = [f"heuristic, {name}" for name, reading in READINGS.items() if reading.charged]
+    cells = [place[:2] for place in found if place[2] == f"{OURS}, expected"]
+    below = [
+        cell
+        for cell in cells
+        if found[*cell, f"{OURS}, expected"][0].mean < min(found[*cell, method][0].mean for method in honest)
+    ]
+    printed = [
+        cell
+        for cell in cells
+        if found[*cell, f"{OURS}, expected"][0].mean < PUBLISHED["Inference"][cell[0]][cell[1]][0]
+    ]
+    return (
+        "The posterior of one vector gradient, with one draw of K-norm noise that is less than noise on each "
+        f"coordinate, errs less than the best heuristic at an honest price in {len(below)} of {len(cells)} cells, and "
+        f"less than the printed inference in {len(printed)}: that is due to the noise as well as to inference."
+    )
 
 
 def _notes(found: Found, fits: Mapping[str, list[tuple[str, float]]]) -> str:
@@ -313,9 +275,12 @@ def _notes(found: Found, fits: Mapping[str, list[tuple[str, float]]]) -> str:
         "Printed cells that a reading of the heuristic agrees with, within two standard errors of the difference (the "
         "printed one's is its deviation over sqrt(50)):\n\n"
         + markdown(["reading", "set and epsilon"], rows)
-        + "\nHeuristic: add-remove, the number of records is not released. All other private rows: add-remove, one "
+        + f"\n{_better_noise(found)}\n\n"
+        "Heuristic: add-remove, the number of records is not released. All other private rows: add-remove, one "
         "twentieth of epsilon goes to the number of records, which the paper takes as known; a constant feature is "
-        "fitted. Inference: the posterior of one noisy gradient, by weighted draws from the density that `dc.weights` "
+        "fitted. Inference on the heuristic's own sums: the start and the noisy sums of one step, Laplace noise of "
+        "scale d / epsilon on each; the sums are taken as normal over the draw of the records, and the number of "
+        "records as known. Posterior of one vector gradient: by weighted draws from the density that `dc.weights` "
         "samples by chains (a table of its own); for PIMA and ADULT a tenth of epsilon buys "
         "histograms of the features. Expected: averaged over draws, as the paper does. Non-private: the mode with the "
         "same prior.\n\nSYNTH's weights have the norm 9.85 in the paper's unit and any direction; the best classifier "
@@ -340,6 +305,8 @@ def _figure(found: Found, cells: list[tuple[str, float]]) -> Figure:
                     mean, deviation = PUBLISHED[printed][name][epsilon]
                     _dot(panel, mean, deviation, places[f"{line}, printed"], printed=True)
             for method in ROWS:
+                if (name, epsilon, method) not in found:
+                    continue
                 here, deviation = found[name, epsilon, method]
                 _dot(panel, here.mean, deviation, places[method], printed=False)
             if row == 0:
@@ -384,7 +351,10 @@ EXPERIMENT = Experiment(
     claim="Inference from the heuristic's noisy gradients errs less than the heuristic at epsilon .1, PIMA excepted, "
     "and about as much at 1; both beat NIPS08 (objective perturbation). Means and deviations of 50 runs",
     data="SYNTH, CM1 and CM2 made up anew for every repeat (1,000 and 17,500 records), PIMA (691 of 768 records) and "
-    "ADULT (16,000 records, six numeric columns) of the UCI repository, other rows for every repeat",
+    "ADULT (16,000 records, six numeric columns) of the UCI repository, other rows for every repeat; PIMA is tested on "
+    "all 768 as printed (90 % of them are private records), ADULT always has the same 7,841 positives: there, standard "
+    "errors are conditional on the table. How many records there are is a public constant of the paper wherever steps, "
+    "regularisation or the method depend on it",
     relation="add or remove one record",
     guarantee="epsilon .1 and 1, delta 0; the heuristic's in exact arithmetic; none for non-private, and d times "
     "epsilon for the heuristic where the d coordinates are NOT charged",
