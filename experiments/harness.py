@@ -226,7 +226,7 @@ def second_seeds(frame: pd.DataFrame) -> str:
     means, variances, counts = (parts[what].to_numpy(float) for what in ("mean", "var", "count"))
     with np.errstate(invalid="ignore", divide="ignore"):
         apart = np.abs(means[:, 0] - means[:, 1]) / np.sqrt((variances / counts).sum(axis=1))
-    # What is the same in every repeat of both sets has no error: NaN. What differs between them alone is infinitely far.
+    # What never varies has no error, NaN; what differs between the sets alone is infinitely far apart.
     apart = apart[~np.isnan(apart)]
     if not apart.size:
         return "The second seed set has too few repeats for standard errors."
