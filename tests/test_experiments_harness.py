@@ -247,7 +247,7 @@ def test_every_experiment_states_what_it_is(name: str) -> None:
 def test_every_experiment_has_its_page(name: str) -> None:
     """As the last `make experiments` left it: its checks held, its files are there, the index quotes its verdict."""
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
-    assert "**no**" not in text
+    assert "**no**" not in text.partition("## Checks")[2].partition("\n## ")[0]
     assert "nan" not in text.split()
     verdict = next(line for line in text.splitlines() if line.startswith("**Verdict.** "))
     index = (PAGES / "README.md").read_text(encoding="utf-8").replace("**", "")
