@@ -339,7 +339,7 @@ def _picture_of_draws(panels: pd.DataFrame) -> Figure:
         choice = CANDIDATES[int(_facts(panels, epsilon)["choice"])]
         _both_signs(panel, theta, "draws of theta", marker=".", color="#6090c0", markersize=3)
         _both_signs(panel, CANDIDATES, "candidates", marker="+", color="#707070", markersize=5)
-        _both_signs(panel, choice[None], "the choice", marker="*", color="#b04000", markersize=11, mec="white")
+        _both_signs(panel, choice[None], "the choice", marker="*", color="white", markersize=12, mec="black")
         _both_signs(panel, TRUTH[None], "truth", marker="x", color="black", markersize=8, markeredgewidth=2)
         shown = f"ε = {epsilon:g}{', off-axis choice' if epsilon == EPSILONS[0] else ''}"
         panel.set(xlim=(-SPAN, SPAN), ylim=(-SPAN, SPAN), aspect="equal", title=shown)
