@@ -31,7 +31,18 @@ import pandas as pd
 from . import NAMES
 from .pages import Page, save_index, save_page
 
-__all__ = ["SEED_SETS", "Experiment", "Task", "collected", "command", "presented", "run", "second_seeds", "workers"]
+__all__ = [
+    "SEED_SETS",
+    "Experiment",
+    "Task",
+    "begun",
+    "collected",
+    "command",
+    "presented",
+    "run",
+    "second_seeds",
+    "workers",
+]
 
 SEED_SETS = (1, 2)
 """The second is there to see what chance did in the first."""
@@ -123,13 +134,24 @@ def measured(task: Task) -> list[dict[str, Any]]:
     return [{**where, **row} for row in experiment.measure(task)]
 
 
-def collected(name: str, *, quick: bool, pool: ProcessPoolExecutor | None = None) -> pd.DataFrame:
-    """The tidy table of an experiment.
+Rows = list[dict[str, Any]]
+
+
+def begun(name: str, *, quick: bool, pool: ProcessPoolExecutor | None) -> tuple[int, Iterator[Rows]]:
+    """Number of tasks of an experiment, and the rows of each; workers start at once, nothing here does."""
+    work = tasks(name, _experiment(name), quick=quick)
+    if pool is None:
+        return len(work), map(measured, work)
+    return len(work), pool.map(measured, work, chunksize=max(1, len(work) // 200))
+
+
+def collected(name: str, number: int, done: Iterator[Rows]) -> pd.DataFrame:
+    """The tidy table of an experiment that was begun.
 
     Args:
         name: of the module.
-        quick: fewer repeats or settings.
-        pool: of workers; None runs everything here.
+        number: of tasks.
+        done: rows of each task.
 
     Returns:
         One row for each number: columns of the setting, `seeds`, `repeat`, those that `measure` adds, `metric` and
@@ -138,10 +160,8 @@ def collected(name: str, *, quick: bool, pool: ProcessPoolExecutor | None = None
     from rich.console import Console
     from rich.progress import track
 
-    work = tasks(name, _experiment(name), quick=quick)
-    done = map(measured, work) if pool is None else pool.map(measured, work, chunksize=max(1, len(work) // 200))
     console = Console(stderr=True)
-    shown = track(done, name, len(work), console=console, disable=not console.is_terminal)
+    shown = track(done, name, number, console=console, disable=not console.is_terminal)
     return pd.DataFrame([row for rows in shown for row in rows])
 
 
@@ -164,19 +184,19 @@ def presented(name: str, frame: pd.DataFrame) -> list[Page]:
     return [present(frame[frame["seeds"].isin((0, seeds))]) for seeds in sets]
 
 
-def run(name: str, *, quick: bool, output: Path, pool: ProcessPoolExecutor | None = None) -> list[Page]:
-    """Measure, and write table, pictures and page.
+def run(name: str, frame: pd.DataFrame, *, quick: bool, output: Path) -> list[Page]:
+    """Write table, pictures and page.
 
     Args:
         name: of the module.
-        quick: fewer repeats or settings.
+        frame: tidy rows of all seed sets.
+        quick: whether they are of a quick run.
         output: folder of the pages.
-        pool: of workers.
 
     Returns:
         The page of each seed set; what is written shows the first, and the checks of all.
     """
-    experiment, frame = _experiment(name), collected(name, quick=quick, pool=pool)
+    experiment = _experiment(name)
     (output / "data").mkdir(parents=True, exist_ok=True)
     frame.to_parquet(output / "data" / f"{name}.parquet", index=False)
     pages = presented(name, frame)
@@ -257,9 +277,11 @@ def command(names: Sequence[str], arguments: Sequence[str] | None = None) -> Non
     output = given.output or (QUICK_OUTPUT if given.quick else FULL_OUTPUT)
     failed = []
     with workers(given.processes) as pool:
-        for name in names:
+        # All are begun before the first is written: workers measure while pictures are drawn.
+        work = {name: begun(name, quick=given.quick, pool=pool) for name in names}
+        for name, (number, done) in work.items():
             started = time.monotonic()
-            pages = run(name, quick=given.quick, output=output, pool=pool)
+            pages = run(name, collected(name, number, done), quick=given.quick, output=output)
             checks = [check for page in pages for check in page.checks]
             bad = [check for check in checks if not check.holds]
             failed += [f"{name}: {check.what}: wanted {check.wanted}, found {check.found}" for check in bad]

@@ -6,6 +6,7 @@ import importlib
 import math
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from experiments import harness, pictures
-from experiments.harness import Experiment, Task, collected, command, second_seeds
+from experiments.harness import Experiment, Task, begun, command, second_seeds
 from experiments.pages import OUTCOMES, Check, Estimate, Illustration, Page, estimate, markdown, mean_and_error
 
 FOLDER = Path(experiments.__file__).parent
@@ -70,6 +71,10 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> str:
     install(EXAMPLE)
     monkeypatch.setattr(harness, "NAMES", ("made_up",))
     return "made_up"
+
+
+def collected(name: str, *, quick: bool, pool: ProcessPoolExecutor | None = None) -> pd.DataFrame:
+    return harness.collected(name, *begun(name, quick=quick, pool=pool))
 
 
 # ------------------------------------------------------------------------------------------ seeds and tables
