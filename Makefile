@@ -49,7 +49,7 @@ bench: $(BENCH_STAMP)  ## speed, coverage and utility, peers beside us in the sa
 	$(BIN)/python -m bench.linear --quick
 	$(BIN)/python -m bench.logistic --seeds 10
 
-experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds docs/experiments, ten minutes
+experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds docs/experiments, eleven minutes
 	$(BIN)/python -m experiments --quick
 
 $(VENV)/bin/python:

@@ -267,7 +267,8 @@ def command(names: Sequence[str], arguments: Sequence[str] | None = None) -> Non
         arguments: None for those of the process.
 
     Raises:
-        SystemExit: 1 where a check failed, after all pages are written.
+        SystemExit: 1 where a check failed, after all pages are written; 2 for arguments that make no sense, before
+            anything is measured.
     """
     parser = argparse.ArgumentParser(description="Run experiments, and write their pages, pictures and tables.")
     parser.add_argument("--quick", action="store_true", help="fewer repeats: a fraction of a minute each")
@@ -275,6 +276,12 @@ def command(names: Sequence[str], arguments: Sequence[str] | None = None) -> Non
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args(arguments)
     output = given.output or (QUICK_OUTPUT if given.quick else FULL_OUTPUT)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--output: a folder that can be written to was expected: {error}")
+    if given.processes < 1:
+        parser.error(f"--processes: at least 1 was expected, got {given.processes}")
     failed = []
     with workers(given.processes) as pool:
         # All are begun before the first is written: workers measure while pictures are drawn.

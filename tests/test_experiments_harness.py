@@ -204,6 +204,31 @@ def test_the_same_numbers_make_the_same_files(made_up: str, tmp_path: Path) -> N
         assert (tmp_path / "one" / path).read_bytes() == (tmp_path / "two" / path).read_bytes(), path
 
 
+@pytest.mark.parametrize("wrong", [["--processes", "0"], ["--output", "{file}/folder"]])
+def test_bad_arguments_are_refused_before_anything_is_measured(
+    wrong: list[str], made_up: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(harness, "begun", lambda *_, **__: pytest.fail("measured"))
+    given = ["--output", str(tmp_path), *(part.format(file=tmp_path / "file") for part in wrong)]
+    with pytest.raises(SystemExit) as stopped:
+        command([made_up], given)
+    assert stopped.value.code == 2
+    assert f"{wrong[0]}: " in capsys.readouterr().err
+
+
+def test_experiments_that_run_together_keep_their_rows(
+    made_up: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = ModuleType("experiments.another")
+    other.EXPERIMENT = replace(EXAMPLE, title="Other", plan=lambda quick: [({"way": "c", "size": 3}, 4)])  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "experiments.another", other)
+    command([made_up, "another"], ["--quick", "--output", str(tmp_path), "--processes", "1"])
+    for name in (made_up, "another"):
+        assert pd.read_parquet(tmp_path / f"data/{name}.parquet").equals(collected(name, quick=True))
+    assert set(pd.read_parquet(tmp_path / "data/another.parquet")["way"]) == {"c"}
+
+
 def test_a_check_that_fails_in_one_seed_set_fails_the_command(
     made_up: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

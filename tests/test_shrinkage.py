@@ -162,11 +162,7 @@ TOO_STIFF = (
         (5.0, 100.0),
         (0.5, 50.0),
         (1.0, 500.0),
-        pytest.param(
-            0.02,
-            10.0,
-            marks=pytest.mark.xfail(reason=TOO_STIFF),
-        ),
+        pytest.param(0.02, 10.0, marks=pytest.mark.xfail(reason=TOO_STIFF)),
     ],
 )
 @pytest.mark.parametrize("backwards", [False, True])
