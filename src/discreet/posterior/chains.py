@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,21 @@ from discreet.errors import DiscreetError
 from discreet.model.tables import Array
 from discreet.posterior.draws import PosteriorDraws
 
+NOT_INSTALLED = "ArviZ is not installed; pip install 'discreet[arviz]' brings it"
+NO_CACHE = "ArviZ cannot be loaded, since the user's cache folder cannot be written; set XDG_CACHE_HOME to one that can"
+
+obstacle = NOT_INSTALLED
+"""What stands in the way where `arviz` is None."""
 try:
-    import arviz
+    with warnings.catch_warnings():
+        # ArviZ 0.23 announces its next version once a day, and keeps the day in the user's cache folder. Only that one
+        # warning is hidden: it asks nothing of whoever reads a release, and pyproject.toml keeps to versions below 1.
+        warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing a major refactor", FutureWarning)
+        import arviz
 except ImportError:
     arviz = None
+except OSError:
+    arviz, obstacle = None, NO_CACHE
 
 __all__ = ["to_arviz"]
 
@@ -31,10 +43,10 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
         draws the last ones are left out.
 
     Raises:
-        DiscreetError: ArviZ is not installed.
+        DiscreetError: ArviZ is not installed, or has nowhere to write its cache.
     """
     if arviz is None:
-        raise DiscreetError("ArviZ is not installed; pip install 'discreet[arviz]' brings it")
+        raise DiscreetError(obstacle)
     chains = 1 if posterior.mixing is None else posterior.mixing.chains
     network = posterior.network
     coords = {f"{variable.name}=": list(variable.states) for variable in network.schema}

@@ -1,0 +1,90 @@
+"""The package imports without a warning where nobody has been before, and loads no more than its core."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import discreet
+
+ROOT = Path(discreet.__file__).parent
+FIRST = "discreet.posterior.chains"
+"""The module on a library that warns when it is imported: nothing that comes before it may hide the warning."""
+MODULES = sorted(
+    (
+        ".".join(("discreet", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+        for path in ROOT.rglob("*.py")
+    ),
+    key=lambda name: (name != FIRST, name),
+)
+EXTRAS = {"arviz", "blackjax", "jax", "numba", "sklearn"}
+"""What the core does without."""
+HEAVY = EXTRAS | {"jaxlib", "matplotlib", "pandas", "polars", "torch", "xarray"}
+HOMES = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+CACHES = ("JAX_COMPILATION_CACHE_DIR", "MPLCONFIGDIR", "NUMBA_CACHE_DIR")
+NO_FOLDER = Path(os.devnull, "home")
+"""A home that nobody can write, not even root."""
+
+IMPORT_ALL = """
+import importlib, json, sys
+faults = {}
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except BaseException as error:
+        faults[name] = f"{type(error).__name__} of {getattr(error, 'name', None)}: {str(error).strip().splitlines()[:1]}"
+print(json.dumps(faults))
+"""
+
+
+def python(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter whose user has this home and no cache or setting elsewhere."""
+    kept = {name: value for name, value in os.environ.items() if name not in (*HOMES, *CACHES)}
+    environment = {**kept, "HOME": str(home)}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment, check=False)
+
+
+def faults(home: Path, *modules: str) -> dict[str, str]:
+    """What went wrong, by module, where a fresh interpreter for which warnings are errors imports them in turn."""
+    done = python(home, "-W", "error", "-c", IMPORT_ALL, *modules)
+    assert done.returncode == 0, done.stderr
+    absent = {f"ModuleNotFoundError of {extra}:" for extra in EXTRAS}
+    found: dict[str, str] = json.loads(done.stdout)
+    return {module: fault for module, fault in found.items() if not any(map(fault.startswith, absent))}
+
+
+def test_every_module_imports_without_a_warning_in_an_empty_home(tmp_path: Path) -> None:
+    assert len(MODULES) > 80
+    assert MODULES[0] == FIRST
+    assert faults(tmp_path, *MODULES) == {}
+
+
+def test_a_module_that_warns_is_found(tmp_path: Path) -> None:
+    (tmp_path / "noisy.py").write_text("import warnings\nwarnings.warn('heard', FutureWarning)\n")
+    (tmp_path / "quiet.py").write_text("")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{IMPORT_ALL}"
+    done = python(tmp_path, "-W", "error", "-c", code, "noisy", "quiet")
+    assert json.loads(done.stdout) == {"noisy": "FutureWarning of None: ['heard']"}
+
+
+def test_arviz_without_a_cache_folder_says_what_to_set() -> None:
+    """ArviZ itself fails to import there, with an error of the file system."""
+    pytest.importorskip("arviz", reason="arviz: the extra [arviz] is not installed")
+    code = "import discreet as dc\ntry:\n    dc.to_arviz(None)\nexcept dc.DiscreetError as error:\n    print(error)"
+    done = python(NO_FOLDER, "-W", "error", "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "XDG_CACHE_HOME" in done.stdout
+    assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("statement", ["import discreet", "import discreet.app.cli"])
+def test_the_core_loads_no_extra(statement: str, tmp_path: Path) -> None:
+    code = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    loaded = set(python(tmp_path, "-W", "error", "-c", code).stdout.split())
+    assert "discreet" in loaded
+    assert not loaded & HEAVY
