@@ -1,7 +1,9 @@
 # Everything a contributor runs. Needs Python 3.11 or newer with pip and venv; the rest is installed into .venv.
 
 PYTHON ?= python3
+LOWEST_PYTHON ?= python3.11
 VENV := .venv
+CONSTRAINTS := constraints.txt
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
@@ -15,14 +17,25 @@ else
 export DISCREET_DATA
 endif
 
-.PHONY: demo test check format lint types coverage bench experiments clean
+# What the tests run, and how: `make test TESTS=tests/test_query.py`. What libraries keep in a user's home is kept in
+# the environment instead: the home may be empty, or not be ours to write. Two processes share two cores: threads of the
+# linear algebra would stand in each other's way.
+TESTS ?=
+WORKERS ?= 2
+CACHE = "$(CURDIR)/$(VENV)/cache"
+RUN_TESTS = XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 \
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" -q $(TESTS)
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo install test check format lint types coverage bench experiments test-newest test-lowest clean
 
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
 
-# Two processes share two cores: threads of the linear algebra would stand in each other's way.
+install: $(STAMP)  ## all that the other targets need, but those of bench and experiments
+
 test: $(STAMP)  ## all tests but the slow statistical ones, and the doctests of src and README
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" -q
+	$(RUN_TESTS)
 
 check: lint types test  ## what continuous integration runs
 
@@ -52,17 +65,27 @@ bench: $(BENCH_STAMP)  ## speed, coverage and utility, peers beside us in the sa
 experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds docs/experiments, eleven minutes
 	$(BIN)/python -m experiments --quick
 
+test-newest:  ## the tests on the newest versions that pyproject.toml allows, in an environment made for it
+	$(PYTHON) -m venv --clear $(VENV)-newest
+	$(MAKE) VENV=$(VENV)-newest CONSTRAINTS=/dev/null test
+
+# Its lowest versions have wheels for the lowest Python alone.
+test-lowest:  ## the tests on the lowest versions that pyproject.toml states, likewise
+	$(LOWEST_PYTHON) -m venv --clear $(VENV)-lowest
+	$(LOWEST_PYTHON) tests/lowest.py > $(VENV)-lowest/constraints.txt
+	$(MAKE) VENV=$(VENV)-lowest CONSTRAINTS=$(VENV)-lowest/constraints.txt test
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(STAMP): $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+$(STAMP): $(VENV)/bin/python pyproject.toml $(CONSTRAINTS)
+	$(PIP_INSTALL) -c $(CONSTRAINTS) -e '.[dev]'
 	touch $@
 
 # pgmpy asks for any torch; the pinned one is a CPU build where the index has it.
 $(BENCH_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench,peers]'
+	$(PIP_INSTALL) -c $(CONSTRAINTS) -e '.[dev,bench,peers]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-newest $(VENV)-lowest .pytest_cache .mypy_cache .ruff_cache .hypothesis

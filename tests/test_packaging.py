@@ -1,0 +1,138 @@
+"""What leaves the repository: metadata, citation, bounds on versions, and the two files that are published."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+import discreet
+from lowest import PYPROJECT, lowest, requirements
+
+REPOSITORY = PYPROJECT.parent
+PROJECT: dict[str, Any] = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+ASKED = requirements(PYPROJECT.read_text(encoding="utf-8"))
+INSIDE = ("py.typed", "privacy/release.schema.json", "app/asia.bif")
+"""Files of the package that are not Python."""
+
+
+def canonical(name: str) -> str:
+    """A package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+# ------------------------------------------------------------------------------------------ versions
+
+
+def test_every_requirement_states_its_lowest_version_and_all_state_the_same() -> None:
+    assert set(lowest(ASKED)) == {Requirement(one).name for one in ASKED}
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (["numpy"], "numpy: expected name>=lowest"),
+        (["numpy<3"], "numpy<3: expected"),
+        (["a>=1", "a[b]>=2,<3"], "a: two lower bounds, 1 and 2"),
+    ],
+)
+def test_a_missing_or_a_second_bound_is_refused(asked: list[str], told: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        lowest(asked)
+
+
+def test_the_lowest_versions_are_read_from_the_whole_of_pyproject() -> None:
+    text = """[project]
+        name = "own"
+        dependencies = ["a>=1.5"]
+        [project.optional-dependencies]
+        b = ["b-c[d,e]>=2.0.1,<3"]
+        dev = ["own[b]"]"""
+    assert lowest(requirements(text)) == {"a": "1.5", "b-c": "2.0.1"}
+
+
+def test_development_uses_versions_that_users_may_have() -> None:
+    lines = (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
+    pins = {canonical(name): Version(version) for name, version in pinned.items()}
+    for one in map(Requirement, ASKED):
+        assert pins[canonical(one.name)] in one.specifier, one
+
+
+# ------------------------------------------------------------------------------------------ metadata
+
+
+def test_the_citation_is_that_of_this_version() -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    cited = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["cff-version"] == "1.2.0"
+    assert str(cited["version"]) == discreet.__version__
+    assert cited["license"] == PROJECT["license"]
+    assert cited["keywords"] == PROJECT["keywords"]
+    assert [author["name"] for author in cited["authors"]] == [author["name"] for author in PROJECT["authors"]]
+    assert cited["title"].startswith("discreet") and cited["message"]
+    assert len(cited["references"]) == 5
+    for paper in cited["references"]:
+        assert {"type", "title", "authors", "year"} <= set(paper), paper
+        assert all({"family-names", "given-names"} == set(author) for author in paper["authors"])
+
+
+def test_the_versions_of_python_agree() -> None:
+    stated = [entry.rpartition(" ")[2] for entry in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", entry)]
+    assert stated
+    assert f">={min(stated, key=Version)}" == PROJECT["requires-python"]
+
+
+def test_pages_that_strangers_look_for_are_there() -> None:
+    for page, words in {"SECURITY.md": "How to report", "CONTRIBUTING.md": "make check", "LICENSE": "Apache"}.items():
+        assert words in (REPOSITORY / page).read_text(encoding="utf-8")
+
+
+# ------------------------------------------------------------------------------------------ what is published
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the source distribution, made without the network."""
+    pytest.importorskip("hatchling", reason="hatchling is not installed")
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", folder], cwd=REPOSITORY, check=True)
+    return folder
+
+
+def test_the_wheel_holds_all_a_user_needs_and_nothing_else(built: Path) -> None:
+    (path,) = built.glob("*.whl")
+    with zipfile.ZipFile(path) as wheel:
+        names = set(wheel.namelist())
+        (about,) = (name for name in names if name.endswith("/METADATA"))
+        metadata = message_from_bytes(wheel.read(about))
+    assert {f"discreet/{name}" for name in INSIDE} <= names
+    info = about.rpartition("/")[0]
+    assert f"{info}/licenses/LICENSE" in names
+    assert {name.partition("/")[0] for name in names} == {"discreet", info}
+    assert metadata["Version"] == discreet.__version__
+    assert metadata["Author"] == "The discreet developers"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Requires-Python"] == PROJECT["requires-python"]
+    assert set(metadata.get_all("Classifier")) == set(PROJECT["classifiers"])
+
+
+def test_the_sources_hold_what_tests_and_readers_need(built: Path) -> None:
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as sources:
+        names = {name.partition("/")[2] for name in sources.getnames()}
+    pages = {"LICENSE", "README.md", "SECURITY.md", "CITATION.cff", "CHANGELOG.md", "constraints.txt", "Makefile"}
+    assert pages <= names
+    assert {f"src/discreet/{name}" for name in INSIDE} <= names
+    assert {"tests/lowest.py", "tests/data/release-v1-replace.json"} <= names
+    assert not [name for name in names if name.startswith((".venv", ".git/")) or "__pycache__" in name]
