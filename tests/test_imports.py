@@ -37,7 +37,8 @@ for name in sys.argv[1:]:
     try:
         importlib.import_module(name)
     except BaseException as error:
-        faults[name] = f"{type(error).__name__} of {getattr(error, 'name', None)}: {str(error).strip().splitlines()[:1]}"
+        first = str(error).strip().splitlines()[:1]
+        faults[name] = f"{type(error).__name__} of {getattr(error, 'name', None)}: {first}"
 print(json.dumps(faults))
 """
 
