@@ -276,7 +276,7 @@ def test_no_records_are_fine(text: str, stream: bool, tmp_path: Path) -> None:
 
 def test_no_rows_of_a_frame_are_fine() -> None:
     assert counted(column([], pa.string()), AB) == [0, 0]
-    assert counted(pd.DataFrame({"x": pd.Series([], dtype="str")}), AB) == [0, 0]
+    assert counted(pd.DataFrame({"x": pd.Series([], dtype="string")}), AB) == [0, 0]
 
 
 def test_empty_sources_are_refused(tmp_path: Path) -> None:
