@@ -14,7 +14,6 @@ import copy
 import json
 import mmap
 import os
-import pickle
 import random
 import resource
 import signal
@@ -22,7 +21,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -91,21 +90,19 @@ def read_all(
         try:
             os.close(out)
             found = _read_all_here(read, inputs, note, cpu_s, memory)
-            with os.fdopen(into, "wb") as pipe:
-                pickle.dump(found, pipe)
+            with os.fdopen(into, "w") as pipe:
+                json.dump(asdict(found), pipe)
             status = 0
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(status)
     os.close(into)
-    with os.fdopen(out, "rb") as pipe:
+    with os.fdopen(out) as pipe:
         raw = pipe.read()
     _, status = os.waitpid(child, 0)
     if status == 0:
-        found = pickle.loads(raw)
-        assert isinstance(found, Report)
-        return found
+        return Report(**json.loads(raw))
     killed = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
     text = note[:].rstrip(b"\0").decode("utf-8", "replace")
     return Report(faults=[f"killed by {killed} ({cpu_s} CPU s allowed) at input {text[:400]}"])
@@ -165,8 +162,9 @@ def fault_of_message(message: str) -> str:
 # ---------------------------------------------------------------------------------------------------------------- words
 
 ODD_WORDS = (
-    "", " ", "\t", "\n", "\r\n", "\x00", "\x1b[31m", "\u202e", "\u2028", "\ud800", "\udcff", "\ufeff", "é", "雪", "a" * 90,
-    "'", '"', "\\", "\\u0000", "0", "-1", "1e400", "1e-400", "nan", "-inf", "0x10", "1_0", "٣", "9" * 400, "1" * 5000,
+    "", " ", "\t", "\n", "\r\n", "\x00", "\x1b[31m", "\u202e", "\u2028", "\ud800", "\udcff", "\ufeff", "é", "雪",
+    "a" * 90, "'", '"', "\\", "\\u0000", "0", "-1", "1e400", "1e-400", "nan", "-inf", "0x10", "1_0", "٣", "9" * 400,
+    "1" * 5000,
     "18446744073709551616", "2147483648", "-0", "0.1", "1/3", "1/0", "null", "true", "{", "}", "[", "]", "(", ")", ",",
     ";", ":", "|", "=", "<5", ">=7.5", "//", "/*", "*/", "#", "%s", "{0}", "../../x", "DROP TABLE x", "=1+1",
 )  # fmt: skip

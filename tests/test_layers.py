@@ -121,7 +121,7 @@ def test_the_package_itself_imports_lazily() -> None:
 
 
 def test_errors_need_nothing() -> None:
-    assert imports("errors.py") == set()
+    assert {name.split(".")[0] for name in imports("errors.py")} <= {"collections"}
 
 
 # ------------------------------------------------------------------------------------------ what an import loads

@@ -91,7 +91,7 @@ def test_what_is_written_reads_back_bit_for_bit(
     if name.endswith(".bif"):
         text = path.read_text(encoding="utf-8")
         assert text == theta.text(name="a network", properties=("made by a test",))
-        assert text.startswith('network "a network" {\n  property made by a test;\n}\n')
+        assert text.startswith('network "a network" {\n  // discreet: made by a test\n}\n')
 
 
 def test_a_table_is_read_by_the_names_of_the_parents_states() -> None:

@@ -1,14 +1,35 @@
 """Errors that a caller can act on.
 
 Every message says what was expected, where, and what to do, and never holds a value of a record: records may only be
-named by their column. Anything that is not one of these is a defect of the package.
+named by their column. A message is one short line whatever it quotes, because files, names and arguments that it
+quotes may come from anybody. Anything that is not one of these is a defect of the package.
 """
 
-__all__ = ["BudgetError", "DiscreetError", "InputError"]
+from collections.abc import Iterable
+
+__all__ = ["BudgetError", "DiscreetError", "InputError", "listed", "shortened", "shown"]
+
+MESSAGE_CHARACTERS = 500
+"""Of a whole message: it fits a terminal's few lines and a log's one."""
+TAIL_CHARACTERS = 120
+"""Kept of a longer message's end, where it says what to do."""
+QUOTED_CHARACTERS = 80
+"""Of the input, in one quotation."""
+LISTED = 12
+"""Names in one list, and none that would make the list longer than two quotations."""
+CUT = " ... "
 
 
 class DiscreetError(Exception):
-    """Anything the package refuses, with the reason and the way out in one line."""
+    """Anything the package refuses, with the reason and the way out in one line.
+
+    Args:
+        message: line breaks and blanks become one blank, what cannot be printed (controls, marks that turn the
+            direction of text, halves of characters) its escape, and the middle of a message that is too long is cut.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(_one_line(str(message)))
 
 
 class InputError(DiscreetError, ValueError):
@@ -17,3 +38,64 @@ class InputError(DiscreetError, ValueError):
 
 class BudgetError(DiscreetError):
     """The privacy budget does not allow what was asked; nothing was spent."""
+
+
+def shown(value: object) -> str:
+    """A piece of the input for a message: quoted, with escapes, and cut to 80 characters.
+
+    Args:
+        value: a name, a path, or anything else whose text is not the package's own.
+
+    Returns:
+        Text such as `'smoke'`.
+
+    Example:
+        >>> shown("smoke"), len(shown("x" * 10**6))
+        ("'smoke'", 80)
+    """
+    text = value if isinstance(value, str) else str(value)
+    quoted = repr(text[:QUOTED_CHARACTERS])
+    if len(text) <= QUOTED_CHARACTERS and len(quoted) <= QUOTED_CHARACTERS:
+        return quoted
+    return quoted[: QUOTED_CHARACTERS - 4] + "..." + quoted[-1]
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message, such as those that would have been right: the first few, and never a long list.
+
+    Args:
+        names: only as many are taken as are shown.
+
+    Returns:
+        Text such as `no, yes`.
+
+    Example:
+        >>> listed(("no", "yes")), listed(str(number) for number in range(10**6))
+        ('no, yes', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...')
+    """
+    kept: list[str] = []
+    for name in names:
+        if len(kept) == LISTED or sum(map(len, kept)) + len(name) > 2 * QUOTED_CHARACTERS:
+            return ", ".join([*(kept or [shown(name)]), "..."])
+        kept.append(name)
+    return ", ".join(kept)
+
+
+def shortened(place: str) -> str:
+    """A place such as a path for the beginning of a message, cut to its last 80 characters."""
+    return place if len(place) <= QUOTED_CHARACTERS else "..." + place[3 - QUOTED_CHARACTERS :]
+
+
+def _one_line(text: str) -> str:
+    """A text as one printable line of at most 500 characters."""
+    if len(text) > MESSAGE_CHARACTERS:
+        text = _ends(text)
+    line = " ".join(text.split())
+    if not line.isprintable():
+        line = "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in line)
+    return line if len(line) <= MESSAGE_CHARACTERS else _ends(line)
+
+
+def _ends(text: str) -> str:
+    """The beginning and the end of a text that is too long."""
+    return text[: MESSAGE_CHARACTERS - TAIL_CHARACTERS - len(CUT)] + CUT + text[-TAIL_CHARACTERS:]

@@ -28,7 +28,10 @@ from discreet.app.arguments import (
 from discreet.app.progress import LateBar, mixing_shown
 from discreet.app.report import answer_lines, columns
 from discreet.app.terminal import answer_document, check_output, check_writable, say, show
-from discreet.errors import InputError
+from discreet.errors import InputError, listed, shown
+from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
+from discreet.model.files import decoded, taken
+from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["combine", "export", "query", "sample"]
 
 UNSTATED = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
+SNIFFED = 4096
+"""Bytes of a prior's file that tell a release from a network."""
 METHODS: dict[str, dc.Method] = {
     "noise-aware": "auto",
     "exact": "exact",
@@ -128,6 +133,14 @@ def export(
     release: ReleaseFile,
     output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
     to: Annotated[str, typer.Option(help="bif: posterior means; arviz: all draws, as netCDF.")] = "bif",
+    plain: Annotated[
+        bool,
+        typer.Option(
+            "--plain-names",
+            help="For bif: write names such as <5 or 'a b' as _5 and a_b, so that pyAgrum and pgmpy read them; "
+            "the file's comments say which is which.",
+        ),
+    ] = False,
     method: Method = "noise-aware",
     draws: Draws = 1000,
     seed: Seed = 0,
@@ -137,6 +150,8 @@ def export(
     """Write a posterior for other programs: the mean of every probability as a network file, or all draws for ArviZ."""
     if to not in ("bif", "arviz"):
         raise InputError(f"cannot export to {to!r}; there is: bif, arviz")
+    if plain and to != "bif":
+        raise InputError("--plain-names is for --to bif")
     if to == "arviz" and output == "-":
         raise InputError("netCDF needs a file; name one with --output")
     made = _load(release)
@@ -148,18 +163,23 @@ def export(
     else:
         releases = dc.evidence_of(made).releases
         promises = [
-            f"released with {part.guarantee}".replace(";", ",").replace("\n", " ")
+            " ".join(f"released with {part.guarantee}".split())
             if part.private
             else "a simulation, which protects nobody"
             for part in releases
         ]
         named = [f"release {part.id}" for part in releases]
         properties = (*promises, *named, "posterior mean, without its intervals")
-        mean = posterior.mean()
+        bif = posterior.mean().bif(properties=properties)
+        odd = odd_names(bif)
+        if plain:
+            bif = plain_names(bif)
+        elif odd:
+            say(f"pyAgrum and pgmpy may not read the names {listed(map(shown, odd))}; --plain-names writes others")
         if output == "-":
-            sys.stdout.write(mean.text(properties=properties))
+            sys.stdout.write(format_bif(bif))
             return
-        mean.write(output, properties=properties)
+        write_bif(output, bif)
     show(as_json, {"output": output, "format": to}, f"wrote {output}")
 
 
@@ -264,7 +284,7 @@ def combine(
     data = data or "different"
     if data not in ("same", "different"):
         raise InputError(
-            f"--data is 'same' or 'different', not {data!r}: whether the releases measured the same records"
+            f"--data is 'same' or 'different', not {shown(data)}: whether the releases measured the same records"
         )
     if releases.count("-") > 1:
         raise InputError("only one release can come from stdin; name files for the others")
@@ -296,7 +316,7 @@ def _posterior(
 ) -> dc.PosteriorDraws:
     """The posterior that a command asks."""
     if method not in METHODS:
-        raise InputError(f"no method {method!r}; there are: {', '.join(METHODS)}")
+        raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
     if seed < 0:
         raise InputError(f"a seed cannot be negative, got {seed}")
     if not evidence.private:
@@ -307,8 +327,8 @@ def _posterior(
             raise InputError("plug-in reads one release, not several")
         return dc.plug_in(evidence, draws=draws, rng=rng, prior=prior)
     with LateBar("chains") as bar:
-        shown = mixing_shown(bar)
-        return dc.noise_aware(evidence, draws=draws, rng=rng, prior=prior, method=METHODS[method], progress=shown)
+        mixing = mixing_shown(bar)
+        return dc.noise_aware(evidence, draws=draws, rng=rng, prior=prior, method=METHODS[method], progress=mixing)
 
 
 def _believed(
@@ -317,17 +337,23 @@ def _believed(
     """The prior that was asked for: a number, a network, or the posterior of a release on other records."""
     if text is None:
         return None
-    with suppress(OSError, UnicodeDecodeError):
-        if Path(text).read_text(encoding="utf-8").lstrip().startswith("{"):
-            other = dc.load(text)
-            if not other.private:
-                say("the release that the prior comes from is a simulation: it protects nobody")
-            if {part.id for part in dc.evidence_of(other).releases} & {
-                part.id for part in dc.evidence_of(evidence).releases
-            }:
-                raise InputError(f"the prior {text!r} is the release itself; it would count twice")
-            return dc.Dirichlet.matching(dc.noise_aware(other, draws=1000, rng=np.random.default_rng(seed)).cells)
+    if _is_document(text):
+        other = dc.load(text)
+        if not other.private:
+            say("the release that the prior comes from is a simulation: it protects nobody")
+        if {part.id for part in dc.evidence_of(other).releases} & {
+            part.id for part in dc.evidence_of(evidence).releases
+        }:
+            raise InputError(f"the prior {shown(text)} is the release itself; it would count twice")
+        return dc.Dirichlet.matching(dc.noise_aware(other, draws=1000, rng=np.random.default_rng(seed)).cells)
     return prior_of(evidence.network, text, equivalent_sample_size)
+
+
+def _is_document(path: str) -> bool:
+    """Whether a file begins as a release does; a network never does."""
+    with suppress(OSError, ValueError), open(path, "rb") as file:
+        return file.read(SNIFFED).lstrip().startswith(b"{")
+    return False
 
 
 def _asked(words: list[str] | None, release: str) -> list[str] | None:
@@ -336,7 +362,11 @@ def _asked(words: list[str] | None, release: str) -> list[str] | None:
         return None
     if words.count("-") + (release == "-") > 1:
         raise InputError("only one of the release and the queries can come from stdin, and once; name a file")
-    listed = [text for word in words for text in (queries_in(_stdin("queries")) if word == "-" else queries_of(word))]
+    listed = [
+        text
+        for word in words
+        for text in (queries_in(_stdin("queries", QUERIES_BYTES)) if word == "-" else queries_of(word))
+    ]
     if not listed:
         raise InputError("there is no query in the files that were named; write one a line")
     return listed
@@ -344,12 +374,9 @@ def _asked(words: list[str] | None, release: str) -> list[str] | None:
 
 def _load(path: str) -> dc.Release | dc.Combined:
     """A release, or combined releases, from a file or from stdin."""
-    return dc.load(path) if path != "-" else dc.loads(_stdin("release"))
+    return dc.load(path) if path != "-" else dc.loads(_stdin("release", DOCUMENT_BYTES))
 
 
-def _stdin(what: str) -> str:
-    """All text on stdin."""
-    try:
-        return sys.stdin.buffer.read().decode("utf-8")
-    except UnicodeDecodeError:
-        raise InputError(f"cannot read the {what} from stdin: not UTF-8 text") from None
+def _stdin(what: str, limit: int) -> str:
+    """All text on stdin, no more bytes than a limit."""
+    return decoded(taken(sys.stdin.buffer, f"the {what} from stdin", limit), f"the {what} from stdin")

@@ -10,7 +10,9 @@ from typing import Annotated, Any
 import typer
 
 import discreet as dc
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
+from discreet.model.files import read_text
+from discreet.model.limits import QUERIES, QUERIES_BYTES, at_most
 
 __all__ = [
     "Draws",
@@ -64,7 +66,7 @@ def mechanism_of(name: str, options: list[str], workload: list[str] | None) -> d
     """A mechanism of the registry with options given as NAME=VALUE, and the queries that it shall serve."""
     name = name.replace("-", "_")
     if name not in dc.MECHANISMS:
-        raise InputError(f"no mechanism {name!r}; there are: {', '.join(dc.MECHANISMS)}")
+        raise InputError(f"no mechanism {shown(name)}; there are: {', '.join(dc.MECHANISMS)}")
     make = dc.MECHANISMS[name]
     known = {
         key: part.annotation
@@ -76,7 +78,7 @@ def mechanism_of(name: str, options: list[str], workload: list[str] | None) -> d
         key, equals, value = text.partition("=")
         if key not in known or not equals:
             raise InputError(
-                f"{text!r} is no option of {name!r}; it takes {', '.join(f'{key}=...' for key in known) or 'none'}"
+                f"{shown(text)} is no option of {name!r}; it takes {', '.join(f'{key}=...' for key in known) or 'none'}"
             )
         given[key] = _option(key, value, str(known[key]))
     if workload:
@@ -93,11 +95,11 @@ def prior_of(network: dc.Network, text: str, equivalent_sample_size: float) -> d
     except ValueError:
         theta = dc.Tables.read(text)
         if theta.network.parents != network.parents:
-            raise InputError(f"the prior {text!r} has another structure than the network") from None
+            raise InputError(f"the prior {shown(text)} has another structure than the network") from None
         for variable in theta.network.schema:
             if network.schema[variable.name].bounds is None and variable.states != network.schema[variable.name].states:
                 raise InputError(
-                    f"the prior {text!r} lists other states of {variable.name!r} than the network"
+                    f"the prior {shown(text)} lists other states of {shown(variable.name)} than the network"
                 ) from None
         return dc.Dirichlet.from_probabilities(dc.Tables(network, dict(theta)), equivalent_sample_size)
     return dc.Dirichlet.uniform(network, concentration)
@@ -108,14 +110,19 @@ def queries_of(word: str) -> list[str]:
     if re.match(r"\s*(P|MAP|MPE)\s*\(", word):
         return [word]
     try:
-        return queries_in(Path(word).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise InputError(f"{word!r} is no query, such as 'P(A | B=b)', and no text file of queries") from None
+        text = read_text(word, "queries", QUERIES_BYTES)
+    except InputError as error:
+        raise InputError(
+            f"{shown(word)} is no query, such as 'P(A | B=b)', and no text file of queries ({error})"
+        ) from None
+    return queries_in(text)
 
 
 def queries_in(text: str) -> list[str]:
     """The queries of a text, one a line; empty lines and those that begin with # are left out."""
-    return [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    found = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    at_most(QUERIES, found, "queries of one file")
+    return found
 
 
 def _option(key: str, value: str, kind: str) -> Any:
@@ -125,4 +132,4 @@ def _option(key: str, value: str, kind: str) -> Any:
             return int(value)
         return float(value) if kind.startswith("float") else value
     except ValueError:
-        raise InputError(f"option {key} needs a number, got {value!r}") from None
+        raise InputError(f"option {key} needs a number, got {shown(value)}") from None

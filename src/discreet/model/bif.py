@@ -1,31 +1,42 @@
-"""Bayesian Interchange Format: read what is really out there, write what every reader accepts.
+"""Bayesian Interchange Format: read what is really out there. `bif_writing.py` writes what every reader accepts.
 
 The grammar is that of BIF 0.15 with what real files add: state names that are no identifiers (`<5`, `Asy/Patch`,
 `>=7.5`), quoted names, property lines, comments, `default` and `table` entries, commas or blanks between numbers.
 A conditional `table` lists the child slowest and the last parent fastest, as in BIF 0.15. A probability block without
-entries declares structure only. Bounds and bins of a numeric variable live in the properties `discreet-bounds` and
-`discreet-bins`.
+entries declares structure only. Bounds and bins of a numeric variable live in the comments `// discreet-bounds` and
+`// discreet-bins` of its block (in files of old, in properties of these names), what is said of the network in
+comments `// discreet:` of its own.
+
+The text may come from anybody: it is read as it is parsed, in time and memory that are proportional to its length, and
+tables are made only after all of them together were found to fit (`limits.py`).
 """
 
 from __future__ import annotations
 
-import gzip
 import math
 import re
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError
+from discreet.errors import InputError, listed, shortened, shown
+from discreet.model.files import decoded, read_bytes, unpacked
+from discreet.model.limits import (
+    NETWORK_BYTES,
+    PARENTS,
+    STATES,
+    STATES_IN_ALL,
+    VARIABLES,
+    at_most,
+    free_cells,
+)
 from discreet.model.schema import Variable, table_cells
 
-__all__ = ["Bif", "format_bif", "parse_bif", "read_bif", "write_bif"]
+__all__ = ["Bif", "parse_bif", "read_bif"]
 
 Array = npt.NDArray[np.float64]
 
@@ -35,10 +46,13 @@ EXACT_ROW = 1e-15
 """A row this near to 1 is left as it is, so that a file that is written and read again does not change."""
 
 TOKEN = re.compile(
-    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)|"(?P<quoted>[^"\n]*)"|(?P<mark>[{}()\[\],;|])|(?P<word>[^\s{}()\[\],;|"]+)""",
-    re.DOTALL,
+    r"""(?P<skip>(?:\s++|//(?!\ discreet[:-])[^\n]*+|/\*.*?\*/)++)|//\ discreet(?P<note>[:-][^\n]*+)|(?P<open>/\*)
+    |"(?P<quoted>[^"\n]*+)"|(?P<mark>[{}()\[\],;|])|(?P<word>[^\s{}()\[\],;|"]++)""",
+    re.DOTALL | re.VERBOSE,
 )
-PLAIN = re.compile(r"[^\s{}()\[\],;|\"]+")
+"""A comment that is not closed is a fault at once: to take it for words would search the rest for its end each time."""
+NUMBERS = re.compile(r'[^{}()\[\]|"/;]*+;')
+"""Numbers up to their semicolon, and nothing that could be a name or comment."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,18 +84,14 @@ def read_bif(path: str | Path) -> Bif:
         Variables, parents and probabilities.
 
     Raises:
-        InputError: no such file, not UTF-8, or not BIF; the message has the line number.
+        InputError: no such file, not UTF-8, not BIF, or more than `limits.py` allows; the message has the line number.
 
     Source:
         F. Cozman, The Interchange Format for Bayesian Networks, version 0.15.
     """
-    try:
-        raw = Path(path).read_bytes()
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot read network {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"network {str(path)!r} is not UTF-8 text; save it as UTF-8") from None
+    what = f"network {shown(path)}"
+    raw = unpacked(read_bytes(path, "network", NETWORK_BYTES), what, NETWORK_BYTES)
+    text = decoded(raw, what, mark=True)
     return parse_bif(text, where=str(path))
 
 
@@ -96,19 +106,23 @@ def parse_bif(text: str, *, where: str = "BIF text") -> Bif:
         Variables, parents and probabilities.
 
     Raises:
-        InputError: not BIF; the message has the line number.
+        InputError: not BIF, or more than `limits.py` allows; the message has the line number.
     """
+    at_most(NETWORK_BYTES, text, "characters of BIF")
     return _Parser(text, where).file()
 
 
-@dataclass(frozen=True)
-class _Token:
-    """One word, quoted name or mark, and the line it stands on; `raw` is what follows the word `property`."""
+class _Token(NamedTuple):
+    """One word, quoted name or mark, and its place in the text; `raw` is what follows the word `property`."""
 
     text: str
-    line: int
+    at: int
     mark: bool
     raw: str = ""
+
+
+Row = tuple[tuple[float, ...], int]
+"""Numbers, and their place in the text."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +131,10 @@ class _Block:
 
     node: str
     parents: tuple[str, ...]
-    line: int
-    rows: tuple[tuple[tuple[str, ...], tuple[float, ...], int], ...]
-    table: tuple[tuple[float, ...], int] | None
-    default: tuple[tuple[float, ...], int] | None
+    at: int
+    rows: tuple[tuple[tuple[str, ...], Row], ...]
+    table: Row | None
+    default: Row | None
 
     @property
     def entries(self) -> bool:
@@ -129,64 +143,80 @@ class _Block:
 
 
 class _Parser:
-    """Recursive descent over the tokens of one file."""
+    """Recursive descent over the tokens of one text, which are made one by one."""
 
     def __init__(self, text: str, where: str) -> None:
-        self.where = where
-        self.tokens = list(self._scan(text))
+        self.where = shortened(where)
+        self.text = text
         self.at = 0
+        self.ahead: _Token | None = None
+        self.last = 0
+        self.notes: list[tuple[str, int]] = []
+        self.states = 0
 
-    def fail(self, line: int, message: str) -> NoReturn:
-        """Refuse the file."""
-        raise InputError(f"{self.where}, line {line}: {message}")
-
-    def _scan(self, text: str) -> Iterator[_Token]:
-        """Split into tokens; a property is kept raw, up to its semicolon, because anything may stand in it."""
-        position, line = 0, 1
-        while position < len(text):
-            match = TOKEN.match(text, position)
-            if match is None:
-                self.fail(line, "a quote that is not closed")
-            word, line_of_word = match.group(), line
-            line += word.count("\n")
-            position = match.end()
-            if match["word"] == "property":
-                end = text.find(";", position)
-                if end < 0:
-                    self.fail(line, "a property that does not end with ';'")
-                yield _Token("property", line_of_word, False, _unquoted(text[position:end].strip()))
-                line += text.count("\n", position, end)
-                position = end
-            elif match["quoted"] is not None:
-                yield _Token(match["quoted"], line_of_word, False)
-            elif match["skip"] is None:
-                yield _Token(word, line_of_word, match["mark"] is not None)
+    def fail(self, at: int, message: str) -> NoReturn:
+        """Refuse the text."""
+        raise InputError(f"{self.where}, line {self.text.count(chr(10), 0, at) + 1}: {message}")
 
     # -------------------------------------------------------------------------------------------- tokens
 
+    def scan(self) -> _Token | None:
+        """The next token of the text, or None at its end; notes of ours on the way are kept."""
+        while self.at < len(self.text):
+            at = self.at
+            match = TOKEN.match(self.text, at)
+            if match is None:
+                self.fail(at, "a quote that is not closed")
+            self.at = match.end()
+            kind = match.lastgroup
+            if kind == "word" and match["word"] == "property":
+                return self.scan_property(at)
+            if kind == "note":
+                self.notes.append((match["note"].strip(), at))
+            elif kind == "open":
+                self.fail(at, "a comment that is not closed by '*/'")
+            elif kind != "skip":
+                return _Token(match[str(kind)], at, kind == "mark")
+        return None
+
+    def scan_property(self, at: int) -> _Token:
+        """A property is kept raw, up to its semicolon, because anything may stand in it."""
+        end = self.text.find(";", self.at)
+        if end < 0:
+            self.fail(at, "a property that does not end with ';'")
+        raw = _unquoted(self.text[self.at : end].strip())
+        self.at = end
+        return _Token("property", at, False, raw)
+
+    def more(self) -> bool:
+        """Whether there is another token."""
+        if self.ahead is None:
+            self.ahead = self.scan()
+        return self.ahead is not None
+
     def peek(self) -> _Token:
-        """The next token; an error at the end of the file."""
-        if self.at >= len(self.tokens):
-            self.fail(self.tokens[-1].line if self.tokens else 1, "the file ends too early; is a '}' missing?")
-        return self.tokens[self.at]
+        """The next token; an error at the end of the text."""
+        if not self.more() or self.ahead is None:
+            self.fail(self.last, "the file ends too early; is a '}' missing?")
+        return self.ahead
 
     def next(self) -> _Token:
         """Take the next token."""
         token = self.peek()
-        self.at += 1
+        self.ahead, self.last = None, token.at
         return token
 
     def expect(self, *marks: str) -> _Token:
         """Take one of these marks or keywords."""
         token = self.next()
         if token.text not in marks:
-            self.fail(token.line, f"expected {' or '.join(map(repr, marks))}, got {token.text!r}")
+            self.fail(token.at, f"expected {' or '.join(map(repr, marks))}, got {shown(token.text)}")
         return token
 
     def take(self, mark: str) -> bool:
         """Take a mark if it comes next."""
-        if self.at < len(self.tokens) and self.peek().mark and self.peek().text == mark:
-            self.at += 1
+        if self.more() and self.peek().mark and self.peek().text == mark:
+            self.next()
             return True
         return False
 
@@ -194,21 +224,42 @@ class _Parser:
         """Take a name."""
         token = self.next()
         if token.mark or not token.text:
-            self.fail(token.line, f"expected {what}, got {token.text!r}")
+            self.fail(token.at, f"expected {what}, got {shown(token.text)}")
         return token
 
-    def names_until(self, mark: str, what: str) -> tuple[str, ...]:
+    def names_until(self, mark: str, what: str, limit: int) -> tuple[str, ...]:
         """Take names, separated by commas or blanks, and the closing mark."""
         names: list[str] = []
         while not self.take(mark):
             if not self.take(","):
                 names.append(self.name(what).text)
+                self.limit(limit, len(names), f"names where {what} was expected")
         return tuple(names)
 
-    def numbers(self) -> tuple[tuple[float, ...], int]:
+    def limit(self, most: int, found: int, what: str) -> None:
+        """Refuse what is too many."""
+        try:
+            at_most(most, found, what)
+        except InputError as error:
+            self.fail(self.last, str(error))
+
+    def numbers(self) -> Row:
         """Take numbers up to the semicolon."""
+        at = self.last
+        plain = NUMBERS.match(self.text, self.at) if self.ahead is None else None
+        if plain is not None:
+            try:
+                numbers = tuple(map(float, plain.group()[:-1].replace(",", " ").split()))
+            except ValueError:
+                numbers = (math.nan,)
+            if _all_probabilities(numbers):
+                self.at = plain.end()
+                return numbers, at
+        return self.odd_numbers(), at
+
+    def odd_numbers(self) -> tuple[float, ...]:
+        """The same, one by one: with comments or quotes between them, or a fault that is to be named."""
         numbers: list[float] = []
-        line = self.peek().line
         while not self.take(";"):
             if self.take(","):
                 continue
@@ -216,46 +267,62 @@ class _Parser:
             try:
                 numbers.append(float(token.text))
             except ValueError:
-                self.fail(token.line, f"expected a probability, got {token.text!r}")
-            if not 0 <= numbers[-1] <= 1 + ROW_TOLERANCE:
-                self.fail(token.line, f"a probability must lie between 0 and 1, got {token.text}")
-        return tuple(numbers), line
+                self.fail(token.at, f"expected a probability, got {shown(token.text)}")
+            if not _all_probabilities(numbers[-1:]):
+                self.fail(token.at, f"a probability must lie between 0 and 1, got {shortened(token.text)}")
+        return tuple(numbers)
 
     # -------------------------------------------------------------------------------------------- blocks
 
     def file(self) -> Bif:
         """The whole file."""
-        name, properties = "unknown", list[str]()
+        name, properties = "unknown", tuple[str, ...]()
         variables, blocks = dict[str, Variable](), dict[str, _Block]()
-        while self.at < len(self.tokens):
+        while self.more():
             token = self.expect("network", "variable", "probability")
             if token.text == "network":
                 name = "unknown" if self.peek().mark else self.name("the network's name").text
-                self.expect("{")
-                while not self.take("}"):
-                    properties.append(self.property())
+                properties += self.network()
             elif token.text == "variable":
                 variable = self.variable()
                 if variable.name in variables:
-                    self.fail(token.line, f"variable {variable.name!r} is declared twice")
+                    self.fail(token.at, f"variable {shown(variable.name)} is declared twice")
                 variables[variable.name] = variable
+                self.limit(VARIABLES, len(variables), "variables")
             else:
-                block = self.probability(token.line)
+                block = self.probability(token.at)
                 if block.node in blocks:
-                    self.fail(token.line, f"variable {block.node!r} has two probability blocks")
+                    self.fail(token.at, f"variable {shown(block.node)} has two probability blocks")
                 blocks[block.node] = block
         if not variables:
             raise InputError(f"{self.where}: no variable block; is this a BIF file?")
+        self.check_names(variables, blocks)
+        self.check_cells(variables, blocks)
+        arrays = {node: self.array(variables, blocks[node]) for node in variables if blocks[node].entries}
+        parents = {node: blocks[node].parents for node in variables}
+        return Bif(tuple(variables.values()), parents, arrays, name, properties)
+
+    def check_names(self, variables: Mapping[str, Variable], blocks: Mapping[str, _Block]) -> None:
+        """Refuse blocks of undeclared variables, and variables without a block."""
         for block in blocks.values():
             for known in (block.node, *block.parents):
                 if known not in variables:
-                    self.fail(block.line, f"probability of {block.node!r} names an undeclared variable {known!r}")
+                    self.fail(
+                        block.at, f"probability of {shown(block.node)} names an undeclared variable {shown(known)}"
+                    )
         for node in variables:
             if node not in blocks:
-                raise InputError(f"{self.where}: variable {node!r} has no probability block; add one")
-        arrays = {node: self.array(variables, blocks[node]) for node in variables if blocks[node].entries}
-        parents = {node: blocks[node].parents for node in variables}
-        return Bif(tuple(variables.values()), parents, arrays, name, tuple(properties))
+                raise InputError(f"{self.where}: variable {shown(node)} has no probability block; add one")
+
+    def network(self) -> tuple[str, ...]:
+        """`{ properties }`: what files of old say as properties, and ours in comments."""
+        self.expect("{")
+        self.notes.clear()
+        found: list[tuple[int, str]] = []
+        while not self.take("}"):
+            found.append((self.peek().at, self.property()))
+        found += [(at, note[1:].strip()) for note, at in self.notes if note.startswith(":")]
+        return tuple(text for _, text in sorted(found))
 
     def property(self) -> str:
         """`property anything ;`."""
@@ -267,169 +334,156 @@ class _Parser:
         """`variable NAME { type discrete [ K ] { states }; properties }`."""
         name = self.name("a variable's name")
         self.expect("{")
+        self.notes.clear()
         states: tuple[str, ...] = ()
-        declared: int | None = None
         numeric: dict[str, tuple[float, ...]] = {}
         while not self.take("}"):
-            if self.peek().text != "type":
-                line = self.peek().line
-                key, _, value = self.property().partition(" ")
-                if key in ("discreet-bounds", "discreet-bins"):
-                    numeric[key] = self.floats(value, line)
-                continue
-            again = self.next()
-            if states:
-                self.fail(again.line, f"variable {name.text!r} has two types")
-            self.expect("discrete")
-            if self.take("["):
-                size = self.name("the number of states")
-                if not size.text.isdecimal() or len(size.text) > 9:
-                    self.fail(size.line, f"expected the number of states of {name.text!r}, got {size.text[:20]!r}")
-                declared = int(size.text)
-                self.expect("]")
-            self.expect("{")
-            states = self.names_until("}", "a state")
-            self.take(";")
+            if self.peek().text == "type":
+                again = self.next()
+                if states:
+                    self.fail(again.at, f"variable {shown(name.text)} has two types")
+                states = self.type(name.text)
+            else:
+                at = self.peek().at
+                self.read_numeric(self.property(), at, numeric)
+        for note, at in self.notes:
+            self.read_numeric(f"discreet{note}", at, numeric)
         if not states:
-            self.fail(name.line, f"variable {name.text!r} declares no states")
-        if declared is not None and declared != len(states):
-            self.fail(name.line, f"variable {name.text!r} declares {declared} states but names {len(states)}")
+            self.fail(name.at, f"variable {shown(name.text)} declares no states")
+        self.states += len(states)
+        self.limit(STATES_IN_ALL, self.states, "states of all variables")
         bounds = numeric.get("discreet-bounds")
         if bounds is not None and len(bounds) != 2:
-            self.fail(name.line, f"variable {name.text!r}: discreet-bounds are two numbers, got {len(bounds)}")
+            self.fail(name.at, f"variable {shown(name.text)}: discreet-bounds are two numbers, got {len(bounds)}")
         try:
             pair = None if bounds is None else (bounds[0], bounds[1])
             return Variable(name.text, states, bounds=pair, bins=numeric.get("discreet-bins", ()))
         except InputError as error:
-            self.fail(name.line, str(error))
+            self.fail(name.at, str(error))
 
-    def floats(self, text: str, line: int) -> tuple[float, ...]:
+    def type(self, variable: str) -> tuple[str, ...]:
+        """`discrete [ K ] { states };` after the word `type`."""
+        self.expect("discrete")
+        declared = None
+        if self.take("["):
+            size = self.name("the number of states")
+            if not size.text.isdecimal() or len(size.text) > 9:
+                self.fail(size.at, f"expected the number of states of {shown(variable)}, got {shown(size.text)}")
+            declared = int(size.text)
+            self.limit(STATES, declared, "states of a variable")
+            self.expect("]")
+        start = self.expect("{")
+        states = self.names_until("}", "a state", STATES)
+        self.take(";")
+        if declared is not None and declared != len(states):
+            self.fail(start.at, f"variable {shown(variable)} declares {declared} states but names {len(states)}")
+        return states
+
+    def read_numeric(self, text: str, at: int, numeric: dict[str, tuple[float, ...]]) -> None:
+        """Keep the bounds or bins of a variable; other properties say nothing that is used."""
+        key, _, value = text.partition(" ")
+        if key in ("discreet-bounds", "discreet-bins"):
+            numeric[key] = self.floats(value, at)
+
+    def floats(self, text: str, at: int) -> tuple[float, ...]:
         """Numbers of a property of ours."""
         try:
             return tuple(float(word) for word in text.replace(",", " ").split())
         except ValueError:
-            self.fail(line, f"expected numbers, got {text!r}")
+            self.fail(at, f"expected numbers, got {shown(text)}")
 
-    def probability(self, line: int) -> _Block:
+    def probability(self, at: int) -> _Block:
         """`probability ( NODE | PARENTS ) { entries }`."""
         self.expect("(")
         node = self.name("a variable's name").text
         self.take("|")
-        parents = self.names_until(")", "a parent")
+        parents = self.names_until(")", "a parent", PARENTS)
         self.expect("{")
-        rows: list[tuple[tuple[str, ...], tuple[float, ...], int]] = []
-        single: dict[str, tuple[tuple[float, ...], int]] = {}
+        rows: list[tuple[tuple[str, ...], Row]] = []
+        single: dict[str, Row] = {}
         while not self.take("}"):
             token = self.peek()
             if token.mark:
                 self.expect("(")
-                states = self.names_until(")", "a parent's state")
-                numbers, at = self.numbers()
-                rows.append((states, numbers, at))
+                states = self.names_until(")", "a parent's state", PARENTS)
+                rows.append((states, self.numbers()))
             elif token.text == "property":
                 self.property()
             else:
                 self.expect("table", "default")
                 if token.text in single:
-                    self.fail(token.line, f"{node!r} has two {token.text!r} entries")
+                    self.fail(token.at, f"{shown(node)} has two {token.text!r} entries")
                 single[token.text] = self.numbers()
-        return _Block(node, parents, line, tuple(rows), single.get("table"), single.get("default"))
+        return _Block(node, parents, at, tuple(rows), single.get("table"), single.get("default"))
 
     # -------------------------------------------------------------------------------------------- tables
+
+    def check_cells(self, variables: Mapping[str, Variable], blocks: Mapping[str, _Block]) -> None:
+        """Refuse tables that are too large, one by one and all together, before the first is made."""
+        total = 0
+        for block in blocks.values():
+            if block.entries:
+                try:
+                    total += table_cells(variables[name].size for name in (*block.parents, block.node))
+                    at_most(free_cells(len(self.text)), total, "cells of all tables")
+                except InputError as error:
+                    self.fail(block.at, f"{shown(block.node)}: {error}; give it fewer parents")
 
     def array(self, variables: Mapping[str, Variable], block: _Block) -> Array:
         """The table of a block."""
         *parent_shape, size = (variables[name].size for name in (*block.parents, block.node))
-        try:
-            table_cells((*parent_shape, size))
-        except InputError as error:
-            self.fail(block.line, f"{block.node!r}: {error}; give it fewer parents")
-        array = np.full((*parent_shape, size), np.nan)
         if block.table is not None:
-            numbers, line = block.table
-            if block.rows or block.default is not None:
-                self.fail(line, f"{block.node!r} has a 'table' and other entries; keep one of them")
-            if len(numbers) != array.size:
-                self.fail(line, f"the table of {block.node!r} needs {array.size} numbers, got {len(numbers)}")
-            rows = np.moveaxis(np.array(numbers).reshape(size, *parent_shape), 0, -1)
-            for index in np.ndindex(*parent_shape):
-                array[index] = self.row(rows[index], block.node, size, line)
-            return array
+            return self.whole(block, tuple(parent_shape), size)
+        array = np.full((*parent_shape, size), np.nan)
         if block.default is not None:
-            array[...] = self.row(np.array(block.default[0]), block.node, size, block.default[1])
+            array[...] = self.row(block.default, block.node, size)
         seen: set[tuple[int, ...]] = set()
-        for states, row, line in block.rows:
-            index = self.codes(variables, block, states, line)
+        for states, row in block.rows:
+            index = self.codes(variables, block, states, row[1])
             if index in seen:
-                self.fail(line, f"{block.node!r} has two rows for ({', '.join(states)})")
+                self.fail(row[1], f"{shown(block.node)} has two rows for ({listed(states)})")
             seen.add(index)
-            array[index] = self.row(np.array(row), block.node, size, line)
-        if np.isnan(array).any():
-            index = tuple(int(i) for i in np.argwhere(np.isnan(array).any(axis=-1))[0])
-            names = [variables[p].states[i] for p, i in zip(block.parents, index, strict=True)]
-            self.fail(block.line, f"{block.node!r} has no row for ({', '.join(names)}); add it or a default")
+            array[index] = self.row(row, block.node, size)
+        empty = np.isnan(array[..., 0])
+        if empty.any():
+            index = tuple(int(i) for i in np.unravel_index(int(np.argmax(empty)), empty.shape))
+            names = listed(variables[p].states[i] for p, i in zip(block.parents, index, strict=True))
+            self.fail(block.at, f"{shown(block.node)} has no row for ({names}); add it or a default")
         return array
 
+    def whole(self, block: _Block, parent_shape: tuple[int, ...], size: int) -> Array:
+        """The table of a block that lists it as one, the child slowest."""
+        assert block.table is not None
+        numbers, at = block.table
+        if block.rows or block.default is not None:
+            self.fail(at, f"{shown(block.node)} has a 'table' and other entries; keep one of them")
+        cells = math.prod((*parent_shape, size))
+        if len(numbers) != cells:
+            self.fail(at, f"the table of {shown(block.node)} needs {cells} numbers, got {len(numbers)}")
+        listed_rows = np.moveaxis(np.array(numbers).reshape(size, *parent_shape), 0, -1)
+        rows = [self.row((tuple(row), at), block.node, size) for row in listed_rows.reshape(-1, size).tolist()]
+        return np.array(rows).reshape(*parent_shape, size)
+
     def codes(
-        self, variables: Mapping[str, Variable], block: _Block, states: tuple[str, ...], line: int
+        self, variables: Mapping[str, Variable], block: _Block, states: tuple[str, ...], at: int
     ) -> tuple[int, ...]:
         """Positions of the parents' states."""
         if len(states) != len(block.parents):
-            self.fail(line, f"{block.node!r} has {len(block.parents)} parents, the row names {len(states)} states")
+            self.fail(at, f"{shown(block.node)} has {len(block.parents)} parents, the row names {len(states)} states")
         try:
             return tuple(variables[p].code(s) for p, s in zip(block.parents, states, strict=True))
         except InputError as error:
-            self.fail(line, str(error))
+            self.fail(at, str(error))
 
-    def row(self, row: Array, node: str, size: int, line: int) -> Array:
+    def row(self, row: Row, node: str, size: int) -> Array:
         """Check one row, and renormalise rounded text."""
-        if len(row) != size:
-            self.fail(line, f"a row of {node!r} needs {size} numbers, got {len(row)}")
-        total = math.fsum(row)
+        numbers, at = row
+        if len(numbers) != size:
+            self.fail(at, f"a row of {shown(node)} needs {size} numbers, got {len(numbers)}")
+        total = math.fsum(numbers)
         if not abs(total - 1) <= ROW_TOLERANCE:
-            self.fail(line, f"a row of {node!r} sums to {total:.9g} instead of 1")
-        return row if abs(total - 1) <= EXACT_ROW * size else row / total
-
-
-def format_bif(bif: Bif) -> str:
-    """Write BIF text.
-
-    Names are quoted only where BIF needs it; numbers have the shortest text that reads back exactly.
-
-    Args:
-        bif: variables, parents and probabilities.
-
-    Returns:
-        The text.
-
-    Raises:
-        InputError: a name holds a quote or a line break, or a property a semicolon, which BIF cannot express.
-    """
-    states = {variable.name: variable.states for variable in bif.variables}
-    lines = [f"network {_quote(bif.name)} {{", *(f"  property {_property(line)};" for line in bif.properties), "}"]
-    for variable in bif.variables:
-        lines += [f"variable {_quote(variable.name)} {{"]
-        lines += [f"  type discrete [ {variable.size} ] {{ {', '.join(map(_quote, variable.states))} }};"]
-        if variable.bounds is not None:
-            lines += [f"  property discreet-bounds {_floats(variable.bounds)};"]
-            lines += [f"  property discreet-bins {_floats(variable.bins)};"] if variable.bins else []
-        lines.append("}")
-    for node, parents in bif.parents.items():
-        head = f"{_quote(node)} | {', '.join(map(_quote, parents))}" if parents else _quote(node)
-        lines.append(f"probability ( {head} ) {{")
-        if node in bif.arrays:
-            rows = bif.arrays[node].reshape(-1, bif.arrays[node].shape[-1])
-            for names, row in zip(product(*(states[parent] for parent in parents)), rows, strict=True):
-                label = f"({', '.join(map(_quote, names))})" if parents else "table"
-                lines.append(f"  {label} {', '.join(repr(float(value)) for value in row)};")
-        lines.append("}")
-    return "\n".join(lines) + "\n"
-
-
-def write_bif(path: str | Path, bif: Bif) -> None:
-    """Write a BIF file, packed by gzip if its name ends in `.gz`; errors as in `format_bif`."""
-    raw = format_bif(bif).encode()
-    Path(path).write_bytes(gzip.compress(raw, mtime=0) if str(path).endswith(".gz") else raw)
+            self.fail(at, f"a row of {shown(node)} sums to {total:.9g} instead of 1")
+        return np.array(numbers) if abs(total - 1) <= EXACT_ROW * size else np.array(numbers) / total
 
 
 def _unquoted(text: str) -> str:
@@ -437,23 +491,6 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1] else text
 
 
-def _quote(name: str) -> str:
-    """The name as BIF text."""
-    if not name:
-        raise InputError("a BIF network needs a name that is not empty")
-    if '"' in name or "\n" in name or "\r" in name:
-        raise InputError(f"name {name!r} holds a quote or a line break, which BIF cannot express; rename it")
-    plain = PLAIN.fullmatch(name) and not name.startswith(("//", "/*")) and name != "property"
-    return name if plain else f'"{name}"'
-
-
-def _property(text: str) -> str:
-    """A property's text, which ends at the first semicolon."""
-    if ";" in text or "\n" in text:
-        raise InputError("a BIF property cannot hold a semicolon or a line break")
-    return text
-
-
-def _floats(values: tuple[float, ...]) -> str:
-    """Numbers of a property."""
-    return " ".join(f"{value!r}" for value in values)
+def _all_probabilities(numbers: tuple[float, ...] | list[float]) -> bool:
+    """Whether all numbers lie between 0 and 1, but for rounding."""
+    return all(0 <= number <= 1 + ROW_TOLERANCE for number in numbers)

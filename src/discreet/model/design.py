@@ -16,7 +16,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
+from discreet.model.limits import SUMS, repeated
 from discreet.model.schema import Variable
 
 __all__ = ["GRID", "Design", "Normal", "Shape"]
@@ -66,16 +67,15 @@ class Design:
             raise InputError("a design needs at least one feature")
         names = [variable.name for variable in (*self.features, *([] if self.target is None else [self.target]))]
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InputError(f"a design has the variable {twice!r} twice")
+            raise InputError(f"a design has the variable {shown(repeated(names))} twice")
         for variable in self.features:
             if variable.bounds is None or variable.bins:
-                raise InputError(f"feature {variable.name!r} needs numeric bounds, and no bins")
+                raise InputError(f"feature {shown(variable.name)} needs numeric bounds, and no bins")
         if self.target is not None and not _predictable(self.target):
-            raise InputError(f"target {self.target.name!r} needs numeric bounds without bins, or two states")
+            raise InputError(f"target {shown(self.target.name)} needs numeric bounds without bins, or two states")
         for variable in (*self.features, *([] if self.target is None or not self.target.numeric else [self.target])):
             if not _half(variable) > 0:
-                raise InputError(f"the bounds of {variable.name!r} are too close to each other to be told apart")
+                raise InputError(f"the bounds of {shown(variable.name)} are too close to each other to be told apart")
         if self.norm is not None:
             if not 1 / GRID <= self.norm <= math.sqrt(len(self.features)):
                 raise InputError(
@@ -124,12 +124,26 @@ class Design:
             return GRID
         return math.isqrt(math.ceil(self.squared_length * GRID**2) - 1) + 1
 
+    @property
+    def moment_count(self) -> int:
+        """Number of `moments`, without making them."""
+        wide = self.size + (self.target is not None)
+        return wide * (wide + 1) // 2 - self.intercept
+
     @cached_property
     def moments(self) -> tuple[tuple[int, int], ...]:
         """Pairs of coordinates whose products are summed: upper triangle over (features, constant, target), row by row.
 
         The constant's product with itself is the number of records and is left out.
+
+        Raises:
+            InputError: too many to be held.
         """
+        if self.moment_count > SUMS:
+            raise InputError(
+                f"{len(self.features):,} features have {self.moment_count:,} products of pairs, more than the {SUMS:,} "
+                "that can be held; choose fewer features"
+            )
         wide = self.size + (self.target is not None)
         constant = self.size - 1 if self.intercept else -1
         return tuple((i, j) for i in range(wide) for j in range(i, wide) if (i, j) != (constant, constant))

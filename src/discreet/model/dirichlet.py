@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 
@@ -38,7 +38,7 @@ class Dirichlet:
         alpha: float tables, axes `(*parents, child)`, unit: records; finite and greater than 0.
 
     Raises:
-        InputError: a concentration is not a positive, finite number; the message names the node.
+        InputError: a concentration, or the sum of a row's, is not a positive, finite number; the message names the node.
     """
 
     alpha: Tables
@@ -47,8 +47,13 @@ class Dirichlet:
         """Refuse what is not a proper prior."""
         object.__setattr__(self, "alpha", self.alpha.map(lambda array: array.astype(np.float64)))
         for node, array in self.alpha.items():
-            if not (np.all(array > 0) and np.all(np.isfinite(array))):
-                raise InputError(f"prior of {node!r}: every concentration must be a finite number greater than 0")
+            with np.errstate(over="ignore"):
+                finite = np.all(np.isfinite(array.sum(axis=-1)))
+            if not (np.all(array > 0) and finite):
+                raise InputError(
+                    f"prior of {shown(node)}: every concentration must be a finite number greater than 0, and so must "
+                    "the sum of a row's"
+                )
 
     @property
     def network(self) -> Network:

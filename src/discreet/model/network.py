@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import networkx as nx
 
-from discreet.errors import InputError
+from discreet.errors import InputError, shortened, shown
 from discreet.model.bif import Bif, read_bif
 from discreet.model.cover import AXES, clique_cover
 from discreet.model.schema import Schema, Variable, table_cells
@@ -25,6 +25,8 @@ __all__ = ["Network"]
 
 COVER_CELLS = 4096
 """Cells of a cover set unless one family is larger: merging beyond it no longer saves scans (measured on ALARM)."""
+CYCLE = 6
+"""Nodes of a cycle that an error names."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Network:
         object.__setattr__(self, "variables", tuple(self.variables))
         for variable in self.schema:
             if not variable.states:
-                raise InputError(f"variable {variable.name!r} has no states; declare bins for a numeric variable")
+                raise InputError(f"variable {shown(variable.name)} has no states; declare bins for a numeric variable")
         unknown = [name for name in self.parents if name not in self.schema]
         missing = [name for name in self.nodes if name not in self.parents]
         if unknown or missing:
@@ -68,16 +70,17 @@ class Network:
         for name, family in ordered.items():
             for parent in family:
                 if parent not in self.schema:
-                    raise InputError(f"node {name!r} has an unknown parent {parent!r}")
+                    raise InputError(f"node {shown(name)} has an unknown parent {shown(parent)}")
             if len({name, *family}) != len(family) + 1:
-                raise InputError(f"node {name!r}: a parent is listed twice, or is the node itself")
+                raise InputError(f"node {shown(name)}: a parent is listed twice, or is the node itself")
             try:
                 table_cells(self.schema[member].size for member in (*family, name))
             except InputError as error:
-                raise InputError(f"node {name!r}: {error}; give it fewer parents") from None
+                raise InputError(f"node {shown(name)}: {error}; give it fewer parents") from None
         if not nx.is_directed_acyclic_graph(self.graph):
             cycle = [arc[0] for arc in nx.find_cycle(self.graph)]
-            raise InputError(f"the network has a cycle: {' -> '.join([*cycle, cycle[0]])}; remove one of its arcs")
+            around = " -> ".join([*cycle, cycle[0]] if len(cycle) <= CYCLE else [*cycle[:CYCLE], "..."])
+            raise InputError(f"the network has a cycle: {around}; remove one of its arcs")
 
     def __hash__(self) -> int:
         """Equal networks have equal nodes, and their names are hashed fast; plans of queries are looked up by this."""
@@ -104,7 +107,7 @@ class Network:
         try:
             return Network(bif.variables, bif.parents)
         except InputError as error:
-            raise InputError(f"{where}: {error}") from None
+            raise InputError(f"{shortened(where)}: {error}") from None
 
     # ------------------------------------------------------------------------------------------------ listings
 
@@ -183,8 +186,15 @@ class Network:
 
     def children(self, node: str) -> tuple[str, ...]:
         """The children of a node, in the schema's order."""
-        wanted = self.schema[node].name
-        return tuple(name for name in self.nodes if wanted in self.parents[name])
+        return tuple(self._children[self.schema[node].name])
+
+    @cached_property
+    def _children(self) -> Mapping[str, list[str]]:
+        """Of each node, in the schema's order."""
+        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for parent, name in self.arcs:
+            found[parent].append(name)
+        return found
 
     def ancestors(self, nodes: Iterable[str]) -> frozenset[str]:
         """The nodes themselves and all their ancestors."""
@@ -230,11 +240,12 @@ class Network:
     @cached_property
     def maximal_families(self) -> tuple[str, ...]:
         """Nodes whose family lies in no other family; two nodes of a DAG never have the same one."""
-        families = [frozenset(self.family(name)) for name in self.nodes]
+        families = {name: frozenset(self.family(name)) for name in self.nodes}
+        # What holds a node's family holds the node as a parent: it is a child's.
         return tuple(
             name
-            for name, family in zip(self.nodes, families, strict=True)
-            if not any(family < other for other in families)
+            for name, family in families.items()
+            if not any(family < families[child] for child in self._children[name])
         )
 
     def clique_cover(self, limit: int = COVER_CELLS) -> tuple[tuple[str, ...], ...]:
@@ -299,11 +310,11 @@ class Network:
             own = self.schema[variable.name]
             if variable.size != own.size:
                 raise InputError(
-                    f"variable {own.name!r} has {own.size} states in the network but {variable.size} in the schema; "
-                    f"a numeric variable needs {own.size - 1} cut points in its bins"
+                    f"variable {shown(own.name)} has {own.size} states in the network but {variable.size} in the "
+                    f"schema; a numeric variable needs {own.size - 1} cut points in its bins"
                 )
             if variable.bounds is None and set(variable.states) != set(own.states):
-                raise InputError(f"variable {own.name!r} has other states in the schema than in the network")
+                raise InputError(f"variable {shown(own.name)} has other states in the schema than in the network")
             replaced[own.name] = Variable(own.name, own.states, bounds=variable.bounds, bins=variable.bins)
         return Network(tuple(replaced.get(variable.name, variable) for variable in self.variables), self.parents)
 

@@ -16,12 +16,19 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NoReturn
 
-from discreet.errors import InputError
+from discreet.errors import InputError, listed, shown
+from discreet.model.limits import QUERY_CHARACTERS, at_most, repeated
 from discreet.model.schema import Schema
 
 __all__ = ["Explanation", "Probability", "Query", "check_names", "parse_query"]
 
 TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
+EQUAL = re.compile(r"\s*=")
+BLANKS = re.compile(r"\s*")
+COMPARED = 1000
+"""Names with which one that is unknown is compared, the first of the schema."""
+COMPARED_CHARACTERS = 40
+"""Most of a name for which similar ones are sought: that takes time with the square of its length."""
 STATE = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<word>[^,|")]+))')
 
 
@@ -83,7 +90,8 @@ def parse_query(text: str, schema: Schema) -> Query:
         The query.
 
     Raises:
-        InputError: it is not a query, or names an unknown variable or state, or a variable twice.
+        InputError: it is not a query, or names an unknown variable or state, or a variable twice; or it is longer than
+            any query.
 
     Example:
         >>> from discreet.model.schema import Variable
@@ -91,6 +99,7 @@ def parse_query(text: str, schema: Schema) -> Query:
         >>> str(parse_query("P( smoke |O2=>=5)", schema))
         'P(smoke | O2=>=5)'
     """
+    at_most(QUERY_CHARACTERS, text, "characters of a query")
     match = re.fullmatch(r"\s*(P|MAP|MPE)\s*\((.*)\)\s*", text, re.DOTALL)
     if match is None:
         _refuse(text, "write P(A, B | C=c), MAP(A, B | C=c) or MPE(| C=c)")
@@ -98,7 +107,7 @@ def parse_query(text: str, schema: Schema) -> Query:
     observed = []
     for name, state in evidence:
         if state is None:
-            _refuse(text, f"the evidence {name!r} needs a state, as in {name}=STATE")
+            _refuse(text, f"the evidence {shown(name)} needs a state, as in NAME=STATE")
         observed.append((name, state))
     query: Query
     if match[1] == "P":
@@ -127,17 +136,25 @@ def check_names(asked: Query, schema: Schema) -> None:
     """
     targets = asked.targets if isinstance(asked, Probability) else tuple((name, None) for name in asked.targets)
     named = [*targets, *asked.evidence]
-    names = [name for name, _ in named]
+    twice = repeated(name for name, _ in named)
     for name, state in named:
         if name not in schema:
-            near = get_close_matches(name, schema.names, 1)
-            _refuse(str(asked), f"no variable {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        if names.count(name) > 1:
-            _refuse(str(asked), f"variable {name!r} is named twice")
-        if state is not None and state not in schema[name].states:
-            _refuse(str(asked), f"{name!r} has no state {state!r}; its states: {', '.join(schema[name].states[:12])}")
+            near = _similar(name, schema)
+            _refuse(str(asked), f"no variable {shown(name)}" + (f"; did you mean {shown(near)}?" if near else ""))
+        if name == twice:
+            _refuse(str(asked), f"variable {shown(name)} is named twice")
+        if state is not None and not schema[name].has(state):
+            _refuse(str(asked), f"{shown(name)} has no state {shown(state)}; its states: {listed(schema[name].states)}")
     if isinstance(asked, Explanation) and len(asked.evidence) == len(schema):
         _refuse(str(asked), "every variable is observed; nothing is left to explain")
+
+
+def _similar(name: str, schema: Schema) -> str | None:
+    """The variable whose name is most like one that is unknown."""
+    if len(name) > COMPARED_CHARACTERS:
+        return None
+    short = [known for known in schema.names[:COMPARED] if len(known) <= 2 * COMPARED_CHARACTERS]
+    return next(iter(get_close_matches(name, short, 1)), None)
 
 
 # ------------------------------------------------------------------------------------------------------------ text
@@ -147,10 +164,10 @@ def _items(body: str, text: str) -> tuple[list[tuple[str, str | None]], list[tup
     """Names, with states where given, before and after the bar."""
     sides: list[list[tuple[str, str | None]]] = [[]]
     position, expected = 0, True
-    while body[position:].strip():
+    while (position := _after_blanks(body, position)) < len(body):
         match = TOKEN.match(body, position)
         if match is None:
-            _refuse(text, f"cannot read {body[position:].strip()[:20]!r}")
+            _refuse(text, f"cannot read {shown(body[position:])}")
         position = match.end()
         if match["mark"] == "|" and len(sides) == 1 and not (expected and sides[0]):
             sides.append([])
@@ -158,7 +175,7 @@ def _items(body: str, text: str) -> tuple[list[tuple[str, str | None]], list[tup
         elif match["mark"] == "," and not expected:
             expected = True
         elif match["mark"] is not None or not expected:
-            _refuse(text, f"did not expect {match.group().strip()!r}")
+            _refuse(text, f"did not expect {shown(match.group().strip())}")
         else:
             name = match["quoted"] if match["quoted"] is not None else match["word"].strip()
             state, position = _state(body, position, text)
@@ -169,9 +186,16 @@ def _items(body: str, text: str) -> tuple[list[tuple[str, str | None]], list[tup
     return sides[0], sides[1] if len(sides) == 2 else []
 
 
+def _after_blanks(body: str, position: int) -> int:
+    """Where the next text that is not blank begins."""
+    match = BLANKS.match(body, position)
+    assert match is not None
+    return match.end()
+
+
 def _state(body: str, position: int, text: str) -> tuple[str | None, int]:
     """The state after an equal sign, if there is one; states may hold equal signs and brackets."""
-    equal = re.compile(r"\s*=").match(body, position)
+    equal = EQUAL.match(body, position)
     if equal is None:
         return None, position
     match = STATE.match(body, equal.end())
@@ -196,4 +220,4 @@ def _written(head: str, targets: Sequence[tuple[str, str | None]], evidence: Seq
 
 def _refuse(text: str, reason: str) -> NoReturn:
     """Refuse a query."""
-    raise InputError(f"query {text.strip()!r}: {reason}")
+    raise InputError(f"query {shown(text.strip())}: {reason}")

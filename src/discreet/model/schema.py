@@ -6,8 +6,8 @@ bound that no record reaches are part of the schema all the same.
 
 from __future__ import annotations
 
-import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +15,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from discreet.errors import InputError
+from discreet.errors import InputError, listed, shown
+from discreet.model.files import read_json, read_text
+from discreet.model.limits import NETWORK_BYTES, check_name, check_states, repeated
 
 __all__ = ["Schema", "Scope", "Variable", "table_cells"]
 
@@ -25,6 +27,8 @@ Scope = tuple[str, ...]
 AXES_LIMIT = 31
 CELLS_LIMIT = 2**28
 """Largest table of a family that can be held at all: 2 GiB."""
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character, which no file can hold."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,9 @@ class Variable:
         """Normalise the containers, then refuse what is not a variable."""
         if not isinstance(self.name, str) or not self.name:
             raise InputError("a variable needs a name that is not empty")
+        check_name(self.name, "the variable")
         if isinstance(self.states, str) or not isinstance(self.states, Iterable):
-            raise InputError(f"variable {self.name!r}: states are a list of names")
+            raise InputError(f"variable {shown(self.name)}: states are a list of names")
         object.__setattr__(self, "states", tuple(self.states))
         object.__setattr__(self, "bins", self._floats("bins", self.bins))
         if self.bounds is not None:
@@ -67,35 +72,41 @@ class Variable:
         if self.bounds is None:
             if self.bins:
                 raise InputError(
-                    f"variable {self.name!r}: bins need bounds; declare the smallest and largest value too"
+                    f"variable {shown(self.name)}: bins need bounds; declare the smallest and largest value too"
                 )
             if not self.states:
-                raise InputError(f"variable {self.name!r}: declare its states, or numeric bounds")
+                raise InputError(f"variable {shown(self.name)}: declare its states, or numeric bounds")
         else:
             self._check_numeric()
         if any(not isinstance(state, str) or not state for state in self.states):
-            raise InputError(f"variable {self.name!r}: every state needs a name that is not empty")
-        if any("\ud800" <= mark <= "\udfff" for text in (self.name, *self.states) for mark in text):
+            raise InputError(f"variable {shown(self.name)}: every state needs a name that is not empty")
+        longest = max(self.states, key=len, default="")
+        check_name(longest, f"variable {shown(self.name)}: the state")
+        if SURROGATE.search(self.name) or any(map(SURROGATE.search, self.states)):
             raise InputError("a variable's name or state holds half a character (a surrogate); it cannot be written")
-        if len(set(self.states)) != len(self.states):
-            twice = next(state for state in self.states if self.states.count(state) > 1)
-            raise InputError(f"variable {self.name!r}: state {twice!r} is declared twice")
+        if len(self._codes) != len(self.states):
+            raise InputError(f"variable {shown(self.name)}: state {shown(repeated(self.states))} is declared twice")
+
+    @cached_property
+    def _codes(self) -> Mapping[str, int]:
+        """Position of each state."""
+        return {state: code for code, state in enumerate(self.states)}
 
     def _floats(self, what: str, values: Iterable[float]) -> tuple[float, ...]:
         """Bounds or bins as floats."""
         try:
             return tuple(float(value) for value in values)
         except (TypeError, ValueError, OverflowError):
-            raise InputError(f"variable {self.name!r}: {what} must be a list of numbers") from None
+            raise InputError(f"variable {shown(self.name)}: {what} must be a list of numbers") from None
 
     def _check_numeric(self) -> None:
         """Check bounds and cut points, and name the bins."""
         if self.bounds is None or len(self.bounds) != 2:
-            raise InputError(f"variable {self.name!r}: bounds are a pair (smallest, largest)")
+            raise InputError(f"variable {shown(self.name)}: bounds are a pair (smallest, largest)")
         edges = (self.bounds[0], *self.bins, self.bounds[1])
         if not all(map(math.isfinite, edges)) or not all(a < b for a, b in pairwise(edges)):
             raise InputError(
-                f"variable {self.name!r}: bounds and bins must be finite and strictly increasing, "
+                f"variable {shown(self.name)}: bounds and bins must be finite and strictly increasing, "
                 f"smallest < cut points < largest"
             )
         if self.bins and not self.states:
@@ -103,7 +114,7 @@ class Variable:
             object.__setattr__(self, "states", names)
         if self.states and len(self.states) != len(self.bins) + 1:
             raise InputError(
-                f"variable {self.name!r}: {len(self.bins)} cut points make {len(self.bins) + 1} states, "
+                f"variable {shown(self.name)}: {len(self.bins)} cut points make {len(self.bins) + 1} states, "
                 f"but {len(self.states)} are named"
             )
 
@@ -117,6 +128,10 @@ class Variable:
         """Number of states; 0 for a numeric variable without bins."""
         return len(self.states)
 
+    def has(self, state: str) -> bool:
+        """Whether the variable has a state of this name."""
+        return state in self._codes
+
     def code(self, state: str) -> int:
         """Position of a state.
 
@@ -129,9 +144,12 @@ class Variable:
         Raises:
             InputError: the variable has no such state; the message lists those it has.
         """
-        if state in self.states:
-            return self.states.index(state)
-        raise InputError(f"variable {self.name!r} has no state {state!r}; its states: {', '.join(self.states[:12])}")
+        code = self._codes.get(state)
+        if code is None:
+            raise InputError(
+                f"variable {shown(self.name)} has no state {shown(state)}; its states: {listed(self.states)}"
+            )
+        return code
 
 
 def table_cells(sizes: Iterable[int]) -> int:
@@ -177,8 +195,7 @@ class Schema:
         if not self.variables:
             raise InputError("a schema needs at least one variable")
         if len(self._positions) != len(self.variables):
-            twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise InputError(f"variable {twice!r} is declared twice")
+            raise InputError(f"variable {shown(repeated(self.names))} is declared twice")
 
     @cached_property
     def _positions(self) -> Mapping[str, int]:
@@ -201,7 +218,7 @@ class Schema:
 
     def __getitem__(self, name: str) -> Variable:
         if name not in self._positions:
-            raise InputError(f"no variable {name!r}; there are: {', '.join(self.names[:12])}")
+            raise InputError(f"no variable {shown(name)}; there are: {listed(self.names)}")
         return self.variables[self._positions[name]]
 
     @staticmethod
@@ -217,26 +234,28 @@ class Schema:
         Raises:
             InputError: no such file, not JSON of this form, or not a schema.
         """
-        try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"cannot read schema {str(path)!r}: {error.strerror}") from None
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"schema {str(path)!r} is not JSON: {error}") from None
+        document = read_json(read_text(path, "schema", NETWORK_BYTES), f"schema {shown(path)}", NETWORK_BYTES)
         parts = document.get("variables") if isinstance(document, dict) else None
         if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-            raise InputError(f"schema {str(path)!r} needs a list of objects under 'variables'")
+            raise InputError(f"schema {shown(path)} needs a list of objects under 'variables'")
         try:
+            check_states(map(_states, parts))
             return Schema(tuple(_variable(part) for part in parts))
         except InputError as error:
-            raise InputError(f"schema {str(path)!r}: {error}") from None
+            raise InputError(f"schema {shown(path)}: {error}") from None
+
+
+def _states(part: Mapping[str, Any]) -> list[Any]:
+    """The states of a variable of a schema file, or the cut points that make them."""
+    found = part.get("states") or part.get("bins")
+    return found if isinstance(found, list) else []
 
 
 def _variable(part: Mapping[str, Any]) -> Variable:
     """One variable of a schema file."""
     odd = set(part) - {"name", "states", "bounds", "bins"}
     if odd or "name" not in part:
-        raise InputError(f"a variable has a name, and states or bounds and bins; got {sorted(part)}")
+        raise InputError(f"a variable has a name, and states or bounds and bins; got {sorted(part)[:5]}")
     return Variable(
         part["name"],
         part.get("states", ()),

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError
-from discreet.model.bif import Bif, format_bif, read_bif, write_bif
+from discreet.errors import InputError, shortened, shown
+from discreet.model.bif import Bif, read_bif
+from discreet.model.bif_writing import format_bif, write_bif
 from discreet.model.network import Network
 
 __all__ = ["Array", "Tables"]
@@ -70,7 +71,7 @@ class Tables(Mapping[str, Array]):
         wanted = self.network.shape(node) if self.draws is None else (*self.network.shape(node), self.draws)
         if array.shape != wanted:
             axes = (*self.network.family(node), *(() if self.draws is None else ("draws",)))
-            raise InputError(f"table of {node!r} needs shape {wanted} for the axes {axes}, got {array.shape}")
+            raise InputError(f"table of {shown(node)} needs shape {wanted} for the axes {axes}, got {array.shape}")
         array.flags.writeable = False
         self._made[node] = array
         return array
@@ -79,7 +80,7 @@ class Tables(Mapping[str, Array]):
         if node in self._made:
             return self._made[node]
         if node not in self.network.schema:
-            raise InputError(f"no table {node!r}: the network has no such node")
+            raise InputError(f"no table {shown(node)}: the network has no such node")
         with MAKING:
             return self._made[node] if node in self._made else self._make(node)
 
@@ -137,7 +138,9 @@ class Tables(Mapping[str, Array]):
         network = Network.from_bif(bif, where=str(path))
         for node in network.nodes:
             if node not in bif.arrays:
-                raise InputError(f"{path}: the probability block of {node!r} is empty; give its rows")
+                raise InputError(
+                    f"{shortened(str(path))}: the probability block of {shown(node)} is empty; give its rows"
+                )
         return Tables(network, bif.arrays)
 
     def text(self, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> str:
@@ -145,7 +148,7 @@ class Tables(Mapping[str, Array]):
 
         Args:
             name: of the network.
-            properties: lines for the network block, such as how the file was made.
+            properties: comments for the network block, such as how the file was made.
 
         Returns:
             The text.
@@ -153,14 +156,18 @@ class Tables(Mapping[str, Array]):
         Raises:
             InputError: a name holds a quote or a line break, which BIF cannot express.
         """
-        return format_bif(self._bif(name, properties))
+        return format_bif(self.bif(name=name, properties=properties))
 
     def write(self, path: str | Path, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> None:
         """Write what `text` returns to a file, packed by gzip if its name ends in `.gz`; errors as there."""
-        write_bif(path, self._bif(name, properties))
+        write_bif(path, self.bif(name=name, properties=properties))
 
-    def _bif(self, name: str, properties: tuple[str, ...]) -> Bif:
-        """As a BIF file holds it."""
+    def bif(self, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> Bif:
+        """The network with these probabilities as a BIF file holds them; arguments as of `text`.
+
+        Raises:
+            InputError: these are draws.
+        """
         if self.draws is not None:
             raise InputError(f"a BIF file holds one table per node, these hold {self.draws} draws; write one of them")
         return Bif(self.network.variables, self.network.parents, self, name, properties)

@@ -13,18 +13,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.files import read_json, read_text, write_whole
+from discreet.model.limits import DOCUMENT_BYTES, RELEASES, at_most, free_cells, repeated
 from discreet.model.network import Network
 from discreet.model.tables import Tables
-from discreet.privacy.files import read_json, read_text, write_whole
 from discreet.privacy.guarantee import Guarantee, compose
 from discreet.privacy.release import FORMAT as RELEASE_FORMAT
-from discreet.privacy.release import Release
+from discreet.privacy.release import Release, read_release
 
 __all__ = ["Combined", "combine", "evidence_of", "load", "loads"]
 
@@ -55,10 +56,9 @@ class Combined:
             raise InputError("nothing to combine: give at least one release")
         if any(release.network != self.network for release in self.releases):
             raise InputError("releases can be combined if their networks have the same variables, states and arcs")
-        ids = [release.id for release in self.releases]
-        twice = {part for part in ids if ids.count(part) > 1}
-        if twice:
-            raise InputError(f"release {min(twice)} is there twice; it would count twice, so give it once")
+        twice = repeated(release.id for release in self.releases)
+        if twice is not None:
+            raise InputError(f"release {twice} is there twice; it would count twice, so give it once")
         for releases in self.data_sets:
             if len({release.records for release in releases} - {None}) > 1:
                 raise InputError("releases on the same data set state different numbers of records; are they?")
@@ -139,7 +139,7 @@ class Combined:
             FileExistsError: there is a file of this name, and it is not to be replaced.
             InputError: the file cannot be written.
         """
-        write_whole(self.dumps(), Path(path), replace=replace)
+        write_whole(self.dumps(), Path(path), "release", replace=replace)
 
     @staticmethod
     def loads(text: str) -> Combined:
@@ -154,23 +154,7 @@ class Combined:
         Raises:
             InputError: not JSON, of another format or version, or damaged.
         """
-        raw = read_json(text, "the combined file")
-        if not isinstance(raw, dict) or raw.get("format") != FORMAT:
-            raise InputError(f"no combined releases: the field 'format' must be {FORMAT!r}")
-        if type(raw.get("version")) is not int or raw["version"] != VERSION:
-            raise InputError(f"the combined file is of another version; this package reads version {VERSION}")
-        if set(raw) != {"format", "version", "public", "data_sets"}:
-            raise InputError(
-                "the combined file is damaged: it needs the fields 'public' and 'data_sets', and no others"
-            )
-        sets = raw["data_sets"]
-        if not isinstance(sets, list) or not all(isinstance(part, list) for part in sets):
-            raise InputError("the combined file is damaged at 'data_sets': lists of releases were expected")
-        releases = tuple(tuple(Release.loads(json.dumps(part)) for part in parts) for parts in sets)
-        if not any(releases):
-            raise InputError("the combined file is damaged at 'data_sets': it has no release")
-        network = next(part for parts in releases for part in parts).network
-        return Combined(releases, None if raw["public"] is None else _read_public(raw["public"], network))
+        return _combined(read_json(text, "the combined file", DOCUMENT_BYTES), free_cells(len(text)))
 
 
 def combine(*parts: Release | Combined, data: Literal["same", "different"], public: Tables | None = None) -> Combined:
@@ -193,7 +177,7 @@ def combine(*parts: Release | Combined, data: Literal["same", "different"], publ
         data set.
     """
     if data not in ("same", "different"):
-        raise InputError(f"releases measured the 'same' data or 'different' data, not {data!r}")
+        raise InputError(f"releases measured the 'same' data or 'different' data, not {shown(data)}")
     listed = [evidence_of(part) for part in parts]
     known = [part.public for part in listed if part.public is not None] + ([] if public is None else [public])
     if len(known) > 1:
@@ -226,7 +210,7 @@ def load(path: str | Path) -> Release | Combined:
     Raises:
         InputError: no such file, neither of both, or damaged.
     """
-    return loads(read_text(path, "release"))
+    return loads(read_text(path, "release", DOCUMENT_BYTES))
 
 
 def loads(text: str) -> Release | Combined:
@@ -235,12 +219,34 @@ def loads(text: str) -> Release | Combined:
     Raises:
         InputError: neither of both, or damaged.
     """
-    raw = read_json(text, "the release")
+    raw = read_json(text, "the release", DOCUMENT_BYTES)
+    cells = free_cells(len(text))
     if isinstance(raw, dict) and raw.get("format") == FORMAT:
-        return Combined.loads(text)
+        return _combined(raw, cells)
     if isinstance(raw, dict) and raw.get("format") != RELEASE_FORMAT:
         raise InputError(f"not a release: the field 'format' must be {RELEASE_FORMAT!r} or {FORMAT!r}")
-    return Release.loads(text)
+    return read_release(raw, cells)
+
+
+def _combined(raw: Any, cells: int) -> Combined:
+    """Combined releases from a document that was JSON, whose tables may have so many cells together."""
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise InputError(f"no combined releases: the field 'format' must be {FORMAT!r}")
+    if type(raw.get("version")) is not int or raw["version"] != VERSION:
+        raise InputError(f"the combined file is of another version; this package reads version {VERSION}")
+    if set(raw) != {"format", "version", "public", "data_sets"}:
+        raise InputError("the combined file is damaged: it needs the fields 'public' and 'data_sets', and no others")
+    sets = raw["data_sets"]
+    if not isinstance(sets, list) or not all(isinstance(part, list) for part in sets):
+        raise InputError("the combined file is damaged at 'data_sets': lists of releases were expected")
+    count = sum(map(len, sets))
+    at_most(RELEASES, count, "combined releases")
+    if not count:
+        raise InputError("the combined file is damaged at 'data_sets': it has no release")
+    # All are over one network and list the cells that they measured, so each has its part of the characters.
+    releases = tuple(tuple(read_release(part, cells // count) for part in parts) for parts in sets)
+    network = next(part for parts in releases for part in parts).network
+    return Combined(releases, None if raw["public"] is None else _read_public(raw["public"], network))
 
 
 def _check_public(public: Tables, network: Network) -> None:
@@ -256,7 +262,9 @@ def _check_public(public: Tables, network: Network) -> None:
             margin = public[node].sum(axis=tuple(other for other in range(public[node].ndim) if other != axis))
             own = public[name].sum(axis=tuple(range(public[name].ndim - 1)))
             if not np.array_equal(margin, own):
-                raise InputError(f"counts of public records disagree on {name!r} between its own family and {node!r}'s")
+                raise InputError(
+                    f"counts of public records disagree on {shown(name)} between its own family and {shown(node)}'s"
+                )
 
 
 def _read_public(raw: object, network: Network) -> Tables:
@@ -268,7 +276,7 @@ def _read_public(raw: object, network: Network) -> Tables:
         whole = isinstance(values, list) and all(type(value) is int and 0 <= value < 2**62 for value in values)
         if not whole or len(values) != network.cells(network.family(node)):
             raise InputError(
-                f"the combined file is damaged at 'public.{node}': a whole number for every cell was expected"
+                f"the combined file is damaged at {shown(f'public.{node}')}: a whole number for every cell was expected"
             )
         found[node] = np.array(values, np.int64).reshape(network.shape(node))
     return Tables(network, found)

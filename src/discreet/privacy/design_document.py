@@ -10,6 +10,7 @@ import pydantic
 
 from discreet.errors import InputError
 from discreet.model.design import Design, Normal
+from discreet.model.limits import check_states
 from discreet.model.schema import Variable
 from discreet.privacy.design_calibration import (
     DesignCalibration,
@@ -27,7 +28,7 @@ from discreet.privacy.design_payload import (
     NoisyTotal,
     WeightDraws,
 )
-from discreet.privacy.document import Budget, Count, Flag, Integer, Part, Positive, Whole, budget
+from discreet.privacy.document import Budget, Count, Flag, Integer, Items, Part, Positive, Whole, budget
 from discreet.privacy.guarantee import as_text
 
 __all__ = [
@@ -50,14 +51,14 @@ Finite = Annotated[float, pydantic.Field(allow_inf_nan=False, strict=True)]
 
 class _Column(Part):
     name: str
-    states: list[str] | None = None
+    states: Items[str] | None = None
     bounds: tuple[Finite, Finite] | None = None
 
 
 class DesignPart(Part):
     """A design: features with their bounds, the target, and what is known of a record's length."""
 
-    features: list[_Column]
+    features: Items[_Column]
     target: _Column | None = None
     norm: Positive | None = None
     intercept: Flag
@@ -81,6 +82,7 @@ def write_design(design: Design) -> DesignPart:
 
 def read_design(part: DesignPart) -> Design:
     """Document to design."""
+    check_states(column.states or () for column in part.features)
     target = None if part.target is None else _variable(part.target)
     return Design(tuple(map(_variable, part.features)), target, part.norm, part.intercept)
 
@@ -228,16 +230,16 @@ class _NoisyMoments(Part):
     kind: Literal["noisy_moments"]
     scale: Positive
     noisy_total: Flag
-    values: list[Integer]
+    values: Items[Integer]
 
 
 class _GradientTrace(Part):
     kind: Literal["gradient_trace"]
     scale: Positive
     total: _NoisyTotal | None = None
-    weights: list[Finite]
-    points: list[list[Finite]]
-    gradients: list[list[Finite]]
+    weights: Items[Finite]
+    points: Items[Items[Finite]]
+    gradients: Items[Items[Finite]]
 
 
 class _WeightDraws(Part):
@@ -245,7 +247,7 @@ class _WeightDraws(Part):
     variance: Positive
     radius: Positive
     temper: Positive
-    weights: list[list[Finite]]
+    weights: Items[Items[Finite]]
 
 
 class _FactoredChoice(Part):
@@ -255,7 +257,7 @@ class _FactoredChoice(Part):
     rate: Positive
     total: _NoisyTotal | None = None
     index: Count
-    candidates: list[list[Finite]]
+    candidates: Items[Items[Finite]]
 
 
 DesignPayloadPart = Annotated[

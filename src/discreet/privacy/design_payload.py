@@ -78,7 +78,7 @@ class NoisyMoments:
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
         object.__setattr__(self, "values", _frozen(self.values))
-        wanted = (len(self.design.moments) + self.noisy_total,)
+        wanted = (self.design.moment_count + self.noisy_total,)
         _require(
             self.values.dtype == np.int64 and self.values.shape == wanted,
             f"noisy moments of this design are {wanted[0]} whole numbers of 64 bits",

@@ -6,15 +6,17 @@ Tables are flat lists in the order of their axes, last fastest. The document as 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import pydantic
 
-from discreet.errors import InputError
+from discreet.errors import InputError, listed, shown
+from discreet.model.limits import BUDGET_DIGITS, PARENTS, at_most, check_states
 from discreet.model.network import Network
-from discreet.model.schema import Variable
+from discreet.model.schema import Variable, table_cells
 from discreet.model.tables import Array, Tables
 from discreet.privacy.calibration import (
     CoefficientNoise,
@@ -45,12 +47,14 @@ __all__ = [
     "Count",
     "Flag",
     "Integer",
+    "Items",
     "NetworkPart",
     "Part",
     "PayloadPart",
     "Positive",
     "Whole",
     "budget",
+    "budgets",
     "read_calibration",
     "read_network",
     "read_payload",
@@ -69,6 +73,11 @@ Unit = Annotated[float, pydantic.Field(ge=0, le=1, allow_inf_nan=False, strict=T
 Budget = Annotated[str, pydantic.Field(pattern=r"^[0-9]+(\.[0-9]+|/[0-9]+)?$")]
 
 
+Item = TypeVar("Item")
+Items = Annotated[list[Item], pydantic.Field(fail_fast=True)]
+"""A list of which the first fault is reported, not a million of them."""
+
+
 class Part(pydantic.BaseModel):
     """Fields are those listed, and no others."""
 
@@ -80,16 +89,16 @@ class Part(pydantic.BaseModel):
 
 class _Variable(Part):
     name: str
-    states: list[str]
+    states: Items[str]
     bounds: tuple[float, float] | None = None
-    bins: list[float] | None = None
+    bins: Items[float] | None = None
 
 
 class NetworkPart(Part):
     """A network: variables with their states, and the parents of each."""
 
-    variables: list[_Variable]
-    parents: dict[str, list[str]]
+    variables: Items[_Variable]
+    parents: dict[str, Items[str]]
 
 
 def write_network(network: Network) -> NetworkPart:
@@ -109,7 +118,14 @@ def write_network(network: Network) -> NetworkPart:
 
 
 def read_network(part: NetworkPart) -> Network:
-    """Document to network."""
+    """Document to network.
+
+    Raises:
+        InputError: no network, or more of anything than a file may declare.
+    """
+    check_states(variable.states or variable.bins or () for variable in part.variables)
+    for node, parents in part.parents.items():
+        at_most(PARENTS, parents, f"parents of {shown(node)}")
     variables = (
         Variable(variable.name, tuple(variable.states), bounds=variable.bounds, bins=tuple(variable.bins or ()))
         for variable in part.variables
@@ -137,7 +153,7 @@ class _GaussianNoise(Part):
 
 
 class _PlannedTable(Part):
-    variables: list[str]
+    variables: Items[str]
     budget: Budget
     scale: Positive
 
@@ -147,7 +163,7 @@ class _PlannedNoise(Part):
     noise: CellNoise
     sensitivity: Whole
     reported: Budget
-    tables: list[_PlannedTable]
+    tables: Items[_PlannedTable]
     expected: dict[str, Positive]
 
 
@@ -321,7 +337,7 @@ def _read_table_noise(part: _TableNoise, network: Network) -> TableNoise:
             raise InputError(f"'{name}' must name every node of the network whose family lies in no other, once")
     return TableNoise(
         sensitivity=part.sensitivity,
-        epsilons={node: budget(text) for node, text in part.epsilons.items()},
+        epsilons=dict(zip(part.epsilons, budgets(part.epsilons.values()), strict=True)),
         scales=part.scales,
         reported=budget(part.reported),
     )
@@ -350,7 +366,7 @@ def _read_planned_noise(part: _PlannedNoise, network: Network) -> PlannedNoise:
     return PlannedNoise(
         noise=part.noise,
         sensitivity=part.sensitivity,
-        budgets={scope: budget(table.budget) for scope, table in zip(scopes, part.tables, strict=True)},
+        budgets=dict(zip(scopes, budgets(table.budget for table in part.tables), strict=True)),
         scales={scope: table.scale for scope, table in zip(scopes, part.tables, strict=True)},
         reported=budget(part.reported),
         expected={node: part.expected[node] for node in network.nodes},
@@ -364,24 +380,24 @@ class _NoisyCounts(Part):
     kind: Literal["noisy_counts"]
     noise: CellNoise
     scales: dict[str, Positive]
-    tables: dict[str, list[Integer]]
+    tables: dict[str, Items[Integer]]
 
 
 class _NoisyTable(Part):
-    variables: list[str]
+    variables: Items[str]
     scale: Positive
-    values: list[Integer]
+    values: Items[Integer]
 
 
 class _NoisyTables(Part):
     kind: Literal["noisy_tables"]
     noise: CellNoise
-    tables: list[_NoisyTable]
+    tables: Items[_NoisyTable]
 
 
 class _Component(Part):
-    variables: list[str]
-    values: list[Integer]
+    variables: Items[str]
+    values: Items[Integer]
 
 
 class _NoisyCoefficients(Part):
@@ -390,7 +406,7 @@ class _NoisyCoefficients(Part):
     scale: Positive
     shift: Count
     noisy_total: Flag
-    components: list[_Component]
+    components: Items[_Component]
 
 
 class _ParameterDraws(Part):
@@ -398,13 +414,13 @@ class _ParameterDraws(Part):
     draws: Whole
     temper: Positive
     floors: dict[str, Positive]
-    tables: dict[str, list[Unit]]
+    tables: dict[str, Items[Unit]]
 
 
 class _Choice(Part):
     kind: Literal["choice"]
     index: Count
-    candidates: list[dict[str, list[Unit]]]
+    candidates: Items[dict[str, Items[Unit]]]
 
 
 class _TwoStageCounts(Part):
@@ -475,9 +491,11 @@ def read_payload(part: PayloadPart, network: Network) -> TablePayload:
         case _NoisyCoefficients():
             components = {}
             for component in part.components:
-                shape = tuple(network.schema[name].size - 1 for name in component.variables)
+                sizes = _sizes(network, component.variables)
+                shape = tuple(size - 1 for size in sizes)
                 if math.prod(shape) != len(component.values) or tuple(component.variables) in components:
-                    raise InputError(f"the contrasts of {component.variables} are there twice or not all there")
+                    named = listed(component.variables)
+                    raise InputError(f"the contrasts of ({named}) are there twice or not all there")
                 components[tuple(component.variables)] = np.array(component.values, np.int64).reshape(shape)
             return NoisyCoefficients(network, components, part.scale, part.shift, part.noisy_total)
         case _ParameterDraws():
@@ -503,7 +521,7 @@ def shaped(network: Network, node: str, flat: Array, draws: int | None = None) -
     """
     shape = () if node not in network.schema else (*network.shape(node), *(() if draws is None else (draws,)))
     if node not in network.schema or flat.size != math.prod(shape):
-        raise InputError(f"the table of {node!r} has {flat.size} cells, not those of its family")
+        raise InputError(f"the table of {shown(node)} has {flat.size} cells, not those of its family")
     return flat.reshape(shape)
 
 
@@ -528,11 +546,20 @@ def _read_tables(part: _NoisyTables, network: Network) -> NoisyTables:
     tables, scales = {}, {}
     for table in part.tables:
         scope = tuple(table.variables)
-        shape = tuple(network.schema[name].size for name in scope)
+        shape = _sizes(network, scope)
         if math.prod(shape) != len(table.values) or scope in tables:
-            raise InputError(f"the table over {scope} is there twice or has not as many cells as its variables")
+            raise InputError(
+                f"the table over ({listed(scope)}) is there twice or has not as many cells as its variables"
+            )
         tables[scope], scales[scope] = np.array(table.values, np.int64).reshape(shape), table.scale
     return NoisyTables(network, tables, scales, part.noise)
+
+
+def _sizes(network: Network, scope: Iterable[str]) -> tuple[int, ...]:
+    """States of each variable of a table, which is refused if no machine can hold it."""
+    sizes = tuple(network.schema[name].size for name in scope)
+    table_cells(sizes)
+    return sizes
 
 
 def _flat(tables: Tables) -> dict[str, list[float]]:
@@ -543,3 +570,15 @@ def _flat(tables: Tables) -> dict[str, list[float]]:
 def budget(text: str) -> Fraction:
     """An exact budget."""
     return as_rational(text, "epsilon")
+
+
+def budgets(texts: Iterable[str]) -> list[Fraction]:
+    """Exact budgets that will be added up.
+
+    Raises:
+        InputError: one is no number, or their sum would have millions of digits.
+    """
+    found = [budget(text) for text in texts]
+    digits = sum(len(str(denominator)) for denominator in {part.denominator for part in found})
+    at_most(BUDGET_DIGITS, digits, "digits of the budgets' different denominators")
+    return found

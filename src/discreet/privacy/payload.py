@@ -6,13 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 
-from discreet.errors import InputError
+from discreet.errors import InputError, listed, shown
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
@@ -84,7 +85,9 @@ class NoisyCounts:
             raise InputError("noisy counts need one positive noise scale below 2^63 for every table")
         for node, table in self.tables.items():
             if table.dtype != np.int64 or table.shape != self.network.shape(node):
-                raise InputError(f"the noisy counts of {node!r} must be 64-bit integers in the shape of its family")
+                raise InputError(
+                    f"the noisy counts of {shown(node)} must be 64-bit integers in the shape of its family"
+                )
 
     def source(self, node: str) -> str:
         """The measured table from which a family's counts are read: its own, or else the smallest that holds it."""
@@ -138,7 +141,9 @@ class NoisyTables:
         for scope in self.tables:
             places = [position.get(name, -1) for name in scope]
             if any(low >= high for low, high in pairwise([-1, *places])):
-                raise InputError(f"noisy tables name variables of the network, in the schema's order; not {scope}")
+                raise InputError(
+                    f"noisy tables name variables of the network, in the schema's order; not ({listed(scope)})"
+                )
         if set(self.scales) != set(self.tables) or not all(0 < scale < NO_NOISE for scale in self.scales.values()):
             raise InputError("noisy tables need one positive noise scale below 2^63 for every table")
         ordered = sorted(self.tables, key=lambda scope: [position[name] for name in scope])
@@ -146,16 +151,31 @@ class NoisyTables:
         object.__setattr__(self, "scales", MappingProxyType({scope: self.scales[scope] for scope in ordered}))
         for scope, table in self.tables.items():
             if table.dtype != np.int64 or table.shape != tuple(self.network.schema[name].size for name in scope):
-                raise InputError(f"the noisy counts over {scope} must be 64-bit integers, an axis for each variable")
-        sets = [set(scope) for scope in ordered]
+                raise InputError(
+                    f"the noisy counts over ({listed(scope)}) must be 64-bit integers, an axis for each variable"
+                )
         for node in self.network.maximal_families:
-            if not any(set(self.network.family(node)) <= held for held in sets):
-                raise InputError(f"noisy tables need one that holds the family of {node!r}")
+            if not self._holders(node):
+                raise InputError(f"noisy tables need one that holds the family of {shown(node)}")
+
+    @cached_property
+    def _holding(self) -> Mapping[str, list[Scope]]:
+        """Tables that hold each variable, in their order."""
+        found: dict[str, list[Scope]] = {name: [] for name in self.network.nodes}
+        for scope in self.tables:
+            for name in scope:
+                found[name].append(scope)
+        return found
+
+    def _holders(self, node: str) -> list[Scope]:
+        """Tables that hold a family, in their order; found among those that hold its rarest variable."""
+        family = set(self.network.family(node))
+        rarest = min((self._holding[name] for name in family), key=len)
+        return [scope for scope in rarest if family <= set(scope)]
 
     def source(self, node: str) -> Scope:
         """The smallest table that holds a family."""
-        family = set(self.network.family(node))
-        return min((scope for scope in self.tables if family <= set(scope)), key=lambda scope: self.tables[scope].size)
+        return min(self._holders(node), key=lambda scope: self.tables[scope].size)
 
     def table(self, node: str) -> Array:
         """Noisy counts of a family, int64, axes `(*parents, child)`: sums of the cells of its source."""
@@ -189,15 +209,19 @@ class NoisyCoefficients:
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
-        subsets = self.network.downward_closure
-        if set(subsets) != set(self.components):
+        # As many subsets as this have some node last: too few components are seen before all subsets are made.
+        least = sum(2 ** len(self.network.parents[node]) for node in self.network.nodes) + 1
+        if least > len(self.components) or set(self.network.downward_closure) != set(self.components):
             raise InputError("noisy contrasts must name every subset of every family once")
+        subsets = self.network.downward_closure
         object.__setattr__(
             self, "components", MappingProxyType({subset: _frozen(self.components[subset]) for subset in subsets})
         )
         for subset, array in self.components.items():
             if array.dtype != np.int64 or array.shape != tuple(self.network.schema[name].size - 1 for name in subset):
-                raise InputError(f"the contrasts of {subset} must be 64-bit integers, one for two neighbouring states")
+                raise InputError(
+                    f"the contrasts of ({listed(subset)}) must be 64-bit integers, one for two neighbouring states"
+                )
         if not (0 < self.scale < NO_NOISE and self.shift >= 0):
             raise InputError("noisy contrasts need a positive noise scale below 2^63 and no negative shift")
 
@@ -228,7 +252,7 @@ class ParameterDraws:
             raise InputError("parameter draws need the floor of every node, or of none")
         for node, array in self.cells.items():
             if not (np.all(array >= 0) and np.all(np.abs(array.sum(axis=-2) - 1) < 1e-6)):
-                raise InputError(f"the drawn rows of {node!r} are no probabilities")
+                raise InputError(f"the drawn rows of {shown(node)} are no probabilities")
 
     @property
     def network(self) -> Network:
@@ -260,7 +284,7 @@ class Choice:
         for part in self.candidates:
             for node, table in part.items():
                 if not (np.all(table >= 0) and np.all(np.abs(table.sum(axis=-1) - 1) < 1e-6)):
-                    raise InputError(f"a candidate's rows of {node!r} are no probabilities")
+                    raise InputError(f"a candidate's rows of {shown(node)} are no probabilities")
 
     @property
     def network(self) -> Network:

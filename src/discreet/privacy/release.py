@@ -17,9 +17,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pydantic
 
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.files import read_json, read_text, write_whole
+from discreet.model.limits import DOCUMENT_BYTES, at_most, check_name, free_cells
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 from discreet.privacy.calibration import (
@@ -64,7 +66,6 @@ from discreet.privacy.document import (
     write_network,
     write_payload,
 )
-from discreet.privacy.files import one_line, read_json, read_text, write_whole
 from discreet.privacy.guarantee import Guarantee, Relation, as_text
 from discreet.privacy.payload import (
     Choice,
@@ -77,7 +78,7 @@ from discreet.privacy.payload import (
     TwoStageCounts,
 )
 
-__all__ = ["FORMAT", "RecordsPolicy", "Release", "release_schema"]
+__all__ = ["FORMAT", "RecordsPolicy", "Release", "read_release", "release_schema"]
 
 FORMAT = "discreet-release"
 VERSION = 1
@@ -101,9 +102,9 @@ class RecordsPolicy:
     def __post_init__(self) -> None:
         """Refuse other words."""
         if self.missing not in ("error", "drop"):
-            raise InputError(f"missing values are met by 'error' or 'drop', not {self.missing!r}")
+            raise InputError(f"missing values are met by 'error' or 'drop', not {shown(self.missing)}")
         if self.out_of_bounds not in ("error", "clip"):
-            raise InputError(f"numbers out of bounds are met by 'error' or 'clip', not {self.out_of_bounds!r}")
+            raise InputError(f"numbers out of bounds are met by 'error' or 'clip', not {shown(self.out_of_bounds)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,23 +221,10 @@ class Release:
             The release.
 
         Raises:
-            InputError: not JSON, of another format or version, or damaged; the message has the place.
+            InputError: not JSON, of another format or version, damaged, or more than `limits.py` allows; the message
+                has the place.
         """
-        raw = read_json(text, "the release")
-        if not isinstance(raw, dict) or raw.get("format") != FORMAT:
-            raise InputError(f"not a release: the field 'format' must be {FORMAT!r}")
-        version = raw.get("version")
-        if type(version) is not int or version != VERSION:
-            raise InputError(f"the release has version {repr(version)[:20]}; this package reads version {VERSION}")
-        try:
-            return _design_release(raw) if "design" in raw else _release(raw)
-        except pydantic.ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = _place(raw, first["loc"], first["type"])
-            reason = first["msg"].replace(" found using _kind()", "")
-            raise InputError(f"the release is damaged at '{one_line(place)}': {one_line(reason)}") from None
-        except InputError as error:
-            raise InputError(f"the release is damaged: {one_line(str(error))}") from None
+        return read_release(read_json(text, "the release", DOCUMENT_BYTES), free_cells(len(text)))
 
     def save(self, path: str | Path, *, replace: bool = True) -> None:
         """Write the document, whole or not at all.
@@ -249,7 +237,7 @@ class Release:
             FileExistsError: there is a file of this name, and it is not to be replaced.
             InputError: the file cannot be written.
         """
-        write_whole(self.dumps(), Path(path), replace=replace)
+        write_whole(self.dumps(), Path(path), "release", replace=replace)
 
     @staticmethod
     def load(path: str | Path) -> Release:
@@ -264,7 +252,7 @@ class Release:
         Raises:
             InputError: no such file, or as `loads`.
         """
-        return Release.loads(read_text(path, "release"))
+        return Release.loads(read_text(path, "release", DOCUMENT_BYTES))
 
 
 # ------------------------------------------------------------------------------------------------------- the document
@@ -314,6 +302,36 @@ class _DesignDocument(_Head):
     prior: NormalPart
     calibration: DesignCalibrationPart
     payload: DesignPayloadPart
+
+
+def read_release(raw: Any, cells: int) -> Release:
+    """A release from a document that was JSON.
+
+    Args:
+        raw: what the JSON text says.
+        cells: most cells that all its tables may have together.
+
+    Returns:
+        The release.
+
+    Raises:
+        InputError: of another format or version, damaged, or too large; the message has the place.
+    """
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise InputError(f"not a release: the field 'format' must be {FORMAT!r}")
+    version = raw.get("version")
+    if type(version) is not int or version != VERSION:
+        named = repr(version)[:20] if isinstance(version, str | int | None) else f"a {type(version).__name__}"
+        raise InputError(f"the release has version {named}; this package reads version {VERSION}")
+    try:
+        return _design_release(raw) if "design" in raw else _release(raw, cells)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = _place(raw, first["loc"], first["type"])
+        reason = first["msg"].replace(" found using _kind()", "")
+        raise InputError(f"the release is damaged at {shown(place)}: {reason}") from None
+    except InputError as error:
+        raise InputError(f"the release is damaged: {error}") from None
 
 
 def release_schema() -> str:
@@ -370,12 +388,13 @@ def _document(release: Release) -> _Document | _DesignDocument:
     )
 
 
-def _release(raw: object) -> Release:
+def _release(raw: object, cells: int) -> Release:
     """Document over a network to release; what pydantic cannot see is checked by the types themselves."""
     document = _Document.model_validate(raw)
     network = read_network(document.network)
     if set(document.prior) != set(network.nodes):
         raise InputError("'prior' must name every node of the network once")
+    at_most(cells, sum(network.cells(network.family(node)) for node in network.nodes), "cells of all tables")
     alpha = {node: _full(network, node, document.prior[node]) for node in network.nodes}
     return Release(
         **_head(document),
@@ -399,6 +418,8 @@ def _design_release(raw: object) -> Release:
 
 def _head(document: _Head) -> dict[str, Any]:
     """What all releases have, from a document."""
+    check_name(document.guarantee.unit, "the unit")
+    check_name(document.mechanism, "the mechanism")
     return {
         "id": document.id,
         "date": _day(document.date),
@@ -478,4 +499,4 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise InputError(f"the date {text!r} is no day") from None
+        raise InputError(f"the date {shown(text)} is no day") from None

@@ -1,0 +1,157 @@
+"""Bayesian Interchange Format: write what every reader accepts.
+
+What BIF 0.15 has no word for stands in comments, because readers disagree on properties: pyAgrum 3.3 stops at those of
+the network. Probabilities have the shortest text that reads back exactly. pyAgrum and pgmpy read no quoted names;
+`plain_names` makes names that all three read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+from discreet.errors import InputError, shown
+from discreet.model.bif import Bif
+from discreet.model.files import write_whole
+from discreet.model.schema import Variable
+
+__all__ = ["format_bif", "odd_names", "plain_names", "write_bif"]
+
+BARE = re.compile(r"[^\s{}()\[\],;|\"]+")
+"""Names that BIF needs no quotes for."""
+PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+PLAIN_STATE = re.compile(rf"{PLAIN.pattern}|[0-9]+|[0-9]+_[A-Za-z0-9_]+")
+"""Names that pyAgrum 3.3 and pgmpy 1.1 read as they are."""
+KEYWORDS = {"network", "variable", "probability", "property", "type", "discrete", "table", "default"}
+
+
+def format_bif(bif: Bif) -> str:
+    """Write BIF text.
+
+    Names are quoted only where BIF needs it.
+
+    Args:
+        bif: variables, parents and probabilities.
+
+    Returns:
+        The text.
+
+    Raises:
+        InputError: a name holds a quote or a line break, which BIF cannot express, or a property a line break.
+    """
+    states = {variable.name: variable.states for variable in bif.variables}
+    lines = [f"network {_quote(bif.name)} {{", *(f"  // discreet: {_property(line)}" for line in bif.properties), "}"]
+    for variable in bif.variables:
+        lines += [f"variable {_quote(variable.name)} {{"]
+        lines += [f"  type discrete [ {variable.size} ] {{ {', '.join(map(_quote, variable.states))} }};"]
+        if variable.bounds is not None:
+            lines += [f"  // discreet-bounds {_floats(variable.bounds)}"]
+            lines += [f"  // discreet-bins {_floats(variable.bins)}"] if variable.bins else []
+        lines.append("}")
+    for node, parents in bif.parents.items():
+        head = f"{_quote(node)} | {', '.join(map(_quote, parents))}" if parents else _quote(node)
+        lines.append(f"probability ( {head} ) {{")
+        if node in bif.arrays:
+            rows = bif.arrays[node].reshape(-1, bif.arrays[node].shape[-1])
+            for names, row in zip(product(*(states[parent] for parent in parents)), rows, strict=True):
+                label = f"({', '.join(map(_quote, names))})" if parents else "table"
+                lines.append(f"  {label} {', '.join(repr(float(value)) for value in row)};")
+        lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def write_bif(path: str | Path, bif: Bif) -> None:
+    """Write a BIF file, whole or not at all, packed by gzip if its name ends in `.gz`; errors as in `format_bif`."""
+    raw = format_bif(bif).encode()
+    packed = gzip.compress(raw, mtime=0) if str(path).endswith(".gz") else raw
+    write_whole(packed, Path(path), "network", replace=True)
+
+
+def odd_names(bif: Bif) -> tuple[str, ...]:
+    """Names of variables and states that other programs do not read: pyAgrum none of them, pgmpy some."""
+    found = [name for name in (variable.name for variable in bif.variables) if not _plain(name, PLAIN)]
+    found += [state for variable in bif.variables for state in variable.states if not _plain(state, PLAIN_STATE)]
+    return tuple(dict.fromkeys(found))
+
+
+def plain_names(bif: Bif) -> Bif:
+    """The same network with names that pyAgrum and pgmpy read, each other one listed beside its new name.
+
+    Args:
+        bif: with any names.
+
+    Returns:
+        Names with an underscore for every character that is none of A-Z, a-z, 0-9, dot, hyphen and underscore, made
+        different by a number where needed; its properties say which name was which.
+
+    Example:
+        >>> bif = Bif((Variable("O2 level", ("<5", "?")),), {"O2 level": ()}, {})
+        >>> plain = plain_names(bif)
+        >>> plain.variables[0].name, plain.variables[0].states, plain.properties[1]
+        ('O2_level', ('_5', '_'), "state _5 of O2_level is '<5'")
+    """
+    names = dict(zip(named := [v.name for v in bif.variables], _plained(named, PLAIN), strict=True))
+    said = [f"variable {new} is {shown(old)}" for old, new in names.items() if old != new]
+    variables = []
+    for variable in bif.variables:
+        states = _plained(variable.states, PLAIN_STATE)
+        pairs = zip(variable.states, states, strict=True)
+        said += [f"state {new} of {names[variable.name]} is {shown(old)}" for old, new in pairs if old != new]
+        variables.append(Variable(names[variable.name], states, bounds=variable.bounds, bins=variable.bins))
+    return replace(
+        bif,
+        variables=tuple(variables),
+        parents={names[node]: tuple(names[parent] for parent in parents) for node, parents in bif.parents.items()},
+        arrays={names[node]: array for node, array in bif.arrays.items()},
+        properties=(*bif.properties, *said),
+    )
+
+
+def _plained(names: Iterable[str], pattern: re.Pattern[str]) -> tuple[str, ...]:
+    """A different plain name for each; those that are plain keep theirs."""
+    listed = tuple(names)
+    taken = {name for name in listed if _plain(name, pattern)}
+    found, counts = [], dict[str, int]()
+    for name in listed:
+        new = name
+        if not _plain(name, pattern):
+            stem = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+            stem = stem if _plain(stem, pattern) else f"_{stem}"
+            new = stem
+            while new in taken:
+                counts[stem] = counts.get(stem, 1) + 1
+                new = f"{stem}_{counts[stem]}"
+            taken.add(new)
+        found.append(new)
+    return tuple(found)
+
+
+def _plain(name: str, pattern: re.Pattern[str]) -> bool:
+    """Whether other programs read a name."""
+    return pattern.fullmatch(name) is not None and name not in KEYWORDS
+
+
+def _quote(name: str) -> str:
+    """The name as BIF text."""
+    if not name:
+        raise InputError("a BIF network needs a name that is not empty")
+    if '"' in name or "\n" in name or "\r" in name:
+        raise InputError(f"name {shown(name)} holds a quote or a line break, which BIF cannot express; rename it")
+    plain = BARE.fullmatch(name) and not name.startswith(("//", "/*")) and name != "property"
+    return name if plain else f'"{name}"'
+
+
+def _property(text: str) -> str:
+    """What is said of the network, in a comment that ends with its line."""
+    if "\n" in text or "\r" in text:
+        raise InputError("what a BIF file says of its network cannot hold a line break")
+    return text
+
+
+def _floats(values: tuple[float, ...]) -> str:
+    """Numbers of a property."""
+    return " ".join(f"{value!r}" for value in values)
