@@ -32,7 +32,7 @@ CPU_S = 1.0
 """Most CPU seconds that one input may take."""
 MEMORY = 512 * MIB
 """Most bytes that reading may add to the process, in address space."""
-GRACE_S = 2
+GRACE_S = 1
 """CPU seconds beyond the limit after which the child is killed: the limit itself is measured, not enforced."""
 MESSAGE = 500
 """Most characters of a refusal."""

@@ -38,7 +38,7 @@ class Dirichlet:
         alpha: float tables, axes `(*parents, child)`, unit: records; finite and greater than 0.
 
     Raises:
-        InputError: a concentration, or the sum of a row's, is not a positive, finite number; the message names the node.
+        InputError: a concentration, or the sum of a row's, is not a positive, finite number; the message has the node.
     """
 
     alpha: Tables

@@ -50,8 +50,8 @@ DOCUMENT_BYTES = 2**27
 """Bytes of a release or of combined releases: 128 MiB, twice a thousand draws of the largest classic network."""
 QUERIES_BYTES = 2**23
 """Bytes of a file of queries: 8 MiB."""
-VARIABLES = 2**14
-"""Variables of a network, schema or design: ten times MUNIN's."""
+VARIABLES = 2**13
+"""Variables of a network, schema or design: eight times MUNIN's."""
 STATES = 2**16
 """States of one variable: six times the largest coding system that is a column in practice."""
 STATES_IN_ALL = 2**20
@@ -73,8 +73,8 @@ FIELDS = VARIABLES
 """Fields of an object of JSON: none has more than one for each variable."""
 VALUES = 2**24
 """Commas of a JSON text, and so its values: they are bounded before anything is made of them."""
-PARTS = 2**20
-"""Lists and objects of a JSON text."""
+PARTS = 2**18
+"""Lists and objects of a JSON text: sixty releases over MUNIN have as many."""
 RELEASES = 1000
 """Releases in one combined file."""
 QUERY_CHARACTERS = 2**17
