@@ -42,7 +42,8 @@ def wide(parents: int, *, children: int = 1, entries: str = "default 0.5, 0.5;")
 def states(count: int, *, declared: int | None = None, extra: str = "") -> str:
     """A network in BIF with one variable of many states."""
     listed = ",".join(f"s{number}" for number in range(count))
-    return f"network x {{ }}\nvariable a {{ type discrete [ {declared or count} ] {{ {listed}{extra} }}; }}\nprobability ( a ) {{ }}\n"
+    head = f"network x {{ }}\nvariable a {{ type discrete [ {declared or count} ] {{ {listed}{extra} }}; }}\n"
+    return f"{head}probability ( a ) {{ }}\n"
 
 
 def many_rows(count: int) -> str:
@@ -69,7 +70,7 @@ def release(parents: int, *, prior: Any = 0.25, edit: Callable[[dict[str, Any]],
         "mechanism": "laplace", "records": {"missing": "error", "out_of_bounds": "error"},
         "network": {
             "variables": [{"name": name, "states": ["a", "b"]} for name in names],
-            "parents": dict.fromkeys(names, []) | {last: names[:-1]},
+            "parents": {name: list[str]() for name in names} | {last: names[:-1]},
         },
         "prior": dict.fromkeys(names, prior),
         "calibration": {"sensitivity": 1, "reported": "1", "epsilons": {last: "1"}, "scales": {last: 1.0}},
@@ -107,7 +108,7 @@ def contrasts(tree: dict[str, Any]) -> None:
 def axes(tree: dict[str, Any]) -> None:
     """Make a release one of a planned table over 100 variables of one state: more axes than an array has."""
     names = [variable["name"] for variable in tree["network"]["variables"]]
-    tree["network"]["parents"] = dict.fromkeys(names, [])
+    tree["network"]["parents"] = {name: list[str]() for name in names}
     for variable in tree["network"]["variables"]:
         variable["states"] = ["a"]
     tree["calibration"] = {
@@ -127,14 +128,14 @@ def roots(count: int, budget: Callable[[int], str]) -> Callable[[dict[str, Any]]
         names = [f"v{number}" for number in range(count)]
         tree["network"] = {
             "variables": [{"name": name, "states": ["a", "b"]} for name in names],
-            "parents": dict.fromkeys(names, []),
+            "parents": {name: list[str]() for name in names},
         }
         tree["prior"] = dict.fromkeys(names, 0.25)
         tree["calibration"] |= {
             "epsilons": {name: budget(at) for at, name in enumerate(names)},
             "scales": dict.fromkeys(names, 1.0),
         }
-        tree["payload"] |= {"scales": dict.fromkeys(names, 1.0), "tables": dict.fromkeys(names, [1, 2])}
+        tree["payload"] |= {"scales": dict.fromkeys(names, 1.0), "tables": {name: [1, 2] for name in names}}
 
     return edit
 
@@ -186,22 +187,6 @@ def variables(count: int, extra: str = "") -> str:
     return json.dumps({"variables": [*listed, *([{"name": extra, "states": ["a"]}] if extra else [])]})
 
 
-def packed(raw: bytes, times: int) -> Callable[[str], object]:
-    """Read a file that unpacks to many times some bytes."""
-
-    def read(name: str) -> object:
-        with gzip.open(name, "wb", 1) as file:
-            for _ in range(times):
-                file.write(raw)
-        return read_bif(name)
-
-    return read
-
-
-def packed_beforehand(name: str) -> object:
-    return read_bif(name)
-
-
 # ---------------------------------------------------------------------------------------------------------------- cases
 
 Case = tuple[Callable[[Any], object], Callable[[], Any]]
@@ -231,7 +216,7 @@ REFUSED: dict[str, Case] = {
     "bif: a quote that is not closed": (parse_bif, lambda: 'network x { }\n"' + "a" * 10**6),
     "bif: odd characters in a name": (parse_bif, lambda: "network x {\u202e\x1b[31m\u2066 }"),
     "bif: half a character": (parse_bif, lambda: two("\ud800") + "probability ( \ud800 ) { }"),
-    "bif.gz: a gigabyte of blanks in a megabyte": (packed_beforehand, lambda: "blanks.bif.gz"),
+    "bif.gz: a gigabyte of blanks in a megabyte": (read_bif, lambda: "blanks.bif.gz"),
     "release: 2^20 cells of 20 parents": (dc.Release.loads, lambda: release(24)),
     "release: 27 parents": (dc.Release.loads, lambda: release(27)),
     "release: 30 parents": (dc.Release.loads, lambda: release(30)),
@@ -388,17 +373,17 @@ def test_the_child_keeps_its_limits() -> None:
         if number == 2:
             raise dc.InputError("of two\nlines")
         if number == 3:
-            return sum(range(10**8))
+            return sum(range(4 * 10**7))
         if number == 4:
             raise KeyError(number)
         return None
 
-    report = read_all(read, range(5), cpu_s=0.5)
+    report = read_all(read, range(5), cpu_s=0.3)
     assert report.accepted == 2 and report.refused == 1
     assert [fault.split()[0] for fault in report.faults if "CPU" not in fault] == ["untyped", "untyped"]
     assert sum("CPU s" in fault for fault in report.faults) == 1
-    stuck = read_all(lambda _: [None for _ in iter(int, 1)], [0], cpu_s=0.1)
-    assert "killed by SIGXCPU" in stuck.faults[0] or "MemoryError" in stuck.faults[0]
+    stuck = read_all(lambda _: max(iter(int, 1)), [0], cpu_s=0.1)
+    assert "killed by SIGXCPU" in stuck.faults[0]
     assert fault_of_message("two\nlines") and fault_of_message("x" * 501) and fault_of_message("\u202e")
 
 
@@ -423,18 +408,14 @@ def test_a_device_without_end_is_read_to_the_limit_only() -> None:
     assert report.faults == [] and "bytes" in report.messages[0]
 
 
+ODD_TEXTS = (
+    "a\nb", "\ud800", "\x1b[31m", "\u202egnp", "x" * 10**6, "\0" * 10**6, "a" + " " * 10**6 + "b", "a\u2029b",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("error", [dc.InputError, dc.BudgetError])
 def test_any_message_is_one_short_line(error: type[dc.DiscreetError]) -> None:
-    for text in (
-        "a\nb",
-        "\ud800",
-        "\x1b[31m",
-        "\u202egnp",
-        "x" * 10**6,
-        "\0" * 10**6,
-        "a" + " " * 10**6 + "b",
-        "\u2029",
-    ):
+    for text in ODD_TEXTS:
         assert not fault_of_message(str(error(text))), text[:20]
     long = str(error("what is wrong " + "x" * 10**4 + " what to do"))
     assert long.startswith("what is wrong") and long.endswith("what to do")
