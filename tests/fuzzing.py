@@ -104,7 +104,7 @@ def read_all(
     if status == 0:
         return Report(**json.loads(raw))
     killed = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
-    text = note[:].rstrip(b"\0").decode("utf-8", "replace")
+    text = note[:].split(b"\0")[0].decode("utf-8", "replace")
     return Report(faults=[f"killed by {killed} ({cpu_s} CPU s allowed) at input {text[:400]}"])
 
 
