@@ -7,7 +7,7 @@ quotes may come from anybody. Anything that is not one of these is a defect of t
 
 from collections.abc import Iterable
 
-__all__ = ["BudgetError", "DiscreetError", "InputError", "listed", "shortened", "shown"]
+__all__ = ["QUOTED_CHARACTERS", "BudgetError", "DiscreetError", "InputError", "listed", "shortened", "shown"]
 
 MESSAGE_CHARACTERS = 500
 """Of a whole message: it fits a terminal's few lines and a log's one."""

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError
+from discreet.errors import QUOTED_CHARACTERS, InputError, shown
 from discreet.model.query import Explanation, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema
 from discreet.model.tables import Tables
@@ -301,8 +301,8 @@ def _named(position: int, query: object) -> Iterator[None]:
         yield
     except InputError as error:
         text = str(query) if isinstance(query, str | Probability | Explanation) else type(query).__name__
-        reason = str(error).removeprefix(f"query {text.strip()!r}: ").removeprefix(f"{text}: ")
-        raise InputError(f"query {position + 1}, {text.strip()}: {reason}") from None
+        reason = str(error).removeprefix(f"query {shown(text.strip())}: ").removeprefix(f"{text}: ")
+        raise InputError(f"query {position + 1}, {text.strip()[:QUOTED_CHARACTERS]}: {reason}") from None
 
 
 def _answer(asked: Query, both: _Both, level: float) -> Answer:
