@@ -292,7 +292,7 @@ def test_empty_sources_are_refused(tmp_path: Path) -> None:
         ("no*.csv", "no file"),
         ("records.xlsx", "format"),
         ("records", "format"),
-        (".", "format"),
+        (".", "folder"),
     ],
 )
 def test_paths_that_cannot_be_read(name: str, message: str, tmp_path: Path) -> None:

@@ -115,19 +115,11 @@ def read_records(
         None spent: nothing leaves. Assumes one row for each unit of protection.
     """
     policy = RecordsPolicy(missing, out_of_bounds)
-    expression, bytewise = open_source(source, table)
-    columns = tuple(expression.columns)
-    absent = [name for name in schema.names if name not in columns]
-    if absent:
-        # Their own names are not shown: in a file without a header they are the values of a record.
-        raise InputError(
-            f"the records have no column {', '.join(map(repr, absent[:5]))} among their {len(columns)}; "
-            "names must be equal in case and blanks, and a CSV file needs a header"
-        )
+    expression, bytewise = open_source(source, table, schema.names)
     types = expression.schema()
     for variable in schema:
         _check_type(variable, types[variable.name])
-    return Records(expression.select(*schema.names), schema, policy, bytewise)
+    return Records(expression, schema, policy, bytewise)
 
 
 def check(records: Records) -> tuple[Faults, ...]:

@@ -1,0 +1,270 @@
+"""Files: Parquet and CSV as tables of an engine, of which only the wanted columns are read.
+
+This file owns formats and their limits. The first line of a CSV file may be a record, so that no name of a column is ever
+shown that the caller has not said first.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import ibis.expr.types as ir
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from discreet.errors import InputError
+
+__all__ = ["COLUMN_LIMIT", "FOOTER_LIMIT", "HEADER_LIMIT", "open_file", "parse_csv", "positions", "shorten"]
+
+COLUMN_LIMIT = 2**14
+"""Most columns of a file, as in a spreadsheet: the engine takes about 0.1 ms for each, wanted or not."""
+HEADER_LIMIT = 2**20
+"""Most bytes of the first line of a CSV file, unpacked."""
+FOOTER_LIMIT = 2**25
+"""Most bytes of a Parquet file's footer, which is parsed whole: about 300 bytes for each column of each row group."""
+SHOWN = 80
+"""Most characters of an input that an error quotes."""
+
+DELIMITERS = (",", ";", "\t", "|")
+"""What may separate the columns of a CSV file."""
+FILE_READERS: Mapping[str, str] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".tsv": "csv",
+    ".tsv.gz": "csv",
+    ".txt": "csv",
+    ".txt.gz": "csv",
+}
+
+
+def open_file(engine: Any, path: str, wanted: tuple[str, ...] | None) -> ir.Table:
+    """A file or a glob of files; CSV fields stay text, so that no engine guesses what a state means.
+
+    Args:
+        engine: of `open_engine`.
+        path: of a Parquet or CSV file, or a glob of them.
+        wanted: columns to read; None reads all.
+
+    Returns:
+        A table of the engine.
+
+    Raises:
+        InputError: no such file, no known format, a header or footer beyond the limits, or a column that is not there.
+        Exception: the engine's own; it may quote a record.
+    """
+    kind = next((FILE_READERS[end] for end in sorted(FILE_READERS, key=len, reverse=True) if path.endswith(end)), None)
+    if Path(path).is_dir():
+        raise InputError(f"{shorten(path)} is a folder; name its files with a glob, such as 'folder/*.parquet'")
+    if kind is None:
+        raise InputError(f"cannot tell the format of {shorten(path)}; name it .parquet, .csv or .csv.gz")
+    found = [path] if Path(path).is_file() else sorted(glob.glob(path, recursive=True))
+    if not found or not all(Path(name).is_file() for name in found):
+        raise InputError(f"no file {shorten(path)}")
+    if any(Path(name).stat().st_size == 0 for name in found):
+        raise InputError(f"{shorten(path)} is empty; a table needs at least a header")
+    # DuckDB would take a path with brackets for a pattern, and a folder `x=1` for a column.
+    literal = "[" + ", ".join(_text(re.sub(r"([*?[])", r"[\1]", name)) for name in found) + "]"
+    if kind == "parquet":
+        return _view(engine, *_parquet(literal, found[0], wanted))
+    headers = {_header(name) for name in found}
+    if len(headers) > 1:
+        raise InputError(f"the files of {shorten(path)} differ in their headers")
+    return _view(engine, *_csv(literal, *headers.pop(), wanted))
+
+
+def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
+    """CSV with a header from an open binary file, into memory; every field as text, empty fields as NULL.
+
+    Args:
+        source: the file, read from where it stands to its end.
+        wanted: columns to read; None reads all.
+
+    Returns:
+        The columns.
+
+    Raises:
+        InputError: a header beyond the limits, or a column that is not there.
+        Exception: Arrow's own; it may quote a record.
+    """
+    head = source.read(HEADER_LIMIT + 1)
+    delimiter, names = _dialect(_first_line(head))
+    chosen = positions(names, wanted)
+    labels = [f"c{position}" for position in range(len(names))]
+    columns = pyarrow.csv.read_csv(
+        io.BufferedReader(_Rejoined(head, source)),
+        read_options=pyarrow.csv.ReadOptions(column_names=labels, skip_rows=1),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(labels, pa.string()),
+            strings_can_be_null=True,
+            null_values=[""],
+            include_columns=[labels[position] for position in chosen],
+        ),
+    )
+    return columns.rename_columns([names[position] for position in chosen])
+
+
+def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
+    """Where the wanted columns are.
+
+    Args:
+        names: of all columns.
+        wanted: names in any order; None wants all.
+
+    Returns:
+        Their positions, in the order wanted.
+
+    Raises:
+        InputError: one is not there, or there twice but for capitals. Only wanted names are shown: in a file without a
+            header the others are the values of a record.
+    """
+    if len(names) > COLUMN_LIMIT:
+        raise InputError(f"the records have {len(names):,} columns, more than the limit of {COLUMN_LIMIT:,}")
+    at: dict[str, list[int]] = {}
+    for position, name in enumerate(names):
+        at.setdefault(name.lower(), []).append(position)
+    if wanted is None:
+        if len(at) < len(names):
+            raise InputError(
+                "two columns of the records have one name (capitals do not count); rename one of them, and if the file "
+                "has no header, write the names of its columns into a first line"
+            )
+        return list(range(len(names)))
+    there = set(names)
+    absent = [name for name in wanted if name not in there]
+    if absent:
+        raise InputError(
+            f"the records have no column {', '.join(map(shorten, absent[:5]))} among their {len(names)}; "
+            "names must be equal in case and blanks, and a CSV file needs a header"
+        )
+    twice = [name for name in wanted if len(at[name.lower()]) > 1]
+    if twice:
+        raise InputError(
+            f"two columns of the records have one name (capitals do not count): {', '.join(map(shorten, twice[:5]))}; "
+            "rename one of them"
+        )
+    return [at[name.lower()][0] for name in wanted]
+
+
+def shorten(text: str) -> str:
+    """A caller's own text, quoted in one line of an error.
+
+    Args:
+        text: any.
+
+    Returns:
+        Its beginning, in quotes.
+
+    Example:
+        >>> shorten("a" * 100)[-10:]
+        "aaaaaa'..."
+    """
+    return repr(text) if len(text) <= SHOWN else f"{text[:SHOWN]!r}..."
+
+
+def _view(engine: Any, columns: Sequence[tuple[str, str]], reader: str) -> ir.Table:
+    """A table of the engine with (expression, name) of each column of what a reader returns."""
+    listed = ", ".join(f"{expression} AS {_identifier(name)}" for expression, name in columns)
+    engine.con.execute(f"CREATE TEMP VIEW records AS SELECT {listed} FROM {reader}")
+    return engine.table("records")
+
+
+def _parquet(literal: str, first: str, wanted: tuple[str, ...] | None) -> tuple[list[tuple[str, str]], str]:
+    """Columns and reader of Parquet files."""
+    with open(first, "rb") as file:
+        file.seek(-min(8, Path(first).stat().st_size), io.SEEK_END)
+        if int.from_bytes(file.read(4), "little") > FOOTER_LIMIT:
+            raise InputError(f"the footer of {shorten(first)} is damaged, or larger than {FOOTER_LIMIT:,} bytes")
+    names = pyarrow.parquet.read_schema(first).names
+    chosen = [names[position] for position in positions(names, wanted)]
+    return [(_identifier(name), name) for name in chosen], f"read_parquet({literal}, hive_partitioning = false)"
+
+
+def _csv(
+    literal: str, delimiter: str, names: tuple[str, ...], wanted: tuple[str, ...] | None
+) -> tuple[list[tuple[str, str]], str]:
+    """Columns and reader of CSV files."""
+    # Columns are called after their positions: names that nobody declared reach no engine. Nothing is detected from the
+    # rows: a guess could take a record for a header, or "yes" for a logical value.
+    kinds = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(names)))
+    reader = (
+        f"read_csv({literal}, columns = {{{kinds}}}, auto_detect = false, header = true, delim = {_text(delimiter)}, "
+        "quote = '\"', escape = '\"', nullstr = '', hive_partitioning = false)"
+    )
+    return [(f"c{position}", names[position]) for position in positions(names, wanted)], reader
+
+
+def _text(value: str) -> str:
+    """A text in SQL."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _identifier(name: str) -> str:
+    """A name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+# ---------------------------------------------------------------------------------------------------- headers of CSV
+
+
+class _Rejoined(io.RawIOBase):
+    """A file of which some was read already, as if it had not been; its last line has an end in any case."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self.head, self.rest, self.last = head, rest, b""
+
+    def readable(self) -> bool:
+        """It is there to be read."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """The next bytes."""
+        if self.head:
+            piece, self.head = self.head[: len(buffer)], self.head[len(buffer) :]
+        else:
+            piece = self.rest.read(len(buffer))
+        if not piece and self.last not in (b"\n", b""):
+            piece = b"\n"
+        self.last = piece[-1:]
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def _header(path: str) -> tuple[str, tuple[str, ...]]:
+    """Delimiter and column names of a CSV file."""
+    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+        return _dialect(_first_line(file.read(HEADER_LIMIT + 1)))
+
+
+def _first_line(head: bytes) -> str:
+    """The first line, if it ends within what was read or that is all."""
+    line = re.split(rb"[\r\n]", head, maxsplit=1)[0]
+    if len(line) > HEADER_LIMIT:
+        raise InputError(f"the first line has more than {HEADER_LIMIT:,} bytes; is it CSV with a header?")
+    return line.decode("utf-8-sig")
+
+
+def _dialect(line: str) -> tuple[str, tuple[str, ...]]:
+    """Delimiter and column names in the first line; a column without a name is called after its position."""
+    if "\0" in line:
+        raise InputError("the first line holds a NUL byte; a CSV file is UTF-8 text, and its first line names the columns")
+    if line.count('"') % 2:
+        raise InputError("the first line has a quote that is not closed; it must name all columns")
+    try:
+        rows = [(delimiter, next(csv.reader([line], delimiter=delimiter), [])) for delimiter in DELIMITERS]
+    except csv.Error:
+        rows = [("", [])]
+    delimiter, names = max(rows, key=lambda row: len(row[1]))
+    if not names:
+        raise InputError("the first line names no columns, or has a name that is too long; is it CSV with a header?")
+    return delimiter, tuple(name or f"column {position}" for position, name in enumerate(names, 1))
