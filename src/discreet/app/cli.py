@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+import discreet
 from discreet.app import analyst, curator, rehearsal
 from discreet.app.arguments import Json
 from discreet.app.terminal import abandon_stdout, answer_document, show
@@ -46,6 +47,8 @@ def main(argv: list[str] | None = None) -> int:
         if code == TYPER_INTERRUPTED:
             return _failed(INTERRUPTED, 1, debug)
         return code if isinstance(code, int) else 0
+    except SystemExit as ended:  # Typer's completion ends the process itself
+        return ended.code if isinstance(ended.code, int) else 0
     except typer.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         return _failed(f"{message} (discreet --help lists what there is)", 2, debug)
@@ -88,7 +91,7 @@ def demo(
     show(as_json, {"release": result.release.id, "answers": pairs}, demo_lines(result))
 
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
 for command in (
     demo,
     curator.schema,
@@ -105,8 +108,18 @@ for command in (
 app.add_typer(curator.ledger_app, name="ledger", help="Open an account for a data set, or show what was spent.")
 
 
+def _show_version(wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        print(f"discreet {discreet.__version__}")  # noqa: T201
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
 ) -> None:
     """Differentially private Bayesian inference for networks: private table, public release, honest intervals."""

@@ -31,6 +31,10 @@ SchemaFile = Annotated[
 ]
 TableName = Annotated[str | None, typer.Option("--table", help="Table, where DATA is a database URL.")]
 Missing = Annotated[str, typer.Option(help="Records with a missing value: error, or drop them.")]
+NaValues = Annotated[
+    list[str] | None,
+    typer.Option("--na-values", help='Words for a missing value, such as "?,NA"; repeatable.'),
+]
 OutOfBounds = Annotated[str, typer.Option(help="Numbers outside their public bounds: error, or clip them.")]
 LedgerUrl = Annotated[str, typer.Option("--ledger", help="Database of the ledger.")]
 
@@ -38,10 +42,11 @@ LedgerUrl = Annotated[str, typer.Option("--ledger", help="Database of the ledger
 def schema(
     data: Data,
     table: TableName = None,
+    na_values: NaValues = None,
     as_json: Json = False,
 ) -> None:
     """Draft a schema from a codebook or a sample that is NOT private, for you to edit; prints JSON."""
-    draft = dc.draft_schema(_source(data), table=table)
+    draft = dc.draft_schema(_source(data), table=table, na_values=_words(na_values))
     say("drafted from the data: every state and bound below is a value of it; edit it, and never publish a draft")
     say("made from private records")
     show(as_json, draft, json.dumps(draft, indent=1, ensure_ascii=False))
@@ -54,10 +59,11 @@ def check(
     table: TableName = None,
     missing: Missing = "error",
     out_of_bounds: OutOfBounds = "error",
+    na_values: NaValues = None,
     as_json: Json = False,
 ) -> None:
     """Hold records against the schema; costs nothing. The counts it shows are private: for your own screen."""
-    records = _records(data, _network(network, schema), table, missing, out_of_bounds)
+    records = _records(data, _network(network, schema), table, missing, out_of_bounds, na_values)
     faults = dc.check(records)
     at_fault = [part for part in faults if part.missing or part.unknown or part.out_of_bounds]
     blocking = [
@@ -79,12 +85,14 @@ def check(
     }
     head = ("column", "missing", "unknown state", "out of bounds")
     rows = [(part.variable, str(part.missing), str(part.unknown), str(part.out_of_bounds)) for part in at_fault]
-    verdict = f"{len(faults)} columns hold what the schema says" if not at_fault else columns(head, rows)
+    holds = "1 column holds" if len(faults) == 1 else f"{len(faults)} columns hold"
+    verdict = f"{holds} what the schema says" if not at_fault else columns(head, rows)
     show(as_json, found, verdict)
     if blocking:
         say(
             f"discreet: records are at fault in {len(blocking)} of {len(faults)} columns (these numbers are private); "
-            "mend them, declare the states, or see --missing drop and --out-of-bounds clip"
+            "mend them, declare the states, or see --missing drop and --out-of-bounds clip; if the table writes "
+            "missing values as a word such as ? or NA, name it with --na-values"
         )
         raise typer.Exit(2)
 
@@ -158,6 +166,7 @@ def release(
     table: TableName = None,
     missing: Missing = "error",
     out_of_bounds: OutOfBounds = "error",
+    na_values: NaValues = None,
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
@@ -177,7 +186,7 @@ def release(
         raise InputError("the release and the summary cannot both go to stdout; name a file, or leave out --json")
     if not to_stdout:
         _check_output(output)
-    records = _records(data, structure, table, missing, out_of_bounds)
+    records = _records(data, structure, table, missing, out_of_bounds, na_values)
     with LateBar("counting") as bar:
         counts = dc.count(records, structure, progress=bar)
     made = dc.release(chosen, counts, believed, promise, account=payer)
@@ -208,9 +217,23 @@ def _network(path: Path, schema: Path | None) -> dc.Network:
     return network.with_variables([variable for variable in listed if variable.name in network.schema])
 
 
-def _records(data: str, network: dc.Network, table: str | None, missing: str, out_of_bounds: str) -> dc.Records:
+def _records(
+    data: str, network: dc.Network, table: str | None, missing: str, out_of_bounds: str, na_values: list[str] | None
+) -> dc.Records:
     """The private table."""
-    return dc.read_records(_source(data), network.schema, table=table, missing=missing, out_of_bounds=out_of_bounds)
+    return dc.read_records(
+        _source(data),
+        network.schema,
+        table=table,
+        missing=missing,
+        out_of_bounds=out_of_bounds,
+        na_values=_words(na_values),
+    )
+
+
+def _words(given: list[str] | None) -> list[str]:
+    """The words of an option that commas separate."""
+    return [word for part in given or [] for word in part.split(",")]
 
 
 def _publish(release: dc.Release, path: Path | None) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from discreet.model.network import Network
@@ -13,7 +14,13 @@ __all__ = ["public_counts"]
 
 
 def public_counts(
-    data: Any, network: Network, *, table: str | None = None, missing: str = "error", out_of_bounds: str = "error"
+    data: Any,
+    network: Network,
+    *,
+    table: str | None = None,
+    missing: str = "error",
+    out_of_bounds: str = "error",
+    na_values: Iterable[str] = (),
 ) -> Tables:
     """Exact counts of records that anybody may see: never of records that are to be protected.
 
@@ -23,6 +30,7 @@ def public_counts(
         table: where the data is a database URL.
         missing: "error", or "drop" records with a missing value.
         out_of_bounds: "error", or "clip" numbers.
+        na_values: texts that say that a value is missing.
 
     Returns:
         Counts, int64, axes `(*parents, child)`, for `combine`. They are exact: they have no protection at all, and
@@ -34,6 +42,8 @@ def public_counts(
     Source:
         Williams and McSherry (2010), Figure 3b.
     """
-    records = read_records(data, network.schema, table=table, missing=missing, out_of_bounds=out_of_bounds)
+    records = read_records(
+        data, network.schema, table=table, missing=missing, out_of_bounds=out_of_bounds, na_values=na_values
+    )
     counted = count(records, network)
     return Tables(network, dict(counted.tables))

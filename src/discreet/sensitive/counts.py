@@ -13,11 +13,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NoReturn
 
+import ibis.expr.types as ir
 import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.network import Network
-from discreet.model.schema import Scope
+from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Relation
 from discreet.privacy.release import RecordsPolicy
@@ -250,7 +251,8 @@ def count(
         names = ", ".join(repr(name) for name in network.nodes if name in faulty)
         raise InputError(
             f"records hold a missing value, an unknown state or a number out of bounds in column {names}; "
-            "`check` shows how many, and nothing was spent"
+            "`check` shows how many, and nothing was spent; if the table writes missing values as a word such as ? or "
+            "NA, name it in na_values (--na-values)"
         )
     return _counts(network, tables, records.policy)
 
@@ -290,21 +292,36 @@ def _complete(records: Records, network: Network) -> Records:
 
 def _joint_counts(records: Records, network: Network, cover: tuple[str, ...], faulty: set[str]) -> Array:
     """Counts of the joint states of a cover set; adds the columns that hold no state to `faulty`."""
-    keys = {f"k{position}": grouping(records, network.schema[name]) for position, name in enumerate(cover)}
-    shape = tuple(network.schema[name].size for name in cover)
+    variables = [network.schema[name] for name in cover]
+    shape = tuple(variable.size for variable in variables)
     # Valid records make at most this many groups, one code more in each column for values that are missing; a column
     # of identifiers would make millions, and the limit keeps them out of memory.
     most = math.prod(size + 1 for size in shape)
-    grouped = records.table.group_by(**keys).aggregate(n=records.table.count()).limit(most + 1)
-    rows = arrow(grouped)
-    found = [decode(rows[key], network.schema[name]) for key, name in zip(keys, cover, strict=True)]
+    rows, found = _groups(records, variables, most + 1, grouping)
+    if len(rows) > most and all(position.min() >= 0 for position in found):
+        # Only states, in more spellings than there are states: their codes have one each.
+        rows, found = _groups(records, variables, most + 1, codes)
     for name, position in zip(cover, found, strict=True):
         if np.any(position < 0):
             faulty.add(name)
     table = np.zeros(shape, np.int64)
     if not faulty.intersection(cover):
-        np.add.at(table, tuple(found), rows["n"].to_numpy().astype(np.int64))
+        np.add.at(table, tuple(found), rows)
     return table
+
+
+def _groups(
+    records: Records,
+    variables: Iterable[Variable],
+    most: int,
+    key: Callable[[Records, Variable], ir.Column],
+) -> tuple[Array, list[Array]]:
+    """Records of each group, and for each variable the code of each group; not all groups, if there are more."""
+    listed = list(variables)
+    keys = {f"k{position}": key(records, variable) for position, variable in enumerate(listed)}
+    rows = arrow(records.table.group_by(**keys).aggregate(n=records.table.count()).limit(most))
+    found = [decode(rows[name], variable) for name, variable in zip(keys, listed, strict=True)]
+    return rows["n"].to_numpy().astype(np.int64), found
 
 
 def _counts(network: Network, tables: Mapping[Scope, Array], policy: RecordsPolicy) -> Counts:

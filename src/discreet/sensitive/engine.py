@@ -1,7 +1,7 @@
 """Engines: DuckDB as it reads records, its spilled bytes in a folder that only the owner of the process may open.
 
-DuckDB writes what does not fit into its memory to files of its own. This file owns where they are, who may read them and
-when they go. Nothing else of the package makes an engine that reads records.
+DuckDB writes what does not fit into its memory to files of its own. This file owns where they are, who may read them
+and when they go. Nothing else of the package makes an engine that reads records.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if sys.platform != "win32":
 __all__ = ["FOLDER_VARIABLE", "MEMORY_SHARE", "open_engine"]
 
 FOLDER_VARIABLE = "DISCREET_TMPDIR"
-"""Environment variable with the folder that private folders are made in; the system's one for temporary files without."""
+"""Environment variable with the folder that private folders are made in; without, the system's for temporary files."""
 MEMORY_SHARE = 0.5
 """Of the memory that the machine or its container has, for each engine: Python and Arrow need some beside it."""
 DEFAULT_SHARE = 0.8

@@ -1,6 +1,6 @@
 """Files: Parquet and CSV as tables of an engine, of which only the wanted columns are read.
 
-This file owns formats and their limits. The first line of a CSV file may be a record, so that no name of a column is ever
+This file owns formats and their limits. The first line of a CSV file may be a record, so no name of a column is ever
 shown that the caller has not said first.
 """
 
@@ -257,7 +257,9 @@ def _first_line(head: bytes) -> str:
 def _dialect(line: str) -> tuple[str, tuple[str, ...]]:
     """Delimiter and column names in the first line; a column without a name is called after its position."""
     if "\0" in line:
-        raise InputError("the first line holds a NUL byte; a CSV file is UTF-8 text, and its first line names the columns")
+        raise InputError(
+            "the first line holds a NUL byte; a CSV file is UTF-8 text, and its first line names the columns"
+        )
     if line.count('"') % 2:
         raise InputError("the first line has a quote that is not closed; it must name all columns")
     try:

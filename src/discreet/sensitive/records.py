@@ -7,8 +7,7 @@ pickle, a log or an error: an error names columns.
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -22,6 +21,7 @@ from discreet.errors import InputError
 from discreet.model.schema import Schema, Variable
 from discreet.privacy.release import RecordsPolicy
 from discreet.sensitive.sources import arrow, open_source
+from discreet.sensitive.values import canonical, is_number, markers, other_spellings, pattern
 
 __all__ = [
     "MISSING",
@@ -91,34 +91,55 @@ def read_records(
     table: str | None = None,
     missing: str = "error",
     out_of_bounds: str = "error",
+    na_values: Iterable[str] = (),
 ) -> Records:
     """View a table as records of a schema; nothing but column names and types is read yet.
 
     Args:
         source: a path or glob of Parquet or CSV files (also `.csv.gz`), an open binary file of CSV, an Arrow table or
             any object with `__arrow_c_stream__`, a pandas or Polars frame, an Ibis table, or a database URL such as
-            `postgresql://host/base`, `duckdb:///file.db` or `sqlite:///file.db`. Text is matched with the states as it
-            stands; a numeric column matches states that are numbers, a logical one `true` and `false` in any case.
+            `postgresql://host/base`, `duckdb:///file.db` or `sqlite:///file.db`. An open file and a frame are in memory;
+            an Ibis table runs on its own connection, which keeps what does not fit into memory where it likes.
+
+            Text is matched with the states as it stands. Where all states are different plain numbers (`0`, `-2.5`), a
+            text that is the same number is that state, too: blanks around it, a plus, and zeros that do not count make
+            no difference, but an exponent does. Where all are logical words, capitals make no difference. A numeric
+            column matches states that are numbers, a logical one `true` and `false`.
         schema: public; columns beside it are not read.
         table: name of the table where the source is a database.
-        missing: "error" or "drop"; NULL, NaN and empty CSV fields are missing.
+        missing: "error" or "drop"; NULL, NaN and empty CSV fields are missing, and `na_values`.
         out_of_bounds: "error" or "clip", for numeric variables.
+        na_values: public texts that say that a value is missing, such as `?` or `NA`, in every column; as numbers, too,
+            where numbers are wanted (`-9` is then also -9.0). They say how the table writes NULL and are no part of the
+            release: what was done with missing values is.
 
     Returns:
         The view.
 
     Raises:
         InputError: the source cannot be read, a column of the schema is not there or has a type that cannot hold its
-            variable, or a policy is not one of the words above.
+            variable, a policy is not one of the words above, or a state is one of `na_values`.
 
     Guarantee:
         None spent: nothing leaves. Assumes one row for each unit of protection.
     """
     policy = RecordsPolicy(missing, out_of_bounds)
+    absent = markers(na_values, schema)
     expression, bytewise = open_source(source, table, schema.names)
     types = expression.schema()
     for variable in schema:
         _check_type(variable, types[variable.name])
+    if absent:
+        cleaned = {
+            variable.name: _without(
+                expression[variable.name],
+                absent,
+                numbers_too=variable.numeric or bool(other_spellings(variable)),
+                bytewise=bytewise,
+            )
+            for variable in schema
+        }
+        expression = expression.select(**cleaned)
     return Records(expression, schema, policy, bytewise)
 
 
@@ -166,10 +187,13 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     absent = _missing(column)
     keys: Iterable[object]
     if _textual(column, variable) and not records.bytewise:
-        value, keys = _fingerprint(column), _fingerprints(column, variable)
+        value, keys = _fingerprint(column), _fingerprints(column, variable.states)
     else:
         value, keys = _comparable(column, variable), _keys(column, variable)
     cases = [(value == key, code) for code, key in enumerate(keys)]
+    if _textual(column, variable):
+        spelled = other_spellings(variable).items()
+        cases += [(column.re_search(pattern(spelling)), code) for spelling, code in spelled]
     return ibis.cases((absent, MISSING), *cases, else_=UNKNOWN)
 
 
@@ -182,7 +206,7 @@ def grouping(records: Records, variable: Variable) -> ir.Column:
 
     Returns:
         The raw column of a textual variable that is compared byte by byte (grouping text is twice as fast as grouping
-        codes), else its codes.
+        codes), else its codes. Where states have other spellings, there may be more texts than states.
     """
     column = records.table[variable.name]
     return column if _textual(column, variable) and records.bytewise else codes(records, variable)
@@ -203,35 +227,50 @@ def decode(values: pa.ChunkedArray, variable: Variable) -> Any:
     text = values.cast(pa.string())
     found = pa.compute.index_in(text, value_set=pa.array(variable.states, pa.string()))
     found = pa.compute.fill_null(found, UNKNOWN)
-    return pa.compute.if_else(text.is_null(), MISSING, found).to_numpy().astype("int64")
+    decoded = pa.compute.if_else(text.is_null(), MISSING, found).to_numpy().astype("int64")
+    spelled = other_spellings(variable)
+    if spelled:
+        for row in (decoded == UNKNOWN).nonzero()[0]:
+            decoded[row] = spelled.get(canonical(text[int(row)].as_py()) or "", UNKNOWN)
+    return decoded
 
 
-def draft_schema(source: Any, *, table: str | None = None, most_states: int = 50) -> Mapping[str, object]:
+def draft_schema(
+    source: Any, *, table: str | None = None, most_states: int = 50, na_values: Iterable[str] = ()
+) -> Mapping[str, object]:
     """Draft a schema from a codebook or a sample that is NOT private, for a human to edit.
 
     Args:
         source: as in `read_records`.
         table: as in `read_records`.
         most_states: a numeric column with more distinct values gets bounds and quartiles instead of states.
+        na_values: texts that say that a value is missing; they become no states.
 
     Returns:
-        The draft: `{"variables": [{"name", "states"} or {"name", "bounds", "bins"}, ...]}`.
+        The draft: `{"variables": [{"name", "states"} or {"name", "bounds", "bins"}, ...]}`. States that are numbers are
+        in the order of numbers, others in that of letters.
 
     Raises:
-        InputError: the source cannot be read, or a textual column has more distinct values than that.
+        InputError: the source cannot be read or has no header, or a textual column has more distinct values than that.
 
     Guarantee:
         None: every state and bound is a value of the source. Never publish a draft made from private records.
     """
-    expression, _ = open_source(source, table)
+    expression, bytewise = open_source(source, table)
+    if all(is_number(name) for name in expression.columns):
+        raise InputError(
+            "every column is called as a number; if the file has no header, write the names of its columns into a first "
+            "line"
+        )
+    absent = tuple(na_values)
     drafts: list[dict[str, object]] = []
     for name in expression.columns:
         column = expression[name]
-        values = arrow(expression.select(value=column).distinct().limit(most_states + 1))["value"].drop_null()
+        if absent:
+            column = _without(column, absent, numbers_too=True, bytewise=bytewise)
+        values = arrow(expression.select(value=column).distinct().limit(most_states + 2))["value"].drop_null()
         if len(values) <= most_states:
-            numeric = column.type().is_numeric()
-            states = sorted(values.to_pylist(), key=(lambda v: v) if numeric else str)
-            drafts.append({"name": name, "states": [_spelled(state) for state in states]})
+            drafts.append({"name": name, "states": _in_order(map(_spelled, values.to_pylist()))})
             continue
         number = _number(column)
         cuts = arrow(
@@ -264,7 +303,7 @@ def _check_type(variable: Variable, kind: Any) -> None:
         return
     if not variable.states:
         raise InputError(f"variable {variable.name!r} has no states")
-    if kind.is_numeric() and not all(map(_is_number, variable.states)):
+    if kind.is_numeric() and not all(map(is_number, variable.states)):
         raise InputError(
             f"column {variable.name!r} holds numbers, but its states are names; declare numbers as states, "
             "or numeric bounds and bins"
@@ -275,6 +314,21 @@ def _check_type(variable: Variable, kind: Any) -> None:
         raise InputError(f"column {variable.name!r} is logical; its states must be true and false")
     if not (kind.is_string() or kind.is_numeric() or kind.is_boolean()):
         raise InputError(f"column {variable.name!r} must hold text, numbers or logical values, but has type {kind}")
+
+
+def _without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, bytewise: bool) -> ir.Column:
+    """The column with NULL for what says that a value is missing; `numbers_too` where its text is read as numbers."""
+    if column.type().is_numeric():
+        numbers = [float(text) for text in texts if is_number(text)]
+        says_so = column.cast("float64").isin(numbers) if numbers else ibis.literal(False)
+    elif column.type().is_string():
+        says_so = column.isin(texts) if bytewise else _fingerprint(column).isin(_fingerprints(column, texts))
+        if numbers_too:
+            for spelling in set(filter(None, map(canonical, texts))):
+                says_so |= column.re_search(pattern(spelling))
+    else:
+        return column
+    return says_so.ifelse(ibis.null(column.type()), column)
 
 
 def _textual(column: ir.Column, variable: Variable) -> bool:
@@ -297,12 +351,12 @@ def _fingerprint(column: ir.StringColumn) -> ir.StringColumn:
     return md5(column) if column.get_backend().name == "postgres" else hex(column)
 
 
-def _fingerprints(column: ir.StringColumn, variable: Variable) -> list[str]:
-    """What `_fingerprint` makes of each state."""
-    raw = [state.encode("utf-8") for state in variable.states]
+def _fingerprints(column: ir.StringColumn, texts: Iterable[str]) -> list[str]:
+    """What `_fingerprint` makes of each text."""
+    raw = [text.encode("utf-8") for text in texts]
     if column.get_backend().name == "postgres":
-        return [hashlib.md5(state, usedforsecurity=False).hexdigest() for state in raw]
-    return [state.hex().upper() for state in raw]
+        return [hashlib.md5(text, usedforsecurity=False).hexdigest() for text in raw]
+    return [text.hex().upper() for text in raw]
 
 
 def _comparable(column: ir.Column, variable: Variable) -> ir.Column:
@@ -354,12 +408,12 @@ def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool) -> ir.Integ
     )
 
 
-def _is_number(text: str) -> bool:
-    """Whether a state's name is a finite number."""
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+def _in_order(states: Iterable[str]) -> list[str]:
+    """States by number if all are numbers, else by letter."""
+    listed = list(states)
+    if all(map(is_number, listed)):
+        return sorted(listed, key=lambda state: (float(state), state))
+    return sorted(listed)
 
 
 def _spelled(value: object) -> str:

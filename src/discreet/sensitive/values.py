@@ -1,0 +1,140 @@
+"""Values: which texts of a column say the same state, and which say that nothing is known.
+
+This file owns the one meaning of text for all sources: each rule is here once as a function of Python and once as a
+regular expression for engines, and a test holds the two together. Each value is judged alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+
+from discreet.errors import InputError
+from discreet.model.schema import Schema, Variable
+
+__all__ = ["canonical", "is_number", "markers", "other_spellings", "pattern"]
+
+BLANKS = " \t\r\n"
+"""What may stand around a number or a logical word."""
+PLAIN = re.compile(r"([+-]?)0*([0-9]*)(?:[.]([0-9]*?)0*)?")
+"""Sign, whole part and fraction of a plain decimal number, or marks without a digit."""
+LOGICAL = ("true", "false")
+
+
+def canonical(text: str) -> str | None:
+    """The one spelling of a plain decimal number, or of `true` and `false`.
+
+    Args:
+        text: any.
+
+    Returns:
+        A number without blanks, plus, and zeros that do not count; a logical word in small letters; None for any other
+        text, such as one with an exponent, a group mark, or digits of another script.
+
+    Example:
+        >>> [canonical(text) for text in ("0.0", " 007.50", "-.5", "-0", "TRUE", "1e0", "1,5")]
+        ['0', '7.5', '-0.5', '0', 'true', None, None]
+    """
+    bare = text.strip(BLANKS)
+    if bare.lower() in LOGICAL and bare.isascii():
+        return bare.lower()
+    found = PLAIN.fullmatch(bare)
+    if found is None or not any(mark in "0123456789" for mark in bare):
+        return None
+    sign, whole, fraction = found.groups()
+    number = f"{whole or '0'}.{fraction}" if fraction else whole or "0"
+    return f"-{number}" if sign == "-" and number != "0" else number
+
+
+def pattern(spelling: str) -> str:
+    r"""A regular expression for every text with a canonical spelling, that RE2, Python and PostgreSQL read alike.
+
+    Args:
+        spelling: of `canonical`.
+
+    Returns:
+        The expression; it matches whole texts.
+
+    Example:
+        >>> pattern("7.5")
+        '^[ \\t\\r\\n]*([+]?0*7[.]50*)[ \\t\\r\\n]*$'
+    """
+    blanks = r"[ \t\r\n]*"
+    if spelling in LOGICAL:
+        core = "".join(f"[{letter.upper()}{letter}]" for letter in spelling)
+    elif spelling == "0":
+        core = "[+-]?(0+([.]0*)?|[.]0+)"
+    else:
+        whole, _, fraction = spelling.removeprefix("-").partition(".")
+        sign = "-" if spelling.startswith("-") else "[+]?"
+        core = f"{sign}0*{whole if whole != '0' else ''}" + (f"[.]{fraction}0*" if fraction else "([.]0*)?")
+    return f"^{blanks}({core}){blanks}$"
+
+
+def other_spellings(variable: Variable) -> Mapping[str, int]:
+    """Canonical spellings of a variable's states, where text may say them otherwise than their names do.
+
+    Args:
+        variable: public.
+
+    Returns:
+        Code of each spelling: if all states are different plain numbers, or different logical words; else nothing, and
+        text is compared as it stands.
+
+    Example:
+        >>> dict(other_spellings(Variable("x", ("0", "1.50"))))
+        {'0': 0, '1.5': 1}
+        >>> dict(other_spellings(Variable("x", ("0", "1", "many"))))
+        {}
+    """
+    found = {canonical(state): code for code, state in enumerate(variable.states)}
+    logical = [spelling in LOGICAL for spelling in found]
+    if variable.numeric or None in found or len(found) < variable.size or any(logical) != all(logical):
+        return {}
+    return {spelling: code for spelling, code in found.items() if spelling is not None}
+
+
+def is_number(text: str) -> bool:
+    """Whether a state's name is a finite number.
+
+    Args:
+        text: the name.
+
+    Returns:
+        True for what a numeric column may be compared with.
+    """
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def markers(na_values: Iterable[str], schema: Schema) -> tuple[str, ...]:
+    """Texts that say that a value is missing, as a caller gives them.
+
+    Args:
+        na_values: public.
+        schema: public.
+
+    Returns:
+        The texts, each once.
+
+    Raises:
+        InputError: they are no list of texts, or one of them is a state.
+    """
+    if isinstance(na_values, str) or not isinstance(na_values, Iterable):
+        raise InputError('na_values is a list of texts, such as ["?", "NA"]')
+    found = tuple(dict.fromkeys(na_values))
+    if not all(isinstance(text, str) for text in found):
+        raise InputError('na_values is a list of texts, such as ["?", "NA"]')
+    spelled = {canonical(text) for text in found} - {None}
+    for variable in schema:
+        if variable.numeric:
+            continue
+        clash = set(found).intersection(variable.states)
+        if clash or spelled.intersection(other_spellings(variable)):
+            raise InputError(
+                f"variable {variable.name!r} has a state that na_values declare to be missing; take it out of one of them"
+            )
+    return found
