@@ -36,13 +36,13 @@ def column(values: list[Any], kind: pa.DataType | None = None) -> pa.Table:
     return pa.table({"x": pa.array(values, kind)})
 
 
-def counted(source: Any, variable: dc.Variable, **options: str) -> list[int]:
+def counted(source: Any, variable: dc.Variable, **options: Any) -> list[int]:
     """Records of each state of one variable, through the package."""
     network = alone(variable)
     return dc.count(dc.read_records(source, network.schema, **options), network).tables[variable.name].tolist()
 
 
-def faults(source: Any, variable: dc.Variable, **options: str) -> tuple[int, int, int]:
+def faults(source: Any, variable: dc.Variable, **options: Any) -> tuple[int, int, int]:
     """(missing, unknown, out of bounds) of one variable, through the package."""
     (found,) = dc.check(dc.read_records(source, dc.Schema((variable,)), **options))
     return found.missing, found.unknown, found.out_of_bounds

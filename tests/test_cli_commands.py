@@ -83,6 +83,30 @@ def test_check(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert charges() == 0
 
 
+def test_words_for_missing_values(run: Shell) -> None:
+    Path("q.csv").write_text("asia,smoke\nno,?\nyes,no\nNA,yes\nno,no\n")
+    states = "{ type discrete [ 2 ] { yes, no }; }"
+    Path("two.bif").write_text(
+        f"network n {{ }} variable asia {states} variable smoke {states} "
+        "probability ( asia ) { } probability ( smoke | asia ) { }"
+    )
+    code, _, err = run("check q.csv --network two.bif")
+    assert code == 2
+    assert "--na-values" in err
+    assert run("check q.csv --network two.bif --na-values ?,NA")[0] == 2
+    found = run.json("check q.csv --network two.bif --na-values ? --na-values NA --missing drop")
+    assert [part["missing"] for part in found["columns"]] == [1, 1]
+    release = "release q.csv --network two.bif --account add-remove --epsilon 1 --output q.json"
+    assert "--na-values" in run.fails(release)
+    assert run(f"{release} --missing drop --na-values ?,NA")[0] == 0
+    assert "'asia'" in run.fails("check q.csv --network two.bif --na-values no")
+    assert run.json("schema q.csv --na-values ?,NA")["variables"][1] == {"name": "smoke", "states": ["no", "yes"]}
+    code, out, _ = run("check d.parquet --network asia.bif")
+    assert out == "8 columns hold what the schema says\n"
+    Path("one.bif").write_text(f"network n {{ }} variable asia {states} probability ( asia ) {{ }}")
+    assert run("check d.parquet --network one.bif")[1] == "1 column holds what the schema says\n"
+
+
 def test_schema_drafts_what_check_then_reads(run: Shell) -> None:
     rng = np.random.default_rng(1)
     pq.write_table(pa.table({"asia": ["no", "yes"] * 40, "age": rng.uniform(0, 90, 80)}), "s.parquet")
@@ -184,6 +208,34 @@ def test_help(command: str, run: Shell) -> None:
     code, out, err = run(command)
     assert (code, err) == (0, "")
     assert "Usage" in out
+
+
+def test_version(run: Shell) -> None:
+    assert run("--version") == (0, f"discreet {dc.__version__}\n", "")
+
+
+def test_completion(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_DISCREET_COMPLETE", "source_bash")
+    code, out, err = run("")
+    assert (code, err) == (0, "")
+    assert "complete -o default -F _discreet_completion discreet" in out
+    monkeypatch.setenv("_DISCREET_COMPLETE", "complete_bash")
+    for words, wanted in (("discreet rel", "release"), ("discreet ledger o", "open"), ("discreet --vers", "--version")):
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+        assert run("")[:2] == (0, f"{wanted}\n")
+    monkeypatch.setenv("_DISCREET_COMPLETE", "nonsense")
+    assert run("")[0] == 1
+
+
+def test_completion_is_shown_and_installed_for_the_shell_one_is_in(tmp_path: Path) -> None:
+    program = f"{shlex.quote(sys.executable)} -m discreet.app.cli"
+    paths = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(dc.__file__).parents[1]), "HOME": str(tmp_path)}
+    script = f"{program} --show-completion && {program} --install-completion; exit $?"
+    done = subprocess.run(["bash", "-c", script], env=paths, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "_discreet_completion" in done.stdout
+    assert "_discreet_completion" in (tmp_path / ".bash_completions" / "discreet.sh").read_text()
 
 
 @pytest.mark.parametrize("command", ["nothing", "ledger", "ledger close", "query", "release"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import sqlite3
 from datetime import date
 from pathlib import Path
@@ -19,8 +20,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import discreet as dc
+from discreet.sensitive.values import canonical, pattern
 from networks import asia
 from sources import (
     AB,
@@ -228,8 +232,63 @@ def test_csv_text_is_taken_as_it_stands(
     assert counted(source, variable) == wanted
 
 
-def test_text_that_spells_a_number_otherwise_is_another_text(tmp_path: Path) -> None:
-    assert faults(csv_file(tmp_path, "x\n0.0\n01\n 1\n1\n"), N01) == (0, 3, 0)
+SPELLINGS = {"0": ("0", "0.0", "00", " 0", "-0", "+0", ".0", "0."), "1": ("1", "1.000", "01", "1 ", "+1", "\t1.")}
+"""Plain decimal numbers, by the state that they are."""
+OTHERS = ("1e0", "0x1", "1,0", "1_0", "١", "1.5", "one", "- 1", "--1", ".", "+", "1.0.0", "1 0", "true")
+"""What is no plain number, or another one."""
+
+
+@pytest.mark.parametrize("kind", ["csv", "stream", "arrow", "sqlite", "duckdb"])
+def test_a_number_is_one_state_however_text_spells_it(kind: str, tmp_path: Path) -> None:
+    def source(texts: tuple[str, ...]) -> Any:
+        table = column([text for text in texts for _ in range(2)], pa.string())
+        match kind:
+            case "csv" | "stream":
+                raw = ("x,y\n" + "".join(f'"{text}",1\n' for text in table["x"].to_pylist())).encode()
+                return csv_file(tmp_path, raw) if kind == "csv" else io.BytesIO(raw)
+            case "arrow":
+                return table
+            case _:
+                folder = tmp_path / str(len(list(tmp_path.iterdir())))
+                folder.mkdir()
+                return SOURCES[kind](folder, table)
+
+    name = {"table": "people"} if kind in DATABASES else {}
+    texts = (*SPELLINGS["0"], *SPELLINGS["1"])
+    assert counted(source(texts), N01, **name) == [2 * len(SPELLINGS["0"]), 2 * len(SPELLINGS["1"])]
+    assert faults(source((*texts, *OTHERS)), N01, **name) == (0, 2 * len(OTHERS), 0)
+    assert "'x'" in refusal(lambda: counted(source((*texts, "1e0")), N01, **name))
+    # Names that are equal as numbers, or not all numbers, are names.
+    for states in (("0", "0.0"), ("0", "many")):
+        assert counted(source(("0", "0")), dc.Variable("x", states), **name) == [4, 0]
+        assert faults(source(("0", "00")), dc.Variable("x", states), **name) == (0, 2, 0)
+
+
+def test_a_logical_word_is_one_state_in_any_capitals() -> None:
+    assert counted(column(["True", "FALSE", "true", " false"]), LOGICAL) == [2, 2]
+    assert faults(column(["True", "yes", "t"]), LOGICAL) == (0, 2, 0)
+    both = dc.Variable("x", ("true", "True"))
+    assert counted(column(["true", "True", "True"]), both) == [1, 2]
+
+
+def test_many_spellings_in_several_columns_are_counted_all(tmp_path: Path) -> None:
+    """More groups of texts than of states: nothing may be cut off."""
+    rng = np.random.default_rng(4)
+    codes = rng.integers(0, 2, (500, 2))
+    texts = [["0" * int(rng.integers(0, 9)) + str(code) + "." + "0" * int(rng.integers(0, 9)) for code in row]
+             for row in codes]  # fmt: skip
+    network = dc.Network((N01, dc.Variable("y", ("0", "1"))), {"x": (), "y": ("x",)})
+    path = csv_file(tmp_path, "x,y\n" + "".join(",".join(row) + "\n" for row in texts))
+    wanted = np.zeros((2, 2), np.int64)
+    np.add.at(wanted, (codes[:, 0], codes[:, 1]), 1)
+    assert np.array_equal(dc.count(dc.read_records(path, network.schema), network).tables["y"], wanted)
+
+
+@given(st.text("0123456789.+- eE\t\r\ntrueTRUE\xa0١\0", max_size=8), st.sampled_from(("0", "1", "-2.5", ".5", "true")))
+def test_both_forms_of_the_rule_agree(text: str, state: str) -> None:
+    spelling = canonical(state)
+    assert spelling is not None
+    assert (canonical(text) == spelling) == (re.search(pattern(spelling), text) is not None)
 
 
 @pytest.mark.parametrize("folder", ["x=b", "y=1"])
@@ -260,6 +319,15 @@ def test_files_of_one_glob_need_one_header(tmp_path: Path) -> None:
     csv_file(tmp_path, "x,y\na,1\n", "1.csv")
     csv_file(tmp_path, f"{CANARY},y\nb,1\n", "2.csv")
     assert "header" in refusal(lambda: counted(tmp_path / "*.csv", AB))
+
+
+@pytest.mark.parametrize("source", ["csv", "frame"])
+def test_only_the_columns_of_the_schema_are_read(source: str, tmp_path: Path) -> None:
+    """Others may have any names, even one name twice."""
+    text = f"y,x,Y,{CANARY},\n1,a,2,3,4\n1,b,2,3,4\n"
+    table = pa.Table.from_arrays([pa.array(["a", "b"])] * 3, names=["y", "x", "Y"])
+    assert counted(csv_file(tmp_path, text) if source == "csv" else table, AB) == [1, 1]
+    assert counted(io.BytesIO(text.encode()), AB) == [1, 1]
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -327,6 +395,46 @@ def test_databases_that_cannot_be_read(tmp_path: Path) -> None:
     refusal(lambda: counted(f"sqlite:///{tmp_path / 'no.db'}", AB, table="people"))
     refusal(lambda: counted(f"nosuch://u:{CANARY}@host/base", AB, table="people"))
     assert "name of a table" in refusal(lambda: counted(column(["a"]), AB, table="people"))
+
+
+SECRET = f"user:{CANARY}"
+
+
+@pytest.mark.parametrize(
+    ("url", "table", "hint"),
+    [
+        (f"s3://{SECRET}@bucket/r.parquet", None, "on this machine"),
+        (f"https://{SECRET}@host/r.csv", None, "on this machine"),
+        (f"file:///{CANARY}.csv", None, "on this machine"),
+        (f"datafusion://{CANARY}", "people", "on this machine"),
+        (f"postgresql://{SECRET}@127.0.0.1:1/base", None, "name of its table"),
+        (f"sqlite://{SECRET}@host/base", "people", "fourth slash"),
+        (f"duckdb:///no.db?password={CANARY}", "people", "fourth slash"),
+        ("sqlite:///no.db", "people", "no file 'no.db'"),
+    ],
+)
+def test_a_url_that_is_not_read_says_what_is_and_shows_no_password(url: str, table: str | None, hint: str) -> None:
+    options = {} if table is None else {"table": table}
+    assert hint in refusal(lambda: counted(url, AB, **options))
+
+
+def test_a_server_that_does_not_answer_is_said_to_be_one() -> None:
+    pytest.importorskip("psycopg", reason="PostgreSQL: psycopg is not installed")
+    message = refusal(lambda: counted(f"postgresql://{SECRET}@127.0.0.1:1/base", AB, table="people"))
+    assert "the database cannot be opened (OperationalError); is the database there" in message
+    assert "? The engine's own" in message
+
+
+def test_every_message_about_an_engine_is_made_of_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("ValueError", "IOException"):
+
+        def failing(*_arguments: object, kind: str = kind) -> None:
+            raise type(kind, (Exception,), {})(CANARY)
+
+        records = dc.read_records(column(["a"]), dc.Schema((AB,)))
+        monkeypatch.setattr(ibis.expr.types.Table, "to_pyarrow", failing)
+        assert re.search(r"[.?] The engine's own message", refusal(lambda records=records: dc.check(records)))
+        monkeypatch.undo()
 
 
 def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,10 @@ import io
 import math
 import sqlite3
 from pathlib import Path
+from typing import Any
 
+import duckdb
+import ibis
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -47,6 +50,75 @@ def test_empty_csv_fields_are_missing(stream: bool, tmp_path: Path) -> None:
     assert faults(source(), AB) == (2, 0, 0)
     refusal(lambda: counted(source(), AB), "x")
     assert counted(source(), AB, missing="drop") == [1, 1]
+
+
+WORDS = ("?", "NA", "-9")
+
+
+@pytest.mark.parametrize("kind", ["csv", "stream", "arrow", "dictionary", "pandas", "sqlite", "duckdb", "ibis"])
+def test_words_for_missing_values_are_missing_in_every_source(kind: str, tmp_path: Path) -> None:
+    texts = ["a", "?", "b", "NA", "na", " ?", "-9", "-9.0"]
+
+    def source(values: list[str]) -> Any:
+        table = column(values, pa.string())
+        if kind in ("csv", "stream"):
+            raw = "x,y\n" + "".join(f"{value},1\n" for value in values)
+            return csv_file(tmp_path, raw) if kind == "csv" else io.BytesIO(raw.encode())
+        if kind in ("sqlite", "duckdb"):
+            path = tmp_path / f"{len(list(tmp_path.iterdir()))}.db"
+            base: Any = sqlite3.connect(path) if kind == "sqlite" else duckdb.connect(path)
+            base.execute("CREATE TABLE people (x VARCHAR COLLATE NOCASE)")
+            base.executemany("INSERT INTO people VALUES (?)", [(value,) for value in values])
+            base.commit()
+            base.close()
+            return f"{kind}:///{path}"
+        frames = {
+            "arrow": table,
+            "dictionary": pa.table({"x": table["x"].dictionary_encode()}),
+            "pandas": table.to_pandas(),
+            "ibis": ibis.memtable(table),
+        }
+        return frames[kind]
+
+    name = {"table": "people"} if kind in ("sqlite", "duckdb") else {}
+    assert faults(source(texts), AB, **name) == (0, 6, 0)
+    assert faults(source(texts), AB, na_values=WORDS, **name) == (3, 3, 0)  # a name is compared as it stands
+    refusal(lambda: counted(source(texts[:4]), AB, na_values=WORDS, **name), "x")
+    assert counted(source(texts[:4]), AB, na_values=WORDS, missing="drop", **name) == [1, 1]
+    numbers = ["0", "?", "1.0", "-9", "-9.0", "NA"]
+    assert counted(source(numbers), N01, na_values=WORDS, missing="drop", **name) == [1, 1]
+    if kind != "sqlite":  # which has no safe conversion of text
+        assert faults(source(numbers), AGE, na_values=WORDS, **name) == (4, 0, 0)
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float32(), pa.decimal128(9, 2)])
+def test_numbers_for_missing_values_are_missing_in_numeric_columns(kind: pa.DataType) -> None:
+    table = column([0, 1, -9, None], kind)
+    assert faults(table, N01, na_values=WORDS) == (2, 0, 0)
+    assert faults(table, AGE, na_values=WORDS) == (2, 0, 0)
+    assert counted(table, N01, na_values=("-9.0",), missing="drop") == [1, 1]
+    assert faults(table, N01, na_values=("?",)) == (1, 1, 0)
+
+
+def test_words_for_missing_values_leave_logical_columns_alone() -> None:
+    assert faults(column([True, None]), LOGICAL, na_values=WORDS) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "variable"),
+    [(["a"], AB), (["?", "0"], N01), (["0.0"], N01), (["TRUE"], LOGICAL), ("?", AB), ([None], AB), (3, AB)],
+)
+def test_words_for_missing_values_that_are_states_or_no_list_are_refused(words: Any, variable: dc.Variable) -> None:
+    assert "na_values" in refusal(lambda: dc.read_records(column(["?"]), dc.Schema((variable,)), na_values=words))
+
+
+def test_public_records_have_words_for_missing_values_too() -> None:
+    found = dc.public_counts(column(["a", "?", "b"]), alone(AB), missing="drop", na_values=["?"])
+    assert found["x"].tolist() == [1, 1]
+
+
+def test_a_fault_says_that_words_can_be_declared_to_be_missing() -> None:
+    assert "na_values" in refusal(lambda: counted(column(["a", "?"]), AB), "x")
 
 
 @pytest.mark.parametrize("missing", ["error", "drop"])
@@ -163,6 +235,19 @@ def test_a_schema_drafted_from_a_sample_reads_that_sample() -> None:
     assert len(numeric["bins"]) == 3
     assert sum(counted(column([float(value) for value in range(100)]), dc.Variable(**numeric))) == 100
     refusal(lambda: dc.draft_schema(column([f"{CANARY}{position}" for position in range(60)])), "x")
+
+
+def test_a_draft_puts_numbers_in_their_order(tmp_path: Path) -> None:
+    path = csv_file(tmp_path, "x,y,z\n10,a10,?\n2,a2,3\n,a1,\n0,a1,11\n-1,a1,?\n")
+    drafted = {part["name"]: part["states"] for part in dc.draft_schema(path, na_values=["?"])["variables"]}
+    assert drafted == {"x": ["-1", "0", "2", "10"], "y": ["a1", "a10", "a2"], "z": ["3", "11"]}
+    (numeric,) = dc.draft_schema(column([-9, *range(100)]), na_values=["-9"])["variables"]
+    assert numeric["bounds"] == [0, 99]
+
+
+@pytest.mark.parametrize("text", [f"{CANARY},{CANARY}\nb,c\n", "0,1.5\n1,2.5\n"])
+def test_a_draft_of_a_file_without_a_header_is_refused_helpfully(text: str, tmp_path: Path) -> None:
+    assert "no header, write the names" in refusal(lambda: dc.draft_schema(csv_file(tmp_path, text)))
 
 
 def test_a_variable_without_bins_can_be_checked_but_is_no_node() -> None:

@@ -34,13 +34,13 @@ schema = dc.Schema((dc.Variable("x", ("a", "b")),))
 given = ibis.memtable(pyarrow.parquet.read_table(source)) if sys.argv[4] == "memtable" else source
 records = dc.read_records(given, schema, table="people" if "://" in source else None)
 engine = records.table.get_backend().con
-assert engine.execute("SELECT current_setting('memory_limit')").fetchall() != [("80MB",)]
-engine.execute("SET memory_limit = '80MB'")
+assert engine.execute("SELECT current_setting('memory_limit')").fetchall() != [("50MB",)]
+engine.execute("SET memory_limit = '50MB'")
 engine.execute("SET threads = 1")
 spilled, done = [], threading.Event()
 
 def watch():
-    while not done.wait(0.005):
+    while not done.wait(0.01):
         for path in [*Path(os.environ["TMPDIR"]).rglob("*"), *Path().rglob("*"), *Path.home().rglob("*")]:
             try:
                 found = path.is_file() and canary in path.read_bytes()
@@ -61,7 +61,7 @@ assert spilled, "nothing was spilled"
 print("spilled", len(spilled))
 """
 """Groups a column of identifiers with a part of the memory it needs, and looks for them on the disk meanwhile."""
-ROWS = 300_000
+ROWS = 150_000
 
 
 @pytest.fixture(scope="module")

@@ -98,8 +98,8 @@ def read_records(
     Args:
         source: a path or glob of Parquet or CSV files (also `.csv.gz`), an open binary file of CSV, an Arrow table or
             any object with `__arrow_c_stream__`, a pandas or Polars frame, an Ibis table, or a database URL such as
-            `postgresql://host/base`, `duckdb:///file.db` or `sqlite:///file.db`. An open file and a frame are in memory;
-            an Ibis table runs on its own connection, which keeps what does not fit into memory where it likes.
+            `postgresql://host/base`, `duckdb:///file.db` or `sqlite:///file.db`. An open file and a frame are in
+            memory; an Ibis table runs on its own connection, which keeps what does not fit into memory where it likes.
 
             Text is matched with the states as it stands. Where all states are different plain numbers (`0`, `-2.5`), a
             text that is the same number is that state, too: blanks around it, a plus, and zeros that do not count make
@@ -259,8 +259,8 @@ def draft_schema(
     expression, bytewise = open_source(source, table)
     if all(is_number(name) for name in expression.columns):
         raise InputError(
-            "every column is called as a number; if the file has no header, write the names of its columns into a first "
-            "line"
+            "every column is called as a number; if the file has no header, write the names of its columns into a "
+            "first line"
         )
     absent = tuple(na_values)
     drafts: list[dict[str, object]] = []

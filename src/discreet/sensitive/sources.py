@@ -1,8 +1,8 @@
 """Sources: any table as an Ibis expression, and the one place where an engine runs over records.
 
-This file owns frames, databases and what becomes of an engine's failure: its text, which may quote a record, is replaced
-here before anybody sees it. Files are read by `files.py`, on the engines of `engine.py`; what a column means is not its
-business.
+This file owns frames, databases and what becomes of an engine's failure: its text, which may quote a record, is
+replaced here before anybody sees it. Files are read by `files.py`, on the engines of `engine.py`; what a column means
+is not its business.
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ def _connect(url: str, table: str | None) -> ir.Table:
     kind, _, place = url.partition("://")
     if kind not in (*EMBEDDED, *SERVERS):
         raise InputError(
-            f"cannot read records from {shorten(kind + '://')}; give a path or glob of files on this machine, or the URL "
-            "of a database, such as postgresql://host/base, duckdb:///file.db or sqlite:///file.db"
+            f"cannot read records from {shorten(kind + '://')}; give a path or glob of files on this machine, or the "
+            "URL of a database, such as postgresql://host/base, duckdb:///file.db or sqlite:///file.db"
         )
     if table is None:
         raise InputError("a database URL needs the name of its table")
@@ -179,7 +179,7 @@ def _open_server(url: str, kind: str) -> Any:
 
 
 def _open_base(kind: str, place: str) -> Any:
-    """A database file, for reading only; three slashes before its name are relative and four absolute, as everywhere."""
+    """A database file, for reading only; three slashes before its name are relative and four absolute."""
     path = Path(place.removeprefix("/"))
     if not path.is_file():
         shown = f"no file {shorten(str(path))}; " if place.startswith("/") and not {"@", "?"} & set(place) else ""

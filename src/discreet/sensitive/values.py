@@ -135,6 +135,7 @@ def markers(na_values: Iterable[str], schema: Schema) -> tuple[str, ...]:
         clash = set(found).intersection(variable.states)
         if clash or spelled.intersection(other_spellings(variable)):
             raise InputError(
-                f"variable {variable.name!r} has a state that na_values declare to be missing; take it out of one of them"
+                f"variable {variable.name!r} has a state that na_values declare to be missing; "
+                "take it out of one of them"
             )
     return found
