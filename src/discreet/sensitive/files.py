@@ -128,8 +128,7 @@ def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
         InputError: one is not there, or there twice but for capitals. Only wanted names are shown: in a file without a
             header the others are the values of a record.
     """
-    if len(names) > COLUMN_LIMIT:
-        raise InputError(f"the records have {len(names):,} columns, more than the limit of {COLUMN_LIMIT:,}")
+    _refuse_wide(len(names))
     at: dict[str, list[int]] = {}
     for position, name in enumerate(names):
         at.setdefault(name.lower(), []).append(position)
@@ -154,6 +153,12 @@ def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
             "rename one of them"
         )
     return [at[name.lower()][0] for name in wanted]
+
+
+def _refuse_wide(columns: int) -> None:
+    """Hold a number of columns against the limit."""
+    if columns > COLUMN_LIMIT:
+        raise InputError(f"the records have {columns:,} columns, more than the limit of {COLUMN_LIMIT:,}")
 
 
 def shorten(text: str) -> str:
@@ -185,7 +190,9 @@ def _parquet(literal: str, first: str, wanted: tuple[str, ...] | None) -> tuple[
         file.seek(-min(8, Path(first).stat().st_size), io.SEEK_END)
         if int.from_bytes(file.read(4), "little") > FOOTER_LIMIT:
             raise InputError(f"the footer of {shorten(first)} is damaged, or larger than {FOOTER_LIMIT:,} bytes")
-    names = pyarrow.parquet.read_schema(first).names
+    footer = pyarrow.parquet.read_metadata(first)
+    _refuse_wide(footer.num_columns)
+    names = footer.schema.to_arrow_schema().names
     chosen = [names[position] for position in positions(names, wanted)]
     return [(_identifier(name), name) for name in chosen], f"read_parquet({literal}, hive_partitioning = false)"
 
@@ -247,7 +254,7 @@ def _header(path: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _first_line(head: bytes) -> str:
-    """The first line, if it ends within what was read or that is all."""
+    """The first line, where it is no longer than the limit."""
     line = re.split(rb"[\r\n]", head, maxsplit=1)[0]
     if len(line) > HEADER_LIMIT:
         raise InputError(f"the first line has more than {HEADER_LIMIT:,} bytes; is it CSV with a header?")

@@ -299,7 +299,7 @@ def _check_type(variable: Variable, kind: Any) -> None:
     """Refuse a column that cannot hold its variable."""
     if variable.numeric:
         if not (kind.is_numeric() or kind.is_string()):
-            raise InputError(f"column {variable.name!r} must hold numbers, but has type {kind}")
+            raise InputError(f"column {variable.name!r} must hold numbers, but has type {type(kind).__name__.lower()}")
         return
     if not variable.states:
         raise InputError(f"variable {variable.name!r} has no states")
@@ -313,7 +313,9 @@ def _check_type(variable: Variable, kind: Any) -> None:
     if kind.is_boolean() and not {state.lower() for state in variable.states} <= {"true", "false"}:
         raise InputError(f"column {variable.name!r} is logical; its states must be true and false")
     if not (kind.is_string() or kind.is_numeric() or kind.is_boolean()):
-        raise InputError(f"column {variable.name!r} must hold text, numbers or logical values, but has type {kind}")
+        raise InputError(
+            f"column {variable.name!r} must hold text, numbers or logical values, but has type {type(kind).__name__.lower()}"
+        )
 
 
 def _without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, bytewise: bool) -> ir.Column:

@@ -33,15 +33,18 @@ SERVERS = (
 )  # fmt: skip
 """Other databases that Ibis reads; what it runs in this process (such as `datafusion`) would spill as it likes."""
 HINTS = {
-    "ArrowInvalid": "is it CSV with a header, and has every row as many fields?",
+    "ArrowInvalid": "is it whole, and if it is CSV, has every row as many fields as the header?",
     "BadGzipFile": "is it packed, as its name says?",
     "BinderException": "are the names of its columns all different?",
     "ConversionException": "do its columns have the types that the schema needs?",
     "EOFError": "is it whole?",
+    "Error": "is it whole?",
     "InvalidInputException": "is it whole, and has every row as many fields as the header?",
     "IOException": "is it whole, and of the format its name says?",
     "OperationalError": "is the database there, and does it let you in?",
-    "OutOfMemoryException": "is there room for what does not fit into memory, where the engine keeps it?",
+    "KeyError": "do its columns hold text, numbers or logical values?",
+    "NotImplementedException": "do its columns hold text, numbers or logical values?",
+    "OutOfMemoryException": "is a cell very large, or no room left for what does not fit into memory?",
     "UnicodeDecodeError": "is it UTF-8 text, not packed?",
 }
 """What to look at, for the engine's kinds of failure; their own text may quote a record."""
@@ -129,7 +132,9 @@ def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> ir.
         return _in_memory(parse_csv(source, wanted))
     if hasattr(source, "__arrow_c_stream__"):
         frame = _guarded(
-            lambda: pa.table(source), "the frame cannot be read", "are its columns' names text, and all different?"
+            lambda: source if isinstance(source, pa.Table) else pa.table(source),
+            "the frame cannot be read",
+            "are its columns' names text and all different, and their values of one type each?",
         )
         return _in_memory(frame.select(positions(frame.column_names, wanted)))
     raise InputError(
