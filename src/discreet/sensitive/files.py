@@ -269,11 +269,15 @@ def _dialect(line: str) -> tuple[str, tuple[str, ...]]:
         )
     if line.count('"') % 2:
         raise InputError("the first line has a quote that is not closed; it must name all columns")
-    try:
-        rows = [(delimiter, next(csv.reader([line], delimiter=delimiter), [])) for delimiter in DELIMITERS]
-    except csv.Error:
-        rows = [("", [])]
-    delimiter, names = max(rows, key=lambda row: len(row[1]))
+    delimiter, names = max(((mark, _split(line, mark)) for mark in DELIMITERS), key=lambda split: len(split[1]))
     if not names:
         raise InputError("the first line names no columns, or has a name that is too long; is it CSV with a header?")
     return delimiter, tuple(name or f"column {position}" for position, name in enumerate(names, 1))
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    """The fields of a line; none, if one of them is longer than the reader of CSV takes."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return []

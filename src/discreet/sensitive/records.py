@@ -314,7 +314,8 @@ def _check_type(variable: Variable, kind: Any) -> None:
         raise InputError(f"column {variable.name!r} is logical; its states must be true and false")
     if not (kind.is_string() or kind.is_numeric() or kind.is_boolean()):
         raise InputError(
-            f"column {variable.name!r} must hold text, numbers or logical values, but has type {type(kind).__name__.lower()}"
+            f"column {variable.name!r} must hold text, numbers or logical values, "
+            f"but has type {type(kind).__name__.lower()}"  # alone: the names of its fields may be anything
         )
 
 
