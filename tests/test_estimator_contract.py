@@ -125,6 +125,7 @@ def payload(estimator: Any) -> Any:
 def declaring(case: Case) -> Any:
     """An estimator that declares the classes of scikit-learn's made-up data, which are public, and has an account.
 
+    Some checks ask for a score, which these public records have; `test_scores.py` sees that by default there is none.
     Test only. It also denies that two fits differ, which is true without noise, so that no check is left out.
     """
 
@@ -151,7 +152,8 @@ def declaring(case: Case) -> Any:
     name = f"Declaring{case.kind.__name__}"
     members = {"fit": fit, "__sklearn_tags__": tags, "__module__": __name__}
     globals()[name] = type(name, (case.kind,), members)
-    return globals()[name](guarantee=promise(case.ample), **case.options)
+    public = {"scored_records": "public"} if hasattr(case.kind, "score") else {}
+    return globals()[name](guarantee=promise(case.ample), **public, **case.options)
 
 
 def account() -> dc.Account:

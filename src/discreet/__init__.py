@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from discreet.app.plan import Expected, compare
     from discreet.app.public import public_counts
     from discreet.errors import BudgetError, DiscreetError, InputError
+    from discreet.estimators.folds import IndependentFolds
     from discreet.estimators.linear_regression import PrivateLinearRegression
     from discreet.estimators.logistic_regression import PrivateLogisticRegression
     from discreet.estimators.naive_bayes import PrivateNaiveBayes
     from discreet.estimators.principal_direction import PrivatePrincipalDirection
     from discreet.estimators.scaling import PublicScaler
+    from discreet.estimators.scores import PrivateScorer, private_scorer, release_score
     from discreet.mechanisms import MECHANISMS
     from discreet.mechanisms.allocated import allocated
     from discreet.mechanisms.crossing import Mechanism, release, simulate
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from discreet.queries.decide import Decision, decide, payoff
     from discreet.queries.predict import Prediction, predict
     from discreet.queries.query import Answer, answer, answer_many, credible_interval, marginals, parse_query
+    from discreet.queries.score import Score, read_score
     from discreet.queries.synthetic import sample_records, synthetic, write_records
     from discreet.sensitive.counts import Counts, count, count_codes, sensitivity
     from discreet.sensitive.gradients import Gradients, gradients
@@ -84,11 +87,13 @@ _HOMES = {
     "app.plan": ("Expected", "compare"),
     "app.public": ("public_counts",),
     "errors": ("BudgetError", "DiscreetError", "InputError"),
+    "estimators.folds": ("IndependentFolds",),
     "estimators.linear_regression": ("PrivateLinearRegression",),
     "estimators.logistic_regression": ("PrivateLogisticRegression",),
     "estimators.naive_bayes": ("PrivateNaiveBayes",),
     "estimators.principal_direction": ("PrivatePrincipalDirection",),
     "estimators.scaling": ("PublicScaler",),
+    "estimators.scores": ("PrivateScorer", "private_scorer", "release_score"),
     "mechanisms": ("MECHANISMS",),
     "mechanisms.allocated": ("allocated",),
     "mechanisms.crossing": ("Mechanism", "release", "simulate"),
@@ -134,6 +139,7 @@ _HOMES = {
     "queries.decide": ("Decision", "decide", "payoff"),
     "queries.predict": ("Prediction", "predict"),
     "queries.query": ("Answer", "answer", "answer_many", "credible_interval", "marginals", "parse_query"),
+    "queries.score": ("Score", "read_score"),
     "queries.synthetic": ("sample_records", "synthetic", "write_records"),
     "sensitive.counts": ("Counts", "count", "count_codes", "sensitivity"),
     "sensitive.gradients": ("Gradients", "gradients"),
@@ -250,6 +256,12 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "PrivateLogisticRegression",
     "PrivatePrincipalDirection",
     "PublicScaler",
+    "release_score",
+    "read_score",
+    "Score",
+    "private_scorer",
+    "PrivateScorer",
+    "IndependentFolds",
     "compare",
     "Expected",
     "audit",

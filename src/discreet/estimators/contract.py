@@ -8,12 +8,14 @@ these are public, before anybody sees them.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, TypeVar
+from types import MethodType
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,15 +34,20 @@ __all__ = [
     "Given",
     "InputTypeError",
     "PrivateEstimator",
+    "ScoredRecords",
     "class_labels",
     "codes_of",
     "columns_of",
     "declared_bounds",
     "generated_names",
     "generator",
+    "of_public_records",
     "promised",
     "read_features",
     "read_given",
+    "read_target",
+    "refuse_options",
+    "require_drawable",
     "whole_number",
 ]
 
@@ -48,6 +55,12 @@ Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]
 Positions = npt.NDArray[np.intp]
 T = TypeVar("T")
+
+ScoredRecords = Literal["private", "public"]
+"""What the records that an estimator's `score` is asked about are declared to be."""
+
+MOST_DRAWN_NUMBERS = 2**27
+"""Most numbers of one posterior, draws times probabilities or weights: 1 GiB, refused before anything is charged."""
 
 SHOWN = (
     r"X has \d+ features, but \w+ is expecting \d+ features as input",
@@ -112,6 +125,43 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         super().__setstate__(state)
 
 
+class of_public_records:
+    """A method whose result is exact, and which therefore exists for records that were declared public only.
+
+    Looking the method up is refused already, by an error that is no AttributeError: `cross_val_score` and the searches
+    of scikit-learn look `score` up before their first fit, so they stop with this error and nothing is charged.
+
+    Args:
+        method: of an estimator with the public attribute `scored_records`.
+    """
+
+    def __init__(self, method: Callable[..., float]) -> None:
+        @functools.wraps(method)
+        def checked(estimator: Any, *arguments: Any, **options: Any) -> float:
+            _require_public(estimator)
+            return method(estimator, *arguments, **options)
+
+        self._checked = checked
+
+    def __get__(self, estimator: Any, owner: type | None = None) -> Callable[..., float]:
+        """The method; of the class, where scikit-learn reads its signature, as a function."""
+        if estimator is None:
+            return self._checked
+        _require_public(estimator)
+        return MethodType(self._checked, estimator)
+
+
+def _require_public(estimator: Any) -> None:
+    """Refuse an exact score unless the records that it is of were declared public."""
+    if estimator.scored_records not in ("private", "public"):
+        raise InputError("scored_records is 'private' or 'public': what the records are that `score` is asked about")
+    if estimator.scored_records == "private":
+        raise InputError(
+            "score is an exact function of the records it is given, and on one record tells its target: use "
+            "release_score, or scoring=private_scorer(guarantee); or declare scored_records='public' if they are public"
+        )
+
+
 def promised(estimator: Any) -> tuple[Guarantee, Account]:
     """What a fit promises and who pays for it.
 
@@ -154,23 +204,60 @@ def generator(random_state: Any) -> np.random.Generator:
     raise InputError("random_state is None, a whole number that is not negative, or a generator of numpy")
 
 
-def whole_number(value: Any, name: str, least: int) -> int:
+def refuse_options(options: Mapping[str, Any]) -> None:
+    """Refuse what `fit` was given beside records.
+
+    Args:
+        options: by name, such as sample weights.
+
+    Raises:
+        InputError: there is one. It is a TypeError, too, as Python's own for such a call.
+    """
+    if "sample_weight" in options:
+        raise InputTypeError(
+            "fit takes no sample_weight: every record counts once, and no guarantee here covers one that counts more"
+        )
+    if options:
+        raise InputTypeError("fit takes X and y, and nothing else; options are the constructor's")
+
+
+def whole_number(value: Any, name: str, least: int, most: int | None = None) -> int:
     """A count that was declared.
 
     Args:
         value: what was given.
         name: of the constructor's argument.
         least: smallest that makes sense.
+        most: largest that memory has room for; None where nothing grows with it.
 
     Returns:
         The number.
 
     Raises:
-        InputError: no whole number, or a smaller one.
+        InputError: no whole number, a smaller or a larger one.
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise InputError(f"{name} is a whole number, at least {least}")
+    if most is not None and int(value) > most:
+        raise InputError(f"{name} is a whole number, at most {most:,}")
     return int(value)
+
+
+def require_drawable(draws: int, numbers: int) -> None:
+    """Refuse a posterior that memory has no room for, before anything is charged.
+
+    Args:
+        draws: how many.
+        numbers: probabilities or weights of each; public.
+
+    Raises:
+        InputError: more than 2^27 numbers together, which are 1 GiB.
+    """
+    if draws * numbers > MOST_DRAWN_NUMBERS:
+        raise InputError(
+            f"draws of {numbers:,} numbers each: at most {MOST_DRAWN_NUMBERS // numbers:,} draws fit into 1 GiB; ask "
+            "for fewer draws, features, bins or classes"
+        )
 
 
 def declared_bounds(bounds: Any, width: int) -> tuple[tuple[float, float], ...]:
@@ -267,6 +354,33 @@ def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> 
     dtype = np.float64 if numeric else None
     read: Values = _sanitised(lambda: validate_data(estimator, X, dtype=dtype, reset=False), "X")
     return read
+
+
+def read_target(estimator: BaseEstimator, y: Any, records: int, *, numeric: bool) -> Values:
+    """What features were recorded with, for a score.
+
+    Args:
+        estimator: fitted; it is not changed.
+        y: one value for each record.
+        records: how many there are.
+        numeric: whether they must be numbers; y is then float64.
+
+    Returns:
+        Shape (records,).
+
+    Raises:
+        InputError: they cannot be read, are missing or infinite, or are more or fewer than the records. No message has
+            a value or a number of records.
+    """
+    read = np.asarray(_sanitised(lambda: validate_data(estimator, "no_validation", y, reset=False), "y"))
+    if len(read) != records:
+        raise InputError("X and y have different numbers of records")
+    if not numeric:
+        return read
+    numbers: Floats = _sanitised(lambda: read.astype(np.float64), "y")
+    if not np.isfinite(numbers).all():
+        raise InputError("y contains NaN, inf or a number too large; leave such records out")
+    return numbers
 
 
 def generated_names(width: int) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ __all__ = [
     "declared_features",
     "declared_pair",
     "describe",
+    "inner_products",
     "positive_number",
     "unused_name",
     "written_bounds",
@@ -99,6 +100,25 @@ def positive_number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
         raise InputError(f"{name} is a finite number greater than 0")
     return float(value)
+
+
+def inner_products(coordinates: Floats, weights: Floats) -> Floats:
+    """Every record's coordinates times the weights, summed coordinate by coordinate.
+
+    A matrix product may round a record's sum differently beside other records. Here it is the same to the last bit
+    whatever they are: a released score counts predictions, and one record must not move the prediction of another.
+
+    Args:
+        coordinates: shape (records, size).
+        weights: shape (size,).
+
+    Returns:
+        Shape (records,).
+    """
+    total = np.zeros(len(coordinates))
+    for column, weight in zip(coordinates.T, weights.tolist(), strict=True):
+        total += column * weight
+    return total
 
 
 def by_column(values: Floats, columns: Positions) -> Floats:

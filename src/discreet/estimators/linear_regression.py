@@ -15,11 +15,15 @@ from discreet.errors import InputError
 from discreet.estimators.contract import (
     Given,
     PrivateEstimator,
+    ScoredRecords,
     columns_of,
     generator,
+    of_public_records,
     promised,
     read_features,
     read_given,
+    refuse_options,
+    require_drawable,
     whole_number,
 )
 from discreet.estimators.designs import (
@@ -27,6 +31,7 @@ from discreet.estimators.designs import (
     declared_features,
     declared_pair,
     describe,
+    inner_products,
     positive_number,
     unused_name,
     written_bounds,
@@ -69,6 +74,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         residual_variance: for "sampler", where it is required: of the scaled target around its mean, assumed.
         radius: for "sampler": of the ball of weights, in the scaled coordinates.
         released_draws: for "sampler": they share the budget.
+        scored_records: what the records are that `score` is asked about, and thereby cross-validation without a
+            `scoring`: of "private" ones, the default, it is refused; for these there are `release_score` and
+            `private_scorer`. Metrics that are computed of `predict` are exact, and nothing can stop them.
         draws: of the posterior.
         random_state: of the posterior's draws, never of the privacy noise.
 
@@ -110,6 +118,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         residual_variance: float | None = None,
         radius: float = 1.0,
         released_draws: int = 1,
+        scored_records: ScoredRecords = "private",
         draws: int = 1000,
         random_state: Any = None,
     ) -> None:
@@ -123,15 +132,17 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         self.residual_variance = residual_variance
         self.radius = radius
         self.released_draws = released_draws
+        self.scored_records = scored_records
         self.draws = draws
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **options: Any) -> Self:
         """Sum, charge the account, release, and draw the posterior.
 
         Args:
             X: array or frame of numbers, shape (records, features).
             y: numbers, shape (records,).
+            options: none is taken; sample weights are refused by an error of ours.
 
         Returns:
             The estimator. `release_` is there as soon as it is paid for, whatever happens to the posterior.
@@ -141,12 +152,14 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
                 posterior needs an extra that is not installed: then `release_` is kept, and `from_release` reads it.
             BudgetError: the account cannot pay; nothing is charged.
         """
+        refuse_options(options)
         guarantee, account = promised(self)
         rng, draws = generator(self.random_state), whole_number(self.draws, "draws", 2)
         if self.method not in ("moments", "sampler"):
             raise InputError(f"method is 'moments' or 'sampler', not {self.method!r}")
         given = read_given(self, X, y)
         design = self._design(given)
+        require_drawable(draws, design.size)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         if guarantee.relation is Relation.REPLACE and len(given.X) <= design.size:
             raise InputError(f"{design.size} weights need more records than that; their number is public here")
@@ -256,7 +269,25 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         """
         check_is_fitted(self, "posterior_")
         design = self.posterior_.design
-        return design.predicted(design.scaled(read_features(self, X)[:, self._columns]) @ self.posterior_.mean())
+        coordinates = design.scaled(read_features(self, X)[:, self._columns])
+        return design.predicted(inner_products(coordinates, self.posterior_.mean()))
+
+    @of_public_records
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R2 of `predict`, exact: of public records only.
+
+        Args:
+            X: as in `fit`.
+            y: numbers, shape (records,).
+            sample_weight: of each record.
+
+        Returns:
+            At most 1.
+
+        Raises:
+            InputError: `scored_records` is not "public", or as `predict`.
+        """
+        return float(super().score(X, y, sample_weight))
 
     def predict_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
         """Intervals of the target's expectation, which count the sampling error and the noise.

@@ -16,19 +16,24 @@ from discreet.errors import InputError
 from discreet.estimators.contract import (
     Given,
     PrivateEstimator,
+    ScoredRecords,
     class_labels,
     codes_of,
     columns_of,
     generator,
+    of_public_records,
     promised,
     read_features,
     read_given,
+    refuse_options,
+    require_drawable,
     whole_number,
 )
 from discreet.estimators.designs import (
     by_column,
     declared_features,
     describe,
+    inner_products,
     positive_number,
     unused_name,
     written_bounds,
@@ -110,6 +115,9 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         covariates: for the posterior: what is known of the features' law (see `posterior/covariates.py`); required for
             it unless `symmetric` says it all. Intervals are as right as this law is.
         public_records: for the posterior: labelled records that are public and no part of the private ones.
+        scored_records: what the records are that `score` is asked about, and thereby cross-validation without a
+            `scoring`: of "private" ones, the default, it is refused; for these there are `release_score` and
+            `private_scorer`. Metrics that are computed of `predict` are exact, and nothing can stop them.
         draws: of the posterior.
         random_state: of the posterior's draws, never of the privacy noise.
 
@@ -154,6 +162,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         prior_deviation: float = 2.5,
         covariates: Law | None = None,
         public_records: PublicRecords | None = None,
+        scored_records: ScoredRecords = "private",
         draws: int = 1000,
         random_state: Any = None,
     ) -> None:
@@ -170,15 +179,17 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         self.prior_deviation = prior_deviation
         self.covariates = covariates
         self.public_records = public_records
+        self.scored_records = scored_records
         self.draws = draws
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **options: Any) -> Self:
         """Charge the account and release; the posterior is drawn when it is asked for.
 
         Args:
             X: array or frame of numbers, shape (records, features).
             y: declared labels, shape (records,).
+            options: none is taken; sample weights are refused by an error of ours.
 
         Returns:
             The estimator.
@@ -187,9 +198,10 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
             BudgetError: the account cannot pay; nothing is charged.
         """
+        refuse_options(options)
         guarantee, account = promised(self)
         generator(self.random_state)
-        whole_number(self.draws, "draws", 2)
+        draws = whole_number(self.draws, "draws", 2)
         labels = class_labels(self.classes)
         if len(labels) != 2:
             raise InputError(
@@ -197,6 +209,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             )
         given = read_given(self, X, y)
         design = self._design(given, labels)
+        require_drawable(draws, design.size)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         require_known(design, self.covariates, self.public_records)
         states = np.array([str(label) for label in labels.tolist()])
@@ -298,13 +311,30 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         """
         check_is_fitted(self, "release_")
         coordinates = self.release_.design.scaled(read_features(self, X)[:, self._columns])
-        return np.asarray(coordinates @ _trace(self.release_).weights)
+        return inner_products(coordinates, _trace(self.release_).weights)
 
     def predict(self, X: Any) -> Values:
         """The likelier class of each record by the released weights, shape (records,); errors as above."""
         second = self.decision_function(X) > 0
         found: Values = self.classes_[second.astype(int)]
         return found
+
+    @of_public_records
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of `predict`, exact: of public records only.
+
+        Args:
+            X: as in `fit`.
+            y: labels, shape (records,).
+            sample_weight: of each record.
+
+        Returns:
+            Between 0 and 1.
+
+        Raises:
+            InputError: `scored_records` is not "public", or as `predict`.
+        """
+        return float(super().score(X, y, sample_weight))
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes by the released weights, without their uncertainty.

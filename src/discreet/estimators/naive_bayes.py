@@ -19,15 +19,19 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.errors import InputError
 from discreet.estimators.contract import (
     PrivateEstimator,
+    ScoredRecords,
     class_labels,
     codes_of,
     columns_of,
     declared_bounds,
     generated_names,
     generator,
+    of_public_records,
     promised,
     read_features,
     read_given,
+    refuse_options,
+    require_drawable,
     whole_number,
 )
 from discreet.mechanisms import MECHANISMS
@@ -49,6 +53,8 @@ Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]
 Codes = npt.NDArray[np.intp]
 
+MOST_BINS = 2**20
+"""Most bins of all features together: their names and cut points take some 100 MB."""
 BLOCK_BYTES = 2**25
 """Of the probabilities of a block of records under all draws."""
 LEAST = 5e-324
@@ -72,6 +78,9 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             `planned(workload=...)`, with which the estimator cannot be pickled (`release_` can be saved in any case).
         guarantee: what one fit promises and costs; required.
         account: pays; required. See `PrivateEstimator` for clones and copies.
+        scored_records: what the records are that `score` is asked about, and thereby cross-validation without a
+            `scoring`: of "private" ones, the default, it is refused; for these there are `release_score` and
+            `private_scorer`. Metrics that are computed of `predict` are exact, and nothing can stop them.
         draws: of the posterior; 1,000 give the ends of a 95 % interval to about 0.1 standard deviations.
         target: name of the class in the release.
         random_state: of the posterior's draws; the noise never comes from it.
@@ -114,6 +123,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         mechanism: str | Mechanism[Any] = "planned",
         guarantee: Guarantee | None = None,
         account: Account | None = None,
+        scored_records: ScoredRecords = "private",
         draws: int = 1000,
         target: str = "class",
         random_state: Any = None,
@@ -125,17 +135,19 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         self.mechanism = mechanism
         self.guarantee = guarantee
         self.account = account
+        self.scored_records = scored_records
         self.draws = draws
         self.target = target
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **options: Any) -> Self:
         """Count, charge the account, release, and draw the posterior.
 
         Args:
             X: array or frame of features, shape (records, features). Numbers outside their bounds are moved to the
                 nearest bound.
             y: declared labels, shape (records,).
+            options: none is taken; sample weights are refused by an error of ours.
 
         Returns:
             The estimator. `release_` is there as soon as it is paid for, whatever happens to the posterior.
@@ -144,6 +156,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
             BudgetError: the account cannot pay; nothing is charged.
         """
+        refuse_options(options)
         guarantee, account = promised(self)
         mechanism, rng = _mechanism(self.mechanism), generator(self.random_state)
         draws = whole_number(self.draws, "draws", 1)
@@ -152,6 +165,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         given = read_given(self, X, y, numeric=numeric)
         variables = self._bounded(given.X.shape[1]) if declared is None else declared
         columns = columns_of([variable.name for variable in variables], given, by_name=declared is not None)
+        require_drawable(draws, len(labels) * (1 + sum(variable.size for variable in variables)))
         network = _star(self.target, labels, variables)
         counts = _counted(network, given.X[:, columns], given.y, labels)
         released = release(mechanism, counts, Dirichlet.uniform(network), guarantee, account=account)
@@ -223,6 +237,23 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         labels: Values = self.classes_[probabilities.argmax(axis=1)]
         return labels
 
+    @of_public_records
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of `predict`, exact: of public records only.
+
+        Args:
+            X: as in `fit`.
+            y: labels, shape (records,).
+            sample_weight: of each record.
+
+        Returns:
+            Between 0 and 1.
+
+        Raises:
+            InputError: `scored_records` is not "public", or as `predict`.
+        """
+        return float(super().score(X, y, sample_weight))
+
     def predict_proba(self, X: Any) -> Floats:
         """Posterior means of P(class | features).
 
@@ -279,10 +310,12 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         features = _variables(self.features)
         if not features:
             raise InputError("features are a list of Variable(name, states) and Variable(name, bounds=..., bins=...)")
+        _require_room(self.bins, sum(feature.numeric and feature.size == 1 for feature in features))
         return tuple(_binned(feature, self.bins) for feature in features)
 
     def _bounded(self, width: int) -> tuple[Variable, ...]:
         """Numeric features between the bounds, as many as there are columns."""
+        _require_room(self.bins, width)
         names = generated_names(width)
         pairs = declared_bounds(self.bounds, width)
         return tuple(_binned(Variable(name, bounds=pair), self.bins) for name, pair in zip(names, pairs, strict=True))
@@ -358,10 +391,15 @@ def _binned(feature: Variable, bins: int) -> Variable:
     """A numeric feature without cut points gets equally wide bins."""
     if feature.bounds is None or feature.size > 1:
         return feature
-    number = whole_number(bins, "bins", 2)
     return Variable(
-        feature.name, bounds=feature.bounds, bins=tuple(np.linspace(*feature.bounds, number + 1)[1:-1].tolist())
+        feature.name, bounds=feature.bounds, bins=tuple(np.linspace(*feature.bounds, bins + 1)[1:-1].tolist())
     )
+
+
+def _require_room(bins: Any, features: int) -> None:
+    """Refuse a number of bins that is none, or more than memory has room for, where features are to be cut."""
+    if features:
+        whole_number(bins, "bins", 2, MOST_BINS // features)
 
 
 def _mechanism(mechanism: Any) -> Mechanism[Any]:

@@ -19,6 +19,8 @@ from discreet.estimators.contract import (
     promised,
     read_features,
     read_given,
+    refuse_options,
+    require_drawable,
     whole_number,
 )
 from discreet.estimators.designs import (
@@ -117,12 +119,13 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.draws = draws
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, **options: Any) -> Self:
         """Charge the account, choose, and draw the posterior.
 
         Args:
             X: array or frame of numbers, shape (records, features), two features at least.
             y: not read.
+            options: none is taken; sample weights are refused by an error of ours.
 
         Returns:
             The estimator. `release_` is there as soon as it is paid for, whatever happens to the posterior.
@@ -131,6 +134,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
             BudgetError: the account cannot pay; nothing is charged.
         """
+        refuse_options(options)
         guarantee, account = promised(self)
         rng, draws = generator(self.random_state), whole_number(self.draws, "draws", 100)
         given = read_given(self, X, None)
@@ -140,6 +144,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         if len(features) < 2:
             raise InputError("a direction needs at least two features; X has 1 feature(s), n_features = 1")
         design = Design(features, None, None, intercept=False)
+        require_drawable(draws, design.size)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         number = whole_number(self.directions, "directions", 2)
         factor = DirectionFactor(

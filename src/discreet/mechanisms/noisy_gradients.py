@@ -27,6 +27,8 @@ TOTAL_SHARE = Fraction(1, 20)
 """Part of epsilon for the number of records, where that is private and has to be known for the posterior."""
 STEPS_LIMIT = 1000
 """Most steps: with more the noise on each is beyond use."""
+MOST_NUMBERS = 2**20
+"""Most numbers of a release, steps times weights: exact noise on each takes some ten seconds in all."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -51,7 +53,7 @@ def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNo
 
     Raises:
         InputError: no or too many steps, or a number of records that is not positive; when a release is calibrated, a
-            guarantee with a delta or an epsilon for which noise cannot be drawn.
+            guarantee with a delta, an epsilon for which noise cannot be drawn, or more than 2^20 numbers.
 
     Guarantee:
         Pure epsilon: `(T - 1/2) gradient_sensitivity / scale`, and 1/20 of epsilon for the number of records under
@@ -68,6 +70,10 @@ def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNo
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> VectorNoise:
         if guarantee.delta:
             raise InputError("noisy_gradients keeps a pure guarantee; ask for delta 0")
+        if steps * design.size > MOST_NUMBERS:
+            raise InputError(
+                f"{steps:,} gradients of {design.size:,} weights are more than {MOST_NUMBERS:,} numbers; take fewer"
+            )
         left, total_scale, total_cost = total_noise(guarantee)
         sensitivity = gradient_sensitivity(design, guarantee.relation)
         weight, kept = steps - Fraction(1, 2), design.size * BALL_SLACK

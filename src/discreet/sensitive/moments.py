@@ -72,11 +72,12 @@ def moments(rows: Rows) -> Moments:
         The sums.
 
     Raises:
-        InputError: a target of two classes, which has no products.
+        InputError: a target of two classes, which has no products, or more of them than can be held.
     """
     design = rows.design
     if design.target is not None and not design.target.numeric:
         raise InputError("second moments need a numeric target")
+    pairs = design.moments  # refuses more than memory has room for
     wide = [rows.coordinates] if design.target is None else [rows.coordinates, rows.target[:, None]]
     total = np.zeros((sum(part.shape[1] for part in wide),) * 2, np.int64)
     for start in range(0, rows.records, BLOCK):
@@ -84,7 +85,7 @@ def moments(rows: Rows) -> Moments:
         total += block.T @ block
     squares = np.diag(total).copy()
     np.fill_diagonal(total, 2 * squares - rows.records * GRID**2)
-    return Moments(design, np.array([total[pair] for pair in design.moments], np.int64), rows.records)
+    return Moments(design, np.array([total[pair] for pair in pairs], np.int64), rows.records)
 
 
 def moment_sensitivity(relation: Relation) -> int:

@@ -1,0 +1,158 @@
+"""Scores of a classifier or regression on private records, as whoever has the release reads them.
+
+What was released is either the counts of right and of wrong predictions, a table over a network of one variable, or
+two sums over absolute errors, moments over a design of one feature. This file owns both, and what they say of records
+of the same law. It never sees a record.
+
+Accuracy: right ~ Binomial(n, p), p ~ Uniform(0, 1), and the counts behind discrete Laplace noise: the posterior of
+`noise_aware`, exact.
+
+Mean absolute error: with |e| moved from [0, w] to u in [-1, 1], published are sum u, sum 2 u^2 - 1 and, where it is
+private, n, plus noise that is uniform on the surfaces of cubes. Proposals are what was published less fresh noise;
+those that can be sums of such numbers are kept and weighed by `n^-2 (1 - m^2)^-1.5`, m their mean: a priori all numbers of
+records are then equally likely, (1 + m) / 2 ~ Beta(1/2, 1/2), and given it all variances, which are at most 1 - m^2. The mean of the law, given those of the records, is theirs plus a t variate times their
+standard error (the central limit theorem; errors whose rare values are far larger than the rest need many records).
+Source of the noise's law: Hardt and Talwar (2010).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.model.design import GRID, Design
+from discreet.model.network import Network
+from discreet.model.schema import Variable
+from discreet.posterior.noise_aware import noise_aware
+from discreet.posterior.weights import require_level
+from discreet.privacy.design_payload import NoisyMoments
+from discreet.privacy.release import Release
+from discreet.queries.query import credible_interval
+
+__all__ = ["STATES", "Metric", "Score", "accuracy_network", "error_design", "read_score"]
+
+Metric = Literal["accuracy", "mean absolute error"]
+Floats = npt.NDArray[np.float64]
+
+STATES = ("wrong", "right")
+"""States of the one variable of an accuracy, "prediction"."""
+ERROR = "absolute error"
+"""Name of the one feature of a mean absolute error."""
+PROPOSALS, MOST_PROPOSALS = 2**15, 2**21
+"""Of a batch, and in all: a second."""
+ENOUGH = 1000.0
+"""Effective proposals that are resampled; with fewer the noise has left next to nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """How good predictions are, on new records of the law of those that were scored.
+
+    Args:
+        metric: "accuracy", the probability that a prediction is right; or "mean absolute error", the expected distance
+            of a prediction from the target in the target's unit, where distances beyond the width of the target's
+            bounds count as that width.
+        mean: posterior mean.
+        lower, upper: ends of the interval, which counts the sampling error and the noise.
+        level: posterior probability of the interval.
+        release: what was published; `save` it, and `read_score` reads the score back.
+    """
+
+    metric: Metric
+    mean: float
+    lower: float
+    upper: float
+    level: float
+    release: Release = field(repr=False)
+
+
+def accuracy_network() -> Network:
+    """The public network of an accuracy: one variable, whether a prediction is right."""
+    return Network((Variable("prediction", STATES),), {"prediction": ()})
+
+
+def error_design(width: float) -> Design:
+    """The public design of a mean absolute error: one feature between 0 and the width of the target's bounds.
+
+    Args:
+        width: in the target's unit.
+
+    Returns:
+        A design without target, with a constant feature: its moments are the two sums.
+    """
+    return Design((Variable(ERROR, bounds=(0.0, width)),))
+
+
+def read_score(release: Release, *, level: float, draws: int = 1000, rng: np.random.Generator) -> Score:
+    """A score from its release alone.
+
+    Args:
+        release: as `release_score` made it, such as one that was loaded from a file.
+        level: posterior probability of the interval, between 0 and 1.
+        draws: of the posterior; 1,000 give the ends of a 95 % interval to about 0.1 standard deviations.
+        rng: source of randomness; nothing here is private.
+
+    Returns:
+        The score.
+
+    Raises:
+        InputError: a release of something else, or a level that is none or that so many draws cannot tell.
+
+    Guarantee:
+        None spent: reads the release alone.
+    """
+    require_level(level, draws)
+    if release.over_design and isinstance(release.payload, NoisyMoments):
+        design = release.design
+        bounds = design.features[0].bounds
+        if bounds is not None and design == error_design(bounds[1]):
+            return _error(release, release.payload, bounds[1], level, draws, rng)
+    elif not release.over_design and release.network == accuracy_network():
+        posterior = noise_aware(release, draws=draws, rng=rng, prior=release.dirichlet, method="independent")
+        right = posterior.cells["prediction"][STATES.index("right")]
+        lower, upper = credible_interval(right, level)
+        return Score("accuracy", float(right.mean()), float(lower), float(upper), level, release)
+    raise InputError("this release is not of a score; release_score makes those")
+
+
+def _error(
+    release: Release, payload: NoisyMoments, width: float, level: float, draws: int, rng: np.random.Generator
+) -> Score:
+    """Mean absolute error; the grid may have moved every error by half of its step, which the interval counts."""
+    shares = (1 + _mean_draws(payload, release.records, draws, rng)) / 2
+    lower, upper = credible_interval(shares, level)
+    half_step = 1 / (4 * GRID)
+    ends = (width * max(float(lower) - half_step, 0.0), width * min(float(upper) + half_step, 1.0))
+    return Score("mean absolute error", width * float(shares.mean()), *ends, level, release)
+
+
+def _mean_draws(payload: NoisyMoments, records: int | None, draws: int, rng: np.random.Generator) -> Floats:
+    """Draws of the mean of u, shape (draws,); anywhere in [-1, 1] where the noise has left next to nothing."""
+    means, weights = np.empty(0), np.empty(0)
+    for _ in range(MOST_PROPOSALS // PROPOSALS):
+        mean, weight = _proposed(payload, records, rng)
+        means, weights = np.concatenate([means, mean]), np.concatenate([weights, weight])
+        if weights.any() and weights.sum() ** 2 >= ENOUGH * (weights**2).sum():
+            return rng.choice(means, draws, p=weights / weights.sum())
+    return rng.uniform(-1, 1, draws)
+
+
+def _proposed(payload: NoisyMoments, records: int | None, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Means of the law that fresh noise leaves possible, and their weights."""
+    radius = rng.gamma(len(payload.values) + 1, payload.sums_scale, PROPOSALS)
+    sums = payload.sums - radius[:, None] * rng.uniform(-1, 1, (PROPOSALS, len(payload.values)))
+    number = np.full(PROPOSALS, float(records)) if records is not None else sums[:, 0]
+    sums = sums[number >= 2]
+    number = number[number >= 2]
+    mean, square = sums[:, -1] / number, (sums[:, -2] / number + 1) / 2
+    variance = square - mean**2
+    possible = (variance > 0) & (square <= 1)
+    mean, variance, number = mean[possible], variance[possible], number[possible]
+    expected = mean + np.sqrt(variance / (number - 1)) * rng.standard_t(number - 1)
+    inside = np.abs(expected) <= 1
+    weight = (1 if records is not None else (2 / number) ** 2) * (1 - mean**2) ** -1.5
+    return expected[inside], weight[inside]
