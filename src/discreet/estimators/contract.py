@@ -471,7 +471,9 @@ def _sanitised(read: Callable[[], T], name: str) -> T:
         name: of what is read, for the error.
     """
     try:
-        return read()
+        # A warning of an overflow in a sum would be a word about records.
+        with np.errstate(all="ignore"):
+            return read()
     except (InputError, Warning):
         raise
     except Exception as error:

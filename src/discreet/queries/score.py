@@ -9,9 +9,10 @@ Accuracy: right ~ Binomial(n, p), p ~ Uniform(0, 1), and the counts behind discr
 
 Mean absolute error: with |e| moved from [0, w] to u in [-1, 1], published are sum u, sum 2 u^2 - 1 and, where it is
 private, n, plus noise that is uniform on the surfaces of cubes. Proposals are what was published less fresh noise;
-those that can be sums of such numbers are kept and weighed by `n^-2 (1 - m^2)^-1.5`, m their mean: a priori all numbers of
-records are then equally likely, (1 + m) / 2 ~ Beta(1/2, 1/2), and given it all variances, which are at most 1 - m^2. The mean of the law, given those of the records, is theirs plus a t variate times their
-standard error (the central limit theorem; errors whose rare values are far larger than the rest need many records).
+those that can be sums of such numbers are kept and weighed by `n^-2 (1 - m^2)^-1.5`, m their mean: a priori all numbers
+of records are then equally likely, (1 + m) / 2 ~ Beta(1/2, 1/2), and given it all variances, at most 1 - m^2, too. The
+mean of the law, given those of the records, is theirs plus a t variate times their standard error (the central limit
+theorem; errors whose rare values are far larger than the rest need many records).
 Source of the noise's law: Hardt and Talwar (2010).
 """
 
