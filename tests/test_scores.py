@@ -5,6 +5,7 @@ Coverage is judged over fixed seeds; a bound says how often chance alone would f
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import math
 import os
@@ -678,3 +679,15 @@ def test_folds_part_the_records_and_are_drawn_anew() -> None:
     for odd in (1, 2.5, "3"):
         with pytest.raises(dc.InputError, match="folds is a whole number"):
             dc.IndependentFolds(odd)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------------------------------------------------- docs
+
+
+def test_the_examples_of_the_documentation_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).resolve().parent.parent / "docs" / "estimators.md"
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    found = doctest.testfile(str(page), module_relative=False, optionflags=flags)
+    assert found.failed == 0
+    assert found.attempted > 10
