@@ -1,4 +1,4 @@
-"""Figures and tables of the papers, as printed and as corrected: `python -m experiments.NAME [--quick]`.
+"""Figures and tables of the papers, as printed and as corrected: `python -m experiments NAME [--quick]`.
 
 `harness` runs an experiment, `pages` and `pictures` show it; modules that are not in `NAMES` are what experiments
 share, above all what the papers print and the package does not offer. Nothing here is private.

@@ -1,7 +1,6 @@
-"""All experiments, and the index of their pages: `python -m experiments [--quick]`."""
+"""All experiments, or those that are named: `python -m experiments [NAME ...] [--quick]`; `--list` prints the names."""
 
-from . import NAMES
-from .harness import command
+from .harness import command_by_name
 
 if __name__ == "__main__":
-    command(NAMES)
+    command_by_name()

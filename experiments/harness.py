@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from . import NAMES
-from .pages import Page, save_index, save_page
+from .pages import Check, Page, save_index, save_page
 
 __all__ = [
     "SEED_SETS",
@@ -38,6 +39,7 @@ __all__ = [
     "begun",
     "collected",
     "command",
+    "command_by_name",
     "presented",
     "run",
     "second_seeds",
@@ -270,11 +272,50 @@ def command(names: Sequence[str], arguments: Sequence[str] | None = None) -> Non
         SystemExit: 1 where a check failed, after all pages are written; 2 for arguments that make no sense, before
             anything is measured.
     """
+    parser = _parser()
+    _measure_and_write(names, parser.parse_args(arguments), parser)
+
+
+def command_by_name(arguments: Sequence[str] | None = None) -> None:
+    """The command line of all experiments, or of those that it names.
+
+    Args:
+        arguments: None for those of the process.
+
+    Raises:
+        SystemExit: as for `command`; 2 for a name that no experiment has, in one line with those that are like it.
+    """
+    parser = _parser()
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of an experiment; none for all")
+    parser.add_argument("--list", action="store_true", help="print the names, and measure nothing")
+    given = parser.parse_args(arguments)
+    if given.list:
+        print("\n".join(NAMES))
+        return
+    for name in given.names:
+        if name not in NAMES:
+            parser.exit(2, f"no experiment {name[:80]!r}: {_like(name)}\n")
+    # Twice the same name is one experiment.
+    _measure_and_write(list(dict.fromkeys(given.names)) or NAMES, given, parser)
+
+
+def _parser() -> argparse.ArgumentParser:
+    """What all command lines have."""
     parser = argparse.ArgumentParser(description="Run experiments, and write their pages, pictures and tables.")
-    parser.add_argument("--quick", action="store_true", help="fewer repeats: a fraction of a minute each")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats: seconds to two minutes each")
     parser.add_argument("--output", type=Path, help=f"folder; {QUICK_OUTPUT} for quick runs, {FULL_OUTPUT} for others")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    given = parser.parse_args(arguments)
+    return parser
+
+
+def _like(name: str) -> str:
+    """What to write in place of a name that no experiment has."""
+    near = [known for known in NAMES if name and name in known] or get_close_matches(name, NAMES, n=5)
+    return f"did you mean {', '.join(near[:5])}?" if near else "--list prints all names"
+
+
+def _measure_and_write(names: Sequence[str], given: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Measure, write pages and index, and exit with 1 where a check failed."""
     output = given.output or (QUICK_OUTPUT if given.quick else FULL_OUTPUT)
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -290,11 +331,18 @@ def command(names: Sequence[str], arguments: Sequence[str] | None = None) -> Non
             started = time.monotonic()
             pages = run(name, collected(name, number, done), quick=given.quick, output=output)
             checks = [check for page in pages for check in page.checks]
-            bad = [check for check in checks if not check.holds]
-            failed += [f"{name}: {check.what}: wanted {check.wanted}, found {check.found}" for check in bad]
+            bad = [check for check in checks if not check.passes]
+            failed += [f"{name}: {_complaint(check)}" for check in bad]
             print(f"{name}: {time.monotonic() - started:.0f} s, {len(checks)} checks, {len(bad)} failed")
             print(f"  {pages[0].verdict}", flush=True)
     save_index(NAMES, output)
     print(f"written to {output}")
     if failed:
         sys.exit("failed checks:\n" + "\n".join(failed))
+
+
+def _complaint(check: Check) -> str:
+    """Why a check does not pass."""
+    if check.holds:
+        return f"{check.what}: without power: it would still accept {check.accepts}; more repeats are needed"
+    return f"{check.what}: wanted {check.wanted}, found {check.found}"

@@ -55,24 +55,54 @@ def mean_and_error(values: npt.ArrayLike, digits: int = 3) -> str:
     return estimate(values).text(digits)
 
 
+STANDARD_ERRORS = 4
+"""What a simulated number may err by before a check says so; chance alone does with probability 3e-5 on one side."""
+
+
 @dataclass(frozen=True)
 class Check:
-    """Something that must hold, whatever a paper prints: our numbers, or errata.
+    """Something that must hold, whatever a paper prints: our numbers, or errata; and what would still pass for it.
+
+    A check that accepts everything says nothing. So each says what it accepts, and has power only if that ends before
+    the worst number that a reader would still take for a success. Those of simulated numbers accept the more the fewer
+    repeats there are; without power they fail, whatever was found.
 
     Args:
         what: is compared.
         wanted: in words.
         found: in words.
         holds: whether it does.
+        accepts: in words, what would be found good as well.
+        powerful: whether that is still sane.
     """
 
     what: str
     wanted: str
     found: str
     holds: bool
+    accepts: str
+    powerful: bool = True
+
+    @property
+    def passes(self) -> bool:
+        """Whether it holds, and could have failed."""
+        return self.holds and self.powerful
+
+    @property
+    def answer(self) -> str:
+        """For the last column."""
+        return "**no**" if not self.holds else "yes" if self.powerful else "**without power**"
 
     @staticmethod
-    def near(what: str, wanted: Estimate, found: Estimate, *, rounding: float = 0.0, digits: int = 3) -> Check:
+    def near(
+        what: str,
+        wanted: Estimate,
+        found: Estimate,
+        *,
+        rounding: float = 0.0,
+        sane: float | None = None,
+        digits: int = 3,
+    ) -> Check:
         """Equal up to rounding and four standard errors of the difference.
 
         Args:
@@ -80,27 +110,112 @@ class Check:
             wanted: the reference, with the standard error it was stated with.
             found: the measurement; a NaN error counts as 0.
             rounding: half a unit of the last digit of the reference.
+            sane: the largest difference that would still be taken for agreement; None for the rounding.
             digits: to print.
 
         Returns:
             The check; chance fails a true one with probability 6e-5 if means are normal.
         """
-        allowed = rounding + 4 * float(np.nan_to_num(np.hypot(wanted.error, found.error)))
+        allowed = rounding + _slack(Estimate(0.0, float(np.hypot(wanted.error, np.nan_to_num(found.error)))))
         # Rounding of the reference itself must not decide.
         holds = abs(wanted.mean - found.mean) <= allowed * (1 + 1e-9)
-        return Check(what, wanted.text(digits), found.text(digits), bool(holds))
+        accepts = _interval(wanted.mean - allowed, wanted.mean + allowed)
+        powerful = allowed <= (rounding if sane is None else sane)
+        return Check(what, wanted.text(digits), found.text(digits), bool(holds), accepts, bool(powerful))
 
     @staticmethod
-    def below(what: str, found: Estimate, limit: float, *, digits: int = 3) -> Check:
-        """Not above a limit by more than four standard errors."""
-        holds = found.mean - 4 * float(np.nan_to_num(found.error)) <= limit
-        return Check(what, f"at most {limit:.{digits}f}", found.text(digits), bool(holds))
+    def below(
+        what: str, found: Estimate, limit: float, *, sane: float | None = None, most: float = np.inf, digits: int = 3
+    ) -> Check:
+        """Not above a limit by more than four standard errors.
+
+        Args:
+            what: is compared.
+            found: the measurement; a NaN error counts as 0.
+            limit: that it is to keep.
+            sane: the largest value that would still be taken for a success; None for the limit itself.
+            most: what it cannot reach whatever happens, such as 1 for a share.
+            digits: to print.
+
+        Returns:
+            The check.
+        """
+        end, worst = limit + _slack(found), limit if sane is None else sane
+        accepts = f"up to {_shown(end, digits)}"
+        holds = found.mean <= end
+        return Check(
+            what,
+            f"at most {limit:.{digits}f}",
+            found.text(digits),
+            bool(holds),
+            accepts,
+            bool(end <= worst and end < most),
+        )
 
     @staticmethod
-    def above(what: str, found: Estimate, limit: float, *, digits: int = 3) -> Check:
-        """Not below a limit by more than four standard errors."""
-        holds = found.mean + 4 * float(np.nan_to_num(found.error)) >= limit
-        return Check(what, f"at least {limit:.{digits}f}", found.text(digits), bool(holds))
+    def above(
+        what: str, found: Estimate, limit: float, *, sane: float | None = None, least: float = -np.inf, digits: int = 3
+    ) -> Check:
+        """Not below a limit by more than four standard errors; arguments as for `below`, upside down."""
+        end, worst = limit - _slack(found), limit if sane is None else sane
+        accepts = f"from {_shown(end, digits)}"
+        holds = found.mean >= end
+        return Check(
+            what,
+            f"at least {limit:.{digits}f}",
+            found.text(digits),
+            bool(holds),
+            accepts,
+            bool(end >= worst and end > least),
+        )
+
+    @staticmethod
+    def within(
+        what: str, found: Estimate, band: tuple[float, float], *, sane: tuple[float, float], digits: int = 3
+    ) -> Check:
+        """Inside a band, or outside it by no more than four standard errors; sane: the worst values on either side."""
+        low, high = band[0] - _slack(found), band[1] + _slack(found)
+        return Check(
+            what,
+            f"{_shown(band[0], digits)} to {_shown(band[1], digits)}",
+            found.text(digits),
+            bool(low <= found.mean <= high),
+            f"{_shown(low, digits)} to {_shown(high, digits)}",
+            bool(sane[0] <= low and high <= sane[1]),
+        )
+
+    @staticmethod
+    def clearly_above(what: str, found: Estimate, limit: float, *, digits: int = 3) -> Check:
+        """Above a limit by more than four standard errors: the fewer the repeats, the less it accepts."""
+        end = limit + _slack(found)
+        wanted = f"above {limit:.{digits}f} by four standard errors"
+        return Check(what, wanted, found.text(digits), bool(found.mean > end), f"above {_shown(end, digits)}")
+
+    @staticmethod
+    def clearly_below(what: str, found: Estimate, limit: float, *, digits: int = 3) -> Check:
+        """Below a limit by more than four standard errors: the fewer the repeats, the less it accepts."""
+        end = limit - _slack(found)
+        wanted = f"below {limit:.{digits}f} by four standard errors"
+        return Check(what, wanted, found.text(digits), bool(found.mean < end), f"below {_shown(end, digits)}")
+
+
+def _slack(found: Estimate) -> float:
+    """What chance may add; nothing to what is exact, or has no error."""
+    return STANDARD_ERRORS * float(np.nan_to_num(found.error))
+
+
+def _shown(value: float, digits: int) -> str:
+    """A limit, to the digits of what it limits; more where they would hide it."""
+    text = f"{value:.{digits}f}"
+    return text if value == 0 or float(text) != 0 else f"{value:.1g}"
+
+
+def _interval(low: float, high: float) -> str:
+    """Both ends, with as many digits as tell them apart."""
+    if low == high:
+        return f"{low:.6g} alone"
+    ends = ((f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(4, 17))
+    return " to ".join(next((pair for pair in ends if pair[0] != pair[1]), (repr(low), repr(high))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +293,10 @@ def save_page(
     if first.notes:
         parts.append(first.notes.rstrip() + "\n")
     if first.checks:
-        parts.append("## Checks\n\nThey must hold, up to rounding and four standard errors; else the command fails.\n")
+        parts.append(
+            "## Checks\n\nThey must hold, up to rounding and four standard errors, and what would still pass must be "
+            "sane; else the command fails.\n"
+        )
         parts.append(_checks(pages))
     if second:
         parts.append(f"## Second seed set\n\n{second}\n")
@@ -189,14 +307,16 @@ def save_page(
 
 
 def _checks(pages: Sequence[Page]) -> str:
-    """All checks with what each seed set found."""
-    header = ["check", "wanted", *(["found"] if len(pages) == 1 else ["first seeds", "second seeds"]), "holds"]
+    """All checks with what would pass, and what each seed set found."""
+    columns = ["found"] if len(pages) == 1 else ["first seeds", "second seeds"]
     rows = []
     for same in zip(*(page.checks for page in pages), strict=True):
-        holds = "yes" if all(check.holds for check in same) else "**no**"
-        wanted = " / ".join(dict.fromkeys(check.wanted for check in same))
-        rows.append([same[0].what, wanted, *(check.found for check in same), holds])
-    return markdown(header, rows)
+        wanted, accepts = (
+            " / ".join(dict.fromkeys(getattr(check, name) for check in same)) for name in ("wanted", "accepts")
+        )
+        answer = next((check.answer for check in same if not check.passes), "yes")
+        rows.append([same[0].what, wanted, accepts, *(check.found for check in same), answer])
+    return markdown(["check", "wanted", "would still pass", *columns, "holds"], rows)
 
 
 def save_index(names: Sequence[str], output: Path) -> None:
@@ -220,6 +340,6 @@ def save_index(names: Sequence[str], output: Path) -> None:
         "# Experiments\n\nEvery figure and table of the papers, as printed and as corrected, and what the package does "
         "beyond them. All records are public or made up, all noise is simulated from seeds; nothing here is a release. "
         "`make experiments` makes all pages again (quick runs, the pages say of how many repeats); "
-        "`python -m experiments.NAME` makes one with more repeats, in `build/experiments`.\n"
+        "`python -m experiments NAME` makes one with more repeats, in `build/experiments`.\n"
     )
     (output / "README.md").write_text(f"{about}\n{markdown(['page', 'verdict'], rows)}", encoding="utf-8")
