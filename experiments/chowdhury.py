@@ -30,6 +30,7 @@ from .consistency import consistent, projected
 from .errors import Data, Truth, stacked
 from .harness import Task
 from .networks import absent, available, network
+from .noise_law import noise_row
 from .pages import markdown
 from .pictures import curves, grid, legend_below, log_heights
 
@@ -52,6 +53,7 @@ __all__ = [
     "frequencies",
     "missing",
     "names_of",
+    "noise_of",
     "plus_one",
     "released",
     "runnable",
@@ -181,6 +183,14 @@ def released(task: Task, method: str, epsilon: float, runs: int) -> dc.Tables:
     where = f"{data.truth.name} {epsilon}"
     noisy = steps.measure(data, epsilon, runs, task.rng(f"noise {steps.noise} {where}"))
     return steps.read(noisy, task.rng(f"reading {method} {where}"))
+
+
+def noise_of(task: Task, method: str, epsilon: float, runs: int) -> dict[str, object]:
+    """A row with the size of the noise that `released` reads, of a method that reads noisy tables; see `noise_law`."""
+    data, steps = data_of(task), METHODS[method]
+    rng = task.rng(f"noise {steps.noise} {data.truth.name} {epsilon}")
+    rows = [noise_row(release, data.counts) for release in steps.measure(data, epsilon, runs, rng)]
+    return {**rows[0], "value": float(np.mean([row["value"] for row in rows]))}
 
 
 def plus_one(network: dc.Network, counts: Mapping[str, npt.ArrayLike]) -> dc.Tables:

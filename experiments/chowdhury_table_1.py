@@ -53,6 +53,9 @@ PUBLISHED: Mapping[str, Mapping[str, tuple[float, ...]]] = {
 KINDS = ("MPE", "MAP")
 QUERIES = 20
 """Of each kind."""
+LEVELS: Mapping[str, float] = {"MPE": 0.9, "MAP": 0.97}
+"""Least accuracy of the shipped default at epsilon 1; one tenth less would still be taken. The paper's scheme is said
+to have .935."""
 AT_ONCE = 16
 """Runs whose favourites are found together: as many as `explanations` lists at most, so that none is left out."""
 
@@ -235,7 +238,7 @@ def present(frame: pd.DataFrame) -> Page:
             ),
             described(frame),
         ],
-        _checks(gains),
+        _checks(found, gains, networks),
         "The accuracy of the exact counts is the most that can be asked for: near ties of the network are not settled "
         "by 10,000 records. An accuracy does not say how far off a wrong answer is; Figure 2's errors do.",
     )
@@ -307,12 +310,20 @@ def _gain_table(gains: Mapping[tuple[str, str], Estimate], networks: Sequence[st
     return markdown(["method", *KINDS], rows)
 
 
-def _checks(gains: Mapping[tuple[str, str], Estimate]) -> list[Check]:
-    """Our claim."""
-    return [
-        Check.above(f"shipped default less D-Ind at epsilon 1, {kind}", gains["shipped default", kind], 0.0)
-        for kind in KINDS
-    ]
+def _checks(
+    found: Mapping[Place, Estimate], gains: Mapping[tuple[str, str], Estimate], networks: Sequence[str]
+) -> Iterator[Check]:
+    """Our claims: not behind D-Ind, and as often right as the paper says of its own scheme, or nearly."""
+    for kind in KINDS:
+        what = f"shipped default less D-Ind at epsilon 1, {kind}"
+        yield Check.above(what, gains["shipped default", kind], 0.0, sane=-0.05)
+        each = [found["shipped default", kind, network, 1.0] for network in networks]
+        level = Estimate(
+            float(np.mean([one.mean for one in each])),
+            float(np.linalg.norm([np.nan_to_num(one.error) for one in each]) / len(each)),
+        )
+        what = f"accuracy of the shipped default at epsilon 1, {kind}, mean over networks"
+        yield Check.above(what, level, LEVELS[kind], sane=LEVELS[kind] - 0.1, least=0.0)
 
 
 EXPERIMENT = Experiment(

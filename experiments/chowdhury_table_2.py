@@ -368,6 +368,7 @@ def _checks(delta: pd.DataFrame, networks: Sequence[str]) -> list[Check]:
                 f"delta method, {network}, epsilon {epsilon:g}: measured over predicted",
                 Estimate(1.0),
                 _ratio(delta, network, epsilon),
+                sane=0.1,
             )
             for network in networks
             for epsilon in SMALL_NOISE

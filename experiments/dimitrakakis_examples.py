@@ -310,7 +310,8 @@ def _as_printed(key: tuple[str, str, str, float], text: str, value: float) -> Ch
     half = 0.5 * 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
     at = "" if key[3] == -1 else f" at {key[3]:g}"
     what = f"{key[0]}: {key[1].replace('|', '')}, {key[2]}{at}"
-    return Check(what, text, f"{value:.5g}", bool(abs(value - float(text)) <= half * (1 + 1e-9)))
+    accepts = f"{float(text) - half:.5g} to {float(text) + half:.5g}"
+    return Check(what, text, f"{value:.5g}", bool(abs(value - float(text)) <= half * (1 + 1e-9)), accepts)
 
 
 def _checks(found: Found) -> Iterator[Check]:
@@ -334,7 +335,7 @@ def _checks(found: Found) -> Iterator[Check]:
         own, renyi = ([found["untrimmed", f"a = {a}, {how}", "delta", e] for e in EPSILONS] for how in METHODS)
         gap = float(np.min(np.subtract(renyi, own)))
         what = f"delta by Renyi less exact delta, a = {a}, least over epsilon"
-        yield Check(what, "at least 0", f"{gap:.2g}", gap >= 0)
+        yield Check(what, "at least 0", f"{gap:.2g}", gap >= 0, "from 0")
 
 
 # ------------------------------------------------------------------------------------------ pictures

@@ -10,6 +10,7 @@ constant ln(1 / Delta); all three are measured beside the corrected ones.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+import discreet as dc
 from discreet.theory.lipschitz import assumption_one, assumption_two, lipschitz_constants
 
 from .harness import Experiment, Task, command
@@ -87,7 +89,8 @@ def measured_family(step: float, prior: str) -> dict[str, float]:
 
     Returns:
         By name: `L`, `L0`, `c`; `slack` at c and `slack above`, at 1.01 c; `c from 0`, with L0 = 0; and of what is
-        printed `L printed`, `prior printed` (the sum of its masses) and `c printed` (theta = 1 kept, prior uniform).
+        printed `L printed`, `prior printed` (the sum of its masses), `prior refused` (whether the package refuses them) and `c
+        printed` (theta = 1 kept, prior uniform).
     """
     constants = family_constants(step)
     masses, start = prior_masses(prior, constants), float(constants.min())
@@ -102,8 +105,18 @@ def measured_family(step: float, prior: str) -> dict[str, float]:
         "c from 0": assumption_two(constants, masses, 0.0),
         "L printed": float(np.log(1 / step)),
         "prior printed": step * constants.size,
+        "prior refused": float(_is_refused(constants, np.full(constants.size, step))),
         "c printed": assumption_two(whole, prior_masses("uniform", whole), start),
     }
+
+
+def _is_refused(constants: Floats, masses: Floats) -> bool:
+    """Whether the package takes masses for no distribution."""
+    try:
+        assumption_two(constants, masses, 0.0)
+    except dc.InputError:
+        return True
+    return False
 
 
 # ------------------------------------------------------------------------------------------ the experiment
@@ -201,11 +214,13 @@ def _checks(found: dict[tuple[str, float], dict[str, float]]) -> Iterator[Check]
     for prior in PRIORS:
         what = f"best c if L0 = 0, prior {prior}, Delta {STEPS[0]:g}"
         yield Check.near(what, Estimate(0.0), Estimate(found[prior, STEPS[0]]["c from 0"]), digits=4)
-    for step, printed, total in ((0.2, 1.609, 0.8), (0.05, 2.996, 0.95)):
-        row = found["uniform", step]
-        yield Check.near(f"ln(1 / {step:g})", Estimate(printed), Estimate(row["L printed"]), rounding=5e-4)
-        what = f"sum of the printed prior, Delta {step:g}"
-        yield Check.near(what, Estimate(total), Estimate(row["prior printed"]), rounding=1e-9)
+    for step in STEPS:
+        row, where = found["uniform", step], f"Delta {step:g}"
+        # ln((1 - Delta) / Delta) is what the family has, ln(1 / Delta) what is printed.
+        gap = Estimate(row["L"] - row["L printed"])
+        yield Check.near(f"L less the printed one, {where}", Estimate(math.log(1 - step)), gap, rounding=1e-9)
+        what = f"the printed prior, {where}: refused by the package as no distribution (1: it is)"
+        yield Check.near(what, Estimate(1.0), Estimate(row["prior refused"]), digits=0)
 
 
 def _figure(frame: pd.DataFrame, found: dict[tuple[str, float], dict[str, float]]) -> Figure:

@@ -114,7 +114,8 @@ def _as_expected(group: Group, found: Mapping[str, Outcome]) -> Check:
     """Whether all claims of a group fail, or stand, as its title says."""
     odd = [claim.key for claim in group.claims if found[claim.key].refuted == group.holds]
     wanted = f"all {len(group.claims)} {'stand' if group.holds else 'fail'}"
-    return Check(group.title, wanted, wanted if not odd else "not so: " + "; ".join(odd), not odd)
+    found = wanted if not odd else "not so: " + "; ".join(odd)
+    return Check(group.title, wanted, found, not odd, f"{wanted}, alone")
 
 
 def _verdict(found: Mapping[str, Outcome]) -> str:

@@ -20,6 +20,7 @@ from .chowdhury import frequencies
 from .errors import Data, Truth, errors, single
 from .harness import Task
 from .networks import network
+from .noise_law import noise_row
 from .peer_adapters import (
     NAIVE_BAYES_COST,
     PRIV_BAYES_COST,
@@ -89,15 +90,19 @@ def _release(
     return dc.simulate(mechanism, dc.count_codes(over, data.codes), dc.Dirichlet.uniform(over), promise, rng=rng)
 
 
-def _under_add_remove(data: Data, task: Task) -> Iterator[tuple[str, float, dc.Tables]]:
-    """Method, epsilon and tables: ours and mbi's."""
+Found = tuple[str, float, dc.Tables, dict[str, object] | None]
+"""Method, epsilon, tables, and of our default a row of its noise."""
+
+
+def _under_add_remove(data: Data, task: Task) -> Iterator[Found]:
+    """Ours and mbi's."""
     over = data.truth.theta.network
     for epsilon in EPSILONS:
         made = _release(dc.planned(), data, over, epsilon, "add-remove", task.rng(f"planned {epsilon}"))
-        yield SHIPPED, epsilon, dc.estimate(made, rng=task.rng(f"estimate {epsilon}"))
+        yield SHIPPED, epsilon, dc.estimate(made, rng=task.rng(f"estimate {epsilon}")), noise_row(made, data.counts)
         if "mbi" not in absent():
-            yield ON_OURS, epsilon, read_by_mbi(made)
-            yield ON_FAMILIES, epsilon, _by_families(data, epsilon, task.rng(f"families {epsilon}"))
+            yield ON_OURS, epsilon, read_by_mbi(made), None
+            yield ON_FAMILIES, epsilon, _by_families(data, epsilon, task.rng(f"families {epsilon}")), None
 
 
 def _by_families(data: Data, epsilon: float, rng: np.random.Generator) -> dc.Tables:
@@ -111,12 +116,13 @@ def _by_families(data: Data, epsilon: float, rng: np.random.Generator) -> dc.Tab
     return mirror_descent(made.network, noisy, variances, None)
 
 
-def _under_replace(data: Data, task: Task) -> Iterator[tuple[str, float, dc.Tables]]:
-    """Method, epsilon and tables: ours and DataSynthesizer's."""
+def _under_replace(data: Data, task: Task) -> Iterator[Found]:
+    """Ours and DataSynthesizer's."""
     over = data.truth.theta.network
     for epsilon in EPSILONS:
         made = _release(dc.planned(), data, over, epsilon, "replace", task.rng(f"planned replace {epsilon}"))
-        yield SHIPPED, epsilon, dc.estimate(made, rng=task.rng(f"estimate replace {epsilon}"))
+        tables = dc.estimate(made, rng=task.rng(f"estimate replace {epsilon}"))
+        yield SHIPPED, epsilon, tables, noise_row(made, data.counts)
     if "DataSynthesizer" in absent():
         return
     degree = max(len(parents) for parents in over.parents.values())
@@ -129,11 +135,12 @@ def _under_replace(data: Data, task: Task) -> Iterator[tuple[str, float, dc.Tabl
             SYNTHESIZER if fair else CLAIMED,
             epsilon,
             noisy_tables(found, data.codes, half, task.rng(f"its tables {place}")),
+            None,
         )
         if fair:
             left = epsilon - half
             made = _release(dc.planned(), data, found, left, "replace", task.rng(f"planned on its network {epsilon}"))
-            yield ITS_NETWORK, epsilon, dc.estimate(made, rng=task.rng(f"estimate on its network {epsilon}"))
+            yield ITS_NETWORK, epsilon, dc.estimate(made, rng=task.rng(f"estimate on its network {epsilon}")), None
 
 
 def errors_of_tables(task: Task) -> Iterator[dict[str, Any]]:
@@ -149,7 +156,9 @@ def errors_of_tables(task: Task) -> Iterator[dict[str, Any]]:
     data = Data.drawn(Truth.of(network(name), name), RECORDS, task.rng(f"records {name}"))
     exact = frequencies(data.truth.theta.network, data.counts.tables)
     for relation, methods in (("add-remove", _under_add_remove), ("replace", _under_replace)):
-        for method, epsilon, theta in [*methods(data, task), *((EXACT, e, exact) for e in EPSILONS)]:
+        for method, epsilon, theta, noise in [*methods(data, task), *((EXACT, e, exact, None) for e in EPSILONS)]:
+            if noise is not None:
+                yield {"relation": relation, "method": method, "epsilon": epsilon, **noise}
             found = query_errors(data, theta)
             if theta.network == data.truth.theta.network:
                 found["wcpt"] = float(errors(data, single(theta))["wcpt"][0])

@@ -267,7 +267,8 @@ def _rounded(what: str, wanted: str, found: float) -> Check:
     digits = Decimal(wanted).as_tuple()
     half = 0.5 * 10.0 ** int(digits.exponent)
     holds = bool(abs(found - float(wanted)) <= half * (1 + 1e-9))
-    return Check(what, wanted, f"{found:.{len(digits.digits) + 1}g}", holds)
+    accepts = f"{float(wanted) - half:.{len(digits.digits) + 1}g} to {float(wanted) + half:.{len(digits.digits) + 1}g}"
+    return Check(what, wanted, f"{found:.{len(digits.digits) + 1}g}", holds, accepts)
 
 
 def _checks(frame: pd.DataFrame) -> list[Check]:
@@ -288,7 +289,7 @@ def _checks(frame: pd.DataFrame) -> list[Check]:
         made.append(Check.below(f"ln φ = {reading}, peak", peak, 0.01, digits=6))
     counted = frame[frame["metric"] == "broken bounds"]
     wrong, many = counted["value"].sum(), 2 * len(counted) * THETAS.size * CANDIDATES.size
-    made.append(Check("lower ≤ exact ≤ upper, all readings", "0 broken", f"{wrong:g} of {many:,}", wrong == 0))
+    made.append(Check("lower ≤ exact ≤ upper, all readings", "0 broken", f"{wrong:g} of {many:,}", wrong == 0, "0 alone"))
     worst = shown[(shown["candidate"] == "worst") & (shown["records"] == RECORDS) & (shown["epsilon"] >= 0.01)]
     sizes = worst.assign(value=worst["value"].abs()).pivot(index="epsilon", columns="method", values="value")
     ratio = Estimate(float((sizes[["lower", "upper"]].min(axis=1) / sizes["CLT"]).min()))

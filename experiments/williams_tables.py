@@ -47,6 +47,15 @@ SHIPPED: Mapping[tuple[str, float], tuple[float, float]] = {
     ("PIMA", 1.0): (24.53, 1.16), ("ADULT", 1.0): (26.53, 0.29),
 }  # fmt: skip
 """A regression value of our own: the estimator's rule on 40 other seeds, mean and standard deviation, per cent."""
+HALF_A_POINT = 0.5
+"""Of an error rate, %: nobody would call that a difference."""
+SANE_PART = 0.6
+"""Part of an error rate by which a simulated reference may be missed: forty runs of a heuristic know no more."""
+TOO_NOISY = {
+    ("heuristic, T = 10, d coordinates NOT charged", "CM1", 0.1),
+    ("heuristic, T = 5", "CM1", 1.0),
+}
+"""References that they do not know to within that part: a check of them could hardly fail."""
 
 
 # ------------------------------------------------------------------------------------------ the page
@@ -203,7 +212,12 @@ def _same_posterior(frame: pd.DataFrame) -> Check:
     """Chains and weighted draws of the same releases, on average."""
     wide = _chained(frame)
     what = f"dc.weights less weighted draws of the same {len(wide)} releases: expected error, points"
-    return Check.near(what, Estimate(0.0), _apart(wide), digits=2)
+    return Check.near(what, Estimate(0.0), _apart(wide), sane=HALF_A_POINT, digits=2)
+
+
+def _sane(error: float) -> float:
+    """The largest difference from an error rate that still is agreement, points."""
+    return max(HALF_A_POINT, SANE_PART * error)
 
 
 def _checks(found: Found, cells: list[tuple[str, float]], printed: Mapping[tuple[str, float], float]) -> list[Check]:
@@ -217,22 +231,37 @@ def _checks(found: Found, cells: list[tuple[str, float]], printed: Mapping[tuple
             spread = SPREADS.get((name, epsilon), SPREAD * float(text))
             wanted = Estimate(float(text), spread / REFERENCE_RUNS**0.5)
             what = f"{method}: {name}, epsilon {epsilon:g}, %"
-            checks.append(Check.near(what, wanted, here, rounding=0.5 * 0.1**digits, digits=2))
+            if (method, name, epsilon) not in TOO_NOISY:
+                checks.append(
+                    Check.near(what, wanted, here, rounding=0.5 * 0.1**digits, sane=_sane(float(text)), digits=2)
+                )
     for name, epsilon in cells:
         here, _ = found[name, epsilon, "shipped rule"]
         limit, (mean, deviation) = printed[name, epsilon], SHIPPED[name, epsilon]
         what = f"shipped rule: {name}, epsilon {epsilon:g}, %"
         checks.append(
-            Check(f"{what}, against the printed inference", f"below {limit:.2f}", here.text(2), here.mean < limit)
+            Check(
+                f"{what}, against the printed inference",
+                f"below {limit:.2f}",
+                here.text(2),
+                here.mean < limit,
+                f"below {limit:.2f}",
+            )
         )
         wanted = Estimate(mean, deviation / REFERENCE_RUNS**0.5)
         checks.append(
             Check.near(
-                f"{what}, against our own regression value (40 other seeds)", wanted, here, rounding=0.005, digits=2
+                f"{what}, against our own regression value (40 other seeds)",
+                wanted,
+                here,
+                rounding=0.005,
+                sane=_sane(mean),
+                digits=2,
             )
         )
     flipped, _ = found["CM2", EPSILONS[0], "best classifier"]
-    checks.append(Check.near("CM2: error of the best classifier, %", Estimate(4.60), flipped, rounding=0.005, digits=2))
+    what, sane = "CM2: error of the best classifier, %", HALF_A_POINT
+    checks.append(Check.near(what, Estimate(4.60), flipped, rounding=0.005, sane=sane, digits=2))
     for norm, direction in ((8.3, np.eye(4)[0]), (10.1, np.full(4, 0.5))):
         best = synth_error(np.append(norm / 2 * direction, 0.0))
         # An error of .05 in the norm moves this by .09.

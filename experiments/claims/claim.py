@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 from ..pages import Check, Estimate, estimate
 
+SANE = 0.05
+"""Part of a reference by which a simulated number may miss it and still be said to have come out."""
+
 __all__ = ["Claim", "Group", "Outcome", "Reference", "claimed", "difference", "measured", "number", "ratio"]
 
 Quantity = Literal["claimed", "measured", "ratio", "difference"]
@@ -146,7 +149,8 @@ class Outcome:
             seen: Estimate = getattr(self, reference.of)
             what = f"{claim.item}, {claim.case}: {reference.of}"
             wanted = Estimate(reference.value, reference.error)
-            near = Check.near(what, wanted, seen, rounding=reference.rounding)
+            sane = max(reference.rounding, SANE * abs(reference.value))
+            near = Check.near(what, wanted, seen, rounding=reference.rounding, sane=sane)
             found.append(replace(near, wanted=number(wanted), found=number(seen)))
         return found
 
