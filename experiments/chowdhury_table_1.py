@@ -238,7 +238,7 @@ def present(frame: pd.DataFrame) -> Page:
             ),
             described(frame),
         ],
-        _checks(found, gains, networks),
+        list(_checks(found, gains, networks)),
         "The accuracy of the exact counts is the most that can be asked for: near ties of the network are not settled "
         "by 10,000 records. An accuracy does not say how far off a wrong answer is; Figure 2's errors do.",
     )

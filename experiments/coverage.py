@@ -1,22 +1,26 @@
-"""Coverage of 95 % intervals against epsilon, for every mechanism of the package, by the default reading and plug-in.
+"""Coverage of 95 % intervals: the shipped default on known networks, and every mechanism on a small one.
 
-Four kinds of truths. *prior*: rows drawn from Dirichlet(1), a network of three variables, 200 records: what coverage
-means for a posterior. *add-remove*: the same under that relation; all others replace a record. *asia*: the bundled
-network's own probabilities, 10,000 records: what a user meets. *weights*: regressions with known weights, `regressions`
-has them. `noise_aware` and `weights` are called as a user calls them: the default reads noisy tables with a prior that
-it learns from the release, and is not told the law of the truths.
+*Known networks*: asia, sachs and child with their own probabilities, 10,000 records, the default release and reading at
+epsilon 1, 50 releases in each seed set of a quick run, entries also by how rare the truth is: what a user meets, and
+what is guarded. Sachs at epsilon 10 as well, where the learned prior is known to miss rare entries.
 
-The network of three variables and its size are those that
-`bench.calibration` uses for the same purpose.
+*prior*: rows drawn from Dirichlet(1), a network of three variables, 200 records: what coverage means for a posterior,
+for every mechanism; *add-remove*: the same under that relation. *asia*: the bundled network for every mechanism, few
+releases. *weights*: regressions with known weights, `regressions` has them. All but known networks and add-remove
+replace a record. `noise_aware` and `weights` are called as a user calls them: the default reads noisy tables with a
+prior that it learns from the release, and is not told the law of the truths.
+
+The network of three variables and its size are those that `bench.calibration` uses for the same purpose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -25,20 +29,40 @@ import discreet as dc
 
 from .harness import Experiment, Task, command
 from .intervals import LEVEL, Evidence, between, conditionals, held, simulation, tiny, values
-from .networks import asia
+from .networks import absent, available, network
 from .pages import Check, Estimate, Illustration, Page, estimate, markdown
 from .pictures import curves, grid, legend_below, log_axis, sideways
 from .regressions import READ, WEIGHTS
 
-__all__ = ["BAND", "EPSILONS", "EXPERIMENT", "calibration_checks", "naive_checks", "pooled_checks"]
+__all__ = [
+    "BAND",
+    "EPSILONS",
+    "EXPERIMENT",
+    "calibration_checks",
+    "naive_checks",
+    "network_checks",
+    "pooled_checks",
+    "strata",
+]
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 BAND = (0.92, 0.98)
 """95 +- 3 %: the goal that the package set itself before it was measured."""
+LEAST_SANE = 0.85
+"""Coverage of a nominal 95 % that nobody would call right; too much of it is told apart from all only below 100 %."""
+GUARDED = 1.0
+"""Epsilon at which coverage is checked; elsewhere few repeats are shown."""
+RARE = 0.01, 0.1
+"""Where entries are parted by their true probability."""
+KNOWN = {"known asia": "asia", "known sachs": "sachs", "known child": "child"}
+"""Truths that are networks' own, under add-remove, and the network; `FAILS` is beside them at epsilon 10."""
+FAILS, FAILING = "known sachs", 10.0
+LARGE = ("known sachs", "known child")
+"""Networks with so many entries that too much coverage shows as well."""
 DRAWS = 400
 """Of each posterior: where it is right, an interval between two of so many draws holds 94.5 % at the least."""
-ASKED = 10
-"""Conditional queries of each network."""
+ASKED, ASKED_OF = 10, {"known sachs": 3, "known child": 1}
+"""Conditional queries of each network; of the larger ones they take longer than all the rest."""
 DELTA = "1e-6"
 WITH_DELTA = ("gaussian", "posterior_sampler")
 """Mechanisms with a delta: without one the sampler's posterior takes seconds."""
@@ -48,10 +72,11 @@ SLOW = ("map_estimate", "objective_perturbation", "noisy_gradients")
 """Mechanisms whose posteriors take seconds each; full runs repeat them less often."""
 READERS = ("noise-aware", "plug-in")
 KINDS = ("entries", "marginals", "conditionals")
+STRATA = ("entries below .01", "entries from .01 to .1", "entries from .1")
 COUNTS = ("planned", "laplace", "fourier", "gaussian", "allocated")
 """Mechanisms that publish noisy counts or sums of them."""
 TRUTHS: Mapping[str, tuple[int, float | None]] = {
-    "prior": (200, 1.0), "add-remove": (200, 1.0), "asia": (10_000, None)
+    "prior": (200, 1.0), "add-remove": (200, 1.0), "asia": (10_000, None), **dict.fromkeys(KNOWN, (10_000, None))
 }  # fmt: skip
 """Records, and concentration of the prior of the truths."""
 
@@ -66,8 +91,8 @@ def _asked(truths: str) -> tuple[dc.Tables, list[Evidence]]:
     Queries are part of the set-up, like the network: both seed sets ask the same ones, which a seed fixed in advance
     picked.
     """
-    theta = asia() if truths == "asia" else tiny()
-    return theta, conditionals(theta, ASKED, np.random.default_rng(5))
+    theta = network(KNOWN.get(truths, "asia")) if truths in ("asia", *KNOWN) else tiny()
+    return theta, conditionals(theta, ASKED_OF.get(truths, ASKED), np.random.default_rng(5))
 
 
 def plan(quick: bool) -> list[tuple[dict[str, Any], int]]:
@@ -76,26 +101,39 @@ def plan(quick: bool) -> list[tuple[dict[str, Any], int]]:
     asked = {"prior": dc.MECHANISMS, "add-remove": COUNTS[:2], "asia": dc.MECHANISMS, "weights": READ}
     for truths, names in asked.items():
         for name in names:
-            repeats, epsilons = (_quick if quick else _full)(truths, name)
-            found += [({"truths": truths, "mechanism": name, "epsilon": e}, repeats) for e in epsilons if repeats]
+            repeats = (_quick if quick else _full)(truths, name)
+            found += [({"truths": truths, "mechanism": name, "epsilon": e}, n) for e, n in repeats.items() if n]
+    there = [truths for truths, name in KNOWN.items() if name in available([name])]
+    found += [
+        ({"truths": truths, "mechanism": "planned", "epsilon": GUARDED}, 50 if quick else 400) for truths in there
+    ]
+    if FAILS in there:
+        found.append(({"truths": FAILS, "mechanism": "planned", "epsilon": FAILING}, 10 if quick else 100))
     return found
 
 
-def _quick(truths: str, mechanism: str) -> tuple[int, tuple[float, ...]]:
-    """Repeats and epsilons of a quick run."""
+def _quick(truths: str, mechanism: str) -> dict[float, int]:
+    """Repeats of a quick run by epsilon."""
     if mechanism == "map_estimate":
-        return (2, (1.0,)) if truths == "prior" else (0, ())
-    if mechanism in CHEAP:
-        return {"prior": (8, EPSILONS), "asia": (8, (0.1, 1.0)), "weights": (40, (0.1, 1.0))}[truths]
-    repeats = {"prior": 6, "add-remove": 6, "asia": 4, "weights": 4}[truths]
-    return repeats, EPSILONS if truths == "prior" else (0.1, 1.0)
+        return {GUARDED: 2} if truths == "prior" else {}
+    few = 8 if mechanism in CHEAP else 6
+    match truths:
+        case "prior":
+            return {**dict.fromkeys(EPSILONS, few), GUARDED: 40}
+        case "add-remove":
+            return {EPSILONS[0]: few, GUARDED: 30}
+        case "asia":
+            return dict.fromkeys((EPSILONS[0], GUARDED), 8 if mechanism in CHEAP else 4)
+        case _ if mechanism in SLOW:
+            return {GUARDED: 4}
+        case _:
+            return dict.fromkeys((EPSILONS[0], GUARDED), 50)
 
 
-def _full(truths: str, mechanism: str) -> tuple[int, tuple[float, ...]]:
-    """Repeats and epsilons of a full run."""
-    return {"prior": 200, "add-remove": 200, "asia": 30, "weights": 60}[truths] // (
-        10 if mechanism in SLOW else 1
-    ), EPSILONS
+def _full(truths: str, mechanism: str) -> dict[float, int]:
+    """Repeats of a full run by epsilon."""
+    repeats = {"prior": 200, "add-remove": 200, "asia": 30, "weights": 60}[truths]
+    return dict.fromkeys(EPSILONS, repeats // (10 if mechanism in SLOW else 1))
 
 
 def measure(task: Task) -> Iterator[dict[str, Any]]:
@@ -115,17 +153,35 @@ def _read(task: Task) -> Iterator[tuple[str, str, tuple[float, float], int]]:
         return
     theta, queries = _asked(truths)
     records, concentration = TRUTHS[truths]
-    delta, relation = DELTA if mechanism in WITH_DELTA else 0, "add-remove" if truths == "add-remove" else "replace"
+    delta = DELTA if mechanism in WITH_DELTA else 0
+    relation = "add-remove" if truths in ("add-remove", *KNOWN) else "replace"
     promise = dc.Guarantee(epsilon=str(epsilon), delta=delta, relation=relation, unit="record")
     case = simulation(theta, concentration, records, mechanism, promise, rng)
     true = {kind: array[:, 0] for kind, array in values(case.truth, queries).items()}
     posteriors: list[dc.Posterior] = [dc.noise_aware(case.release, draws=DRAWS, rng=rng)]
-    if mechanism in COUNTS:
+    if mechanism in COUNTS and truths not in KNOWN:
         posteriors.append(dc.plug_in(case.release, draws=DRAWS, rng=rng))
     for reader, posterior in zip(READERS, posteriors, strict=False):
-        found = held(values(posterior.cells, queries), true)
-        for kind in KINDS:
-            yield reader, kind, found[kind], int(between(true[kind]).sum())
+        drawn = values(posterior.cells, queries)
+        parts = strata(true["entries"]) if truths in KNOWN else {}
+        asked = {**true, **{kind: true["entries"][part] for kind, part in parts.items()}}
+        found = held({**drawn, **{kind: drawn["entries"][part] for kind, part in parts.items()}}, asked)
+        for kind in (*KINDS, *parts):
+            yield reader, kind, found[kind], int(between(asked[kind]).sum())
+
+
+def strata(true: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.bool_]]:
+    """Which entries are rare, by their true probability; entries that are 0 or 1 and empty strata are left out.
+
+    Args:
+        true: probabilities, shape (number,).
+
+    Returns:
+        By name of the stratum, shape (number,).
+    """
+    inner, (low, high) = between(true), RARE
+    parts = (true < low, (true >= low) & (true < high), true >= high)
+    return {name: part & inner for name, part in zip(STRATA, parts, strict=True) if np.any(part & inner)}
 
 
 # ------------------------------------------------------------------------------------------ the page
@@ -147,72 +203,91 @@ def _floored(rows: pd.DataFrame) -> Estimate:
     return Estimate(found.mean, max(float(np.nan_to_num(found.error)), float(least)))
 
 
-def calibration_checks(frame: pd.DataFrame) -> list[Check]:
-    """Noise-aware intervals of truths from the prior hold them in 95 +- 3 %, give or take four standard errors.
+def _aware(frame: pd.DataFrame) -> pd.DataFrame:
+    """Coverage of noise-aware intervals."""
+    return frame[(frame["metric"] == "coverage") & (frame["reader"] == "noise-aware")]
+
+
+def network_checks(frame: pd.DataFrame) -> list[Check]:
+    """Intervals of the shipped default on known networks hold the truth in 95 +- 3 %, at the guarded epsilon.
 
     Args:
         frame: tidy rows of one seed set.
 
     Returns:
-        One for each mechanism and kind of number, of the epsilon where coverage is farthest outside.
+        One for each network and kind of number, and one of entries over all networks. Too much coverage is checked
+        where there are so many entries that it can be told from all.
     """
-    part = frame[(frame["metric"] == "coverage") & (frame["truths"] == "prior") & (frame["reader"] == "noise-aware")]
+    own = _aware(frame)
+    own = own[own["truths"].isin(KNOWN) & (own["epsilon"] == GUARDED)]
     checks = []
-    for (mechanism, kind), rows in part.groupby(["mechanism", "kind"], sort=False):
-        found = []
-        for epsilon, some in rows.groupby("epsilon"):
-            one = _floored(some)
-            found.append((_outside(one), one, epsilon))
-        outside, one, epsilon = max(found, key=lambda judged: judged[0])
-        checks.append(
-            Check(
-                f"{mechanism}, truths from the prior, {kind}, every epsilon",
-                "92 to 98 %, or within four standard errors",
-                f"{_percent(one)} at {epsilon:g}",
-                outside <= 0,
-            )
-        )
+    for (truths, kind), rows in own[own["kind"].isin(KINDS)].groupby(["truths", "kind"], sort=False):
+        both = truths in LARGE and kind == "entries"
+        checks.append(_held(f"{truths}, shipped default, {kind}, epsilon {GUARDED:g}", _floored(rows), both=both))
+    each = [_floored(rows) for _, rows in own[own["kind"] == "entries"].groupby("truths")]
+    if each:
+        checks.append(_held(f"known networks, shipped default, entries, epsilon {GUARDED:g}", _mean(each), both=True))
     return checks
 
 
-def _outside(found: Estimate) -> float:
-    """How far coverage is outside 95 +- 3 %, to either side, beyond four standard errors; not above 0 if it is not."""
-    return max(BAND[0] - found.mean, found.mean - BAND[1]) - 4 * found.error
+def calibration_checks(frame: pd.DataFrame) -> list[Check]:
+    """Noise-aware intervals of truths from the prior, mechanism by mechanism, do not hold too little.
+
+    Args:
+        frame: tidy rows of one seed set.
+
+    Returns:
+        One for each mechanism that was repeated, and kind of number, at the guarded epsilon.
+    """
+    part = _aware(frame)
+    part = part[part["truths"].isin(("prior", "add-remove")) & (part["epsilon"] == GUARDED)]
+    return [
+        _held(f"{mechanism}, {truths}, {kind}, epsilon {GUARDED:g}", _floored(rows), both=False)
+        for (truths, mechanism, kind), rows in part.groupby(["truths", "mechanism", "kind"], sort=False)
+        if mechanism not in SLOW
+    ]
 
 
 def pooled_checks(frame: pd.DataFrame) -> list[Check]:
-    """The same of means over mechanisms and epsilons, which are far more precise, for every kind of truths.
+    """The same of means over mechanisms, which are far more precise, to both sides; and of regression weights.
 
     Args:
         frame: tidy rows of one seed set.
 
     Returns:
-        One for each kind of truths and of numbers.
+        One for each kind of number of truths from the prior, and one for weights, which may be held too often: a
+        truncated posterior's intervals are too wide.
     """
-    aware = frame[(frame["metric"] == "coverage") & (frame["reader"] == "noise-aware")]
+    part = _aware(frame)
+    part = part[(part["epsilon"] == GUARDED) & ~part["mechanism"].isin(SLOW)]
     checks = []
-    for truths, kind in aware[["truths", "kind"]].drop_duplicates().itertuples(index=False):
-        found = _overall(frame, truths, "noise-aware", kind)
-        checks.append(
-            Check(
-                f"{truths}, {kind}, noise-aware, mean over mechanisms and epsilons",
-                "92 to 98 %, or within four standard errors",
-                _percent(found),
-                _outside(found) <= 0,
-            )
-        )
+    for kind in KINDS:
+        rows = part[(part["truths"] == "prior") & (part["kind"] == kind)]
+        each = [_floored(some) for _, some in rows.groupby("mechanism")]
+        checks.append(_held(f"prior, {kind}, mean over mechanisms, epsilon {GUARDED:g}", _mean(each), both=True))
+    weights = [_floored(some) for _, some in part[part["truths"] == "weights"].groupby("mechanism")]
+    checks.append(_held(f"regression weights, mean over mechanisms, epsilon {GUARDED:g}", _mean(weights), both=False))
     return checks
+
+
+def _held(what: str, found: Estimate, *, both: bool) -> Check:
+    """Coverage in per cent against the band, from below or to both sides."""
+    shown = Estimate(100 * found.mean, 100 * found.error)
+    low, high = (100 * end for end in BAND)
+    if both:
+        return Check.within(f"{what}, %", shown, (low, high), sane=(100 * LEAST_SANE, 99.9), digits=1)
+    return Check.above(f"{what}, %", shown, low, sane=100 * LEAST_SANE, least=0.0, digits=1)
 
 
 def naive_checks(frame: pd.DataFrame) -> list[Check]:
     """Noisy counts that are taken for counts: coverage of entries at the smallest epsilon is below 92 %, clearly."""
     means = _means(frame, "coverage")
     return [
-        Check(
-            f"{mechanism} read by plug-in, {truths}, entries, epsilon {EPSILONS[0]:g}",
-            "below 92 % by four standard errors",
-            _percent(found),
-            found.mean + 4 * found.error < BAND[0],
+        Check.clearly_below(
+            f"{mechanism} read by plug-in, {truths}, entries, epsilon {EPSILONS[0]:g}, %",
+            Estimate(100 * found.mean, 100 * found.error),
+            100 * BAND[0],
+            digits=1,
         )
         for (truths, mechanism, reader, kind, epsilon), found in means.items()
         if (reader, kind, epsilon) == ("plug-in", "entries", EPSILONS[0]) and mechanism in COUNTS
@@ -221,21 +296,15 @@ def naive_checks(frame: pd.DataFrame) -> list[Check]:
 
 def present(frame: pd.DataFrame) -> Page:
     """Figures and tables of coverage and width."""
-    checks = [*calibration_checks(frame), *pooled_checks(frame), *naive_checks(frame)]
-    aware = {
-        truths: " / ".join(f"{100 * _overall(frame, truths, 'noise-aware', kind).mean:.1f}" for kind in KINDS)
-        for truths in ("prior", "asia")
-    }
-    weights = _overall(frame, "weights", "noise-aware", "weights")
-    naive = {
-        truths: _percent(_overall(frame[frame["epsilon"] == EPSILONS[0]], truths, "plug-in", "entries"))
-        for truths in ("prior", "asia")
-    }
+    checks = [*network_checks(frame), *calibration_checks(frame), *pooled_checks(frame), *naive_checks(frame)]
+    known = [truths for truths in KNOWN if truths in set(frame["truths"])]
+    entries = "; ".join(f"{KNOWN[truths]} {_percent(_one(frame, truths, 'entries', GUARDED))}" for truths in known)
+    prior = " / ".join(_percent(_overall(frame, "prior", "noise-aware", kind)) for kind in KINDS)
+    naive = _percent(_overall(frame[frame["epsilon"] == EPSILONS[0]], "prior", "plug-in", "entries"))
     verdict = (
-        "Beyond the papers: averaged over mechanisms and epsilons, noise-aware 95 % intervals hold "
-        f"{aware['prior']} % of entries / marginals / conditionals for truths from the prior, {aware['asia']} on asia, "
-        f"and {_percent(weights)} of regression weights; plug-in holds {naive['prior']} and {naive['asia']} % of "
-        f"entries at epsilon {EPSILONS[0]:g}."
+        f"Beyond the papers: at epsilon {GUARDED:g} the default's 95 % intervals hold, of table entries, in %: "
+        f"{entries}{_failure(frame)}; over mechanisms and epsilons, truths from the prior, {prior} of entries / "
+        f"marginals / conditionals; plug-in holds {naive} of entries at epsilon {EPSILONS[0]:g}."
     )
     pictures = [
         Illustration("networks", _networks(frame), "Coverage of 95 % intervals of table entries (share) by epsilon "
@@ -245,27 +314,68 @@ def present(frame: pd.DataFrame) -> Page:
                      "epsilon (nats), bars two standard errors, grey 95 ± 3 %. Note the axes: plug-in starts at 0."),
     ]  # fmt: skip
     tables = [
-        (f"{title}: coverage (%) ± one standard error, and mean width; columns: epsilon (nats).", _table(frame, truths))
-        for truths, title in (
-            ("prior", "Truths from the prior, 200 records"),
-            ("add-remove", "Truths from the prior, 200 records, ADD-REMOVE"),
-            ("asia", "Asia, 10,000 records"),
-            ("weights", "Regression weights"),
-        )
+        (STRATIFIED, _stratified(frame)),
+        *(
+            (
+                f"{title}: coverage (%) ± one standard error, and mean width; columns: epsilon (nats).",
+                _table(frame, truths),
+            )
+            for truths, title in (
+                ("prior", "Truths from the prior, 200 records"),
+                ("add-remove", "Truths from the prior, 200 records, ADD-REMOVE"),
+                ("asia", "Asia, 10,000 records"),
+                ("weights", "Regression weights"),
+            )
+        ),
     ]
     left = [name for name in (*dc.MECHANISMS, *READ) if name not in set(frame["mechanism"])]
     notes = NOTES + (f" Not in a quick run, because each posterior takes seconds: {', '.join(left)}." if left else "")
     return Page(verdict, pictures, tables, checks, notes)
 
 
+STRATIFIED = (
+    "The shipped default on known networks, 10,000 records, add-remove: coverage (%) ± one standard error, and mean "
+    "width, by how rare the truth is. Entries that are 0 or 1 are left out."
+)
+
+
+def _one(frame: pd.DataFrame, truths: str, kind: str, epsilon: float) -> Estimate:
+    """Noise-aware coverage of one cell of the default on a known network."""
+    rows = _aware(frame)
+    return _floored(rows[(rows["truths"] == truths) & (rows["kind"] == kind) & (rows["epsilon"] == epsilon)])
+
+
+def _failure(frame: pd.DataFrame) -> str:
+    """Where intervals of rare entries are known to fail, if they do."""
+    if not len(frame[(frame["truths"] == FAILS) & (frame["epsilon"] == FAILING)]):
+        return ""
+    rare = _one(frame, FAILS, STRATA[0], FAILING)
+    failing = rare.mean + 4 * rare.error < BAND[0]
+    return f", but only {_percent(rare)} of those below .01 on {KNOWN[FAILS]} at epsilon {FAILING:g}" if failing else ""
+
+
+def _stratified(frame: pd.DataFrame) -> str:
+    """Networks and epsilons by rows, kinds of numbers by columns."""
+    coverage, widths = _means(frame, "coverage"), _means(frame, "width")
+    places = dict.fromkeys((key[0], key[4]) for key in coverage if key[0] in KNOWN)
+    rows = []
+    for truths, epsilon in places:
+        keys = [(truths, "planned", "noise-aware", kind, epsilon) for kind in (*KINDS, *STRATA)]
+        cells = [f"{_percent(coverage[key])}; {widths[key].mean:.3f}" if key in coverage else "-" for key in keys]
+        rows.append([KNOWN[truths], f"{epsilon:g}", *cells])
+    return markdown(["network", "epsilon", *KINDS, *STRATA], rows)
+
+
 NOTES = (
+    "**Known failure.** Where a truth below .01 met no record, the prior that the reader learns holds its cell for "
+    "empty, and intervals end below the truth; the more budget, the surer it is (the line of sachs at epsilon 10, "
+    "which is shown and not checked). Asia and child have no entry so rare.\n\n"
     "Entries are those of the tables that are neither 0 nor 1. What releases draws has no plug-in reading with "
     "intervals: one draw is one draw. A truncated posterior's draws are read as they are: their spread is the "
     "temper's, and intervals hold too much. Under add-remove the number of records is fixed in truth and no reader is "
     "told it; only two mechanisms are read so here, `bench.calibration` does all. Errors of means are at least those "
-    "of independent intervals that hold 95 %: with few repeats a single mechanism may be several points off and pass; "
-    "the means over mechanisms and epsilons are the sharper checks. Quick runs have two repeats of `map_estimate`, at "
-    "one epsilon."
+    "of independent intervals that hold 95 %. Checked is what has the repeats for it, at epsilon 1; cells with fewer "
+    "are shown only. Quick runs have two repeats of `map_estimate`, and four of the gradient methods, at one epsilon."
 )
 
 
@@ -273,7 +383,11 @@ def _overall(frame: pd.DataFrame, truths: str, reader: str, kind: str) -> Estima
     """Mean coverage over mechanisms and epsilons, each weighed the same."""
     part = frame[(frame["metric"] == "coverage") & (frame["truths"] == truths)]
     part = part[(part["reader"] == reader) & (part["kind"] == kind)]
-    cells = [_floored(rows) for _, rows in part.groupby(["mechanism", "epsilon"])]
+    return _mean([_floored(rows) for _, rows in part.groupby(["mechanism", "epsilon"])])
+
+
+def _mean(cells: Sequence[Estimate]) -> Estimate:
+    """Of independent estimates, each weighed the same."""
     errors = [cell.error for cell in cells]
     return Estimate(float(np.mean([cell.mean for cell in cells])), float(np.linalg.norm(errors) / len(cells)))
 
@@ -340,6 +454,7 @@ def _missing() -> list[str]:
     return [
         "`factored`, whose posterior takes 10 to 25 seconds: the page of Williams and McSherry's Figure 4 reads it",
         "add-remove for all but two mechanisms: `bench.calibration` has it",
+        *absent(list(KNOWN.values())),
     ]
 
 
@@ -347,10 +462,10 @@ EXPERIMENT = Experiment(
     title="Beyond the papers: coverage of intervals",
     source="ours",
     claim="nothing: no paper states what its intervals hold. Zhang et al. take noisy counts for counts",
-    data="made up: a network of three variables with rows from Dirichlet(1), 200 records; the bundled asia network's "
-    "own probabilities, 10,000 records; a linear regression with six features, 20,000 records, and a logistic one "
-    "with four features, 1,000 records",
-    relation="replace one record; add or remove one record where it says so",
+    data="made up: a network of three variables with rows from Dirichlet(1), 200 records; the networks asia, sachs and "
+    "child with their own probabilities, 10,000 records; a linear regression with six features, 20,000 records, "
+    "and a logistic one with four features, 1,000 records",
+    relation="add or remove one record on known networks and where it says so; else replace one record",
     guarantee="epsilon as on the axis; delta 1e-6 for gaussian and posterior_sampler, 0 for all others",
     plan=plan,
     measure=measure,

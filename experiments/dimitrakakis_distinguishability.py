@@ -46,7 +46,15 @@ from .pictures import curves, grid, log_axis, log_heights, style
 
 Floats = npt.NDArray[np.float64]
 
-__all__ = ["DATA", "EXPERIMENT", "chance_exceeded", "empirical_errors", "largest_success", "single_draw_success", "success"]
+__all__ = [
+    "DATA",
+    "EXPERIMENT",
+    "chance_exceeded",
+    "empirical_errors",
+    "largest_success",
+    "single_draw_success",
+    "success",
+]
 
 FLOOR, RECORDS = 0.1, 100
 LIPSCHITZ = log_range(2, FLOOR)

@@ -89,8 +89,8 @@ def measured_family(step: float, prior: str) -> dict[str, float]:
 
     Returns:
         By name: `L`, `L0`, `c`; `slack` at c and `slack above`, at 1.01 c; `c from 0`, with L0 = 0; and of what is
-        printed `L printed`, `prior printed` (the sum of its masses), `prior refused` (whether the package refuses them) and `c
-        printed` (theta = 1 kept, prior uniform).
+        printed `L printed`, `prior printed` (the sum of its masses), `prior refused` (whether the package refuses
+        them) and `c printed` (theta = 1 kept, prior uniform).
     """
     constants = family_constants(step)
     masses, start = prior_masses(prior, constants), float(constants.min())

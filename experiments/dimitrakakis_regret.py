@@ -320,7 +320,10 @@ def _checks(found: Found, frame: pd.DataFrame) -> Iterator[Check]:
     held to their exact variance, and to the exact chance of the threshold game, instead.
     """
     for name, draws, scope, limit in _falsifiable(found):
-        what, possible = f"95 % point of the loss, {scope}, {name} game, {draws} draws", found[name, 0, scope, "possible"]
+        what, possible = (
+            f"95 % point of the loss, {scope}, {name} game, {draws} draws",
+            found[name, 0, scope, "possible"],
+        )
         lost = found[name, draws, scope, "quantile"]
         yield Check.below(what, lost, limit, sane=1.2 * limit, most=possible.mean)
     for name in GAMES:

@@ -106,7 +106,7 @@ class Comparison:
 def plan(quick: bool) -> list[tuple[dict[str, Any], int]]:
     """Asia alone in a quick run; estimators where diffprivlib is there."""
     names = available(list(NETWORKS))
-    found = [({"task": name}, 8 if quick else NETWORKS[name]) for name in names if name == "asia" or not quick]
+    found = [({"task": name}, 4 if quick else NETWORKS[name]) for name in names if name == "asia" or not quick]
     if "diffprivlib" not in absent():
         left = set(logistic_sets.missing_sets())
         found += [({"task": name}, 5 if quick else 40) for name in FITS if name not in left]
@@ -229,7 +229,7 @@ def _scores(rows: Sequence[Comparison]) -> str:
 
 
 def _checks(frame: pd.DataFrame, rows: Sequence[Comparison]) -> Iterator[Check]:
-    """The shipped default is not behind what a peer measures and reads by itself, but for a tenth at the most.
+    """The shipped default is ahead of DataSynthesizer, and not behind mbi's own tables but for a tenth at the most.
 
     Judged are means over queries and epsilons, of the same repeat: single comparisons are known to a fifth. And that
     our noise is as large as epsilon has it, without which no comparison is worth anything.
@@ -238,7 +238,10 @@ def _checks(frame: pd.DataFrame, rows: Sequence[Comparison]) -> Iterator[Check]:
         if any((row.peer, row.ours) == (peer, SHIPPED) for row in rows):
             for name, mean in pooled(frame, peer, SHIPPED).items():
                 what = f"{name}, {peer}: log of its error over ours, mean over queries and epsilons"
-                yield Check.above(what, mean, -np.log(FLOOR), sane=-np.log(SANE))
+                if peer == SYNTHESIZER:
+                    yield Check.clearly_above(what, mean, 0.0)
+                else:
+                    yield Check.above(what, mean, -np.log(FLOOR), sane=-np.log(SANE))
     for name in NETWORKS:
         part = frame[(frame["task"] == name) & (frame["metric"] == METRIC)]
         if len(part):

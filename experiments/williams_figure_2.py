@@ -289,7 +289,9 @@ def _checks(frame: pd.DataFrame) -> list[Check]:
         made.append(Check.below(f"ln φ = {reading}, peak", peak, 0.01, digits=6))
     counted = frame[frame["metric"] == "broken bounds"]
     wrong, many = counted["value"].sum(), 2 * len(counted) * THETAS.size * CANDIDATES.size
-    made.append(Check("lower ≤ exact ≤ upper, all readings", "0 broken", f"{wrong:g} of {many:,}", wrong == 0, "0 alone"))
+    made.append(
+        Check("lower ≤ exact ≤ upper, all readings", "0 broken", f"{wrong:g} of {many:,}", wrong == 0, "0 alone")
+    )
     worst = shown[(shown["candidate"] == "worst") & (shown["records"] == RECORDS) & (shown["epsilon"] >= 0.01)]
     sizes = worst.assign(value=worst["value"].abs()).pivot(index="epsilon", columns="method", values="value")
     ratio = Estimate(float((sizes[["lower", "upper"]].min(axis=1) / sizes["CLT"]).min()))

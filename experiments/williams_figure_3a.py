@@ -218,9 +218,7 @@ def _checks(expected: pd.DataFrame, apart: Mapping[tuple[float, float, float], E
 def _two_errors(what: str, found: Estimate) -> Check:
     """More than two standard errors above 0."""
     least = 2 * found.error
-    return Check(
-        what, "more than two standard errors above 0", found.text(2), found.mean > least, f"above {least:.2f}"
-    )
+    return Check(what, "more than two standard errors above 0", found.text(2), found.mean > least, f"above {least:.2f}")
 
 
 def _paired(expected: pd.DataFrame, step: float, length: int) -> Any:

@@ -162,8 +162,9 @@ class Group:
     Args:
         title: of the table.
         about: a sentence under it.
-        holds: whether the claims stand as inequalities; None for open questions, neither checked nor counted.
-        word: the answer in the table, where it is the expected one; of open questions, always.
+        holds: whether the claims stand as inequalities; None for open questions and readings, which are not counted.
+        word: the answer in the table, where it is the expected one; of open questions, always; empty for readings, of
+            which the table says whether each fails or stands.
         claims: of the group.
     """
 
