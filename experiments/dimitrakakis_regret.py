@@ -58,13 +58,11 @@ SHIPPED = 500
 """Draws of the posterior of a release: reading it costs no more however many there are."""
 
 
-RECORDED: Mapping[int, tuple[Estimate, float]] = {
-    1: (Estimate(0.0, 0.0), 0.0),
-    10: (Estimate(0.0, 0.0), 0.0),
-}
-"""Mean loss of the shipped default by epsilon in a run of its own, and a difference that is still agreement: three
-quarters of it. The prior alone loses .300."""
-RECORDED_SAMPLES = 60
+RECORDED, RECORDED_SAMPLES, SANE = Estimate(0.0177, 0.0013), 60, 0.015
+"""Mean loss of the shipped default at epsilon 1 in a run of its own, on how many samples, and a difference that still
+is agreement. The prior alone loses .300."""
+LITTLE, LITTLE_SANE = 0.005, 0.01
+"""The same loss at epsilon 10, at most; and what would still be taken."""
 
 
 # ------------------------------------------------------------------------------------------ measuring
@@ -346,9 +344,10 @@ def _checks(found: Found, frame: pd.DataFrame) -> Iterator[Check]:
         gap = Estimate(shipped.mean - sampler.mean, math.hypot(shipped.error, sampler.error))
         what = f"loss of the default less that of the best N, epsilon {epsilon}"
         yield Check.clearly_below(what, gap, 0.0, digits=4)
-        reference, sane = RECORDED[epsilon]
-        what = f"loss of the default, epsilon {epsilon}, against {RECORDED_SAMPLES} samples of other seeds"
-        yield Check.near(what, reference, shipped, sane=sane, digits=4)
+    low, high = (found[f"epsilon {epsilon}", SHIPPED, "shipped", "mean"] for epsilon in EPSILONS)
+    what = f"loss of the default, epsilon 1, against {RECORDED_SAMPLES} samples of other seeds"
+    yield Check.near(what, RECORDED, low, sane=SANE, digits=4)
+    yield Check.below("loss of the default, epsilon 10", high, LITTLE, sane=LITTLE_SANE, digits=4)
 
 
 def _bounds_figure(found: Found) -> Figure:

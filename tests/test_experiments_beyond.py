@@ -106,7 +106,7 @@ def covered(changes: dict[tuple[str, str, str, str], float] | None = None) -> pd
             share = (changes or {}).get((setting["truths"], setting["mechanism"], reader, kind), share)
             held = {"metric": "coverage", "value": share + 0.005 * (-1) ** repeat}
             for row in (held, {"metric": "width", "value": 0.1}):
-                rows.append({**setting, "repeat": repeat, "reader": reader, "kind": kind, "intervals": 500, **row})
+                rows.append({**setting, "repeat": repeat, "reader": reader, "kind": kind, "intervals": 2000, **row})
     return pd.DataFrame(rows)
 
 
@@ -420,7 +420,7 @@ def compared_rows(ratio: float, noise: float = 1.0) -> pd.DataFrame:
             where = {"task": "asia", "relation": relation, "metric": metric, "epsilon": epsilon, "repeat": repeat}
             rows += [{**where, "method": method, "value": value} for method, value in values.items()]
             row = {**where, "metric": METRIC, "method": peer_tasks.SHIPPED}
-            rows.append({**row, "value": noise + 0.01 * (repeat - 1)})
+            rows += [{**row, "value": noise + 0.01 * (repeat - 1)}] if metric == "marg" else []
     return pd.DataFrame(rows)
 
 

@@ -99,6 +99,12 @@ def test_the_page_of_figure_1_reacts() -> None:
     )
     steps = frame[(frame["metric"] == "mass") & (frame["prior"] == "uniform") & (frame["step"] == 0.2)]
     assert steps["value"].tolist() == pytest.approx([0.5, 1.0])
+    assert failed(figure_1.present(changed(frame, 0.0, metric="prior refused"))) == [
+        f"the printed prior, Delta {step:g}: refused by the package as no distribution (1: it is)"
+        for step in figure_1.STEPS
+    ]
+    printed = changed(frame, 1.386, metric="L printed", step=0.2)
+    assert failed(figure_1.present(printed)) == ["L less the printed one, Delta 0.2"]
     worse = figure_1.present(changed(frame, 0.2, metric="c", prior="exp(-l)"))
     assert worse.verdict.startswith("Not reproduced")
     assert failed(worse) == ["best c, prior exp(-l), Delta 0.2", "best c, prior exp(-l), Delta 0.05"]
@@ -310,13 +316,24 @@ def test_parities_by_enumeration() -> None:
     assert not games.has_parity([0]) and games.has_parity([1]) and not games.has_parity([1, 2, 3])
 
 
+def settled(frame: pd.DataFrame) -> pd.DataFrame:
+    """What two samples do not know, set by hand: variances, and the default's losses."""
+    frame = changed(frame, 1.0, metric="variance")
+    for epsilon, value in ((1, 0.0177), (10, 0.002)):
+        frame = changed(frame, value, game=f"epsilon {epsilon}", scope="shipped")
+    return frame
+
+
 def test_the_page_of_regret_reacts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small games: whatever depends on chance in them is set by hand."""
     monkeypatch.setattr(regret, "ATOMS", 200)
     monkeypatch.setattr(regret, "RUNS", 20)
     monkeypatch.setattr(regret, "DRAWS", (1, 10, 100, 1000))
     frame = rows_of(regret.EXPERIMENT, "dimitrakakis_regret", [({"game": name}, 2) for name in regret.KINDS])
-    assert frame[frame["metric"] != "excess"]["value"].between(0, 1).all()
+    assert frame[~frame["metric"].isin(["excess", "variance"])]["value"].between(0, 1).all()
+    # Two samples of 200 atoms: 80 sets of 20 draws, whose squares vary by sqrt(2) of their mean, know it to a sixth.
+    assert frame[frame["metric"] == "variance"].groupby("game")["value"].mean().between(0.4, 1.6).all()
+    frame = settled(frame)
     losses = (
         frame[frame["metric"].isin(["mean", "quantile"])].groupby(["game", "scope", "metric", "draws"])["value"].mean()
     )
@@ -331,8 +348,16 @@ def test_the_page_of_regret_reacts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "value, all means and state, all means lie on 0" in caption and "threshold, all means" not in caption
     never = changed(changed(certain, 0.0, scope="all means"), 0.0, metric="fooled")
     assert "it holds, too" in regret.present(never).verdict and len(failed(regret.present(never))) == 2
-    often = changed(certain, 0.5, game="state", scope="one mean", draws=10)
-    assert failed(regret.present(often)) == ["share beyond Hoeffding, one mean, state game, 10 draws"]
+    odd = changed(certain, 0.5, game="state", metric="variance")
+    assert failed(regret.present(odd)) == ["variance of one mean times N over a draw's, state game"]
+    lost = changed(certain, 0.04, game="epsilon 1", scope="shipped")
+    assert failed(regret.present(lost)) == ["loss of the default, epsilon 1, against 60 samples of other seeds"]
+    lost = changed(certain, 0.02, game="epsilon 10", scope="shipped")
+    assert failed(regret.present(lost)) == ["loss of the default, epsilon 10"]
+    high = changed(certain, 0.9, game="threshold", scope="worst query", metric="quantile", draws=1000)
+    assert failed(regret.present(high)) == ["95 % point of the loss, worst query, threshold game, 1000 draws"]
+    asked = [check.what for check in page.checks if check.what.startswith("95 % point")]
+    assert asked and not any("10 draws" in what.split(", ")[-1].split()[:1] for what in asked)
     # Had "one mean" been lost, its share would be below its chance in all repeats.
     rare = failed(regret.present(changed(certain, -2.0, metric="excess")))
     assert len(rare) == 1 and "share of one mean beyond less its chance" in rare[0]
@@ -470,12 +495,17 @@ def test_the_page_of_theorem_13_reacts(monkeypatch: pytest.MonkeyPatch) -> None:
     for data, rho in product(telling.DATA, telling.DISTANCES):
         exact = telling.single_draw_success(*telling.pair(data, rho))
         frame = changed(frame, exact, part=data, draws=1, rho=rho, metric="success")
+    for draws in telling.SAMPLES:
+        exact = telling.chance_exceeded(draws, telling.DELTA)
+        frame = changed(frame, exact, part="partition", draws=draws, cells=2, metric="exceeded")
     page = telling.present(frame)
     assert not failed(page)
+    off = changed(frame, 1.5 * telling.chance_exceeded(100, telling.DELTA), draws=100, cells=2, metric="exceeded")
+    assert failed(telling.present(off)) == ["Lemma 12, m = 2, delta = 1/16, n = 100, by enumeration"]
     assert page.verdict.startswith("Reproduced in part: Lemma 12 holds; ") and len(page.verdict.split()) <= 60
     assert 'Theorem 13 is false as printed ("can distinguish if")' in page.verdict
     often = telling.present(changed(frame, 0.5, metric="exceeded", cells=2))
-    assert "Lemma 12 does NOT hold" in often.verdict and len(failed(often)) == 3
+    assert "Lemma 12 does NOT hold" in often.verdict and len(failed(often)) == 6, "nor its exact value on two cells"
     sure = telling.present(changed(frame, 0.999999, metric="success"))
     assert "Theorem 13 is true as printed" in sure.verdict and "as a necessary condition it fails" in sure.verdict
     near = changed(frame, 0.96, metric="success", part="one end", rho=1, draws=1)

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from experiments import harness, pictures
-from experiments.harness import Experiment, Task, begun, command, second_seeds
+from experiments.harness import Experiment, Task, begun, command, command_by_name, second_seeds
 from experiments.pages import OUTCOMES, Check, Estimate, Illustration, Page, estimate, markdown, mean_and_error
 
 FOLDER = Path(experiments.__file__).parent
@@ -40,7 +40,7 @@ def present(frame: pd.DataFrame) -> Page:
         f"Reproduced: the mean is {found.mean:.3f}.",
         [Illustration("one", figure, "What is seen.")],
         [("A table.", markdown(["a"], [[1]]))],
-        [Check.below("mean", found, 10)],
+        [Check.below("mean", found, 10, sane=100)],
         "A note.",
     )
 
@@ -127,42 +127,7 @@ def test_seed_sets_are_compared() -> None:
     assert "farthest by inf" in second_seeds(pd.DataFrame(rows(1, [1, 1]) + rows(2, [2, 2]))), "constant in each set"
 
 
-# ------------------------------------------------------------------------------------------ checks
-
-
-@pytest.mark.parametrize(
-    ("found", "holds"),
-    [
-        (Estimate(1.0), True),
-        (Estimate(1.005), True),
-        (Estimate(1.0051), False),
-        (Estimate(0.9949), False),
-        (Estimate(1.0051, 0.001), True),
-        (Estimate(1.0091, 0.001), False),
-        (Estimate(1.004, math.nan), True),
-        (Estimate(math.nan, 0.1), False),
-        (Estimate(math.inf), False),
-    ],
-)
-def test_near_allows_rounding_and_four_standard_errors(found: Estimate, holds: bool) -> None:
-    assert Check.near("it", Estimate(1.0), found, rounding=0.005).holds is holds
-
-
-def test_near_counts_the_error_of_the_reference() -> None:
-    assert Check.near("it", Estimate(1.0, 0.3), Estimate(2.9, 0.4)).holds
-    assert not Check.near("it", Estimate(1.0, 0.3), Estimate(3.1, 0.4)).holds
-
-
-def test_limits() -> None:
-    assert Check.below("it", Estimate(1.0), 1.0).holds
-    assert not Check.below("it", Estimate(1.01), 1.0).holds
-    assert Check.below("it", Estimate(1.4, 0.1), 1.0).holds
-    assert not Check.below("it", Estimate(1.5, 0.1), 1.0).holds
-    assert Check.above("it", Estimate(1.0), 1.0).holds
-    assert not Check.above("it", Estimate(0.99), 1.0).holds
-    assert not Check.above("it", Estimate(0.5, 0.1), 1.0).holds
-    assert not Check.below("it", Estimate(math.nan), 1.0).holds
-    assert not Check.above("it", Estimate(math.nan), 1.0).holds
+# ------------------------------------------------------------------------------------------ pages
 
 
 def test_means_and_tables() -> None:
@@ -170,9 +135,6 @@ def test_means_and_tables() -> None:
     assert Estimate(0.5).text(2) == "0.50"
     assert math.isnan(estimate([1.0]).error)
     assert markdown(["a", "b"], [[1, "x"]]) == "| a | b |\n| --- | --- |\n| 1 | x |\n"
-
-
-# ------------------------------------------------------------------------------------------ pages
 
 
 def test_a_run_writes_page_pictures_table_and_index(made_up: str, tmp_path: Path) -> None:
@@ -239,7 +201,64 @@ def test_a_check_that_fails_in_one_seed_set_fails_the_command(
     monkeypatch.setattr(sys.modules["experiments.made_up"], "EXPERIMENT", replace(EXAMPLE, present=picky))
     with pytest.raises(SystemExit, match=r"made_up: second: wanted at most 0\.500, found 1\.000"):
         command([made_up], ["--quick", "--output", str(tmp_path), "--processes", "1"])
-    assert "| second | at most 0.500 | 0.000 | 1.000 | **no** |" in (tmp_path / "made_up.md").read_text("utf-8")
+    assert "| second | at most 0.500 | up to 0.500 | 0.000 | 1.000 | **no** |" in (tmp_path / "made_up.md").read_text(
+        "utf-8"
+    )
+
+
+def test_a_check_without_power_fails_the_command(made_up: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds, and would hold for anything."""
+
+    def vague(frame: pd.DataFrame) -> Page:
+        return Page("Well.", checks=[Check.above("share", Estimate(0.9, 0.5), 0.8, sane=0.5, least=0.0)])
+
+    monkeypatch.setattr(sys.modules["experiments.made_up"], "EXPERIMENT", replace(EXAMPLE, present=vague))
+    with pytest.raises(SystemExit, match=r"made_up: share: without power: it would still accept from -1\.200"):
+        command([made_up], ["--quick", "--output", str(tmp_path), "--processes", "1"])
+    text = (tmp_path / "made_up.md").read_text("utf-8")
+    assert "| check | wanted | would still pass | first seeds | second seeds | holds |" in text
+    assert "from -1.200 | 0.900 ± 0.500 | 0.900 ± 0.500 | **without power** |" in text
+
+
+# ------------------------------------------------------------------------------------------ by name
+
+
+def test_experiments_are_run_by_name(made_up: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = ModuleType("experiments.another")
+    other.EXPERIMENT = replace(EXAMPLE, title="Other")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "experiments.another", other)
+    monkeypatch.setattr(harness, "NAMES", (made_up, "another"))
+    options = ["--quick", "--processes", "1", "--output"]
+    command_by_name(["another", "another", *options, str(tmp_path / "one")])
+    assert [path.stem for path in (tmp_path / "one" / "data").iterdir()] == ["another"]
+    command_by_name([*options, str(tmp_path / "all")])
+    assert {path.stem for path in (tmp_path / "all" / "data").iterdir()} == {made_up, "another"}
+
+
+def test_the_names_are_listed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "begun", lambda *_, **__: pytest.fail("measured"))
+    command_by_name(["--list"])
+    assert capsys.readouterr().out.split() == list(experiments.NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("zhang_figure_11", "did you mean zhang_figure_1"),
+        ("zhang", "did you mean zhang_figure_1, zhang_figure_2, zhang_table_1?"),
+        ("qqq", "--list prints all names"),
+        ("a\nb" * 1000, "--list prints all names"),
+    ],
+)
+def test_unknown_names_get_one_line(
+    name: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(harness, "begun", lambda *_, **__: pytest.fail("measured"))
+    with pytest.raises(SystemExit) as stopped:
+        command_by_name(["coverage", name])
+    written = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert said in written and written.count("\n") == 1 and len(written) < 300
 
 
 def test_verdicts_of_both_seed_sets_are_shown_where_they_differ(
@@ -277,7 +296,9 @@ def test_every_experiment_states_what_it_is(name: str) -> None:
 def test_every_experiment_has_its_page(name: str) -> None:
     """As the last `make experiments` left it: its checks held, its files are there, the index quotes its verdict."""
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
-    assert "**no**" not in text.partition("## Checks")[2].partition("\n## ")[0]
+    checks = text.partition("## Checks")[2].partition("\n## ")[0]
+    assert "**no**" not in checks and "**without power**" not in checks
+    assert not checks or "| would still pass |" in checks
     assert "nan" not in text.split()
     verdict = next(line for line in text.splitlines() if line.startswith("**Verdict.** "))
     index = (PAGES / "README.md").read_text(encoding="utf-8").replace("**", "")
@@ -287,8 +308,9 @@ def test_every_experiment_has_its_page(name: str) -> None:
         assert (PAGES / path).is_file(), path
     frame = pd.read_parquet(PAGES / "data" / f"{name}.parquet")
     assert {"metric", "value", "seeds", "repeat"} <= set(frame.columns)
-    shown = [page.verdict for page in harness.presented(name, frame)]
-    assert shown[0] == verdict.removeprefix("**Verdict.** "), "the page was made by this code"
+    pages = harness.presented(name, frame)
+    assert pages[0].verdict == verdict.removeprefix("**Verdict.** "), "the page was made by this code"
+    assert all(check.passes and check.accepts for page in pages for check in page.checks)
 
 
 @pytest.mark.parametrize("name", experiments.NAMES)

@@ -21,6 +21,7 @@ from experiments import (
     zhang_table_1,
 )
 from experiments.harness import Experiment, Task
+from experiments.noise_law import METRIC
 from experiments.pages import Check, Estimate
 from experiments.ranges import ranges
 from scipy import stats
@@ -285,7 +286,8 @@ def made_up_accuracies() -> pd.DataFrame:
     known[zhang_figure_1.ONE_DRAW][100] = 0.965
     rows = []
     for name in (*zhang_figure_1.METHODS, *zhang_figure_1.OFFERED):
-        points = known.get(name, {1.0: 0.6, 100.0: 0.96})
+        points = known.get(name, {1.0: 0.7, 5.0: 0.9, 10.0: 0.95, 100.0: 0.96})
+        points = known[zhang_figure_1.TRIMMED] if name == zhang_figure_1.SAMPLER else points
         levels = np.interp(np.log(zhang_figure_1.EPSILONS), np.log(sorted(points)), [points[e] for e in sorted(points)])
         if name == zhang_figure_1.BOUNDED:
             levels = np.where(np.array(zhang_figure_1.EPSILONS) < 1.4, 0.5, 0.95)
@@ -294,11 +296,16 @@ def made_up_accuracies() -> pd.DataFrame:
             for e, level in zip(zhang_figure_1.EPSILONS, levels, strict=True)
             for r in range(30)
         ]
+    rows += [
+        {"method": zhang_figure_1.DEFAULT, "epsilon": 5.0, "repeat": r, "metric": METRIC, "value": 1 + 0.05 * (-1) ** r}
+        for r in range(30)
+    ]
     return pd.DataFrame(rows)
 
 
 def raised(frame: pd.DataFrame, method: str, value: float) -> pd.DataFrame:
-    return frame.assign(value=np.where(frame["method"] == method, value + frame["repeat"] % 2 / 100, frame["value"]))
+    own = (frame["method"] == method) & (frame["metric"] != METRIC)
+    return frame.assign(value=np.where(own, value + frame["repeat"] % 2 / 100, frame["value"]))
 
 
 def test_the_verdict_of_figure_1_follows_the_rows() -> None:
@@ -316,6 +323,15 @@ def test_the_verdict_of_figure_1_follows_the_rows() -> None:
     better = zhang_figure_1.present(raised(frame, zhang_figure_1.TRIMMED, 0.98))
     assert better.verdict.startswith("Reproduced")
     assert "sampler, record level, less Laplace, ahead" in failed(better.checks)
+    sampler = zhang_figure_1.present(raised(frame, zhang_figure_1.SAMPLER, 0.6))
+    assert {what for what in failed(sampler.checks) if "shipped" in what} == {
+        f"shipped sampler less sampler, record level, epsilon {e}" for e in (5, 10)
+    }
+    default = zhang_figure_1.present(raised(frame, zhang_figure_1.DEFAULT, 0.7))
+    assert len([what for what in failed(default.checks) if what.startswith("shipped default less")]) == 3
+    halved = frame.assign(value=frame["value"] - 0.5 * (frame["metric"] == METRIC))
+    (noise,) = failed(zhang_figure_1.present(halved).checks)
+    assert noise == "shipped default: mean |noise| over that of epsilon's law"
     worse = zhang_figure_1.present(raised(frame, zhang_figure_1.CLAIMED, 0.3))
     assert any("printed cost" in what and "less Laplace" in what for what in failed(worse.checks))
 
@@ -375,6 +391,7 @@ def test_a_repeat_of_figure_1_has_sane_rows() -> None:
     shipped = frame_of(zhang_figure_1.EXPERIMENT, "zhang_figure_1", 1, offered)
     assert set(shipped["method"]) == set(zhang_figure_1.OFFERED)
     assert abs(shipped["value"].iloc[0] - plain["value"].iloc[0]) < 0.1
+    assert shipped["metric"].tolist() == ["accuracy", METRIC, "accuracy"]
 
 
 # ------------------------------------------------------------------------------------------ Figure 2
