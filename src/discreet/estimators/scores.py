@@ -41,8 +41,8 @@ from discreet.sensitive.rows import grid_rows
 
 __all__ = ["PrivateScorer", "private_scorer", "release_score"]
 
-LEAST_EPSILON = 1e-5
-"""Least budget of a score: with noise of 100,000 records and more its posterior could not be drawn once it is paid."""
+LEAST_EPSILON = 1e-4
+"""Least budget of a score: with noise of 100,000 records its posterior may not be drawn once it is paid."""
 
 
 def release_score(
@@ -77,7 +77,7 @@ def release_score(
 
     Raises:
         InputError: an estimator that has no such score or is not private, records that do not fit, an argument that is
-            missing or wrong, or an epsilon below 1e-5. Nothing is charged, and no message has a value.
+            missing or wrong, or an epsilon below 1e-4. Nothing is charged, and no message has a value.
         BudgetError: the account cannot pay; nothing is charged.
 
     Guarantee:
