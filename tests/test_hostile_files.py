@@ -164,6 +164,9 @@ QUERIED = dc.Schema((dc.Variable("A", ("0", "1")), dc.Variable("B", ("0", "1")))
 LONG_NAMES = dc.Schema(tuple(dc.Variable(f"{number:05d}" + "ab" * 15, ("0", "1")) for number in range(5000)))
 
 
+LONGER_NAMES = dc.Schema(tuple(dc.Variable(f"{number:03d}" + "abcde" * 180, ("0", "1")) for number in range(500)))
+
+
 def read_query(text: str) -> object:
     return dc.parse_query(text, QUERIED)
 
@@ -248,7 +251,7 @@ REFUSED: dict[str, Case] = {
     "release: 5,000 budgets of 300 digits": (
         dc.Release.loads, lambda: release(1, edit=roots(5000, lambda at: f"1/{10**300 + 2 * at + 1}")),
     ),
-    "release: 16,000 features": (dc.Release.loads, lambda: design(16_000)),
+    "release: 2,800 features": (dc.Release.loads, lambda: design(2800)),
     "release: a mechanism of a million characters": (
         dc.Release.loads, lambda: release(1, edit=lambda tree: tree.update(mechanism="m" * 10**6)),
     ),
@@ -288,6 +291,9 @@ REFUSED: dict[str, Case] = {
     "query: one name 60,000 times": (read_query, lambda: "P(" + ",".join(["A"] * 60_000) + ")"),
     "query: a long name like 5,000 others": (
         lambda text: dc.parse_query(text, LONG_NAMES), lambda: "P(" + "ab" * 5000 + ")",
+    ),
+    "query: a long name like 500 long ones": (
+        lambda text: dc.parse_query(text, LONGER_NAMES), lambda: "P(" + "abcde" * 180 + ")",
     ),
     "query: a name like 5,000 others": (lambda text: dc.parse_query(text, LONG_NAMES), lambda: "P(" + "ba" * 17 + ")"),
     "query: a line break in a name": (read_query, lambda: 'P("x\ny\r\x85\u2028z")'),
