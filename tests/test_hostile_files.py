@@ -164,6 +164,7 @@ QUERIED = dc.Schema((dc.Variable("A", ("0", "1")), dc.Variable("B", ("0", "1")))
 LONG_NAMES = dc.Schema(tuple(dc.Variable(f"{number:05d}" + "ab" * 15, ("0", "1")) for number in range(5000)))
 
 
+MANY_NAMES = dc.Schema(tuple(dc.Variable(f"v{number}", ("0", "1")) for number in range(8000)))
 LONGER_NAMES = dc.Schema(tuple(dc.Variable(f"{number:03d}" + "abcde" * 180, ("0", "1")) for number in range(500)))
 
 
@@ -287,6 +288,9 @@ REFUSED: dict[str, Case] = {
     "query: closing brackets and blanks": (read_query, lambda: "P(A" + ") " * 60_000),
     "query: 20,000 names, one twice": (
         read_query, lambda: "P(" + ",".join([*(f"A{number}" for number in range(20_000)), "A19999"]) + ")",
+    ),
+    "query: 8,000 known names, one twice": (
+        lambda text: dc.parse_query(text, MANY_NAMES), lambda: f"P({','.join(MANY_NAMES.names)},v7999)",
     ),
     "query: one name 60,000 times": (read_query, lambda: "P(" + ",".join(["A"] * 60_000) + ")"),
     "query: a long name like 5,000 others": (
