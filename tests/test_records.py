@@ -284,7 +284,12 @@ def test_many_spellings_in_several_columns_are_counted_all(tmp_path: Path) -> No
     assert np.array_equal(dc.count(dc.read_records(path, network.schema), network).tables["y"], wanted)
 
 
-@given(st.text("0123456789.+- eE\t\r\ntrueTRUE\xa0١\0", max_size=8), st.sampled_from(("0", "1", "-2.5", ".5", "true")))
+PIECES = (("", " ", "\t"), ("", "+", "-"), ("", "0", "00", "1", "2"), ("", ".", ".5", ".50"), ("", "\n", "e"))
+"""What a number is made of."""
+TEXTS = st.tuples(*map(st.sampled_from, PIECES)).map("".join) | st.text("0123456789.+- eE\ttrueTRUE\xa0١\0", max_size=8)
+
+
+@given(TEXTS, st.sampled_from(("0", "1", "-2.5", ".5", "2.5", "true")))
 def test_both_forms_of_the_rule_agree(text: str, state: str) -> None:
     spelling = canonical(state)
     assert spelling is not None
