@@ -1,8 +1,13 @@
-"""Settings that every test shares."""
+"""Settings that every test shares, and the PostgreSQL that some of them share."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+import postgres
 
 settings.register_profile(
     "repeatable",
@@ -12,3 +17,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[postgres.Server]:
+    """A PostgreSQL; one for each process of the tests, where any of its tests asks for it."""
+    with postgres.serving() as running:
+        yield running

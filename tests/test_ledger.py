@@ -189,7 +189,7 @@ def test_copies_and_pickles_spend_from_the_same_account(ledger: dc.Ledger) -> No
         "UPDATE discreet_accounts SET epsilon = '100'",
         "DELETE FROM discreet_charges",
         "DELETE FROM discreet_accounts",
-        "REPLACE INTO discreet_charges SELECT number, account, release, mechanism, '0', delta, date"
+        "REPLACE INTO discreet_charges SELECT number, account, release, mechanism, '0.5', delta, date"
         " FROM discreet_charges",
         "REPLACE INTO discreet_accounts SELECT name, '100', delta, relation, unit, opened FROM discreet_accounts",
     ],

@@ -1,15 +1,14 @@
 """The ledger: how much of a limit was spent, by which release, on a database that outlives every process.
 
-An account is opened once with a limit; a charge is one serialised transaction that either fits under the limit or
-changes nothing. Rows are only ever added: there is no refund, because an output that may have been seen cannot be
-unseen, and triggers refuse updates and deletions by anybody else. This file never sees a record or a release's
-content.
+An account is opened once with a limit; a charge is one transaction, alone on the database, that either fits under the
+limit or changes nothing. Rows are only ever added: there is no refund, because an output that may have been seen cannot
+be unseen. Whatever is read is checked, for somebody else may have written it. This file never sees a record or a
+release's content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from fractions import Fraction
@@ -18,82 +17,17 @@ from typing import Any
 import sqlalchemy as sa
 
 from discreet.errors import BudgetError, InputError
+from discreet.privacy import ledger_tables as rows
 from discreet.privacy.guarantee import Guarantee, Relation, as_rational, as_text, convert
+from discreet.privacy.ledger_database import Database, quoted, shown
 
 __all__ = ["Account", "Balance", "Charge", "Ledger"]
 
 SUM_BITS = 10_000
 """Most bits of the numerator or denominator of all charges together: what is then left of a limit still prints."""
 
-WAIT_S = 60
-"""Seconds to wait for another process's transaction before giving up."""
-
-_metadata = sa.MetaData()
-_accounts = sa.Table(
-    "discreet_accounts",
-    _metadata,
-    sa.Column("name", sa.Text, primary_key=True),
-    sa.Column("epsilon", sa.Text, nullable=False),
-    sa.Column("delta", sa.Text, nullable=False),
-    sa.Column("relation", sa.Text, nullable=False),
-    sa.Column("unit", sa.Text, nullable=False),
-    sa.Column("opened", sa.Text, nullable=False),
-)
-_charges = sa.Table(
-    "discreet_charges",
-    _metadata,
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column("account", sa.Text, sa.ForeignKey(_accounts.c.name), nullable=False),
-    sa.Column("release", sa.Text, nullable=False, unique=True),
-    sa.Column("mechanism", sa.Text, nullable=False),
-    sa.Column("epsilon", sa.Text, nullable=False),
-    sa.Column("delta", sa.Text, nullable=False),
-    sa.Column("date", sa.Text, nullable=False),
-)
-
-
-def _ddl(dialect: str, statement: str) -> sa.ExecutableDDLElement:
-    """A statement for one kind of database."""
-    return sa.DDL(statement).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
-
-
-def _append_only(table: str, same: str) -> list[sa.ExecutableDDLElement]:
-    """Triggers that refuse to change or delete rows, for the databases that have them."""
-    return [
-        # SQLite's REPLACE deletes without asking the trigger on deletions.
-        _ddl(
-            "sqlite",
-            f"CREATE TRIGGER IF NOT EXISTS {table}_no_replace BEFORE INSERT ON {table} "
-            f"WHEN EXISTS (SELECT 1 FROM {table} WHERE {same}) "
-            "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
-        ),
-        *(
-            _ddl(
-                "sqlite",
-                f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table} "
-                "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
-            )
-            for verb in ("update", "delete")
-        ),
-        _ddl(
-            "postgresql",
-            "CREATE OR REPLACE FUNCTION discreet_append_only() RETURNS trigger LANGUAGE plpgsql AS "
-            "$$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$",
-        ),
-        _ddl(
-            "postgresql",
-            f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
-            "FOR EACH STATEMENT EXECUTE FUNCTION discreet_append_only()",
-        ),
-    ]
-
-
-for _table, _same in (
-    (_accounts, "name = NEW.name"),
-    (_charges, "number = NEW.number OR release = NEW.release"),
-):
-    for _trigger in _append_only(_table.name, _same):
-        sa.event.listen(_table, "after_create", _trigger)
+NAME_LIMIT = 80
+"""Most characters of a new name: what a message quotes whole."""
 
 
 @dataclass(frozen=True)
@@ -137,72 +71,53 @@ class Ledger:
 
     Args:
         url: an SQLAlchemy URL, such as `sqlite:///budget.db` or `postgresql+psycopg://host/base`; tables are made when
-            they are not there.
+            they are not there, and a new file is its owner's alone (0600). `sqlite://` lives in this process's memory.
 
     Raises:
-        InputError: the URL cannot be understood or its database cannot be opened.
+        InputError: the URL cannot be understood, has an argument that could weaken the ledger (any for SQLite; for
+            PostgreSQL those that do not say where the server is and how it is reached), or its database cannot be
+            opened.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
-        try:
-            address = sa.make_url(url)
-            if address.get_backend_name() not in ("sqlite", "postgresql"):
-                raise InputError(f"a ledger needs SQLite or PostgreSQL, not {address.get_backend_name()}")
-            options = {"timeout": WAIT_S} if address.get_backend_name() == "sqlite" else {}
-            self._engine = sa.create_engine(address, connect_args=options)
-            if address.get_backend_name() == "sqlite":
-                sa.event.listen(self._engine, "connect", _no_implicit_begin)
-                sa.event.listen(self._engine, "begin", _begin_immediate)
-            with self._transaction() as connection:
-                _metadata.create_all(connection)
-        except ModuleNotFoundError as error:
-            raise InputError(f"ledger {_shown(url)} needs the package {error.name}; install it") from None
-        except (sa.exc.ArgumentError, ValueError, TypeError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"cannot understand the address {_shown(url)}; try sqlite:///budget.db") from None
+        self._database = Database(url)
+
+    @property
+    def place(self) -> str:
+        """Where the ledger is: the whole path of its file, `:memory:`, or the server's address without a password."""
+        return self._database.place
 
     def __repr__(self) -> str:
         """The address without its password."""
-        return f"Ledger({_shown(self.url)})"
+        return f"Ledger({shown(self.url)})"
 
     def __reduce__(self) -> tuple[type[Ledger], tuple[str]]:
         """Copies and pickles are handles on the same database; one in memory (`sqlite://`) they cannot reach."""
-        return (Ledger, (self.url,))
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sa.Connection]:
-        """One serialised transaction; a failure of the database is an error of ours, with nothing written."""
-        failure = None
-        try:
-            with self._engine.begin() as connection:
-                yield connection
-        except (sa.exc.OperationalError, sa.exc.DatabaseError) as error:
-            failure = " ".join(str(error.orig).split())
-        if failure is not None:
-            raise InputError(f"ledger {_shown(self.url)}: {failure}; nothing was charged")
+        return (Ledger, (self._database.url,))
 
     def open(self, name: str, limit: Guarantee) -> Account:
         """Open an account.
 
         Args:
-            name: new in this ledger; one per data set, not per analyst.
+            name: new in this ledger; one per data set, not per analyst. At most 80 characters, none of them invisible.
             limit: all that may ever be spent on the records, for one relation and unit.
 
         Returns:
             The account.
 
         Raises:
-            InputError: the name is empty or already taken.
+            InputError: the name cannot be told from others by eye, or is already taken; or the limit is no guarantee.
         """
-        if not name.strip():
-            raise InputError("an account needs a name that is not empty")
-        with self._transaction() as connection:
+        _refuse_illegible(name, "an account's name")
+        _refuse_other(limit, Guarantee, "the limit of an account")
+        _refuse_illegible(limit.unit, "an account's unit")
+
+        def add(connection: sa.Connection) -> None:
             if _find(connection, name) is not None:
-                raise InputError(f"account {name!r} is open already; its limit cannot be changed")
+                raise InputError(f"account {quoted(name)} is open already; its limit cannot be changed")
             connection.execute(
-                sa.insert(_accounts).values(
+                sa.insert(rows.accounts).values(
                     name=name,
                     epsilon=as_text(limit.epsilon),
                     delta=as_text(limit.delta),
@@ -211,6 +126,8 @@ class Ledger:
                     opened=_today().isoformat(),
                 )
             )
+
+        self._database.write(add)
         return Account(self, name)
 
     def account(self, name: str) -> Account:
@@ -225,15 +142,19 @@ class Ledger:
         Raises:
             InputError: there is none of this name; the message lists those there are.
         """
-        if name not in self.names():
-            there = ", ".join(self.names()[:8]) or "none"
-            raise InputError(f"no account {name!r} in ledger {_shown(self.url)}; open it first (open now: {there})")
-        return Account(self, name)
+        found = Account(self, name)
+        names = self.names()
+        if name not in names:
+            there = ", ".join(quoted(other)[1:-1] for other in names[:8]) or "none"
+            raise InputError(
+                f"no account {quoted(name)} in ledger {shown(self.url)}; open it first (open now: {there})"
+            )
+        return found
 
     def names(self) -> tuple[str, ...]:
         """Names of all accounts, sorted."""
-        with self._transaction() as connection:
-            return tuple(connection.scalars(sa.select(_accounts.c.name).order_by(_accounts.c.name)))
+        statement = sa.select(rows.accounts.c.name).order_by(rows.accounts.c.name)
+        return self._database.read(lambda connection: tuple(connection.scalars(statement)))
 
 
 @dataclass(frozen=True)
@@ -243,15 +164,25 @@ class Account:
     Args:
         ledger: where the account is.
         name: of the account.
+
+    Raises:
+        InputError: the name is no text that a database could hold.
     """
 
     ledger: Ledger
     name: str
 
+    def __post_init__(self) -> None:
+        """Refuse what no account is called; names of old ledgers may look odd."""
+        _refuse_other(self.ledger, Ledger, "the ledger of an account")
+        _refuse_other(self.name, str, "an account's name")
+        if any("\ud800" <= letter <= "\udfff" for letter in self.name):
+            raise InputError(f"no account {quoted(self.name)}: its name is not Unicode text")
+
     @property
     def limit(self) -> Guarantee:
         """All that may ever be spent."""
-        return self.balance().limit
+        return self.ledger._database.read(self._read_limit)
 
     def balance(self) -> Balance:
         """Limit and sum of the charges.
@@ -260,27 +191,13 @@ class Account:
             The balance now.
 
         Raises:
-            InputError: the account is not open.
+            InputError: the account is not open, or somebody tampered with it.
         """
-        with self.ledger._transaction() as connection:
-            return self._balance(connection)
+        return self.ledger._database.read(self._read_balance)
 
     def charges(self) -> tuple[Charge, ...]:
         """All charges, oldest first."""
-        with self.ledger._transaction() as connection:
-            limit = self._balance(connection).limit
-            rows = connection.execute(
-                sa.select(_charges).where(_charges.c.account == self.name).order_by(_charges.c.number)
-            ).all()
-        return tuple(
-            Charge(
-                release=row.release,
-                mechanism=row.mechanism,
-                guarantee=Guarantee(epsilon=row.epsilon, delta=row.delta, relation=limit.relation, unit=limit.unit),
-                date=date.fromisoformat(row.date),
-            )
-            for row in rows
-        )
+        return self.ledger._database.read(self._read_charges)
 
     def check(self, guarantee: Guarantee) -> None:
         """Refuse now what `charge` would refuse, and write nothing.
@@ -292,11 +209,12 @@ class Account:
             BudgetError: it does not fit under the limit.
             InputError: it is for another unit, or for a relation that cannot be converted to the account's.
         """
-        with self.ledger._transaction() as connection:
-            self._fitting(connection, guarantee)
+        _refuse_other(guarantee, Guarantee, "what is to be spent")
+        balance = self.balance()
+        self._balance_after(balance, self._price(balance, guarantee))
 
     def charge(self, release: str, mechanism: str, guarantee: Guarantee) -> Balance:
-        """Spend, in one serialised transaction, or change nothing.
+        """Spend, in one transaction that is alone on the database, or change nothing.
 
         Args:
             release: id of the release that is paid for; new in this ledger.
@@ -308,88 +226,140 @@ class Account:
 
         Raises:
             BudgetError: it does not fit under the limit; the message has what was spent, asked and left.
-            InputError: it is for another unit, or for a relation that cannot be converted to the account's.
+            InputError: it is for another unit, or for a relation that cannot be converted to the account's; or somebody
+                tampered with the account.
+            DiscreetError: the database failed while the charge was committed, so that it may have been charged.
+
+        Guarantee:
+            When this returns, the charge is on disk, and all charges of the account sum to no more than its limit,
+            whichever processes and threads charge at the same time, and wherever any of them was killed.
         """
-        with self.ledger._transaction() as connection:
-            spent = self._fitting(connection, guarantee)
+        _refuse_illegible(release, "the id of a release")
+        _refuse_illegible(mechanism, "the name of a mechanism")
+        _refuse_other(guarantee, Guarantee, "what is to be spent")
+
+        def spend(connection: sa.Connection) -> Balance:
+            balance = self._read_balance(connection)
+            price = self._price(balance, guarantee)
+            after = self._balance_after(balance, price)
             connection.execute(
-                sa.insert(_charges).values(
+                sa.insert(rows.charges).values(
                     account=self.name,
                     release=release,
                     mechanism=mechanism,
-                    epsilon=as_text(spent.epsilon),
-                    delta=as_text(spent.delta),
+                    epsilon=as_text(price.epsilon),
+                    delta=as_text(price.delta),
                     date=_today().isoformat(),
                 )
             )
-            return self._balance(connection)
+            return after
 
-    def _balance(self, connection: sa.Connection) -> Balance:
-        """Balance inside a transaction."""
+        return self.ledger._database.write(spend)
+
+    def _read_limit(self, connection: sa.Connection) -> Guarantee:
+        """The limit, inside a transaction."""
         row = _find(connection, self.name)
         if row is None:
-            raise InputError(f"no account {self.name!r} in ledger {_shown(self.ledger.url)}; open it first")
-        limit = Guarantee(epsilon=row.epsilon, delta=row.delta, relation=row.relation, unit=row.unit)
-        charged = connection.execute(
-            sa.select(_charges.c.epsilon, _charges.c.delta).where(_charges.c.account == self.name)
-        ).all()
-        return Balance(
-            limit,
-            sum((as_rational(charge.epsilon, "epsilon") for charge in charged), Fraction()),
-            sum((as_rational(charge.delta, "delta") for charge in charged), Fraction()),
+            raise InputError(f"no account {quoted(self.name)} in ledger {shown(self.ledger.url)}; open it first")
+        try:
+            return Guarantee(epsilon=row.epsilon, delta=row.delta, relation=row.relation, unit=row.unit)
+        except InputError:
+            raise self._tampering("its limit") from None
+
+    def _read_balance(self, connection: sa.Connection) -> Balance:
+        """Limit and sum of all charges, inside a transaction."""
+        limit = self._read_limit(connection)
+        epsilon = delta = Fraction()
+        for row in connection.execute(self._select_charges()):
+            try:
+                amount = as_rational(row.epsilon, "epsilon"), as_rational(row.delta, "delta")
+            except InputError:
+                raise self._tampering(f"charge number {row.number}") from None
+            if not (amount[0] > 0 and 0 <= amount[1] < 1):
+                raise self._tampering(f"charge number {row.number}")
+            epsilon, delta = epsilon + amount[0], delta + amount[1]
+        return Balance(limit, epsilon, delta)
+
+    def _read_charges(self, connection: sa.Connection) -> tuple[Charge, ...]:
+        """All charges, inside a transaction."""
+        limit = self._read_limit(connection)
+        found = []
+        for row in connection.execute(self._select_charges()):
+            try:
+                spent = Guarantee(epsilon=row.epsilon, delta=row.delta, relation=limit.relation, unit=limit.unit)
+                found.append(Charge(row.release, row.mechanism, spent, date.fromisoformat(row.date)))
+            except (ValueError, TypeError):  # an InputError is a ValueError
+                raise self._tampering(f"charge number {row.number}") from None
+        return tuple(found)
+
+    def _select_charges(self) -> sa.Select[Any]:
+        """Rows of this account, oldest first."""
+        return sa.select(rows.charges).where(rows.charges.c.account == self.name).order_by(rows.charges.c.number)
+
+    def _tampering(self, what: str) -> InputError:
+        """The error for what no charge of ours writes."""
+        return InputError(
+            f"account {quoted(self.name)} in ledger {shown(self.ledger.url)} was tampered with: {what} is not what "
+            "discreet writes (a positive amount); nothing can be charged before the ledger is mended from a copy"
         )
 
-    def _fitting(self, connection: sa.Connection, guarantee: Guarantee) -> Guarantee:
-        """What would be charged, in the account's relation, if it fits."""
-        balance = self._balance(connection)
+    def _price(self, balance: Balance, guarantee: Guarantee) -> Guarantee:
+        """What the account pays for a guarantee, in its own relation."""
         limit = balance.limit
         if guarantee.unit != limit.unit:
-            raise InputError(f"account {self.name!r} protects one {limit.unit}, the guarantee one {guarantee.unit}")
+            raise InputError(
+                f"account {quoted(self.name)} protects one {limit.unit}, the guarantee one {guarantee.unit}"
+            )
         if guarantee.relation is Relation.REPLACE and limit.relation is Relation.ADD_REMOVE:
             raise InputError(
-                f"account {self.name!r} counts neighbours by adding or removing a record; a guarantee for replacing "
-                "one cannot be charged to it; ask for an add-remove guarantee"
+                f"account {quoted(self.name)} counts neighbours by adding or removing a record; a guarantee for "
+                "replacing one cannot be charged to it; ask for an add-remove guarantee"
             )
-        asked = convert(guarantee, limit.relation)
-        if asked.epsilon > balance.epsilon_left or asked.delta > balance.delta_left:
+        return convert(guarantee, limit.relation)
+
+    def _balance_after(self, balance: Balance, price: Guarantee) -> Balance:
+        """The balance once it is paid, if it fits."""
+        if price.epsilon > balance.epsilon_left or price.delta > balance.delta_left:
             raise BudgetError(
-                f"account {self.name!r} cannot pay: epsilon asked {as_text(asked.epsilon)}, "
-                f"spent {as_text(balance.epsilon_spent)} of {as_text(limit.epsilon)}, "
-                f"left {as_text(balance.epsilon_left)}; delta asked {as_text(asked.delta)}, "
+                f"account {quoted(self.name)} cannot pay: epsilon asked {as_text(price.epsilon)}, "
+                f"spent {as_text(balance.epsilon_spent)} of {as_text(balance.limit.epsilon)}, "
+                f"left {as_text(balance.epsilon_left)}; delta asked {as_text(price.delta)}, "
                 f"left {as_text(balance.delta_left)}; nothing was charged"
             )
-        for sum_ in (balance.epsilon_spent + asked.epsilon, balance.delta_spent + asked.delta):
-            if max(sum_.numerator, sum_.denominator).bit_length() > SUM_BITS:
+        after = Balance(balance.limit, balance.epsilon_spent + price.epsilon, balance.delta_spent + price.delta)
+        for total in (after.epsilon_spent, after.delta_spent):
+            if max(total.numerator, total.denominator).bit_length() > SUM_BITS:
                 raise InputError(
-                    f"account {self.name!r} adds its charges exactly, and with this one their sum would have too many "
-                    "digits to be shown; ask for a budget with fewer digits; nothing was charged"
+                    f"account {quoted(self.name)} adds its charges exactly, and with this one their sum would have too "
+                    "many digits to be shown; ask for a budget with fewer digits; nothing was charged"
                 )
-        return asked
+        return after
 
 
 def _find(connection: sa.Connection, name: str) -> Any:
-    """The row of an account, locked until the transaction ends where the database locks rows."""
-    return connection.execute(sa.select(_accounts).where(_accounts.c.name == name).with_for_update()).one_or_none()
+    """The row of an account, or None."""
+    return connection.execute(sa.select(rows.accounts).where(rows.accounts.c.name == name)).one_or_none()
+
+
+def _refuse_other(value: object, kind: type, what: str) -> None:
+    """Refuse a value of another type."""
+    if not isinstance(value, kind):
+        raise InputError(f"{what} must be a {kind.__name__}, not a {type(value).__name__}")
+
+
+def _refuse_illegible(text: object, what: str) -> None:
+    """Refuse a new name that a reader could take for another one, or that no terminal can show."""
+    if not isinstance(text, str):
+        raise InputError(f"{what} must be text, not a {type(text).__name__}")
+    if not 0 < len(text) <= NAME_LIMIT or not text.isprintable() or text != text.strip():
+        raise InputError(
+            f"{what} is 1 to {NAME_LIMIT} characters that can all be seen, with no spaces at its ends; "
+            f"not empty, not {quoted(text)}"
+        )
+    if not unicodedata.is_normalized("NFC", text):
+        raise InputError(f"{what} must be in Unicode's composed form (NFC), which {quoted(text)} is not")
 
 
 def _today() -> date:
     """The day, and nothing finer: the time of a release is not public."""
     return datetime.now(UTC).date()
-
-
-def _shown(url: str) -> str:
-    """The address without its password."""
-    try:
-        return sa.make_url(url).render_as_string(hide_password=True)
-    except (sa.exc.ArgumentError, ValueError):
-        return "of the ledger"  # it may hold a password, and we cannot tell where
-
-
-def _no_implicit_begin(connection: Any, _record: object) -> None:
-    """Leave transactions to us: the driver's own would start too late to serialise readers that then write."""
-    connection.isolation_level = None
-
-
-def _begin_immediate(connection: sa.Connection) -> None:
-    """Take SQLite's write lock before the balance is read, so that two processes never both fit the last charge."""
-    connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,0 +1,320 @@
+"""The ledger's database: which addresses are taken, and transactions that end whatever happens to the process.
+
+Whatever spends is alone from its first statement to its commit, under every isolation level that a database, a role or
+an address may ask for: SQLite's write lock and PostgreSQL's table lock are both taken before anything is read. Nothing
+here knows what a charge is.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from operator import call
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from discreet.errors import DiscreetError, InputError
+from discreet.privacy.ledger_tables import charges, tables
+
+__all__ = ["Database", "quoted", "shown"]
+
+T = TypeVar("T")
+
+WAIT_S = 60
+"""Seconds to wait for another process's transaction before giving up, and that one may stand idle inside its own."""
+
+TRIES = 10
+"""Attempts at a transaction that the server broke off because of another; the pauses between them add up to 2 s."""
+
+ADDRESS_LIMIT = 2_000
+"""Most characters of an address: more than any path or server needs."""
+
+QUOTED_LIMIT = 80
+"""Most characters of what was given that a message repeats."""
+
+REASON_LIMIT = 160
+"""Most characters of a database's own words that a message repeats."""
+
+BROKEN_OFF = frozenset({"40001", "40P01"})
+"""PostgreSQL's codes for a transaction that failed as a whole because of another one: serialisation, deadlock."""
+
+POSTGRESQL_ARGUMENTS = frozenset({
+    "application_name", "channel_binding", "connect_timeout", "gssencmode", "host", "hostaddr", "keepalives",
+    "keepalives_count", "keepalives_idle", "keepalives_interval", "krbsrvname", "load_balance_hosts", "options",
+    "passfile", "port", "require_auth", "ssl_max_protocol_version", "ssl_min_protocol_version", "sslcert", "sslcrl",
+    "sslcrldir", "sslkey", "sslmode", "sslnegotiation", "sslrootcert", "sslsni", "target_session_attrs",
+    "tcp_user_timeout",
+})  # fmt: skip
+"""Where the server is and how it is reached. `options` may set what it likes: `SETTINGS` come after it."""
+
+# The driver leaves BEGIN to us: its own would start too late to serialise readers that then write. EXTRA also writes
+# the folder: without it a power cut can bring back the journal of a charge that was committed, and undo it.
+SQLITE = ("PRAGMA synchronous = EXTRA", "BEGIN IMMEDIATE")
+
+# None of these takes a snapshot, so that the first statement that reads sees all that was committed before the lock.
+SETTINGS = (
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET LOCAL synchronous_commit = on",  # off would let a crash of the server forget what was paid
+    f"SET LOCAL lock_timeout = '{WAIT_S}s'",
+    f"SET LOCAL idle_in_transaction_session_timeout = '{WAIT_S}s'",
+)
+ALONE = f"LOCK TABLE {charges.name} IN SHARE ROW EXCLUSIVE MODE"
+"""Waits for, and keeps out, every other transaction that adds a charge, whoever makes it; readers are let through."""
+
+MAKING = "SELECT pg_advisory_xact_lock(7306926)"
+"""One process at a time makes the tables; the number is arbitrary and ours."""
+
+_gate = threading.RLock()
+"""Held by the thread that is in a transaction, and while the process forks.
+
+SQLite remembers in memory which locks its process holds. A child that was forked in the middle of a transaction would
+wait for a thread that it does not have.
+"""
+
+
+def _renew_gate() -> None:
+    """A gate for the child, which has one thread."""
+    global _gate
+    _gate = threading.RLock()
+
+
+os.register_at_fork(
+    before=lambda: _gate.acquire(), after_in_parent=lambda: _gate.release(), after_in_child=_renew_gate
+)  # fmt: skip
+
+
+class Database:
+    """Transactions on one database; every one has a connection of its own, which is closed when it ends.
+
+    Args:
+        url: an SQLAlchemy URL of SQLite or PostgreSQL; tables are made when they are not there. A new file can be read
+            and written by its owner alone (0600), one that is there keeps its permissions.
+
+    Raises:
+        InputError: the URL cannot be understood, has an argument that could weaken the ledger, or its database cannot
+            be opened.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._shown = shown(url)
+        self._process = os.getpid()
+        address = _checked(url)
+        self._sqlite = address.get_backend_name() == "sqlite"
+        self._memory = self._sqlite and address.database in (None, "", ":memory:")
+        if self._memory:
+            self.place, self.url = ":memory:", url
+            query = {"mode": "memory", "cache": "shared", "uri": "true"}
+            address = address.set(database=f"file:discreet-{secrets.token_hex(16)}", query=query)
+        else:
+            address = _resolved(address) if self._sqlite else address
+            self.place = str(address.database) if self._sqlite else _render(address)
+            self.url = address.render_as_string(hide_password=False)
+        self._engine = _engine(address, self._sqlite)
+        if self._memory:
+            self._alive = self._engine.connect()  # the database lasts as long as one connection to it
+        elif self._sqlite:
+            _create_private(self.place)
+        self._transact(SQLITE if self._sqlite else (*SETTINGS, MAKING), tables.create_all)
+
+    def read(self, work: Callable[[sa.Connection], T]) -> T:
+        """Run work that reads, in one transaction.
+
+        Args:
+            work: from a connection to whatever it returns.
+
+        Returns:
+            What the work returns.
+
+        Raises:
+            InputError: the database failed.
+        """
+        return self._transact(SQLITE if self._sqlite else SETTINGS, work)
+
+    def write(self, work: Callable[[sa.Connection], T]) -> T:
+        """Run work in one transaction that is alone: no other writes between its first statement and its commit.
+
+        Args:
+            work: from a connection to whatever it returns; it is run again where the server broke it off.
+
+        Returns:
+            What the work returns, once it is committed.
+
+        Raises:
+            InputError: the database failed; nothing was written.
+            DiscreetError: the database failed in the commit, which may or may not have reached it.
+        """
+        return self._transact(SQLITE if self._sqlite else (*SETTINGS, ALONE), work)
+
+    def _transact(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
+        """Try until the server does not break it off."""
+        if self._memory and os.getpid() != self._process:
+            raise InputError(
+                "the ledger sqlite:// is in the memory of another process; use a file, sqlite:///budget.db"
+            )
+        for turn in range(TRIES):
+            try:
+                return self._attempt(opening, work)
+            except _BrokenOffError as error:
+                reason = str(error)
+            time.sleep(min(0.01 * 2**turn, 0.4))
+        raise InputError(f"ledger {self._shown} is too busy: {reason}; nothing was charged, try again")
+
+    def _attempt(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
+        """One transaction on one connection; when it ends, in whatever way, so do its locks."""
+        failure: Exception
+        committing = False
+        with _gate:
+            try:
+                connection = self._engine.connect()
+            except sa.exc.DBAPIError as error:
+                failure = self._failure(error, committing)
+            else:
+                cursors, end = self._endings(connection)
+                try:
+                    for statement in opening:
+                        connection.exec_driver_sql(statement)
+                    found = work(connection)
+                    committing = True
+                    connection.commit()
+                    return found
+                except sa.exc.DBAPIError as error:
+                    failure = self._failure(error, committing)
+                finally:
+                    # A Ctrl-C arrives between calls of Python: what has to happen is one call, the first, all of it C.
+                    try:  # noqa: SIM105
+                        deque(map(call, [*cursors, end]), maxlen=0)
+                    except Exception:  # the server had gone, or the disk: what was open is now closed
+                        pass
+                    connection.invalidate()
+                    connection.close()
+        raise failure
+
+    def _endings(self, connection: sa.Connection) -> tuple[list[Callable[[], object]], Callable[[], object]]:
+        """What gives back all locks: a growing list that closes cursors, and the end of an unfinished transaction."""
+        raw = connection.connection.driver_connection
+        if raw is None:
+            raise InputError(f"ledger {self._shown} has no connection; nothing was charged")
+        cursors: list[Callable[[], object]] = connection.info.setdefault("cursors", [])
+        return cursors, raw.rollback if self._sqlite else raw.pgconn.finish
+
+    def _failure(self, error: sa.exc.DBAPIError, committing: bool) -> Exception:
+        """An error of ours for one of the database's."""
+        reason = " ".join(str(error.orig).split())[:REASON_LIMIT]
+        if getattr(error.orig, "sqlstate", None) in BROKEN_OFF:
+            return _BrokenOffError(reason)
+        if committing:
+            return DiscreetError(
+                f"ledger {self._shown}: {reason}; it may have been charged: look with `discreet ledger show`"
+            )
+        return InputError(f"ledger {self._shown}: {reason}; nothing was charged")
+
+
+class _BrokenOffError(Exception):
+    """The server broke a transaction off because of another; nothing was written, and it can be tried again."""
+
+
+def _checked(url: str) -> sa.URL:
+    """The address, if nothing in it can weaken the ledger."""
+    if not isinstance(url, str):
+        raise InputError(f"the address of a ledger is text such as sqlite:///budget.db, not {type(url).__name__}")
+    if len(url) > ADDRESS_LIMIT:
+        raise InputError(f"the address of a ledger has at most {ADDRESS_LIMIT:,} characters, not {len(url):,}")
+    try:
+        address = sa.make_url(url)
+        backend, _, driver = address.drivername.partition("+")
+    except (sa.exc.ArgumentError, ValueError):
+        raise InputError(f"cannot understand the address {shown(url)}; try sqlite:///budget.db") from None
+    if backend not in ("sqlite", "postgresql"):
+        raise InputError(f"a ledger needs SQLite or PostgreSQL, not {quoted(backend)}")
+    if driver not in ("", "pysqlite", "psycopg"):
+        raise InputError(f"a ledger needs the driver pysqlite or psycopg, not {quoted(driver)}")
+    if backend == "sqlite" and (address.host or address.username or address.password or address.port):
+        raise InputError(f"cannot understand the address {shown(url)}; a path comes after three strokes, sqlite:///")
+    refused = sorted(set(address.query) - (POSTGRESQL_ARGUMENTS if backend == "postgresql" else set()))
+    if refused:
+        raise InputError(
+            f"the address of a ledger takes no argument {quoted(refused[0])}: what changes how a database locks or "
+            "writes could lose a charge; leave it out"
+        )
+    return address.set(drivername="postgresql+psycopg" if backend == "postgresql" else "sqlite+pysqlite")
+
+
+def _resolved(address: sa.URL) -> sa.URL:
+    """The address with the whole path of its file, which stays the same when the process moves to another folder."""
+    try:
+        return address.set(database=str(Path(address.database or "").resolve()))
+    except (OSError, RuntimeError, ValueError):  # a circle of links, a character that no path has
+        raise InputError(f"the path of ledger {_shortened(_render(address))} leads nowhere; name a file") from None
+
+
+def _engine(address: sa.URL, sqlite: bool) -> sa.Engine:
+    """Connections to the address, each of them new."""
+    options: dict[str, object] = {"timeout": WAIT_S, "isolation_level": None, "check_same_thread": False}
+    if not sqlite:
+        waits = {"connect_timeout": WAIT_S, "tcp_user_timeout": 1000 * WAIT_S}
+        options = {name: wait for name, wait in waits.items() if name not in address.query}
+    try:
+        engine = sa.create_engine(
+            address, connect_args=options, poolclass=sa.NullPool, pool_reset_on_return=None, hide_parameters=True
+        )
+    except ModuleNotFoundError as error:
+        raise InputError(f"ledger {_shortened(_render(address))} needs the package {error.name}; install it") from None
+    except (sa.exc.ArgumentError, ValueError, TypeError):
+        raise InputError(
+            f"cannot understand the address {_shortened(_render(address))}; try sqlite:///budget.db"
+        ) from None
+    if sqlite:
+        sa.event.listen(engine, "before_cursor_execute", _note_cursor)
+        sa.event.listen(engine, "handle_error", _leave_open)
+    return engine
+
+
+def _note_cursor(connection: sa.Connection, cursor: Any, *_: object) -> None:
+    """Remember what to close: a cursor with rows left to read holds a lock, even after a rollback."""
+    connection.info.setdefault("cursors", []).append(cursor.close)
+
+
+def _leave_open(context: sa.ExceptionContext) -> None:
+    """Leave an interrupted connection to us: SQLite keeps the locks of one that is closed before its cursors."""
+    context.is_disconnect = False
+
+
+def _create_private(path: str) -> None:
+    """Make a file that its owner alone can read and write, if there is none; SQLite gives its journal the same."""
+    # Where it cannot be made, SQLite says why. One that is there is not even opened: to close it would drop the locks
+    # of all transactions of this process.
+    with suppress(OSError, ValueError), _gate:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def quoted(text: str) -> str:
+    """A text for a message: its characters spelled out, its middle left out where it is long."""
+    return repr(_shortened(text))
+
+
+def shown(url: str) -> str:
+    """An address for a message: without its password and arguments, its middle left out where it is long."""
+    try:
+        return _shortened(_render(sa.make_url(url)))
+    except (sa.exc.ArgumentError, ValueError):
+        return "of the ledger"  # it may hold a password, and we cannot tell where
+
+
+def _render(address: sa.URL) -> str:
+    """An address without its password and arguments."""
+    return address.set(query={}).render_as_string(hide_password=True)
+
+
+def _shortened(text: str) -> str:
+    """At most so many characters of it that a message may repeat."""
+    if len(text) <= QUOTED_LIMIT:
+        return text
+    kept = (QUOTED_LIMIT - 3) // 2
+    return f"{text[:kept]}...{text[-kept:]}"
