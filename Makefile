@@ -27,14 +27,22 @@ RUN_TESTS = XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREAD
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" -q $(TESTS)
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo install test check format lint types coverage bench experiments test-newest test-lowest clean
+.PHONY: demo install postgres test check format lint types coverage bench experiments test-newest test-lowest clean
 
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
 
-install: $(STAMP)  ## all that the other targets need, but those of bench and experiments
+install: $(STAMP) postgres  ## all that the other targets need, but those of bench and experiments
 
-test: $(STAMP)  ## all tests but the slow statistical ones, and the doctests of src and README
+# The ledger's tests start a PostgreSQL of their own, from the system's package; where there is none they are skipped.
+postgres:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends postgresql; } \
+	      >/dev/null || echo "PostgreSQL could not be installed: tests that need it are skipped"; \
+	  else echo "no PostgreSQL here: tests that need it are skipped"; fi
+
+test: $(STAMP) postgres  ## all tests but the slow statistical ones, and the doctests of src and README
 	$(RUN_TESTS)
 
 check: lint types test  ## what continuous integration runs

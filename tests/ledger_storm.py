@@ -96,10 +96,10 @@ def statistic() -> tuple[dc.Counts, dc.Dirichlet]:
     return count_codes(network, codes), dc.Dirichlet.uniform(network)
 
 
-def take_lock(url: str) -> None:
+def take_lock(url: str, wait_s: float = PROBE_S) -> None:
     """What every charge has to take; raises where it is not to be had."""
     if url.startswith("sqlite"):
-        connection = sqlite3.connect(url.removeprefix("sqlite:///"), timeout=PROBE_S, isolation_level=None)
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"), timeout=wait_s, isolation_level=None)
         try:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
@@ -108,7 +108,7 @@ def take_lock(url: str) -> None:
         return
     psycopg = importlib.import_module("psycopg")  # an extra
     with psycopg.connect(url.replace("+psycopg", "")) as connection:
-        connection.execute(f"SET LOCAL lock_timeout = '{PROBE_S}s'")
+        connection.execute(f"SET LOCAL lock_timeout = '{wait_s}s'")
         connection.execute("LOCK TABLE discreet_charges IN SHARE ROW EXCLUSIVE MODE")
 
 

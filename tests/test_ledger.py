@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import pickle
 import re
 import sqlite3
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 import discreet as dc
 from discreet.privacy.guarantee import as_text
@@ -150,7 +156,7 @@ def test_accounts_are_found_by_name_and_opened_once(ledger: dc.Ledger, file: Pat
         again.open("a", spend(100))
     with pytest.raises(dc.InputError, match=r"no account 'c'.*open now: a, b"):
         again.account("c")
-    with pytest.raises(dc.InputError, match="not empty"):
+    with pytest.raises(dc.InputError, match="1 to 80 characters"):
         again.open("  ", spend(1))
     with pytest.raises(dc.InputError, match="no account 'ghost'"):
         dc.Account(ledger, "ghost").charge("r", "laplace", spend(1))
@@ -221,6 +227,217 @@ def test_nothing_finer_than_a_day_is_written(ledger: dc.Ledger, file: Path) -> N
     assert [cell for cell in rows if isinstance(cell, int)] == [1]  # the number of the charge, not a Unix time
 
 
+# ---------------------------------------------------------------------------------------------------------- tampering
+
+
+def insert(file: Path, statement: str, *rows: tuple[object, ...], dropping: bool = False) -> None:
+    """Write past the package, by whoever can write the file; they can also drop triggers."""
+    connection = sqlite3.connect(file)
+    try:
+        if dropping:
+            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+                connection.execute(f"DROP TRIGGER {name}")
+        connection.executemany(statement, rows)
+        connection.commit()
+    finally:
+        connection.close()
+
+
+CHARGE = (
+    "INSERT INTO discreet_charges (account, release, mechanism, epsilon, delta, date) VALUES ('a', ?, 'm', ?, ?, ?)"
+)
+ACCOUNT = "INSERT INTO discreet_accounts VALUES (?, ?, ?, 'add-remove', 'record', '2026-01-01')"
+
+
+def test_all_charges_count_however_many(ledger: dc.Ledger, file: Path) -> None:
+    """The latest 1,000 are half of these."""
+    account = ledger.open("a", spend(3, "0.5"))
+    insert(file, CHARGE, *((f"r{turn}", "0.001", "0.0001", "2026-01-01") for turn in range(2000)))
+    assert (account.balance().epsilon_spent, account.balance().delta_spent) == (2, Fraction(1, 5))
+    for attempt in (account.check, lambda guarantee: account.charge("late", "m", guarantee)):
+        with pytest.raises(dc.BudgetError, match=r"spent 2 of 3, left 1"):
+            attempt(spend("1.5"))
+    assert account.charge("last", "m", spend(1, "0.3")).epsilon_left == 0
+    assert len(account.charges()) == 2001
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [
+        ("-5", "0"), ("0", "0"), ("0.000", "0"), ("-0.1", "0"), ("1", "-0.5"), ("1", "x"), ("nan", "0"), ("inf", "0"),
+        ("", "0"), ("1e-3", "0"), (" 1", "0"), (b"\xff", "0"), ("+1", "0"),
+    ],
+)  # fmt: skip
+def test_a_row_of_no_positive_amount_is_not_inserted(
+    ledger: dc.Ledger, file: Path, epsilon: object, delta: object
+) -> None:
+    ledger.open("a", spend(1))
+    for statement, row in ((CHARGE, ("r", epsilon, delta, "2026-01-01")), (ACCOUNT, ("b", epsilon, delta))):
+        with pytest.raises(sqlite3.DatabaseError, match="positive amounts only"):
+            insert(file, statement, row)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "day"),
+    [
+        ("-5", "0", "2026-01-01"), ("0", "0", "2026-01-01"), ("1/0", "0", "2026-01-01"), ("x", "0", "2026-01-01"),
+        ("0.1", "-0.1", "2026-01-01"), ("0.1", "1", "2026-01-01"), ("0.1", "", "2026-01-01"),
+        ("nan", "0", "2026-01-01"),
+        ("-inf", "0", "2026-01-01"), (b"\xff", "0", "2026-01-01"), ("9" * 10_000, "0", "2026-01-01"),
+    ],
+)  # fmt: skip
+def test_a_charge_that_gives_budget_back_is_refused_when_read(
+    ledger: dc.Ledger, file: Path, epsilon: object, delta: object, day: str
+) -> None:
+    account = ledger.open("a", spend(1))
+    account.charge("r0", "m", spend("0.9"))
+    insert(file, CHARGE, ("r1", epsilon, delta, day), dropping=True)
+    for attempt in (
+        account.balance, account.charges, lambda: account.check(spend("0.1")),
+        lambda: account.charge("r2", "m", spend("0.1")),
+    ):  # fmt: skip
+        with pytest.raises(dc.InputError, match=r"account 'a' .* was tampered with: charge number 2 ") as caught:
+            attempt()
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 500
+    insert(file, "DELETE FROM discreet_charges WHERE number = ?", (2,))
+    assert [charge.release for charge in account.charges()] == ["r0"]
+
+
+def test_a_day_that_is_none_is_tampering(ledger: dc.Ledger, file: Path) -> None:
+    account = ledger.open("a", spend(1))
+    insert(file, CHARGE, ("r1", "0.5", "0", "yesterday"))
+    with pytest.raises(dc.InputError, match="was tampered with: charge number 1 "):
+        account.charges()
+    assert account.balance().epsilon_left == Fraction(1, 2)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("-5", "0"), ("0", "0"), ("x", "0"), ("1", "2"), ("1", "-1")])
+def test_a_limit_that_is_not_positive_is_refused_when_read(
+    ledger: dc.Ledger, file: Path, epsilon: str, delta: str
+) -> None:
+    insert(file, ACCOUNT, ("b", epsilon, delta), dropping=True)
+    for attempt in (lambda: ledger.account("b").limit, lambda: ledger.account("b").charge("r", "m", spend("0.1"))):
+        with pytest.raises(dc.InputError, match=r"'b' .* was tampered with: its limit"):
+            attempt()
+
+
+# -------------------------------------------------------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "  ", " x", "x ", "x\n", "x\0", "x\u200b", "e\u0301", "x\ud800", "x\u00a0y", "\u202ex", "x" * 81, 7, None,
+        b"x", ["x"],
+    ],
+)  # fmt: skip
+def test_a_name_that_could_be_taken_for_another_is_refused(ledger: dc.Ledger, name: object) -> None:
+    account = ledger.open("x" * 80, spend(1))
+    for attempt in (
+        lambda: ledger.open(name, spend(1)),
+        lambda: account.charge(name, "m", spend(1)),
+        lambda: account.charge("r", name, spend(1)),
+        lambda: ledger.account(name),
+    ):
+        with pytest.raises(dc.InputError) as caught:
+            attempt()
+        assert "\n" not in str(caught.value)
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < 400
+    assert account.charges() == ()
+
+
+def test_names_of_many_scripts_can_be_opened(ledger: dc.Ledger) -> None:
+    for name in ("\u00e9t\u00e9 2026", "\u60a3\u8005", "\u043f\u0430\u0446\u0438\u0435\u043d\u0442", "a/b:c'd\"e;--"):
+        ledger.open(name, spend(1)).charge(f"{name}r", "m", spend(1))
+        assert ledger.account(name).balance().epsilon_left == 0
+
+
+def test_old_accounts_with_odd_names_still_pay(ledger: dc.Ledger, file: Path) -> None:
+    odd = (" x", "x\n", "x\u200b", "e\u0301", "x" * 100_000)
+    insert(file, ACCOUNT, *((name, "1", "0") for name in odd))
+    assert set(ledger.names()) == set(odd)
+    for number, name in enumerate(odd):
+        account = ledger.account(name)
+        account.charge(f"r{number}", "m", spend(1))
+        assert account.balance().epsilon_left == 0
+        with pytest.raises(dc.BudgetError) as caught:
+            account.charge("late", "m", spend(1))
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 400
+    with pytest.raises(dc.InputError, match="no account 'x'") as caught:
+        ledger.account("x")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 800
+
+
+def test_other_types_are_refused_by_name(ledger: dc.Ledger) -> None:
+    account = ledger.open("a", spend(1))
+    for attempt in (
+        lambda: ledger.open("b", 1), lambda: account.charge("r", "m", 1), lambda: account.check("1"),
+        lambda: dc.Account("sqlite://", "a"), lambda: ledger.open("b", dc.Guarantee),
+    ):  # fmt: skip
+        with pytest.raises(dc.InputError, match=r"must be a (Guarantee|Ledger), not a "):
+            attempt()
+    with pytest.raises(dc.InputError, match="account's unit is 1 to 80 characters"):
+        ledger.open("b", spend(1, unit="patient\n"))
+
+
+# -------------------------------------------------------------------------------------------------------------- places
+
+
+def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
+    script = f"import os; os.umask(0); import discreet as dc; dc.Ledger('sqlite:///{tmp_path}/budget.db')"
+    subprocess.run([sys.executable, "-c", script], check=True)
+    (tmp_path / "link.db").symlink_to(tmp_path / "other.db")
+    dc.Ledger(f"sqlite:///{tmp_path / 'link.db'}")
+    shared = tmp_path / "shared.db"
+    shared.touch()
+    shared.chmod(0o664)
+    dc.Ledger(f"sqlite:///{shared}")
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {"budget.db": 0o600, "link.db": 0o600, "other.db": 0o600, "shared.db": 0o664}
+
+
+def test_the_journal_is_its_owners_alone(ledger: dc.Ledger, tmp_path: Path) -> None:
+    def look(connection: sa.Connection) -> int:
+        connection.execute(sa.text("INSERT INTO discreet_accounts VALUES ('a', '1', '0', 'add-remove', 'record', 'x')"))
+        return stat.S_IMODE((tmp_path / "budget.db-journal").stat().st_mode)
+
+    old = os.umask(0)
+    try:
+        assert ledger._database.write(look) == 0o600
+    finally:
+        os.umask(old)
+
+
+def test_a_commit_is_on_disk_with_its_folder(ledger: dc.Ledger) -> None:
+    assert ledger._database.write(lambda connection: connection.scalar(sa.text("PRAGMA synchronous"))) == 3  # EXTRA
+
+
+def test_the_place_is_the_whole_path_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ledger = dc.Ledger("sqlite:///budget.db")
+    assert ledger.place == str(tmp_path / "budget.db")
+    account = ledger.open("a", spend(1))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    pickle.loads(pickle.dumps(account)).charge("r", "m", spend(1))  # noqa: S301
+    assert account.balance().epsilon_left == 0
+    assert list(elsewhere.iterdir()) == []
+    assert dc.Ledger("sqlite://").place == ":memory:"
+
+
+def test_a_ledger_in_memory_is_shared_by_threads_and_with_nobody_else() -> None:
+    account = dc.Ledger("sqlite://").open("a", spend(1))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda turn: account.charge(f"r{turn}", "m", spend("0.1")), range(10)))
+    assert account.balance().epsilon_left == 0
+    assert dc.Ledger("sqlite:///:memory:").names() == ()
+
+
 # ----------------------------------------------------------------------------------------------------------- opening
 
 
@@ -230,6 +447,10 @@ def test_nothing_finer_than_a_day_is_written(ledger: dc.Ledger, file: Path) -> N
         "", "foo", None, 3, "bob:s3cret@host/base", "nosuch://bob:s3cret@host/base",
         "mysql://bob:s3cret@host/base", "postgresql+psycopg://bob:s3cret@host:port/base",
         "postgresql+psycopg://bob:s3cret@127.0.0.1:1/base?nosuchoption=1", "sqlite:////nosuchfolder/x/budget.db",
+        "postgresql+psycopg://bob:s3cret@127.0.0.1:1/base", "postgresql+psycopg2://bob:s3cret@127.0.0.1:1/base",
+        "postgresql+asyncpg://bob:s3cret@127.0.0.1:1/base", "sqlite+aiosqlite:///budget.db", "sqlite://budget.db",
+        "sqlite:///" + "x" * 1900, "sqlite:///" + "x" * 2100, "s3cret" * 100_000, "sqlite:///\0", "sqlite:///\ud800x",
+        "sqlite:///x\n/budget.db", "postgresql+psycopg://bob:s3cret@" + "h" * 1900, "sqlite://bob:s3cret@/budget.db",
     ],
 )  # fmt: skip
 def test_a_bad_address_is_one_line_without_its_password(url: str) -> None:
@@ -237,6 +458,30 @@ def test_a_bad_address_is_one_line_without_its_password(url: str) -> None:
         dc.Ledger(url)
     assert "s3cret" not in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "nolock=1&uri=true", "immutable=1&uri=true", "mode=memory&uri=true", "mode=ro&uri=true",
+        "vfs=unix-none&uri=true",
+        "psow=1&uri=true", "cache=shared&uri=true", "uri=true", "nolock=1", "isolation_level=DEFERRED", "timeout=0",
+        "check_same_thread=false", "cached_statements=0", "detect_types=1",
+    ],
+)  # fmt: skip
+def test_an_argument_that_could_weaken_a_file_is_refused(tmp_path: Path, argument: str) -> None:
+    with pytest.raises(dc.InputError, match="takes no argument"):
+        dc.Ledger(f"sqlite:///{tmp_path / 'budget.db'}?{argument}")
+    with pytest.raises(dc.InputError, match="takes no argument"):
+        dc.Ledger(f"sqlite:///file:{tmp_path / 'budget.db'}?{argument}")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("argument", ["autocommit", "service", "prepare_threshold", "cursor_factory", "password"])
+def test_an_argument_that_could_weaken_a_server_is_refused(argument: str) -> None:
+    with pytest.raises(dc.InputError, match=f"takes no argument '{argument}'"):
+        dc.Ledger(f"postgresql+psycopg://bob@127.0.0.1:1/base?{argument}=1")
 
 
 def test_a_folder_or_a_file_that_cannot_be_a_ledger_is_named(tmp_path: Path) -> None:

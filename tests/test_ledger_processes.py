@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import discreet as dc
+from spenders import finish, start
 
 
 def spend(epsilon: object) -> dc.Guarantee:
@@ -30,44 +31,13 @@ def ledger(file: Path) -> dc.Ledger:
     return dc.Ledger(f"sqlite:///{file}")
 
 
-SPENDER = """
-import os, signal, sys
-import sqlalchemy
-from discreet.errors import BudgetError
-from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.ledger import Ledger
-
-url, name, tries, last = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-account = Ledger(url).account("a")
-print("ready", flush=True)
-sys.stdin.readline()
-for turn in range(tries):
-    if last == "die before commit" and turn == tries - 1:
-        sqlalchemy.event.listen(sqlalchemy.Engine, "commit", lambda _: os.kill(os.getpid(), signal.SIGKILL))
-    try:
-        account.charge(f"{name}-{turn}", "laplace", Guarantee(epsilon="0.1", delta=0, relation="add-remove",
-                                                              unit="record"))
-        print("paid", flush=True)
-    except BudgetError:
-        print("refused", flush=True)
-"""
-
-
 def spender(file: Path, name: str, tries: int, last: str = "live") -> subprocess.Popen[str]:
-    """A process that waits for a line on stdin and then tries to spend 0.1 so many times."""
-    command = [sys.executable, "-W", "error", "-c", SPENDER, f"sqlite:///{file}", name, str(tries), last]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return start(f"sqlite:///{file}", name, tries, last)
 
 
 def test_eight_processes_spend_exactly_the_limit(ledger: dc.Ledger, file: Path) -> None:
     account = ledger.open("a", spend(3))
-    processes = [spender(file, f"p{number}", 6) for number in range(8)]
-    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 8
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    lines = [line for process in processes for line in process.communicate()[0].split()]
-    assert [process.returncode for process in processes] == [0] * 8
+    lines = finish([spender(file, f"p{number}", 6) for number in range(8)])
     assert (lines.count("paid"), lines.count("refused")) == (30, 18)
     assert len(account.charges()) == 30
     assert account.balance().epsilon_left == 0
@@ -107,6 +77,63 @@ print([os.wait()[1] for child in range(4)], len(account.charges()), account.bala
 """
     command = [sys.executable, "-W", "error", "-c", script, f"sqlite:///{file}"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[0, 0, 0, 0] 10 0\n"
+
+
+def test_children_of_a_process_whose_threads_are_charging_do_not_wait_for_them(file: Path) -> None:
+    """Threads that are nearly always inside a transaction; SQLite in a child believes in their locks."""
+    script = """
+import os, sys, signal, threading, time
+import sqlalchemy as sa
+import discreet as dc
+tenth = lambda number: dc.Guarantee(epsilon=number, delta=0, relation="add-remove", unit="record")
+account = dc.Ledger(sys.argv[1]).open("a", tenth("3"))
+sa.event.listen(sa.engine.Engine, "commit", lambda _: time.sleep(0.02))
+def spend(name):
+    turn = 0
+    while True:
+        try:
+            account.charge(f"{name}-{turn}", "laplace", tenth("0.1"))
+        except dc.BudgetError:
+            return
+        turn += 1
+threads = [threading.Thread(target=spend, args=[f"t{number}"]) for number in range(3)]
+for thread in threads:
+    thread.start()
+time.sleep(0.1)
+children = []
+for child in range(4):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(30)
+        spend(f"c{child}")
+        os._exit(0)
+    children.append(pid)
+ends = [os.waitpid(pid, 0)[1] for pid in children]
+for thread in threads:
+    thread.join()
+print(ends, len(account.charges()), account.balance().epsilon_left)
+"""
+    command = [sys.executable, "-W", "ignore", "-c", script, f"sqlite:///{file}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=200)
+    assert done.stdout == "[0, 0, 0, 0] 30 0\n"
+
+
+def test_a_ledger_in_memory_is_refused_to_children_that_would_spend_a_copy(tmp_path: Path) -> None:
+    script = """
+import os
+import discreet as dc
+one = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+account = dc.Ledger("sqlite://").open("a", one)
+if os.fork() == 0:
+    try:
+        account.charge("r", "laplace", one)
+    except dc.InputError as error:
+        os._exit(3 if "memory of another process" in str(error) else 4)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.wait()[1]), len(account.charges()))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=200)
+    assert done.stdout == "3 0\n"
 
 
 @pytest.mark.parametrize("turns", [1, 4])

@@ -29,6 +29,7 @@ from enumeration import (
     Scripted,
     among,
     beta_delta,
+    beta_excess,
     choice_loss,
     coarsened,
     gaussian_delta,
@@ -405,6 +406,20 @@ def test_untrimmed_draws_are_private(relation: dc.Relation, epsilon: str, delta:
     found = beta_delta(relation, 1.0, calibration.temper, float(guarantee.epsilon))
     assert float(delta) / 12 < found < float(delta) / 5
     assert beta_delta(relation, 1.0, 1.5 * calibration.temper, float(guarantee.epsilon)) > float(delta)
+
+
+@pytest.mark.parametrize("relation", dc.Relation)
+def test_untrimmed_draws_are_private_where_the_prior_is_uneven(relation: dc.Relation) -> None:
+    """The state that the prior finds rare is the worst case: one record more of it, among many of the other."""
+    rare, common, epsilon = 1.0, 9.0, 1.0
+    prior = dc.Dirichlet(dc.Tables(COIN, {COIN.nodes[0]: np.array([common, rare])}))
+    temper = posterior_sampler().calibrate(COIN, prior, promise(1, relation, "1e-3")).temper
+    worst = 0.0
+    for records in (0, 1000):
+        a, b = rare, common + temper * records
+        pair = (a + temper, b), ((a, b + temper) if relation is REPLACE else (a, b))
+        worst = max(worst, beta_excess(*pair, epsilon), beta_excess(*pair[::-1], epsilon))
+    assert 1e-3 / 20 < worst < 1e-3 / 4
 
 
 # ------------------------------------------------------------------------------------------------------- planted bugs

@@ -175,6 +175,8 @@ class Database:
                 connection = self._engine.connect()
             except sa.exc.DBAPIError as error:
                 failure = self._failure(error, committing)
+            except ValueError:  # a name that no server can have
+                failure = InputError(f"cannot understand the address {self._shown}; try sqlite:///budget.db")
             else:
                 cursors, end = self._endings(connection)
                 try:
@@ -226,6 +228,8 @@ def _checked(url: str) -> sa.URL:
         raise InputError(f"the address of a ledger is text such as sqlite:///budget.db, not {type(url).__name__}")
     if len(url) > ADDRESS_LIMIT:
         raise InputError(f"the address of a ledger has at most {ADDRESS_LIMIT:,} characters, not {len(url):,}")
+    if any(letter < " " or "\ud800" <= letter <= "\udfff" for letter in url):
+        raise InputError("the address of a ledger is one line of text such as sqlite:///budget.db")
     try:
         address = sa.make_url(url)
         backend, _, driver = address.drivername.partition("+")
@@ -296,7 +300,7 @@ def _create_private(path: str) -> None:
 
 def quoted(text: str) -> str:
     """A text for a message: its characters spelled out, its middle left out where it is long."""
-    return repr(_shortened(text))
+    return f"'{_shortened(text)}'"
 
 
 def shown(url: str) -> str:
@@ -313,7 +317,8 @@ def _render(address: sa.URL) -> str:
 
 
 def _shortened(text: str) -> str:
-    """At most so many characters of it that a message may repeat."""
+    """At most so many characters of it as a message may repeat, all on one line."""
+    text = text if text.isprintable() else repr(text)[1:-1]
     if len(text) <= QUOTED_LIMIT:
         return text
     kept = (QUOTED_LIMIT - 3) // 2
