@@ -101,7 +101,7 @@ def take_lock(url: str, wait_s: float = PROBE_S) -> None:
     if url.startswith("sqlite"):
         connection = sqlite3.connect(url.removeprefix("sqlite:///"), timeout=wait_s, isolation_level=None)
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("BEGIN EXCLUSIVE")  # nor may anybody be left reading
             connection.execute("ROLLBACK")
         finally:
             connection.close()
