@@ -12,6 +12,7 @@ the scheme costs when a record is replaced instead of added or removed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -302,20 +303,15 @@ def _checks(frame: pd.DataFrame, errors: Errors, shares: Mapping[str, float]) ->
     """The specification's numbers, and its reading of them."""
     checks = []
     for against, words in AGAINST.items():
-        distances = [
-            abs(in_spreads(value, errors[variant, tables, epsilon, against]))
+        cells = {
+            (variant, *at): (value, errors[variant, *at, against], base, errors[UNIFORM, *at, against])
             for variant, values in REFERENCE.items()
-            for (tables, epsilon), value in zip(COLUMNS, values, strict=True)
-        ]
-        relative = [
-            abs(in_spreads(value / base, errors[variant, *at, against] / errors[UNIFORM, *at, against]))
-            for variant, values in REFERENCE.items()
-            if variant != UNIFORM
             for at, value, base in zip(COLUMNS, values, REFERENCE[UNIFORM], strict=True)
-        ]
-        for each, far in (("references", distances), ("ratios of references to that of D-Ind", relative)):
-            text = f"all {len(far)} {each}, {words}: farthest, in spreads"
-            checks.append(_in_spreads(text, max(far), _widest(errors, against, relative=each != "references")))
+        }
+        plain = [(value, own) for value, own, _, _ in cells.values()]
+        relative = [(v / b, own / even) for (variant, *_), (v, own, b, even) in cells.items() if variant != UNIFORM]
+        checks.append(_in_spreads(f"references, {words}", plain))
+        checks.append(_in_spreads(f"ratios of references to that of D-Ind, {words}", relative))
     worse = ratio(errors[SCHEME, 2, 1, "sample"], errors[UNIFORM, 2, 1, "sample"])
     checks.append(Check.clearly_above("error of Algorithm 1 over D-Ind's, epsilon 1", worse, 1.0, digits=2))
     gains = [
@@ -355,22 +351,23 @@ def _stage_checks(frame: pd.DataFrame) -> Iterator[Check]:
     yield Check.near(what, Estimate(replacing_costs(1, SHARE, SAMPLING)), exact, rounding=0.005, digits=3)
 
 
-def _in_spreads(what: str, found: float, widest: float) -> Check:
-    """Less than three spreads, which must be less than half of the number itself."""
-    limit = f"less than {MOST_SPREADS:g}"
-    accepts = f"{limit}; widest: {widest:.0%} of a number"
-    return Check(what, limit, f"{found:.1f}", found < MOST_SPREADS, accepts, widest <= SANE_PART)
+def _in_spreads(what: str, pairs: Sequence[tuple[float, Floats]]) -> Check:
+    """All references within three spreads of the means, of those that three spreads say something of.
 
+    Args:
+        what: they are.
+        pairs: a reference of one unknown sample, and our values of many samples.
 
-def _widest(errors: Errors, against: str, *, relative: bool) -> float:
-    """Three spreads as a part of the mean, of the variant where they are most."""
-    found = []
-    for variant, tables, epsilon, reference in errors:
-        if reference == against:
-            values = errors[variant, tables, epsilon, against]
-            values = values / errors[UNIFORM, tables, epsilon, against] if relative else values
-            found.append(MOST_SPREADS * values.std(ddof=1) / values.mean())
-    return float(max(found))
+    Returns:
+        The check; without power if fewer than half of the references say something.
+    """
+    parts = [MOST_SPREADS * float(own.std(ddof=1) / own.mean()) for _, own in pairs]
+    far = [abs(in_spreads(*pair)) for pair, part in zip(pairs, parts, strict=True) if part <= SANE_PART]
+    widest = max((part for part in parts if part <= SANE_PART), default=math.nan)
+    limit, most = f"less than {MOST_SPREADS:g}", max(far, default=math.nan)
+    text = f"{what}, of {len(pairs)} those that a sample knows to {SANE_PART:.0%}: farthest, in spreads"
+    accepts = f"{len(far)} of them off by {widest:.0%} at the most"
+    return Check(text, limit, f"{most:.1f}", most < MOST_SPREADS, accepts, 2 * len(far) >= len(pairs))
 
 
 def _notes(frame: pd.DataFrame, errors: Errors) -> str:

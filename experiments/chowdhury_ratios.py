@@ -112,7 +112,7 @@ def steps(frame: pd.DataFrame, metrics: Sequence[str]) -> dict[str, Estimate]:
         Factors of the mean errors by step, with jackknife standard errors: the same repeat is left out of all networks.
     """
     part = frame[frame["metric"].isin(metrics) & (frame["epsilon"] == 1.0)]
-    wide = part.pivot_table(index=["method", "network", "metric"], columns="repeat", values="value").dropna(axis=1)
+    wide = part.pivot_table(index=["method", "network", "metric"], columns="repeat", values="value")
     logs = {name: np.log(left_out(rows.to_numpy(float))).mean(axis=0) for name, rows in wide.groupby("method")}
     return {
         step: geometric([Ratio(logs[having] - logs[without], "")]) for step, (without, having) in STEPS.items()

@@ -16,7 +16,7 @@ import pandas as pd
 
 import discreet as dc
 
-from .pages import Check, estimate
+from .pages import Check, Estimate, estimate
 
 __all__ = ["METRIC", "SANE", "law_of_noise", "noise_check", "noise_row"]
 
@@ -78,7 +78,9 @@ def noise_check(rows: pd.DataFrame, what: str) -> Check:
     Returns:
         The check.
     """
-    found = estimate(rows[rows["metric"] == METRIC].groupby("repeat")["value"].mean())
+    each = rows[rows["metric"] == METRIC].groupby("repeat")["value"].mean()
+    # Nothing measured is nothing that holds.
+    found = estimate(each) if len(each) else Estimate(float("nan"))
     return Check.within(
         f"{what}: mean |noise| over that of epsilon's law", found, (1.0, 1.0), sane=(1 - SANE, 1 + SANE)
     )

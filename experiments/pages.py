@@ -214,7 +214,7 @@ def _interval(low: float, high: float) -> str:
     """Both ends, with as many digits as tell them apart."""
     if low == high:
         return f"{low:.6g} alone"
-    ends = ((f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(4, 17))
+    ends = ((f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(5, 17))
     return " to ".join(next((pair for pair in ends if pair[0] != pair[1]), (repr(low), repr(high))))
 
 
