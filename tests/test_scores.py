@@ -135,6 +135,15 @@ def test_a_copy_keeps_what_was_declared(kind: str, copied: Callable[[Any], Any],
 
 
 @EACH
+def test_a_refused_score_does_not_stand_in_the_way_of_looking(kind: str, tmp_path: Path) -> None:
+    """Notebooks and editors look all members up; the one that would be refused is not among them."""
+    fitted = made(kind, opened(tmp_path)).fit(*records())
+    assert "score" not in dict(inspect.getmembers(fitted))
+    assert kind in fitted._repr_html_()
+    assert "score" in dict(inspect.getmembers(fitted.set_params(scored_records="public")))
+
+
+@EACH
 def test_public_records_are_scored_as_scikit_learn_does(kind: str, tmp_path: Path) -> None:
     X, y = records()
     estimator = made(kind, opened(tmp_path), scored_records="public")

@@ -111,6 +111,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             state["posterior_"] = (dict(drawn.cells), drawn.method, twins, drawn.mixing)
         return state
 
+    def __dir__(self) -> list[str]:
+        """Names of what is there; a notebook looks all of them up, so what would be refused is left out."""
+        refused = {"score"} if getattr(self, "scored_records", None) == "private" else set()
+        # scikit-learn's own, which looks up even more, would be refused itself.
+        return [name for name in object.__dir__(self) if name not in refused and hasattr(self, name)]
+
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """The inverse."""
         state = dict(state)
