@@ -34,6 +34,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 def test_ledger_open_and_show(run: Shell) -> None:
     opened = run.json("ledger open stays --epsilon 0.3 --delta 1e-6 --relation replace --unit stay")
     assert opened == {
+        "ledger": str(Path("discreet-ledger.db").resolve()),
         "account": "stays",
         "relation": "replace",
         "unit": "stay",
@@ -48,7 +49,15 @@ def test_ledger_open_and_show(run: Shell) -> None:
     assert "relation" in run.fails("ledger open more --epsilon 3")
     assert [part["account"] for part in run.json("ledger show")["accounts"]] == ["add-remove", "replace", "stays"]
     assert "'nobody'" in run.fails("ledger show nobody")
-    assert run.json("ledger show --ledger sqlite:///empty.db") == {"accounts": []}
+    assert run.json("ledger show --ledger sqlite:///empty.db") == {
+        "ledger": str(Path("empty.db").resolve()),
+        "accounts": [],
+    }
+    # The ledger lies where one stands: both commands say where that is.
+    assert run("ledger open again --epsilon 1 --relation replace")[1].endswith(
+        f"\nledger: {Path('discreet-ledger.db').resolve()}\n"
+    )
+    assert run("ledger show")[1].endswith(f"\nledger: {Path('discreet-ledger.db').resolve()}\n")
 
 
 def test_ledger_show_after_a_release(run: Shell) -> None:

@@ -110,7 +110,9 @@ def ledger_open(
     """Open an account with a limit that can never be changed."""
     limit = dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
     opened = dc.Ledger(ledger).open(account, limit)
-    show(as_json, _account(opened), f"opened account {account!r}: at most {limit} in all")
+    place = opened.ledger.place
+    told = {"ledger": place, **_account(opened)}
+    show(as_json, told, f"opened account {account!r}: at most {limit} in all\nledger: {place}")
 
 
 @ledger_app.command("show")
@@ -135,7 +137,7 @@ def ledger_show(
             for charge in shown[0]["charges"]
         ]
         text += "\n\n" + columns(("date", "mechanism", "epsilon", "release"), charges) if charges else ""
-    show(as_json, {"accounts": shown}, text)
+    show(as_json, {"ledger": book.place, "accounts": shown}, f"{text}\n\nledger: {book.place}")
 
 
 def release(

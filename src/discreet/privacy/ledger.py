@@ -16,10 +16,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from discreet.errors import BudgetError, InputError
+from discreet.errors import BudgetError, InputError, listed, shown
 from discreet.privacy import ledger_tables as rows
 from discreet.privacy.guarantee import Guarantee, Relation, as_rational, as_text, convert
-from discreet.privacy.ledger_database import Database, quoted, shown
+from discreet.privacy.ledger_database import Database, shown_address
 
 __all__ = ["Account", "Balance", "Charge", "Ledger"]
 
@@ -90,7 +90,7 @@ class Ledger:
 
     def __repr__(self) -> str:
         """The address without its password."""
-        return f"Ledger({shown(self.url)})"
+        return f"Ledger({shown_address(self.url)})"
 
     def __reduce__(self) -> tuple[type[Ledger], tuple[str]]:
         """Copies and pickles are handles on the same database; one in memory (`sqlite://`) they cannot reach."""
@@ -115,7 +115,7 @@ class Ledger:
 
         def add(connection: sa.Connection) -> None:
             if _find(connection, name) is not None:
-                raise InputError(f"account {quoted(name)} is open already; its limit cannot be changed")
+                raise InputError(f"account {shown(name)} is open already; its limit cannot be changed")
             connection.execute(
                 sa.insert(rows.accounts).values(
                     name=name,
@@ -145,9 +145,9 @@ class Ledger:
         found = Account(self, name)
         names = self.names()
         if name not in names:
-            there = ", ".join(quoted(other)[1:-1] for other in names[:8]) or "none"
+            there = listed(names) or "none"
             raise InputError(
-                f"no account {quoted(name)} in ledger {shown(self.url)}; open it first (open now: {there})"
+                f"no account {shown(name)} in ledger {shown_address(self.url)}; open it first (open now: {there})"
             )
         return found
 
@@ -177,7 +177,7 @@ class Account:
         _refuse_other(self.ledger, Ledger, "the ledger of an account")
         _refuse_other(self.name, str, "an account's name")
         if any("\ud800" <= letter <= "\udfff" for letter in self.name):
-            raise InputError(f"no account {quoted(self.name)}: its name is not Unicode text")
+            raise InputError(f"no account {shown(self.name)}: its name is not Unicode text")
 
     @property
     def limit(self) -> Guarantee:
@@ -260,7 +260,7 @@ class Account:
         """The limit, inside a transaction."""
         row = _find(connection, self.name)
         if row is None:
-            raise InputError(f"no account {quoted(self.name)} in ledger {shown(self.ledger.url)}; open it first")
+            raise InputError(f"no account {shown(self.name)} in ledger {shown_address(self.ledger.url)}; open it first")
         try:
             return Guarantee(epsilon=row.epsilon, delta=row.delta, relation=row.relation, unit=row.unit)
         except InputError:
@@ -299,8 +299,8 @@ class Account:
     def _tampering(self, what: str) -> InputError:
         """The error for what no charge of ours writes."""
         return InputError(
-            f"account {quoted(self.name)} in ledger {shown(self.ledger.url)} was tampered with: {what} is not what "
-            "discreet writes (a positive amount); nothing can be charged before the ledger is mended from a copy"
+            f"account {shown(self.name)} in ledger {shown_address(self.ledger.url)} was tampered with: {what} is not "
+            "what discreet writes (a positive amount); nothing can be charged before the ledger is mended from a copy"
         )
 
     def _price(self, balance: Balance, guarantee: Guarantee) -> Guarantee:
@@ -308,11 +308,11 @@ class Account:
         limit = balance.limit
         if guarantee.unit != limit.unit:
             raise InputError(
-                f"account {quoted(self.name)} protects one {limit.unit}, the guarantee one {guarantee.unit}"
+                f"account {shown(self.name)} protects one {limit.unit}, the guarantee one {guarantee.unit}"
             )
         if guarantee.relation is Relation.REPLACE and limit.relation is Relation.ADD_REMOVE:
             raise InputError(
-                f"account {quoted(self.name)} counts neighbours by adding or removing a record; a guarantee for "
+                f"account {shown(self.name)} counts neighbours by adding or removing a record; a guarantee for "
                 "replacing one cannot be charged to it; ask for an add-remove guarantee"
             )
         return convert(guarantee, limit.relation)
@@ -321,7 +321,7 @@ class Account:
         """The balance once it is paid, if it fits."""
         if price.epsilon > balance.epsilon_left or price.delta > balance.delta_left:
             raise BudgetError(
-                f"account {quoted(self.name)} cannot pay: epsilon asked {as_text(price.epsilon)}, "
+                f"account {shown(self.name)} cannot pay: epsilon asked {as_text(price.epsilon)}, "
                 f"spent {as_text(balance.epsilon_spent)} of {as_text(balance.limit.epsilon)}, "
                 f"left {as_text(balance.epsilon_left)}; delta asked {as_text(price.delta)}, "
                 f"left {as_text(balance.delta_left)}; nothing was charged"
@@ -330,7 +330,7 @@ class Account:
         for total in (after.epsilon_spent, after.delta_spent):
             if max(total.numerator, total.denominator).bit_length() > SUM_BITS:
                 raise InputError(
-                    f"account {quoted(self.name)} adds its charges exactly, and with this one their sum would have too "
+                    f"account {shown(self.name)} adds its charges exactly, and with this one their sum would have too "
                     "many digits to be shown; ask for a budget with fewer digits; nothing was charged"
                 )
         return after
@@ -354,10 +354,10 @@ def _refuse_illegible(text: object, what: str) -> None:
     if not 0 < len(text) <= NAME_LIMIT or not text.isprintable() or text != text.strip():
         raise InputError(
             f"{what} is 1 to {NAME_LIMIT} characters that can all be seen, with no spaces at its ends; "
-            f"not empty, not {quoted(text)}"
+            f"not empty, not {shown(text)}"
         )
     if not unicodedata.is_normalized("NFC", text):
-        raise InputError(f"{what} must be in Unicode's composed form (NFC), which {quoted(text)} is not")
+        raise InputError(f"{what} must be in Unicode's composed form (NFC), which {shown(text)} is not")
 
 
 def _today() -> date:

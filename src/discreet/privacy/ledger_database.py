@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from discreet.errors import DiscreetError, InputError
+from discreet.errors import DiscreetError, InputError, shown
 from discreet.privacy.ledger_tables import charges, tables
 
-__all__ = ["Database", "quoted", "shown"]
+__all__ = ["Database", "shown_address"]
 
 T = TypeVar("T")
 
@@ -36,8 +36,8 @@ TRIES = 10
 ADDRESS_LIMIT = 2_000
 """Most characters of an address: more than any path or server needs."""
 
-QUOTED_LIMIT = 80
-"""Most characters of what was given that a message repeats."""
+SHOWN_LIMIT = 80
+"""Most characters of an address that a message repeats."""
 
 REASON_LIMIT = 160
 """Most characters of a database's own words that a message repeats."""
@@ -103,7 +103,7 @@ class Database:
     """
 
     def __init__(self, url: str) -> None:
-        self._shown = shown(url)
+        self._shown = shown_address(url)
         self._process = os.getpid()
         address = _checked(url)
         self._sqlite = address.get_backend_name() == "sqlite"
@@ -234,17 +234,19 @@ def _checked(url: str) -> sa.URL:
         address = sa.make_url(url)
         backend, _, driver = address.drivername.partition("+")
     except (sa.exc.ArgumentError, ValueError):
-        raise InputError(f"cannot understand the address {shown(url)}; try sqlite:///budget.db") from None
+        raise InputError(f"cannot understand the address {shown_address(url)}; try sqlite:///budget.db") from None
     if backend not in ("sqlite", "postgresql"):
-        raise InputError(f"a ledger needs SQLite or PostgreSQL, not {quoted(backend)}")
+        raise InputError(f"a ledger needs SQLite or PostgreSQL, not {shown(backend)}")
     if driver not in ("", "pysqlite", "psycopg"):
-        raise InputError(f"a ledger needs the driver pysqlite or psycopg, not {quoted(driver)}")
+        raise InputError(f"a ledger needs the driver pysqlite or psycopg, not {shown(driver)}")
     if backend == "sqlite" and (address.host or address.username or address.password or address.port):
-        raise InputError(f"cannot understand the address {shown(url)}; a path comes after three strokes, sqlite:///")
+        raise InputError(
+            f"cannot understand the address {shown_address(url)}; a path comes after three strokes, sqlite:///"
+        )
     refused = sorted(set(address.query) - (POSTGRESQL_ARGUMENTS if backend == "postgresql" else set()))
     if refused:
         raise InputError(
-            f"the address of a ledger takes no argument {quoted(refused[0])}: what changes how a database locks or "
+            f"the address of a ledger takes no argument {shown(refused[0])}: what changes how a database locks or "
             "writes could lose a charge; leave it out"
         )
     return address.set(drivername="postgresql+psycopg" if backend == "postgresql" else "sqlite+pysqlite")
@@ -298,12 +300,7 @@ def _create_private(path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
-def quoted(text: str) -> str:
-    """A text for a message: its characters spelled out, its middle left out where it is long."""
-    return f"'{_shortened(text)}'"
-
-
-def shown(url: str) -> str:
+def shown_address(url: str) -> str:
     """An address for a message: without its password and arguments, its middle left out where it is long."""
     try:
         return _shortened(_render(sa.make_url(url)))
@@ -319,7 +316,7 @@ def _render(address: sa.URL) -> str:
 def _shortened(text: str) -> str:
     """At most so many characters of it as a message may repeat, all on one line."""
     text = text if text.isprintable() else repr(text)[1:-1]
-    if len(text) <= QUOTED_LIMIT:
+    if len(text) <= SHOWN_LIMIT:
         return text
-    kept = (QUOTED_LIMIT - 3) // 2
+    kept = (SHOWN_LIMIT - 3) // 2
     return f"{text[:kept]}...{text[-kept:]}"

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 
-__all__ = ["COLUMN_LIMIT", "FOOTER_LIMIT", "HEADER_LIMIT", "open_file", "parse_csv", "positions", "shorten"]
+__all__ = ["COLUMN_LIMIT", "FOOTER_LIMIT", "HEADER_LIMIT", "open_file", "parse_csv", "positions"]
 
 COLUMN_LIMIT = 2**14
 """Most columns of a file, as in a spreadsheet: the engine takes about 0.1 ms for each, wanted or not."""
@@ -30,9 +30,6 @@ HEADER_LIMIT = 2**20
 """Most bytes of the first line of a CSV file, unpacked."""
 FOOTER_LIMIT = 2**25
 """Most bytes of a Parquet file's footer, which is parsed whole: about 300 bytes for each column of each row group."""
-SHOWN = 80
-"""Most characters of an input that an error quotes."""
-
 DELIMITERS = (",", ";", "\t", "|")
 """What may separate the columns of a CSV file."""
 FILE_READERS: Mapping[str, str] = {
@@ -64,21 +61,21 @@ def open_file(engine: Any, path: str, wanted: tuple[str, ...] | None) -> ir.Tabl
     """
     kind = next((FILE_READERS[end] for end in sorted(FILE_READERS, key=len, reverse=True) if path.endswith(end)), None)
     if Path(path).is_dir():
-        raise InputError(f"{shorten(path)} is a folder; name its files with a glob, such as 'folder/*.parquet'")
+        raise InputError(f"{shown(path)} is a folder; name its files with a glob, such as 'folder/*.parquet'")
     if kind is None:
-        raise InputError(f"cannot tell the format of {shorten(path)}; name it .parquet, .csv or .csv.gz")
+        raise InputError(f"cannot tell the format of {shown(path)}; name it .parquet, .csv or .csv.gz")
     found = [path] if Path(path).is_file() else sorted(glob.glob(path, recursive=True))
     if not found or not all(Path(name).is_file() for name in found):
-        raise InputError(f"no file {shorten(path)}")
+        raise InputError(f"no file {shown(path)}")
     if any(Path(name).stat().st_size == 0 for name in found):
-        raise InputError(f"{shorten(path)} is empty; a table needs at least a header")
+        raise InputError(f"{shown(path)} is empty; a table needs at least a header")
     # DuckDB would take a path with brackets for a pattern, and a folder `x=1` for a column.
     literal = "[" + ", ".join(_text(re.sub(r"([*?[])", r"[\1]", name)) for name in found) + "]"
     if kind == "parquet":
         return _view(engine, *_parquet(literal, found[0], wanted))
     headers = {_header(name) for name in found}
     if len(headers) > 1:
-        raise InputError(f"the files of {shorten(path)} differ in their headers")
+        raise InputError(f"the files of {shown(path)} differ in their headers")
     return _view(engine, *_csv(literal, *headers.pop(), wanted))
 
 
@@ -143,13 +140,13 @@ def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
     absent = [name for name in wanted if name not in there]
     if absent:
         raise InputError(
-            f"the records have no column {', '.join(map(shorten, absent[:5]))} among their {len(names)}; "
+            f"the records have no column {', '.join(map(shown, absent[:5]))} among their {len(names)}; "
             "names must be equal in case and blanks, and a CSV file needs a header"
         )
     twice = [name for name in wanted if len(at[name.lower()]) > 1]
     if twice:
         raise InputError(
-            f"two columns of the records have one name (capitals do not count): {', '.join(map(shorten, twice[:5]))}; "
+            f"two columns of the records have one name (capitals do not count): {', '.join(map(shown, twice[:5]))}; "
             "rename one of them"
         )
     return [at[name.lower()][0] for name in wanted]
@@ -159,22 +156,6 @@ def _refuse_wide(columns: int) -> None:
     """Hold a number of columns against the limit."""
     if columns > COLUMN_LIMIT:
         raise InputError(f"the records have {columns:,} columns, more than the limit of {COLUMN_LIMIT:,}")
-
-
-def shorten(text: str) -> str:
-    """A caller's own text, quoted in one line of an error.
-
-    Args:
-        text: any.
-
-    Returns:
-        Its beginning, in quotes.
-
-    Example:
-        >>> shorten("a" * 100)[-10:]
-        "aaaaaa'..."
-    """
-    return repr(text) if len(text) <= SHOWN else f"{text[:SHOWN]!r}..."
 
 
 def _view(engine: Any, columns: Sequence[tuple[str, str]], reader: str) -> ir.Table:
@@ -189,7 +170,7 @@ def _parquet(literal: str, first: str, wanted: tuple[str, ...] | None) -> tuple[
     with open(first, "rb") as file:
         file.seek(-min(8, Path(first).stat().st_size), io.SEEK_END)
         if int.from_bytes(file.read(4), "little") > FOOTER_LIMIT:
-            raise InputError(f"the footer of {shorten(first)} is damaged, or larger than {FOOTER_LIMIT:,} bytes")
+            raise InputError(f"the footer of {shown(first)} is damaged, or larger than {FOOTER_LIMIT:,} bytes")
     footer = pyarrow.parquet.read_metadata(first)
     _refuse_wide(footer.num_columns)
     names = footer.schema.to_arrow_schema().names

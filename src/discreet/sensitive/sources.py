@@ -17,9 +17,9 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 from discreet.sensitive.engine import open_engine
-from discreet.sensitive.files import open_file, parse_csv, positions, shorten
+from discreet.sensitive.files import open_file, parse_csv, positions
 
 __all__ = ["arrow", "open_source"]
 
@@ -158,7 +158,7 @@ def _connect(url: str, table: str | None) -> ir.Table:
     kind, _, place = url.partition("://")
     if kind not in (*EMBEDDED, *SERVERS):
         raise InputError(
-            f"cannot read records from {shorten(kind + '://')}; give a path or glob of files on this machine, or the "
+            f"cannot read records from {shown(kind + '://')}; give a path or glob of files on this machine, or the "
             "URL of a database, such as postgresql://host/base, duckdb:///file.db or sqlite:///file.db"
         )
     if table is None:
@@ -171,7 +171,7 @@ def _connect(url: str, table: str | None) -> ir.Table:
         )
         return base.table(table)
     except ibis.common.exceptions.TableNotFound:
-        raise InputError(f"the database has no table {shorten(table)}") from None
+        raise InputError(f"the database has no table {shown(table)}") from None
 
 
 def _open_server(url: str, kind: str) -> Any:
@@ -187,8 +187,8 @@ def _open_base(kind: str, place: str) -> Any:
     """A database file, for reading only; three slashes before its name are relative and four absolute."""
     path = Path(place.removeprefix("/"))
     if not path.is_file():
-        shown = f"no file {shorten(str(path))}; " if place.startswith("/") and not {"@", "?"} & set(place) else ""
-        raise InputError(f"{shown}{kind}:/// and a file's name are wanted: relative so, absolute with a fourth slash")
+        absent = f"no file {shown(path)}; " if place.startswith("/") and not {"@", "?"} & set(place) else ""
+        raise InputError(f"{absent}{kind}:/// and a file's name are wanted: relative so, absolute with a fourth slash")
     if kind == "duckdb":
         return open_engine(path)
     try:
