@@ -181,8 +181,9 @@ def test_checks_of_coverage_react() -> None:
     assert all(check.passes for check in good.checks)
     assert good.verdict.startswith("Beyond the papers: ") and "asia 95.0 ±" in good.verdict
     narrow = coverage.present(covered({("prior", "planned", "noise-aware", "marginals"): 0.6}))
+    odd = coverage.present(covered({("prior", "planned", "noise-aware", "entries"): 0.85}))
+    assert "planned, prior, entries, epsilon 1, %" in [c.what for c in odd.checks if not c.holds]
     assert [c.what for c in narrow.checks if not c.holds] == [
-        "planned, prior, marginals, epsilon 1, %",
         "prior, marginals, mean over mechanisms, epsilon 1, %",
     ]
     for kind, share in (("entries", 0.85), ("marginals", 0.85), ("conditionals", 0.85)):
