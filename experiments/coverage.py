@@ -261,8 +261,8 @@ def pooled_checks(frame: pd.DataFrame) -> list[Check]:
         frame: tidy rows of one seed set.
 
     Returns:
-        One for each kind of number of truths from the prior, and one for weights. That too much is held is told by known
-        networks, which have the entries for it; a truncated posterior's intervals are known to be too wide.
+        One for each kind of number of truths from the prior, and one for weights. That too much is held is told by
+        known networks, which have the entries for it; a truncated posterior's intervals are known to be too wide.
     """
     part = _aware(frame)
     part = part[(part["epsilon"] == GUARDED) & ~part["mechanism"].isin(SLOW)]
