@@ -83,7 +83,9 @@ def read_all(
     note = mmap.mmap(-1, NOTE)
     out, into = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # other threads hold nothing that a reader needs
+        # Other threads, Python's and JAX's, hold nothing that a reader needs.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
         child = os.fork()
     if child == 0:
         status = 1

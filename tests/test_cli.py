@@ -312,11 +312,11 @@ def test_debug_adds_a_traceback_and_nothing_else_does(run: Shell) -> None:
 
 
 def test_a_defect_is_exit_code_1_and_keeps_its_text_to_itself(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_release: dc.Release) -> None:
+    def broken(_path: str) -> None:
         raise RuntimeError("quotes a record")
 
     run.json(RELEASE)
-    monkeypatch.setattr(dc.Release, "loads", broken)
+    monkeypatch.setattr("discreet.app.analyst._load", broken)
     message = run.fails("query r.json", 1)
     assert "RuntimeError" in message
     assert "quotes" not in message

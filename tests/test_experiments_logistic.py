@@ -335,9 +335,13 @@ def test_where_gradients_begin_to_add_nothing() -> None:
 
 
 def test_intervals_may_hold_neither_too_little_nor_too_much() -> None:
-    for share, holds in ((0.95, True), (0.90, False), (1.0, False)):
-        assert williams_figure_3b._coverage("one gradient", 5, Estimate(share, 0.001), 2000).holds is holds
-    assert williams_figure_3b._coverage("one gradient", 5, Estimate(1.0, 0.0), 12).holds
+    for spread, share, passes in ((0.01, 0.95, True), (0.01, 0.90, False), (0.2, 0.95, False)):
+        rows = [
+            {"metric": "covered", "line": line, "repeat": repeat, "value": share + spread * (-1) ** repeat}
+            for line in williams_figure_3b.LENGTHS
+            for repeat in range(20)
+        ]
+        assert williams_figure_3b._coverage(pd.DataFrame(rows)).passes is passes
 
 
 def test_true_errors() -> None:

@@ -7,7 +7,16 @@ quotes may come from anybody. Anything that is not one of these is a defect of t
 
 from collections.abc import Iterable
 
-__all__ = ["QUOTED_CHARACTERS", "BudgetError", "DiscreetError", "InputError", "listed", "shortened", "shown"]
+__all__ = [
+    "QUOTED_CHARACTERS",
+    "BudgetError",
+    "DiscreetError",
+    "InputError",
+    "listed",
+    "shortened",
+    "shown",
+    "shown_path",
+]
 
 MESSAGE_CHARACTERS = 500
 """Of a whole message: it fits a terminal's few lines and a log's one."""
@@ -84,6 +93,25 @@ def listed(names: Iterable[str]) -> str:
 def shortened(place: str) -> str:
     """A place such as a path for the beginning of a message, cut to its last 80 characters."""
     return place if len(place) <= QUOTED_CHARACTERS else "..." + place[3 - QUOTED_CHARACTERS :]
+
+
+def shown_path(path: object) -> str:
+    """A path for a message: quoted, with escapes, and cut to its end, which has the name of the file.
+
+    Args:
+        path: text or a `Path`.
+
+    Returns:
+        Text such as `'data/asia.bif'`.
+
+    Example:
+        >>> shown_path("asia.bif"), shown_path("folder/" * 100 + "asia.bif")[-17:]
+        ("'asia.bif'", "/folder/asia.bif'")
+    """
+    kept = QUOTED_CHARACTERS - 2
+    text = str(path)
+    quoted = repr(text[-kept:])
+    return quoted if len(text) <= kept and len(quoted) <= QUOTED_CHARACTERS else f"{quoted[0]}...{quoted[3 - kept :]}"
 
 
 def _one_line(text: str) -> str:

@@ -23,7 +23,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError, listed, shortened, shown
+from discreet.errors import InputError, listed, shortened, shown, shown_path
 from discreet.model.files import decoded, read_bytes, unpacked
 from discreet.model.limits import (
     NETWORK_BYTES,
@@ -89,7 +89,7 @@ def read_bif(path: str | Path) -> Bif:
     Source:
         F. Cozman, The Interchange Format for Bayesian Networks, version 0.15.
     """
-    what = f"network {shown(path)}"
+    what = f"network {shown_path(path)}"
     raw = unpacked(read_bytes(path, "network", NETWORK_BYTES), what, NETWORK_BYTES)
     text = decoded(raw, what, mark=True)
     return parse_bif(text, where=str(path))

@@ -18,7 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, cast
 
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, shown, shown_path
 from discreet.model.limits import FIELDS, NESTING, PARTS, VALUES, at_most, repeated
 
 __all__ = ["decoded", "read_bytes", "read_json", "read_text", "taken", "unpacked", "write_whole"]
@@ -48,13 +48,13 @@ def read_bytes(path: str | Path, what: str, limit: int) -> bytes:
     """
     try:
         with open(path, "rb") as file:
-            return taken(file, f"{what} {shown(path)}", limit)
+            return taken(file, f"{what} {shown_path(path)}", limit)
     except OSError as error:
-        raise InputError(f"cannot read {what} {shown(path)}: {error.strerror}") from None
+        raise InputError(f"cannot read {what} {shown_path(path)}: {error.strerror}") from None
     except ValueError as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"cannot read {what} {shown(path)}: no file can have this name") from None
+        raise InputError(f"cannot read {what} {shown_path(path)}: no file can have this name") from None
 
 
 def taken(file: IO[bytes], what: str, limit: int) -> bytes:
@@ -111,7 +111,7 @@ def decoded(raw: bytes, what: str, *, mark: bool = False) -> str:
 
 def read_text(path: str | Path, what: str, limit: int) -> str:
     """The text of a file; arguments and errors as in `read_bytes`, and not UTF-8."""
-    return decoded(read_bytes(path, what, limit), f"{what} {shown(path)}")
+    return decoded(read_bytes(path, what, limit), f"{what} {shown_path(path)}")
 
 
 def read_json(text: str, what: str, limit: int) -> Any:
@@ -179,7 +179,7 @@ def write_whole(content: str | bytes, path: Path, what: str, *, replace: bool) -
     try:
         path = path.resolve()
         if path.exists() and not path.is_file():
-            raise InputError(f"cannot write {what} {shown(path)}: it is a folder or a device, name a file")
+            raise InputError(f"cannot write {what} {shown_path(path)}: it is a folder or a device, name a file")
         temporary = path.parent / f".{secrets.token_hex(16)}.part"
         raw = content.encode() if isinstance(content, str) else content
         with _opened(path.parent, temporary) as file:
@@ -197,9 +197,11 @@ def write_whole(content: str | bytes, path: Path, what: str, *, replace: bool) -
         raise
     except (OSError, RuntimeError) as error:  # a circle of links is a RuntimeError
         reason = error.strerror if isinstance(error, OSError) else "a circle of links"
-        raise InputError(f"cannot write {what} {shown(path)}: {reason}") from None
+        raise InputError(f"cannot write {what} {shown_path(path)}: {reason}") from None
     except ValueError:
-        raise InputError(f"cannot write {what} {shown(path)}: its name or text holds half a character or NUL") from None
+        raise InputError(
+            f"cannot write {what} {shown_path(path)}: its name or text holds half a character or NUL"
+        ) from None
     finally:
         with suppress(OSError, ValueError):
             if temporary is not None:

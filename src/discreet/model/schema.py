@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from discreet.errors import InputError, listed, shown
+from discreet.errors import InputError, listed, shown, shown_path
 from discreet.model.files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES, check_name, check_states, repeated
 
@@ -234,15 +234,15 @@ class Schema:
         Raises:
             InputError: no such file, not JSON of this form, or not a schema.
         """
-        document = read_json(read_text(path, "schema", NETWORK_BYTES), f"schema {shown(path)}", NETWORK_BYTES)
+        document = read_json(read_text(path, "schema", NETWORK_BYTES), f"schema {shown_path(path)}", NETWORK_BYTES)
         parts = document.get("variables") if isinstance(document, dict) else None
         if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-            raise InputError(f"schema {shown(path)} needs a list of objects under 'variables'")
+            raise InputError(f"schema {shown_path(path)} needs a list of objects under 'variables'")
         try:
             check_states(map(_states, parts))
             return Schema(tuple(_variable(part) for part in parts))
         except InputError as error:
-            raise InputError(f"schema {shown(path)}: {error}") from None
+            raise InputError(f"schema {shown_path(path)}: {error}") from None
 
 
 def _states(part: Mapping[str, Any]) -> list[Any]:

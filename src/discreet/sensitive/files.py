@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, shown, shown_path
 
 __all__ = ["COLUMN_LIMIT", "FOOTER_LIMIT", "HEADER_LIMIT", "open_file", "parse_csv", "positions"]
 
@@ -30,6 +30,13 @@ HEADER_LIMIT = 2**20
 """Most bytes of the first line of a CSV file, unpacked."""
 FOOTER_LIMIT = 2**25
 """Most bytes of a Parquet file's footer, which is parsed whole: about 300 bytes for each column of each row group."""
+LINE_LIMIT = 2 * 10**6
+"""Most bytes of a line of a CSV file: the engine's own limit, which its parallel reader does not always keep."""
+STRIDE = 2**24
+"""Bytes between the places at which lines are measured: half of what the engine holds at a time, so that no line which
+it could lose lies between two of them."""
+
+END_OF_LINE = re.compile(rb"[\r\n]")
 DELIMITERS = (",", ";", "\t", "|")
 """What may separate the columns of a CSV file."""
 FILE_READERS: Mapping[str, str] = {
@@ -61,21 +68,24 @@ def open_file(engine: Any, path: str, wanted: tuple[str, ...] | None) -> ir.Tabl
     """
     kind = next((FILE_READERS[end] for end in sorted(FILE_READERS, key=len, reverse=True) if path.endswith(end)), None)
     if Path(path).is_dir():
-        raise InputError(f"{shown(path)} is a folder; name its files with a glob, such as 'folder/*.parquet'")
+        raise InputError(f"{shown_path(path)} is a folder; name its files with a glob, such as 'folder/*.parquet'")
     if kind is None:
-        raise InputError(f"cannot tell the format of {shown(path)}; name it .parquet, .csv or .csv.gz")
+        raise InputError(f"cannot tell the format of {shown_path(path)}; name it .parquet, .csv or .csv.gz")
     found = [path] if Path(path).is_file() else sorted(glob.glob(path, recursive=True))
     if not found or not all(Path(name).is_file() for name in found):
-        raise InputError(f"no file {shown(path)}")
+        raise InputError(f"no file {shown_path(path)}")
     if any(Path(name).stat().st_size == 0 for name in found):
-        raise InputError(f"{shown(path)} is empty; a table needs at least a header")
+        raise InputError(f"{shown_path(path)} is empty; a table needs at least a header")
     # DuckDB would take a path with brackets for a pattern, and a folder `x=1` for a column.
     literal = "[" + ", ".join(_text(re.sub(r"([*?[])", r"[\1]", name)) for name in found) + "]"
     if kind == "parquet":
         return _view(engine, *_parquet(literal, found[0], wanted))
     headers = {_header(name) for name in found}
     if len(headers) > 1:
-        raise InputError(f"the files of {shown(path)} differ in their headers")
+        raise InputError(f"the files of {shown_path(path)} differ in their headers")
+    for name in found:
+        if _long_line_in(name):
+            raise InputError(f"{shown_path(name)} has a line of more than {LINE_LIMIT:,} bytes; is it CSV?")
     return _view(engine, *_csv(literal, *headers.pop(), wanted))
 
 
@@ -170,7 +180,7 @@ def _parquet(literal: str, first: str, wanted: tuple[str, ...] | None) -> tuple[
     with open(first, "rb") as file:
         file.seek(-min(8, Path(first).stat().st_size), io.SEEK_END)
         if int.from_bytes(file.read(4), "little") > FOOTER_LIMIT:
-            raise InputError(f"the footer of {shown(first)} is damaged, or larger than {FOOTER_LIMIT:,} bytes")
+            raise InputError(f"the footer of {shown_path(first)} is damaged, or larger than {FOOTER_LIMIT:,} bytes")
     footer = pyarrow.parquet.read_metadata(first)
     _refuse_wide(footer.num_columns)
     names = footer.schema.to_arrow_schema().names
@@ -187,9 +197,30 @@ def _csv(
     kinds = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(names)))
     reader = (
         f"read_csv({literal}, columns = {{{kinds}}}, auto_detect = false, header = true, delim = {_text(delimiter)}, "
-        "quote = '\"', escape = '\"', nullstr = '', hive_partitioning = false)"
+        f"quote = '\"', escape = '\"', nullstr = '', hive_partitioning = false)"
     )
     return [(f"c{position}", names[position]) for position in positions(names, wanted)], reader
+
+
+def _long_line_in(path: str) -> bool:
+    """Whether a line is so long that the engine could lose it; DuckDB 2.0 does, without a word, beyond 32 MB.
+
+    Of a file as it is a few bytes are read here and there; a packed one is unpacked once.
+    """
+    if path.endswith(".gz"):
+        with gzip.open(path, "rb") as file:
+            length = 0
+            while (piece := file.read(2**20)) and length <= LINE_LIMIT:
+                end = max(piece.rfind(b"\n"), piece.rfind(b"\r"))
+                length = len(piece) - end - 1 if end >= 0 else length + len(piece)
+            return length > LINE_LIMIT
+    with open(path, "rb") as file:
+        size = file.seek(0, io.SEEK_END)
+        for place in range(STRIDE, size, STRIDE):
+            file.seek(place)
+            if not any(END_OF_LINE.search(file.read(piece)) for piece in (2**12, LINE_LIMIT)) and file.tell() < size:
+                return True
+    return False
 
 
 def _text(value: str) -> str:
@@ -236,7 +267,7 @@ def _header(path: str) -> tuple[str, tuple[str, ...]]:
 
 def _first_line(head: bytes) -> str:
     """The first line, where it is no longer than the limit."""
-    line = re.split(rb"[\r\n]", head, maxsplit=1)[0]
+    line = END_OF_LINE.split(head, maxsplit=1)[0]
     if len(line) > HEADER_LIMIT:
         raise InputError(f"the first line has more than {HEADER_LIMIT:,} bytes; is it CSV with a header?")
     return line.decode("utf-8-sig")

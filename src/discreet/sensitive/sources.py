@@ -17,7 +17,7 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, shown, shown_path
 from discreet.sensitive.engine import open_engine
 from discreet.sensitive.files import open_file, parse_csv, positions
 
@@ -187,7 +187,7 @@ def _open_base(kind: str, place: str) -> Any:
     """A database file, for reading only; three slashes before its name are relative and four absolute."""
     path = Path(place.removeprefix("/"))
     if not path.is_file():
-        absent = f"no file {shown(path)}; " if place.startswith("/") and not {"@", "?"} & set(place) else ""
+        absent = f"no file {shown_path(path)}; " if place.startswith("/") and not {"@", "?"} & set(place) else ""
         raise InputError(f"{absent}{kind}:/// and a file's name are wanted: relative so, absolute with a fourth slash")
     if kind == "duckdb":
         return open_engine(path)
