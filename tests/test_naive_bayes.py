@@ -231,7 +231,8 @@ def test_a_level_that_is_none() -> None:
 def test_classes_are_sorted_so_that_scores_read_the_right_column(classes: Any, paying: dc.Account) -> None:
     X = np.repeat([[0.0], [1.0]], 40, axis=0)
     y = np.repeat(sorted(classes), 40)
-    fitted = estimator(paying, features=None, bounds=(0, 1), bins=2, classes=classes, guarantee=AMPLE).fit(X, y)
+    fitted = estimator(paying, features=None, bounds=(0, 1), bins=2, classes=classes, guarantee=AMPLE)
+    fitted.set_params(scored_records="public").fit(X, y)
     assert fitted.classes_.tolist() == sorted(classes)
     assert fitted.predict(X).tolist() == y.tolist()
     assert fitted.score(X, y) == 1

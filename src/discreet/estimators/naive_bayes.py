@@ -310,7 +310,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         features = _variables(self.features)
         if not features:
             raise InputError("features are a list of Variable(name, states) and Variable(name, bounds=..., bins=...)")
-        _require_room(self.bins, sum(feature.numeric and feature.size == 1 for feature in features))
+        _require_room(self.bins, sum(feature.numeric and feature.size < 2 for feature in features))
         return tuple(_binned(feature, self.bins) for feature in features)
 
     def _bounded(self, width: int) -> tuple[Variable, ...]:
