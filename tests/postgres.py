@@ -11,6 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -117,7 +118,9 @@ def serving() -> Iterator[Server]:
         assert made.returncode == 0, made.stderr
         with (data / "postgresql.conf").open("a") as configuration:
             configuration.write(CONFIGURATION)
-        with log.open("w") as output:
+        with log.open("w") as output, warnings.catch_warnings():
+            # Other threads, JAX's among them, hold nothing that the child needs before it is another program.
+            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             process = subprocess.Popen(
                 [programs / "postgres", "-D", data, "-k", folder], stdin=subprocess.DEVNULL, stdout=output,
                 stderr=output, cwd=folder, preexec_fn=die_with_parent, **user,

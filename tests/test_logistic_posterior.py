@@ -204,7 +204,7 @@ def ball_with_noisy_count() -> Case:
 def test_draws_agree_with_a_grid(make: Callable[[], Case], axes: list[Floats], counts: list[float]) -> None:
     """Draws worth 1000: a mean is off by 0.03 of its deviation, a deviation by 3 %; both bounds are over 5 of these."""
     case = make()
-    found = case.draws(11, 4000)
+    found = case.draws(11, 6000)
     assert found.mixing.effective > 1000
     assert found.mixing.r_hat <= 1.01
     mean, deviation = case.grid(axes, np.array(counts, np.float64))

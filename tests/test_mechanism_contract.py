@@ -356,7 +356,7 @@ def test_a_simulation_says_so_and_touches_no_ledger(
     variant: Variant, mechanism: dc.Mechanism, counts: dc.Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dc.Account, "charge", lambda *_: pytest.fail("charged"))
-    monkeypatch.setattr(Ledger, "_transaction", lambda *_: pytest.fail("opened"))
+    monkeypatch.setattr(Ledger, "__init__", lambda *_: pytest.fail("opened"))
     release = simulated(mechanism, counts, variant.promise())
     assert release.private is False
     assert '"private": false' in release.dumps()

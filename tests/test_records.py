@@ -371,7 +371,9 @@ def test_empty_sources_are_refused(tmp_path: Path) -> None:
 def test_paths_that_cannot_be_read(name: str, message: str, tmp_path: Path) -> None:
     csv_file(tmp_path, "x\na\n", "records.xlsx")
     path = str(tmp_path / name)
-    assert message in refusal(lambda: counted(path, AB), path)
+    said = refusal(lambda: counted(path, AB))
+    assert message in said
+    assert path[-40:] in said
 
 
 @pytest.mark.parametrize(

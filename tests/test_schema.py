@@ -165,7 +165,7 @@ def test_a_file_that_is_no_schema_is_refused_by_name(tmp_path: Path, document: o
     path = saved(tmp_path, document)
     with pytest.raises(dc.InputError, match=message) as refusal:
         dc.Schema.read(path)
-    assert str(path) in str(refusal.value)
+    assert f"{path.parent.name}/{path.name}" in str(refusal.value)
 
 
 def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:

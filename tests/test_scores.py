@@ -223,12 +223,12 @@ except dc.InputError as error:
     print(len(account.charges()), error)
 """
 TOO_MUCH = [
-    ("PrivateLinearRegression", 100_000, {"target_bounds": (0, 1)}, "second moments"),
+    ("PrivateLinearRegression", 100_000, {"target_bounds": (0, 1)}, "products of pairs"),
     (
         "PrivateLinearRegression",
         100_000,
         {"target_bounds": (0, 1), "method": "sampler", "residual_variance": 0.1},
-        "second moments",
+        "products of pairs",
     ),
     ("PrivateLinearRegression", 2, {"target_bounds": (0, 1), "draws": 10**10}, "1 GiB"),
     ("PrivateLogisticRegression", 100_000, {"classes": (0, 1), "records": 4}, "at most 100 weights"),
@@ -267,12 +267,12 @@ def test_too_large_a_number_is_refused_before_it_is_charged(kind: str, options: 
 
 def test_designs_have_a_stated_number_of_moments(tmp_path: Path) -> None:
     features = tuple(dc.Variable(f"x{position}", bounds=(0, 1)) for position in range(1447))
-    with pytest.raises(dc.InputError, match="more than 1,048,576 second moments"):
+    with pytest.raises(dc.InputError, match="more than the 1,048,576 that can be held"):
         _ = dc.Design(features).moments
     paying, design = opened(tmp_path), dc.Design(features)
-    with pytest.raises(dc.InputError, match="more than 1,048,576 second moments"):
+    with pytest.raises(dc.InputError, match="more than the 1,048,576 that can be held"):
         dc.noisy_moments().calibrate(design, dc.Normal(design, 1), promise())
-    with pytest.raises(dc.InputError, match="more than 1,048,576 second moments"):
+    with pytest.raises(dc.InputError, match="more than the 1,048,576 that can be held"):
         dc.moments(dc.grid_rows(design, np.zeros((2, 1447))))
     assert len(dc.Design(features[:1446], intercept=False).moments) == 1446 * 1447 // 2
     assert not paying.charges()

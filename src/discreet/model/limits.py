@@ -50,8 +50,8 @@ DOCUMENT_BYTES = 2**27
 """Bytes of a release or of combined releases: 128 MiB, twice a thousand draws of the largest classic network."""
 QUERIES_BYTES = 2**23
 """Bytes of a file of queries: 8 MiB."""
-VARIABLES = 2**13
-"""Variables of a network, schema or design: eight times MUNIN's."""
+VARIABLES = 2**12
+"""Variables of a network, schema or design: four times MUNIN's."""
 STATES = 2**16
 """States of one variable: six times the largest coding system that is a column in practice."""
 STATES_IN_ALL = 2**20
