@@ -6,7 +6,9 @@ cliques fit into a block of memory, and plans are kept: asking the same variable
 states, plans once.
 
 In float32 work takes half the memory and time, and answers are within about 1e-6 of those in float64. Draws under
-which float32 cannot hold the evidence (its probability is below 1e-30) are done in float64 all the same.
+which a precision cannot hold the evidence (its probability is below 1e-30, or 1e-217) are done in the next one all the
+same: float64 after float32, then logarithms (`log_kernels.py`), which hold everything. Nothing underflows, and only
+evidence of probability 0 is impossible.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from discreet.errors import InputError
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
+from discreet.theory import log_kernels
 from discreet.theory.junction_tree import Family, JunctionTree, junction_tree, maximising_tree
 from discreet.theory.kernels import calibrate, collect, log_of_states, most_probable
 
@@ -45,9 +48,10 @@ CANDIDATES = 16
 """Explanations whose probability is evaluated: those that are most probable under most draws."""
 PLANS = 512
 """Plans that are kept."""
-LEAST_LOG = -69.0
-"""Log probability of evidence below which float32 is left. An entry that float32 cannot hold is less than 1e-38 of a
-normalised message; evidence of probability p raises it at most 1/p times, to 1e-8 of the answer."""
+LEAST_LOG: Mapping[type[np.floating[Any]], float] = {np.float32: -69.0, np.float64: -500.0}
+"""Log probability of evidence below which a precision is left. An entry that float32 cannot hold is less than 1e-38 of
+a normalised message; evidence of probability p raises it at most 1/p times, to 1e-8 of the answer. In float64 the same
+argument leaves a factor of 1e91 for what products of up to four messages have lost before they are normalised."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +103,14 @@ def joint(
     log_total = np.empty(draws)
     for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
         result[..., part], log_total[part] = collect(plan.tree, factors, block, wanted, size)
-    result[..., np.isneginf(log_total)] = np.nan
+    for weak, some in _weak(cells, log_total, dtype):
+        if dtype is np.float32:
+            result[..., weak] = joint(some, targets, evidence)
+        else:
+            for part, size, logs in _log_chunks(plan, some, evidence):
+                result[..., weak[part]], _ = log_kernels.collect(plan.tree, logs, wanted, size)
     if _pruned_zeros(plan, cells):
         result[..., np.isneginf(log_probability(cells, evidence))] = np.nan
-    for weak, some in _weak(cells, log_total, dtype):
-        result[..., weak] = joint(some, targets, evidence)
     return result
 
 
@@ -153,9 +160,13 @@ def marginals(
     log_total = np.empty(draws)
     for part, _, factors, block in _chunks(plan, cells, evidence, dtype):
         log_total[part] = calibrate(plan.tree, factors, block, table[:, part])
-    table[:, np.isneginf(log_total)] = np.nan
     for weak, some in _weak(cells, log_total, dtype):
-        table[:, weak] = np.concatenate(list(marginals(some, evidence).values()))
+        if dtype is np.float32:
+            table[:, weak] = np.concatenate(list(marginals(some, evidence).values()))
+        else:
+            for part, size, logs in _log_chunks(plan, some, evidence):
+                found, _ = log_kernels.calibrate(plan.tree, logs, size)
+                table[:, weak[part]] = np.concatenate([found[name] for name in sizes])
     ends = np.cumsum(list(sizes.values()))
     return dict(zip(sizes, np.split(table, ends[:-1]), strict=True))
 
@@ -211,7 +222,11 @@ def log_probability(
     for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
         _, result[part] = collect(plan.tree, factors, block, (), size)
     for weak, some in _weak(cells, result, dtype):
-        result[weak] = log_probability(some, evidence)
+        if dtype is np.float32:
+            result[weak] = log_probability(some, evidence)
+        else:
+            for part, size, logs in _log_chunks(plan, some, evidence):
+                _, result[weak[part]] = log_kernels.collect(plan.tree, logs, (), size)
     return result
 
 
@@ -269,7 +284,13 @@ def _favoured(
         states = most_probable(plan.tree, factors, block, size)
         codes[:, part] = [states[name] for name in targets]
     for weak, some in _weak(cells, log_total, dtype):
-        codes[:, weak], log_total[weak] = _favoured(plan, total, some, targets, evidence, np.float64)
+        if dtype is np.float32:
+            codes[:, weak], log_total[weak] = _favoured(plan, total, some, targets, evidence, np.float64)
+        else:
+            for part, size, logs in _log_chunks(plan, some, evidence):
+                _, log_total[weak[part]] = log_kernels.collect(total, logs, (), size)
+                states = log_kernels.most_probable(plan.tree, logs, size)
+                codes[:, weak[part]] = [states[name] for name in targets]
     return codes, log_total
 
 
@@ -286,7 +307,11 @@ def _log_of_states(
     for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
         logs[:, part] = log_of_states(plan.tree, factors, block, candidates, size)
     for weak, some in _weak(cells, log_total, dtype):
-        logs[:, weak] = _log_of_states(plan, some, candidates, evidence, log_total[weak], np.float64)
+        if dtype is np.float32:
+            logs[:, weak] = _log_of_states(plan, some, candidates, evidence, log_total[weak], np.float64)
+        else:
+            for part, size, factors in _log_chunks(plan, some, evidence):
+                logs[:, weak[part]] = log_kernels.log_of_states(plan.tree, factors, candidates, size)
     return logs
 
 
@@ -420,7 +445,16 @@ def _pruned_zeros(plan: _Plan, cells: Tables) -> bool:
 def _weak(
     cells: Tables, log_total: Floats, dtype: type[np.floating[Any]]
 ) -> Iterator[tuple[npt.NDArray[np.int64], Tables]]:
-    """The draws whose evidence is too improbable for float32, if there are any, and tables of those draws alone."""
-    weak = np.flatnonzero(log_total < LEAST_LOG) if dtype is np.float32 else np.empty(0, np.int64)
+    """The draws whose evidence is too improbable for a precision, if there are any, and tables of those draws alone."""
+    weak = np.flatnonzero(~(log_total >= LEAST_LOG[dtype]))
     if weak.size:
         yield weak, Tables(cells.network, lambda node: cells[node][..., weak], draws=weak.size)
+
+
+def _log_chunks(
+    plan: _Plan, cells: Tables, evidence: Mapping[str, int]
+) -> Iterator[tuple[slice, int, list[Floats]]]:
+    """Chunks of draws for `log_kernels.py`: (which, how many, logarithms of the families' tables without evidence)."""
+    for part, size, factors, _ in _chunks(plan, cells, evidence, np.float64):
+        with np.errstate(divide="ignore"):
+            yield part, size, [np.log(factor) for factor in factors]
