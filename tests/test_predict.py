@@ -305,7 +305,7 @@ def test_the_prediction_as_a_table() -> None:
 
 def test_the_most_probable_state_has_the_largest_mean_and_is_the_first_of_equals() -> None:
     means = np.array([[0.2, 0.5, 0.3], [0.4, 0.2, 0.4]])
-    found = Prediction("x", ("a", "b", "c"), 0.9, means, means.copy(), means.copy())
+    found = Prediction("x", ("a", "b", "c"), 0.9, means, means.copy(), means.copy(), np.zeros(2))
     assert found.most_probable == ("b", "a")
     with pytest.raises(ValueError, match="read-only"):
         found.mean[0, 0] = 1

@@ -24,7 +24,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.posterior.draws import Posterior
-from discreet.queries.query import check_level, credible_interval
+from discreet.queries.query import Probability, answer, check_level, credible_interval
 from discreet.theory import inference
 
 __all__ = ["Prediction", "predict"]
@@ -49,6 +49,8 @@ class Prediction:
         mean: `P(target | evidence of the record)`, float64, shape (records, states), read-only.
         lower: of the interval of each probability, same shape.
         upper: of the interval, same shape.
+        left_out: for every record the share of the draws under which its evidence is impossible, shape (records,);
+            they are left out of its numbers.
     """
 
     target: str
@@ -57,10 +59,11 @@ class Prediction:
     mean: Floats
     lower: Floats
     upper: Floats
+    left_out: Floats
 
     def __post_init__(self) -> None:
         """Freeze the arrays."""
-        for array in (self.mean, self.lower, self.upper):
+        for array in (self.mean, self.lower, self.upper, self.left_out):
             array.flags.writeable = False
 
     @property
@@ -85,7 +88,10 @@ class Prediction:
 
 
 def predict(posterior: Posterior, records: Any, target: str, *, level: float) -> Prediction:
-    """Posterior predictive of one variable for records that show some of the others.
+    """Probabilities of one variable for records that show some of the others.
+
+    They are means over draws of `P(target | evidence, theta)`, as those of `answer`: what is true of the records of the
+    population that show this evidence; draws are not weighted by how probable it is under them.
 
     Records that show the same states of the variables that matter are computed once, and many of them in one pass.
 
@@ -136,8 +142,9 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float) ->
         rows = evidence.of(names, positions)
         ends[:, positions], counts = _predicted(cells, target, nodes, names, rows, level)
         impossible[positions] = np.maximum(impossible[positions], counts)
-    _refuse_impossible(impossible, cells.draws or 1)
-    return Prediction(target, states, level, *ends)
+    for row, positions in evidence.alike(np.flatnonzero(impossible)):
+        ends[:, positions] = _with_impossible(posterior, target, row, positions, level)
+    return Prediction(target, states, level, *ends, impossible / (cells.draws or 1))
 
 
 # ---------------------------------------------------------------------------------------------------------- records
@@ -159,6 +166,13 @@ class _Evidence:
         """Codes of some columns of some records, shape (records, columns)."""
         columns = np.array([self.names.index(name) for name in names], np.intp)
         return self.codes[np.ix_(positions, columns)]
+
+    def alike(self, positions: Positions) -> Iterator[tuple[dict[str, int], Positions]]:
+        """Different records among some: what each shows, and the positions of those that show just this."""
+        distinct, of_record = _distinct(self.codes[positions])
+        for number, row in enumerate(distinct if positions.size else ()):
+            shown = {name: code for name, code in zip(self.names, row.tolist(), strict=True) if code != MISSING}
+            yield shown, positions[of_record == number]
 
     def patterns(self) -> Iterator[tuple[tuple[str, ...], Positions]]:
         """Observed variables, and the positions of the records that show just these."""
@@ -348,14 +362,23 @@ def _impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> npt.ND
     return np.asarray(np.concatenate(counts)[of_record])
 
 
-def _refuse_impossible(impossible: npt.NDArray[np.int64], draws: int) -> None:
-    """Refuse records whose evidence some draw makes impossible."""
-    wrong = np.flatnonzero(impossible)
-    if wrong.size:
-        raise InputError(
-            f"the evidence of the record at position {wrong[0]} (the first is 0) is impossible under "
-            f"{impossible[wrong[0]]} of {draws} draws; check its states"
-        )
+def _with_impossible(
+    posterior: Posterior, target: str, shown: Mapping[str, int], positions: Positions, level: float
+) -> Floats:
+    """Ends of a record whose evidence some draws make impossible, shape (3, 1, states), as `answer` has them."""
+    schema = posterior.network.schema
+    evidence = tuple((name, schema[name].states[code]) for name, code in shown.items())
+    try:
+        rows = answer(posterior, Probability(((target, None),), evidence), level=level).rows
+    except InputError as error:
+        said = str(error).partition("is impossible under")
+        if not said[1]:
+            raise
+    else:
+        return np.array([[[row[end] for row in rows]] for end in ("mean", "lower", "upper")])
+    # The record's values are the analyst's own, and still no error quotes them.
+    where = f"the evidence of the record at position {positions[0]} (the first is 0)"
+    raise InputError(f"{where} {said[1]}{said[2]}")
 
 
 # ----------------------------------------------------------------------------------------------------------- blocks

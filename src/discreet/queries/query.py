@@ -42,6 +42,11 @@ ROW_LIMIT = 4096
 """Most rows of one answer."""
 ROUNDING = 1e-12
 """Standard deviation of a probability that is taken for a rounding error."""
+MOST_LEFT_OUT = 0.5
+"""Share of the draws above which an answer is refused: evidence that most of the posterior rules out is a mistake in the
+evidence, or the network's."""
+LEAST_EFFECTIVE_DRAWS = 20
+"""Effective draws below which weighted ones carry no interval: a 95 % interval leaves out one in twenty."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class Answer:
             posterior, where there are at most 4,096 joint states, else the most probable on average of those that
             follow; the others are those that most draws favour.
         unit: of the numbers.
+        left_out: share of the draws under which the evidence is impossible; they are left out of all numbers.
     """
 
     query: str
@@ -66,29 +72,43 @@ class Answer:
     level: float
     rows: tuple[Row, ...]
     unit: str = "probability"
+    left_out: float = 0.0
 
 
-def answer(posterior: Posterior, query: str | Query, *, level: float) -> Answer:
+def answer(posterior: Posterior, query: str | Query, *, level: float, predictive: bool = False) -> Answer:
     """Ask a posterior.
+
+    With theta the probabilities of the network, evidence e and posterior draws theta_1, ..., theta_D:
+
+        P(x | e)  =  mean over draws of P(x | e, theta_d)                        as it stands,
+        P(x | e)  =  sum P(x | e, theta_d) P(e | theta_d) / sum P(e | theta_d)   predictive.
+
+    The first is about the population: the share of x among those who show e, with an interval for that share. The second
+    is about the next record, of which e has been seen: to see it makes those draws more credible under which it is
+    probable. They differ where the evidence is rare and the posterior wide.
 
     Args:
         posterior: made from a release.
         query: text, or a parsed query over the posterior's variables.
         level: posterior probability of each interval, between 0 and 1.
+        predictive: whether draws count by the probability of the evidence under them.
 
     Returns:
         Means and intervals.
 
     Raises:
-        InputError: not a query, evidence that is impossible, a level outside (0, 1), or a query that needs more memory
-            than the budget of `inference.py`.
+        InputError: not a query, evidence that is impossible under more than half of the draws, a level outside (0, 1),
+            a query that needs more memory than the budget of `inference.py`, or, predictive, evidence that leaves
+            fewer than twenty effective draws.
     """
     check_level(level)
     asked = _read(query, posterior.network.schema)
-    return _answer(asked, _both_given(posterior, asked.evidence), level)
+    return _answer(asked, _both_given(posterior, asked.evidence, predictive), level)
 
 
-def answer_many(posterior: Posterior, queries: Iterable[str | Query], *, level: float) -> tuple[Answer, ...]:
+def answer_many(
+    posterior: Posterior, queries: Iterable[str | Query], *, level: float, predictive: bool = False
+) -> tuple[Answer, ...]:
     """Ask a posterior many queries; what they share is computed once.
 
     A query that is there twice is answered once. Of queries with the same evidence the probability of the evidence is
@@ -98,6 +118,7 @@ def answer_many(posterior: Posterior, queries: Iterable[str | Query], *, level: 
         posterior: made from a release.
         queries: text, or parsed queries over the posterior's variables.
         level: posterior probability of each interval, between 0 and 1.
+        predictive: as in `answer`.
 
     Returns:
         For each query, in their order, exactly what `answer` returns.
@@ -116,20 +137,23 @@ def answer_many(posterior: Posterior, queries: Iterable[str | Query], *, level: 
         group.setdefault(str(asked), (asked, []))[1].append(position)
     answers: dict[int, Answer] = {}
     for evidence, group in groups.items():
-        both = _both_given(posterior, evidence)
+        both = _both_given(posterior, evidence, predictive)
         for asked, positions in group.values():
             with _named(positions[0], asked):
                 answers |= dict.fromkeys(positions, _answer(asked, both, level))
     return tuple(answers[position] for position in range(len(answers)))
 
 
-def marginals(posterior: Posterior, evidence: Mapping[str, str], *, level: float) -> tuple[Answer, ...]:
+def marginals(
+    posterior: Posterior, evidence: Mapping[str, str], *, level: float, predictive: bool = False
+) -> tuple[Answer, ...]:
     """`P(X | evidence)` for every variable that is not observed, in one pass.
 
     Args:
         posterior: made from a release.
         evidence: observed variables with their states.
         level: posterior probability of each interval.
+        predictive: as in `answer`.
 
     Returns:
         One answer for each variable, in the network's order; equal to those of `answer` but for rounding errors.
@@ -139,14 +163,13 @@ def marginals(posterior: Posterior, evidence: Mapping[str, str], *, level: float
     """
     check_level(level)
     schema = posterior.network.schema
-    given, twin = _both_given(posterior, tuple(evidence.items()))
+    both = _both_given(posterior, tuple(evidence.items()), predictive)
     answers = []
-    for name, draws in given.marginals.items():
+    for name, draws in both.given.marginals.items():
         asked = Probability(((name, None),), tuple(evidence.items()))
-        _check_possible(draws, asked)
         states = [{name: state} for state in schema[name].states]
-        rows = _rows(states, draws, None if twin is None else twin.marginals[name], level)
-        answers.append(Answer(str(asked), asked.kind, level, rows))
+        twins = None if both.twin is None else both.twin.marginals[name]
+        answers.append(_summarised(asked, states, draws, twins, both, level))
     return tuple(answers)
 
 
@@ -270,16 +293,36 @@ class _Given:
             )
 
 
-_Both = tuple[_Given, _Given | None]
-"""The draws of a posterior given evidence, and their twins where it has them."""
+@dataclass(frozen=True, eq=False)
+class _Both:
+    """The draws of a posterior given evidence, and how much each counts.
+
+    Args:
+        given: the draws.
+        twin: their twins where the posterior has them, and draws count alike.
+        predictive: whether they count by the probability of the evidence under them.
+    """
+
+    given: _Given
+    twin: _Given | None
+    predictive: bool
+
+    @cached_property
+    def weights(self) -> Floats | None:
+        """Of the draws, shape `(draws,)`, the largest 1; None where they count alike."""
+        if not self.predictive:
+            return None
+        log = self.given.log_evidence
+        peak = log.max()
+        return np.asarray(np.exp(log - peak)) if np.isfinite(peak) else np.zeros(log.shape)
 
 
-def _both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]]) -> _Both:
+def _both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predictive: bool) -> _Both:
     """Draws and twins; a posterior of another kind need not know of twins."""
     schema = posterior.network.schema
     codes = {name: schema[name].code(state) for name, state in evidence}
-    twins: Tables | None = getattr(posterior, "twins", None)
-    return _Given(posterior.cells, codes), None if twins is None else _Given(twins, codes)
+    twins: Tables | None = None if predictive else getattr(posterior, "twins", None)
+    return _Both(_Given(posterior.cells, codes), None if twins is None else _Given(twins, codes), predictive)
 
 
 # ------------------------------------------------------------------------------------------------------------ rows
@@ -309,27 +352,25 @@ def _answer(asked: Query, both: _Both, level: float) -> Answer:
     """The answer to a query that fits the schema."""
     match asked:
         case Probability():
-            rows = _probability_rows(asked, both, level)
+            return _probability(asked, both, level)
         case Explanation():
-            rows = _explanation_rows(asked, both, level)
-    return Answer(str(asked), asked.kind, level, rows)
+            return _explanation(asked, both, level)
 
 
-def _probability_rows(asked: Probability, both: _Both, level: float) -> tuple[Row, ...]:
+def _probability(asked: Probability, both: _Both, level: float) -> Answer:
     """One row for each joint state asked for."""
-    given, twin = both
-    network = given.cells.network
+    network = both.given.cells.network
     size = network.cells(name for name, state in asked.targets if state is None)
     if size > ROW_LIMIT:
         raise InputError(
             f"{asked}: the answer has {size:,} rows, more than {ROW_LIMIT:,}; ask for fewer variables, or for MAP"
         )
-    draws = _probability_draws(asked, given)
-    _check_possible(draws, asked)
     listed = [[state] if state is not None else network.schema[name].states for name, state in asked.targets]
     names = [name for name, _ in asked.targets]
     states = [dict(zip(names, row, strict=True)) for row in product(*listed)]
-    return _rows(states, draws, None if twin is None else _probability_draws(asked, twin), level)
+    draws = _probability_draws(asked, both.given)
+    twins = None if both.twin is None else _probability_draws(asked, both.twin)
+    return _summarised(asked, states, draws, twins, both, level)
 
 
 def _probability_draws(asked: Probability, given: _Given) -> Floats:
@@ -344,30 +385,31 @@ def _probability_draws(asked: Probability, given: _Given) -> Floats:
     if not free:
         return draws[None]
     table = inference.joint(given.cells, free, {**given.evidence, **fixed})
+    # Where the fixed states are impossible so is every row; where the evidence is, the second factor says so.
     return np.asarray(np.nan_to_num(table.reshape(-1, table.shape[-1])) * draws)
 
 
-def _explanation_rows(asked: Explanation, both: _Both, level: float) -> tuple[Row, ...]:
+def _explanation(asked: Explanation, both: _Both, level: float) -> Answer:
     """The best joint state on average, and those that most draws favour."""
-    given, twin = both
+    given, twin = both.given, both.twin
     schema = given.cells.network.schema
     targets = asked.targets or tuple(name for name in schema.names if name not in given.evidence)
     table = _whole_joint(given, targets)
     if table is None:
-        found = inference.explanations(given.cells, targets, given.evidence)
+        found = inference.explanations(given.cells, targets, given.evidence, weights=both.weights)
         codes = [tuple(part.states[name] for name in targets) for part in found]
         draws, best = np.stack([part.probability for part in found]), [float(part.best) for part in found]
-        _check_possible(draws, asked)
         twins = None if twin is None else np.stack([twin.probability(part.states) for part in found])
     else:
-        _check_possible(table, asked)
-        shares = np.bincount(table.argmax(axis=0), minlength=len(table)) / table.shape[-1]
-        listed = _leading(table.mean(axis=-1), shares)
+        possible, weights = _counted(asked, table, both.weights)
+        kept = _those(table, possible)
+        shares = np.bincount(kept.argmax(axis=0), weights, minlength=len(table))
+        listed = _leading(kept.mean(axis=-1) if both.weights is None else kept @ weights, shares)
         codes = list(zip(*np.unravel_index(listed, [schema[name].size for name in targets]), strict=True))
         draws, best = table[listed], shares[listed].tolist()
         twins = None if twin is None else twin.joint(targets).reshape(table.shape)[listed]
     states = [{name: schema[name].states[code] for name, code in zip(targets, row, strict=True)} for row in codes]
-    return _rows(states, draws, twins, level, best)
+    return _summarised(asked, states, draws, twins, both, level, best)
 
 
 def _whole_joint(given: _Given, targets: Sequence[str]) -> Floats | None:
@@ -386,31 +428,69 @@ def _leading(means: Floats, shares: Floats) -> list[int]:
     return sorted([first, *favoured[: inference.CANDIDATES - 1]], key=lambda i: (-means[i], i))
 
 
-def _rows(
+def _summarised(
+    asked: Query,
     states: Sequence[Mapping[str, str]],
     draws: Floats,
     twins: Floats | None,
+    both: _Both,
     level: float,
     best: Sequence[float] | None = None,
-) -> tuple[Row, ...]:
-    """One row for each joint state; `draws` and `twins` have shape (states, draws)."""
-    draws = np.clip(draws, 0.0, 1.0)  # products of probabilities may exceed 1 by a rounding
-    lower, upper = credible_interval(draws, level)
-    mean = draws.mean(axis=-1)
-    share = np.full(len(draws), np.nan) if twins is None else noise_share(draws, np.clip(twins, 0.0, 1.0))
+) -> Answer:
+    """An answer with one row for each joint state; `draws` and `twins` have shape (states, draws)."""
+    possible, weights = _counted(asked, draws, both.weights)
+    kept = np.clip(_those(draws, possible), 0.0, 1.0)  # products of probabilities may exceed 1 by a rounding
+    mean = kept.mean(axis=-1) if both.weights is None else kept @ weights
+    lower, upper = credible_interval(kept if both.weights is None else kept[:, _resampled(weights)], level)
+    unknown = np.full(len(draws), np.nan)
+    share = unknown if twins is None else noise_share(kept, np.clip(_those(twins, possible), 0.0, 1.0))
     rows = []
     for i, state in enumerate(states):
         numbers = {"mean": float(mean[i]), "lower": float(lower[i]), "upper": float(upper[i])}
         noise = None if np.isnan(share[i]) else float(share[i])
         rows.append({"state": dict(state), **numbers, "noise": noise, **({} if best is None else {"best": best[i]})})
-    return tuple(rows)
+    return Answer(str(asked), asked.kind, level, tuple(rows), left_out=float(1 - possible.mean()))
 
 
-def _check_possible(draws: Floats, asked: Query) -> None:
-    """Refuse evidence that some draw makes impossible."""
-    impossible = int(np.isnan(np.atleast_2d(draws)[0]).sum())
-    if impossible:
+def _counted(asked: Query, draws: Floats, weights: Floats | None) -> tuple[npt.NDArray[np.bool_], Floats]:
+    """Which draws count, shape (draws,), and how much each of these does, in all 1.
+
+    Raises:
+        InputError: the evidence is impossible under too many of them, or weights leave too few.
+    """
+    possible = ~np.isnan(draws[0])
+    refuse_impossible(int((~possible).sum()), possible.size, f"{asked}: the evidence")
+    share = np.ones(int(possible.sum())) if weights is None else weights[possible]
+    share = share / share.sum()
+    if weights is not None and 1 / (share**2).sum() < min(LEAST_EFFECTIVE_DRAWS, share.size):
         raise InputError(
-            f"{asked}: the evidence is impossible under {impossible} of {np.atleast_2d(draws).shape[-1]} draws; "
-            "check its states"
+            f"{asked}: weighted by the probability of the evidence fewer than {LEAST_EFFECTIVE_DRAWS} effective draws "
+            "are left; ask for more draws, or leave out predictive"
         )
+    return possible, share
+
+
+def _those(draws: Floats, possible: npt.NDArray[np.bool_]) -> Floats:
+    """Some of the draws; the array itself where it is all: a copy's order in memory would change how sums round."""
+    return draws if possible.all() else draws[..., possible]
+
+
+def refuse_impossible(impossible: int, draws: int, what: str) -> None:
+    """Refuse evidence that most draws make impossible.
+
+    Args:
+        impossible: number of draws under which it has probability 0.
+        draws: of the posterior.
+        what: it is, at the beginning of the message.
+
+    Raises:
+        InputError: more than half of the draws.
+    """
+    if impossible > MOST_LEFT_OUT * draws:
+        raise InputError(f"{what} is impossible under {impossible} of {draws} draws; check its states")
+
+
+def _resampled(weights: Floats) -> npt.NDArray[np.intp]:
+    """Positions at which draws that count alike would lie, each as often as its weight says, shape (draws,)."""
+    steps = (np.arange(weights.size) + 0.5) / weights.size
+    return np.searchsorted(np.cumsum(weights), steps * np.sum(weights)).clip(max=weights.size - 1)

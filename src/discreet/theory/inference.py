@@ -63,7 +63,8 @@ class Explained:
         probability: of these states given the evidence, under every draw, shape `(draws,)`; NaN in draws under which
             the evidence is impossible.
         best: share of the draws under which no other states are more probable, between 0 and 1: the posterior
-            probability that this is the most probable explanation. Of equally probable ones only the first counts.
+            probability that this is the most probable explanation. Of equally probable ones only the first counts, and
+            draws under which the evidence is impossible do not count at all.
     """
 
     states: dict[str, int]
@@ -231,7 +232,12 @@ def log_probability(
 
 
 def explanations(
-    cells: Tables, targets: Sequence[str], evidence: Mapping[str, int], *, dtype: type[np.floating[Any]] = np.float64
+    cells: Tables,
+    targets: Sequence[str],
+    evidence: Mapping[str, int],
+    *,
+    weights: Floats | None = None,
+    dtype: type[np.floating[Any]] = np.float64,
 ) -> list[Explained]:
     """Joint states of some variables that are most probable given evidence under some draw (MAP, MPE).
 
@@ -239,6 +245,7 @@ def explanations(
         cells: probabilities, shape `(*parents, child, draws)`.
         targets: variables that are no evidence, at least one; all of them for the most probable explanation.
         evidence: code of the state of each observed variable.
+        weights: how much each draw counts, shape `(draws,)`, not negative; all alike without them.
         dtype: precision of the work and of the probabilities.
 
     Returns:
@@ -254,7 +261,11 @@ def explanations(
     if _pruned_zeros(plan, cells):
         log_total[np.isneginf(log_probability(cells, evidence))] = -np.inf
     possible = np.isfinite(log_total)
-    counts = Counter(map(tuple, codes[:, possible].T.tolist()))
+    shares = np.ones(log_total.size) if weights is None else weights
+    counts = Counter[tuple[int, ...]]()
+    for each, share in zip(codes[:, possible].T.tolist(), shares[possible].tolist(), strict=True):
+        counts[tuple(each)] += share
+    counted = max(float(shares[possible].sum()), np.finfo(np.float64).tiny)
     # Evidence that is impossible under every draw has no explanation; one is named that has probability NaN.
     listed = [each for each, _ in counts.most_common(CANDIDATES)] or [tuple(codes[:, 0].tolist())]
     candidates = [dict(zip(wanted, each, strict=True)) for each in listed]
@@ -262,10 +273,10 @@ def explanations(
         probabilities = np.exp(_log_of_states(plan, cells, candidates, evidence, log_total, dtype) - log_total)
     probabilities[:, ~possible] = np.nan
     found = [
-        Explained(states, probability, counts[each] / log_total.size)
+        Explained(states, probability, counts[each] / counted)
         for each, states, probability in zip(listed, candidates, probabilities.astype(dtype), strict=True)
     ]
-    return sorted(found, key=lambda explained: -float(np.nansum(explained.probability)))
+    return sorted(found, key=lambda explained: -float(np.nansum(explained.probability * shares)))
 
 
 def _favoured(
