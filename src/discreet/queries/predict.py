@@ -168,11 +168,13 @@ class _Evidence:
         return self.codes[np.ix_(positions, columns)]
 
     def alike(self, positions: Positions) -> Iterator[tuple[dict[str, int], Positions]]:
-        """Different records among some: what each shows, and the positions of those that show just this."""
-        distinct, of_record = _distinct(self.codes[positions])
-        for number, row in enumerate(distinct if positions.size else ()):
-            shown = {name: code for name, code in zip(self.names, row.tolist(), strict=True) if code != MISSING}
-            yield shown, positions[of_record == number]
+        """Different records among some, as they come: what each shows, and the positions of those that show just this."""
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for position in positions.tolist():
+            alike.setdefault(tuple(self.codes[position].tolist()), []).append(position)
+        for codes, found in alike.items():
+            shown = {name: code for name, code in zip(self.names, codes, strict=True) if code != MISSING}
+            yield shown, np.array(found)
 
     def patterns(self) -> Iterator[tuple[tuple[str, ...], Positions]]:
         """Observed variables, and the positions of the records that show just these."""

@@ -403,8 +403,12 @@ def _explanation(asked: Explanation, both: _Both, level: float) -> Answer:
     else:
         possible, weights = _counted(asked, table, both.weights)
         kept = _those(table, possible)
-        shares = np.bincount(kept.argmax(axis=0), weights, minlength=len(table))
-        listed = _leading(kept.mean(axis=-1) if both.weights is None else kept @ weights, shares)
+        best_of = kept.argmax(axis=0)
+        if both.weights is None:
+            means, shares = kept.mean(axis=-1), np.bincount(best_of, minlength=len(table)) / best_of.size
+        else:
+            means, shares = kept @ weights, np.bincount(best_of, weights, minlength=len(table))
+        listed = _leading(means, shares)
         codes = list(zip(*np.unravel_index(listed, [schema[name].size for name in targets]), strict=True))
         draws, best = table[listed], shares[listed].tolist()
         twins = None if twin is None else twin.joint(targets).reshape(table.shape)[listed]
