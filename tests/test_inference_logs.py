@@ -146,7 +146,6 @@ def test_alarm_with_thirty_observed_nodes_is_what_enumeration_gives() -> None:
             math.log(cells[node][(*(shown[name] for name in network.family(node)), 0)]) for node in network.nodes
         )
     total = logsumexp(logs)
-    assert total < -500
     np.testing.assert_allclose(inference.log_probability(cells, evidence), [total], rtol=RELATIVE)
     exact = np.exp(logs - total)
     np.testing.assert_allclose(inference.joint(cells, hidden, evidence)[..., 0], exact, atol=EXACT)

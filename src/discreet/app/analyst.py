@@ -63,6 +63,14 @@ def query(
         ),
     ] = None,
     level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
+    predictive: Annotated[
+        bool,
+        typer.Option(
+            "--predictive",
+            help="Answer for the next record of which the evidence is seen, not for the population: draws count by the "
+            "probability of the evidence.",
+        ),
+    ] = False,
     method: Method = "noise-aware",
     prior: Prior = None,
     equivalent_sample_size: EquivalentSampleSize = 1.0,
@@ -86,14 +94,17 @@ def query(
     asked = _asked(queries, release)
     evidence = _load(release)
     if isinstance(evidence, dc.Release) and evidence.over_design:
-        more = bool(asked) or prior is not None or method != "noise-aware"
+        more = bool(asked) or prior is not None or method != "noise-aware" or predictive
         _show_weights(evidence, more, covariates, level, draws, seed, as_json)
         return
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
     believed = _believed(evidence, prior, equivalent_sample_size, seed)
     posterior = _posterior(evidence, method, draws, seed, believed)
-    answers = dc.answer_many(posterior, asked, level=level) if asked else dc.marginals(posterior, {}, level=level)
+    if asked:
+        answers = dc.answer_many(posterior, asked, level=level, predictive=predictive)
+    else:
+        answers = dc.marginals(posterior, {}, level=level, predictive=predictive)
     told = {"method": posterior.method, "answers": [answer_document(part) for part in answers]}
     show(as_json, told, f"{answer_lines(answers)}\n\nposterior: {posterior.method}")
 

@@ -43,11 +43,11 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def answer_lines(answers: Iterable[dc.Answer]) -> str:
+def answer_lines(answers: Sequence[dc.Answer]) -> str:
     """Answers as one table; a joint state of many variables takes a line for each, the next what it has otherwise.
 
     Two columns are there where something is known for them: how often an explanation is the most probable one, and the
-    part of an interval's variance that the privacy noise makes.
+    part of an interval's variance that the privacy noise makes. Below stands which answers leave draws out.
     """
     rows: list[tuple[str, ...]] = []
     level = 0.0
@@ -61,7 +61,13 @@ def answer_lines(answers: Iterable[dc.Answer]) -> str:
             rows += [("", state, "", "", "", "") for state in shown[1:]]
     header = ("query", "state", "mean", f"{100 * level:.6g} % interval", "best", "noise")
     kept = [column for column in range(len(header)) if column < 4 or any(row[column] for row in rows)]
-    return columns([header[column] for column in kept], [[row[column] for column in kept] for row in rows])
+    table = columns([header[column] for column in kept], [[row[column] for column in kept] for row in rows])
+    partial = [
+        f"{answer.query}: {100 * answer.left_out:.2g} % of the draws make the evidence impossible and are left out"
+        for answer in answers
+        if answer.left_out
+    ]
+    return "\n".join([table, *([""] if partial else []), *partial])
 
 
 def _state_lines(row: Mapping[str, object], first: Mapping[str, object] | None) -> list[str]:

@@ -27,7 +27,8 @@ def show(as_json: bool, value: object, text: str) -> None:
 
 def answer_document(answer: dc.Answer) -> dict[str, object]:
     """An answer as JSON."""
-    return {"query": answer.query, "kind": answer.kind, "level": answer.level, "values": [dict(r) for r in answer.rows]}
+    head = {"query": answer.query, "kind": answer.kind, "level": answer.level, "left_out": answer.left_out}
+    return {**head, "values": [dict(row) for row in answer.rows]}
 
 
 def check_writable(path: Path) -> None:

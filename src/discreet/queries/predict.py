@@ -144,7 +144,8 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float) ->
         impossible[positions] = np.maximum(impossible[positions], counts)
     for row, positions in evidence.alike(np.flatnonzero(impossible)):
         ends[:, positions] = _with_impossible(posterior, target, row, positions, level)
-    return Prediction(target, states, level, *ends, impossible / (cells.draws or 1))
+    mean, lower, upper = ends
+    return Prediction(target, states, level, mean, lower, upper, impossible / (cells.draws or 1))
 
 
 # ---------------------------------------------------------------------------------------------------------- records

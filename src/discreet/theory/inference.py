@@ -462,9 +462,7 @@ def _weak(
         yield weak, Tables(cells.network, lambda node: cells[node][..., weak], draws=weak.size)
 
 
-def _log_chunks(
-    plan: _Plan, cells: Tables, evidence: Mapping[str, int]
-) -> Iterator[tuple[slice, int, list[Floats]]]:
+def _log_chunks(plan: _Plan, cells: Tables, evidence: Mapping[str, int]) -> Iterator[tuple[slice, int, list[Floats]]]:
     """Chunks of draws for `log_kernels.py`: (which, how many, logarithms of the families' tables without evidence)."""
     for part, size, factors, _ in _chunks(plan, cells, evidence, np.float64):
         with np.errstate(divide="ignore"):

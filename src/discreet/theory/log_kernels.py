@@ -50,13 +50,11 @@ def calibrate(tree: JunctionTree, factors: Sequence[Floats], draws: int) -> tupl
         index = min((i for i, clique in enumerate(tree.cliques) if name in clique), key=lambda i: beliefs[i].size)
         axis = tree.cliques[index].index(name)
         others = tuple(other for other in range(beliefs[index].ndim - 1) if other != axis)
-        found[name] = _normalised(_log_sum(beliefs[index], others))
+        found[name] = _possible(_normalised(_log_sum(beliefs[index], others)), log_sum)
     return found, log_sum
 
 
-def collect(
-    tree: JunctionTree, factors: Sequence[Floats], targets: Sequence[str], draws: int
-) -> tuple[Floats, Floats]:
+def collect(tree: JunctionTree, factors: Sequence[Floats], targets: Sequence[str], draws: int) -> tuple[Floats, Floats]:
     """The joint of some variables, and the logarithm of the sum over all.
 
     Args:
@@ -80,7 +78,7 @@ def collect(
             kept = [name for name in clique if name in targets]
             joint = _normalised(summed).transpose((*(kept.index(name) for name in targets), len(kept)))
         log_sum = log_sum + _log_sum(belief, tuple(range(len(clique))))
-    return joint, log_sum
+    return _possible(joint, log_sum), log_sum
 
 
 def most_probable(tree: JunctionTree, factors: Sequence[Floats], draws: int) -> dict[str, npt.NDArray[np.intp]]:
@@ -182,6 +180,11 @@ def _normalised(logs: Floats) -> Floats:
     probabilities = np.exp(logs - _finite(logs.max(axis=axes, keepdims=True)))
     with np.errstate(invalid="ignore"):
         return np.asarray(probabilities / probabilities.sum(axis=axes, keepdims=True))
+
+
+def _possible(probabilities: Floats, log_sum: Floats) -> Floats:
+    """Probabilities, NaN in draws whose sum is zero, wherever in the tree that comes from."""
+    return np.where(np.isneginf(log_sum), np.nan, probabilities)
 
 
 def _difference(logs: Floats, taken: Floats) -> Floats:
