@@ -169,7 +169,7 @@ class _Evidence:
         return self.codes[np.ix_(positions, columns)]
 
     def alike(self, positions: Positions) -> Iterator[tuple[dict[str, int], Positions]]:
-        """Different records among some, as they come: what each shows, and the positions of those that show just this."""
+        """Different records among some, as they come: what each shows, and positions of those that show just this."""
         alike: dict[tuple[int, ...], list[int]] = {}
         for position in positions.tolist():
             alike.setdefault(tuple(self.codes[position].tolist()), []).append(position)

@@ -43,8 +43,8 @@ ROW_LIMIT = 4096
 ROUNDING = 1e-12
 """Standard deviation of a probability that is taken for a rounding error."""
 MOST_LEFT_OUT = 0.5
-"""Share of the draws above which an answer is refused: evidence that most of the posterior rules out is a mistake in the
-evidence, or the network's."""
+"""Share of the draws above which an answer is refused: evidence that most of the posterior rules out is a mistake of
+whoever gave it, or of the network."""
 LEAST_EFFECTIVE_DRAWS = 20
 """Effective draws below which weighted ones carry no interval: a 95 % interval leaves out one in twenty."""
 
@@ -83,9 +83,9 @@ def answer(posterior: Posterior, query: str | Query, *, level: float, predictive
         P(x | e)  =  mean over draws of P(x | e, theta_d)                        as it stands,
         P(x | e)  =  sum P(x | e, theta_d) P(e | theta_d) / sum P(e | theta_d)   predictive.
 
-    The first is about the population: the share of x among those who show e, with an interval for that share. The second
-    is about the next record, of which e has been seen: to see it makes those draws more credible under which it is
-    probable. They differ where the evidence is rare and the posterior wide.
+    The first is about the population: the share of x among those who show e, with an interval for that share. The
+    second is about the next record, of which e has been seen: to see it makes those draws more credible under which it
+    is probable. They differ where the evidence is rare and the posterior wide.
 
     Args:
         posterior: made from a release.

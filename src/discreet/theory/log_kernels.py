@@ -31,8 +31,8 @@ def calibrate(tree: JunctionTree, factors: Sequence[Floats], draws: int) -> tupl
         draws: length of the last axis.
 
     Returns:
-        (by variable its marginal, not in logarithms, shape `(size, draws)`, NaN in draws whose sum is zero; logarithm of
-        the sum over all, shape `(draws,)`).
+        (by variable its marginal, not in logarithms, shape `(size, draws)`, NaN in draws whose sum is zero; logarithm
+        of the sum over all, shape `(draws,)`).
     """
     beliefs, messages = _up(tree, factors, draws)
     log_sum = _constants(tree, factors, draws)
