@@ -107,7 +107,10 @@ def test_the_document_holds_no_seed_path_person_or_time() -> None:
 
 
 def test_the_schema_in_the_package_is_the_one_of_the_code() -> None:
-    assert Path(release_module.__file__).with_name("release.schema.json").read_text("utf-8") == release_schema()
+    kept = Path(release_module.__file__).with_name("release.schema.json").read_text("utf-8")
+    assert json.loads(kept) == json.loads(
+        release_schema()
+    )  # as numbers: pydantic 2.10 writes 0.0 where later ones write 0
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
