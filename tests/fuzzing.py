@@ -11,6 +11,7 @@ damage to such texts (`damaged_text`) or to their trees (`damaged_tree`).
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import mmap
 import os
@@ -32,10 +33,14 @@ CPU_S = 1.0
 """Most CPU seconds that one input may take."""
 MEMORY = 512 * MIB
 """Most bytes that reading may add to the process, in address space."""
-GRACE_S = 1
+GRACE_S = 4
 """CPU seconds beyond the limit after which the child is killed: the limit itself is measured, not enforced."""
 MESSAGE = 500
 """Most characters of a refusal."""
+PACE_S = 0.14
+"""CPU seconds of `_pace`'s work on the machine on which the limit is a second: a slower one is given as much more."""
+READINGS = 3
+"""Most readings of one input, of which the fastest counts: what else the machine does is no fault of a reader."""
 NOTE = 2**16
 """Bytes in which the child notes what it reads, for the parent to tell if it is killed."""
 
@@ -118,23 +123,40 @@ def _read_all_here(
     size, resident = (int(pages) * mmap.PAGESIZE for pages in Path("/proc/self/statm").read_text().split()[:2])
     resource.setrlimit(resource.RLIMIT_AS, (size + memory, size + memory))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process
+    gc.freeze()  # what the parent made is not looked through, and so not copied, while an input is read
     for number, given in enumerate(inputs):
         shown = f"{number}: {given!r:.300}".encode("utf-8", "backslashreplace")[: NOTE - 1]
         note[: len(shown) + 1] = shown + b"\0"
-        start = time.process_time()
-        # A timer of its own for each input: limits on all CPU time drift from what the process measures.
-        signal.setitimer(signal.ITIMER_PROF, cpu_s + GRACE_S)
-        fault = _fault(read, given, report)
-        spent = time.process_time() - start
+        fault, spent = _timed(read, given, report, cpu_s)
+        for _ in range(READINGS - 1):
+            if spent > cpu_s:
+                spent = min(spent, _timed(read, given, Report(), cpu_s)[1])
         if spent > report.slowest_s:
             report.slowest_s, report.slowest = spent, shown.decode("utf-8", "replace")
-        if spent > cpu_s:
+        if spent > cpu_s and spent > cpu_s * _pace():
             fault = f"{spent:.2f} CPU s"
         if fault:
             report.faults.append(f"{fault} at input {shown.decode('utf-8', 'replace')}")
     signal.setitimer(signal.ITIMER_PROF, 0)
     report.peak = max(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - resident)
     return report
+
+
+def _pace() -> float:
+    """How many times slower this machine is, at this moment, than one on which limits are what they say; at least 1."""
+    start = time.process_time()
+    for text in [json.dumps(list(range(20_000)))] * 20:
+        len(json.loads(text)) + len(text.split(", ")) + sum(map(len, text))
+    return max(1.0, (time.process_time() - start) / PACE_S)
+
+
+def _timed(read: Callable[[Any], object], given: Any, report: Report, cpu_s: float) -> tuple[str, float]:
+    """Read one input; what was wrong with that, and the CPU seconds it took."""
+    start = time.process_time()
+    # A timer of its own for each reading: limits on all CPU time drift from what the process measures.
+    signal.setitimer(signal.ITIMER_PROF, cpu_s + GRACE_S)
+    fault = _fault(read, given, report)
+    return fault, time.process_time() - start
 
 
 def _fault(read: Callable[[Any], object], given: Any, report: Report) -> str:
