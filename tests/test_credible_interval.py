@@ -91,3 +91,46 @@ def test_every_row_gets_its_own_interval() -> None:
     assert lower.shape == upper.shape == (3, 1)
     for row in range(3):
         assert dc.credible_interval(draws[row, 0], 0.9) == (lower[row, 0], upper[row, 0])
+
+
+# -------------------------------------------------------------------------------------------------------- both ends
+
+
+def two_ended(share: float, draws: int = 1000) -> np.ndarray:
+    """Quantiles of a row that is one-sided: close to 1 in a share of the draws, close to 0 in the others."""
+    above = round(share * draws)
+    return np.concatenate([0.1 * beta(0.1, 4, draws - above), 1 - 0.1 * beta(0.1, 4, above)])
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97])
+def test_both_pieces_of_a_posterior_that_is_densest_at_both_ends_are_held(share: float) -> None:
+    assert dc.credible_interval(two_ended(share), 0.95) == (0, 1)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.005, 0.02])
+def test_a_far_piece_of_less_than_a_tail_is_left_out(share: float) -> None:
+    lower, upper = dc.credible_interval(two_ended(share), 0.95)
+    assert lower == 0 and upper < 0.1
+    low, high = dc.credible_interval(1 - two_ended(share), 0.95)
+    assert high == 1 and low > 0.9
+
+
+def test_two_pieces_inside_are_held_between_their_tails() -> None:
+    draws = np.concatenate([0.2 + 0.01 * beta(3, 3, 500), 0.7 + 0.01 * beta(3, 3, 500)])
+    lower, upper = dc.credible_interval(draws, 0.95)
+    assert 0.2 < lower < 0.21 and 0.7 < upper < 0.71
+
+
+def test_pieces_that_nearly_touch_are_one() -> None:
+    """Most draws within .001 of 0, the rest up to .03 away: the shortest interval, which leaves these out."""
+    draws = np.concatenate([np.linspace(0, 0.001, 980), np.linspace(0.02, 0.03, 20)])
+    lower, upper = dc.credible_interval(draws, 0.95)
+    assert lower < 1e-4 and upper <= 0.001
+
+
+@pytest.mark.parametrize("draws", [1, 2, 3, 19, 20, 21])
+def test_few_draws_at_both_ends(draws: int) -> None:
+    """Nothing is left out of so few but the middle."""
+    values = np.where(np.arange(draws) % 2, 1.0, 0.0)
+    lower, upper = dc.credible_interval(values, 0.95)
+    assert (lower, upper) == (0, 1 if draws > 1 else 0)

@@ -58,7 +58,7 @@ def estimate(
     if loss not in CHAINS:
         raise InputError(f"loss must be 'squared' or 'absolute', got {loss!r}")
     believed = None if learned_prior(release, prior) else prior_for(release, prior, CHAINS[loss])
-    found = worlds(release, CHAINS[loss], rng, believed, caution=0.0)
+    found = worlds(release, CHAINS[loss], rng, believed, doubt=False)
     if loss == "absolute":
         return PosteriorDraws(found.cells).median()
     return Tables(release.network, {node: found.rows(node).mean for node in release.network.nodes})

@@ -16,8 +16,20 @@ squares with that constraint is nearer to the truth than plain least squares, bu
 measured: a first pass with plain least squares makes a few worlds; records made up from each of them, with noise of
 the release's law and fitted in the same way, show the errors; each interaction gets their mean square over records
 (errors are smaller where there are none). The second pass uses the constrained estimate and components of rows weighted
-as the first pass used them. For intervals its variances are the geometric mean of these and those of plain least
-squares, because errors of constrained estimates depend on each other; the fast estimate takes them as they are.
+as the first pass used them. The fast estimate takes values and mean squares as they are: a bias may be worth the
+variance that it saves.
+
+Intervals take the same model with three doubts:
+
+* *of the fit*: its mean error on the made-up records is subtracted, the mean square about it is its variance, and where
+  that is not below the variance of plain least squares, plain least squares it is. Errors of constrained estimates
+  depend on each other, which worlds do not know: variances are moved most of the way back to those without the
+  constraint.
+* *of what rows say together*: hundreds of rows with few records each have a prior for every one of them, and so, by the
+  law of large numbers, one for the child's margin that nobody meant. The margin has a prior of its own (Dirichlet(1/2))
+  and is drawn from the evidence on itself; the rows' counts are then moved to it, as little as can be (`raking.py`).
+* *of the learned prior* (`shrinkage.py`): what it says is true of the average cell, and an interval is to hold the rare
+  ones, too.
 
 Source: Williams and McSherry (2010), eq. 3, for noise in the likelihood; Bernstein and Sheldon (2018) for counts as
 latent variables; cut distributions: Plummer (2015).
@@ -27,6 +39,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +57,8 @@ from discreet.posterior.least_squares import (
     nonnegative,
     refitted,
 )
-from discreet.posterior.shrinkage import COMPONENTS, Rows, draw_rows
+from discreet.posterior.raking import raked
+from discreet.posterior.shrinkage import COMPONENTS, Rows, draw_margin, draw_rows
 from discreet.privacy.combined import Combined, evidence_of
 from discreet.privacy.payload import NoisyCounts, NoisyTables
 from discreet.privacy.release import Release
@@ -66,10 +80,9 @@ MOST_CELLS = 2**20
 """Of all tables, in each world: 16 of them are 128 MiB."""
 ROUGHLY = 0.1
 """How near made-up fits come to their solutions, in deviations: their errors change by less than a hundredth."""
-CAUTION = 0.5
-"""One cell that is cut off at 0 moves many interactions at once, and worlds take their errors as independent: with the
-geometric mean of the variances with and without the constraint, intervals of marginals on alarm at epsilon 0.1 cover
-94 % instead of 91."""
+CAUTION = 0.75
+"""How far the variances of errors are taken towards those without the constraint, as a power. One cell that is cut off
+at 0 moves many interactions at once, and worlds take their errors as independent."""
 MOST_RECORDS = 100_000
 """Made up for each world; more of them are made up by weighting these."""
 LARGEST = 2.0**60
@@ -90,6 +103,7 @@ class Worlds:
             others were asked for.
         weights: prior mean of the components of rows, shape (COMPONENTS,).
         prior: Dirichlet rows instead of the learned prior.
+        doubt: whether the learned prior is doubted, for intervals: see the module's docstring.
     """
 
     def __init__(
@@ -100,7 +114,9 @@ class Worlds:
         *,
         weights: Floats | None = None,
         prior: Dirichlet | None = None,
+        doubt: bool = False,
     ) -> None:
+        self._doubt = doubt and prior is None
         self.network = margins.network
         self._margins = margins
         self._weights = np.full(COMPONENTS, 1 / COMPONENTS) if weights is None else weights
@@ -135,8 +151,13 @@ class Worlds:
             return
         values, variances = self._margins.coordinates(self.network.family(node))
         alpha = None if self._prior is None else self._prior.alpha[node]
-        rng = self._generators[node]
-        self._rows[node] = draw_rows(values, variances, self._totals(node, rng), self._weights, rng, alpha=alpha)
+        rng, doubt = self._generators[node], self._doubt
+        totals = self._totals(node, rng)
+        found = draw_rows(values, variances, totals, self._weights, rng, alpha=alpha, doubt=doubt)
+        if doubt and self.network.parents[node]:
+            margin = draw_margin(*self._margins.coordinates([node]), found.counts, rng)
+            found = found.recounted(raked(found.counts, margin, rng), rng)
+        self._rows[node] = found
 
     def _totals(self, node: str, rng: np.random.Generator) -> Codes:
         """Records of each parent configuration, shape `(*parents, draws)`."""
@@ -194,7 +215,7 @@ def worlds(
     rng: np.random.Generator,
     prior: Dirichlet | None = None,
     *,
-    caution: float = CAUTION,
+    doubt: bool = True,
 ) -> Worlds:
     """Joint draws of counts and probabilities from noisy tables.
 
@@ -203,8 +224,7 @@ def worlds(
         draws: how many.
         rng: source of randomness.
         prior: Dirichlet rows instead of the learned prior.
-        caution: how far the variances of errors are taken towards those without the constraint, from 0 to 1, as a
-            power.
+        doubt: for intervals; without it numbers are on average as near to the truth as the model knows.
 
     Returns:
         The draws; the module's docstring has the model.
@@ -226,12 +246,67 @@ def worlds(
     first = Worlds(plain, WORLDS, first_pass, prior=prior)
     usage = np.sum([first.rows(node).usage for node in combined.network.nodes], axis=0) + 0.5
     # Made-up tables of that size would not fit into memory; intervals are then longer than they could be.
-    sharper = plain if cells > MOST_CELLS else _constrained(noisy, plain, first.cells, first_pass)
-    return Worlds(_cautious(sharper, plain, caution), draws, second_pass, weights=usage / usage.sum(), prior=prior)
+    if cells <= MOST_CELLS:
+        constrained = _constrained(noisy, plain, first.cells, first_pass)
+        margins = constrained.for_intervals() if doubt else constrained.as_measured()
+    else:
+        margins = plain
+    return Worlds(margins, draws, second_pass, weights=usage / usage.sum(), prior=prior, doubt=doubt)
 
 
-def _constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.Generator) -> Margins:
-    """Margins of the tables fitted with no cell below 0, their errors measured on made-up records.
+@dataclass(frozen=True, eq=False)
+class _Constrained:
+    """Coordinates of the tables fitted with no cell below 0, and what such fits err by.
+
+    Args:
+        plain: plain least squares of the same tables.
+        values: by subset, shape `(size - 1 for S)`.
+        errors: of fits of made-up tables, same shape and an axis of repetitions.
+        records: of which those tables were made up, shape `(size for S, repetitions)`.
+    """
+
+    plain: Margins
+    values: Mapping[Scope, Floats]
+    errors: Mapping[Scope, Floats]
+    records: Mapping[Scope, Floats]
+
+    def as_measured(self) -> Margins:
+        """The values, with the mean squares of their errors: bias and all."""
+        variances = dict(self.plain.variances)
+        for subset, error in self.errors.items():
+            variances[subset] = min(self._variance(subset, error), variances[subset])
+        return Margins(self.plain.network, {**self.values, (): self.plain.values[()]}, variances)
+
+    def for_intervals(self) -> Margins:
+        """The values less their mean error where that pays, with larger variances: see CAUTION."""
+        values, variances = dict(self.plain.values), dict(self.plain.variances)
+        for subset, error in self.errors.items():
+            bias, repeats = error.mean(axis=-1), error.shape[-1]
+            # The bias is known from as many repetitions as the spread about it: its own error counts as well.
+            spread = (error - bias[..., None]) * math.sqrt((repeats + 1) / (repeats - 1)) if repeats > 1 else error
+            own = self._variance(subset, spread)
+            if repeats > 1 and own < variances[subset]:
+                values[subset] = self.values[subset] - bias
+                variances[subset] = own ** (1 - CAUTION) * variances[subset] ** CAUTION
+        return Margins(self.plain.network, values, variances)
+
+    def _variance(self, subset: Scope, error: Floats) -> float:
+        """Of each coordinate: errors in cells, squared, averaged over records, as coordinates of equal variance have.
+
+        Errors of equal variance g in the coordinates have the variance `g prod(1 - 1 / size)` in each cell.
+        """
+        share = math.prod(1 - 1 / size for size in self.records[subset].shape[:-1])
+        if not share:
+            return 0.0
+        records = self.records[subset]
+        coordinates = np.zeros(records.shape)
+        coordinates[(slice(1, None),) * len(subset)] = error
+        cells = transformed(coordinates, contrast_matrices(records.shape[:-1]), back=True)
+        return float((records / records.sum() * cells**2).sum() / share)
+
+
+def _constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.Generator) -> _Constrained:
+    """The tables fitted with no cell below 0, and the errors of such fits on made-up records.
 
     Args:
         noisy: what was released.
@@ -245,32 +320,16 @@ def _constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.
     made_up = {scope: np.repeat(table, noises, axis=-1) for scope, table in worlds_of_records.items()}
     fit = nonnegative(noisy, total)
     fits = nonnegative(noisy.again(made_up, rng), total, close=ROUGHLY)
-    values = refitted(noisy, fit)
     found, truth = coordinates_of(noisy, fits.tables), coordinates_of(noisy, made_up)
-    variances = dict(plain.variances)
-    for subset in variances:
-        if not subset:
-            continue
-        smallest = min((scope for scope in made_up if set(subset) <= set(scope)), key=lambda s: made_up[s].size)
-        records = made_up[smallest].sum(axis=tuple(a for a, name in enumerate(smallest) if name not in subset))
-        weights = records / records.sum()
-        matrices = contrast_matrices(records.shape[:-1])
-        error = np.zeros(records.shape)
-        error[(slice(1, None),) * len(subset)] = found[subset] - truth[subset]
-        squared = float((weights * transformed(error, matrices, back=True) ** 2).sum())
-        # Errors of equal variance g in the coordinates have g times this in each cell.
-        share = math.prod(1 - 1 / size for size in records.shape[:-1])
-        variances[subset] = min(squared / share, plain.variances[subset]) if share else 0.0
-    return Margins(plain.network, {**values, (): plain.values[()]}, variances)
+    subsets = [subset for subset in plain.variances if subset]
+    errors = {subset: found[subset] - truth[subset] for subset in subsets}
+    return _Constrained(plain, refitted(noisy, fit), errors, {subset: _margin(made_up, subset) for subset in subsets})
 
 
-def _cautious(sharper: Margins, plain: Margins, caution: float) -> Margins:
-    """The same margins with larger variances, between their own and those of plain least squares."""
-    variances = {
-        subset: variance ** (1 - caution) * plain.variances[subset] ** caution
-        for subset, variance in sharper.variances.items()
-    }
-    return Margins(sharper.network, sharper.values, variances)
+def _margin(tables: Mapping[Scope, Floats], subset: Scope) -> Floats:
+    """Over some variables, from the smallest table that has them all."""
+    smallest = min((scope for scope in tables if set(subset) <= set(scope)), key=lambda scope: tables[scope].size)
+    return np.asarray(tables[smallest].sum(axis=tuple(a for a, name in enumerate(smallest) if name not in subset)))
 
 
 def _made_up(cells: Tables, scopes: Sequence[Scope], total: float, rng: np.random.Generator) -> dict[Scope, Floats]:

@@ -23,6 +23,17 @@ an auxiliary table that makes the rows' errors independent of each other, then s
 each row, by Metropolis steps with independent proposals: from the normal law of the evidence, or close to either end,
 where sparse priors want to be. The chains start spread around the evidence.
 
+The learned weights say how many cells are empty for good and how many are merely rare, on average. Of one cell that
+nobody fell into they tell nothing, and where most are empty for good they take the rest to 0 as well. For intervals the
+prior is therefore doubted in some of the worlds, cell by cell (an opinion pool; its weights are not learned, because
+only the average could be):
+
+    possible     in POSSIBLE of the worlds a cell has a concentration of at least one record, less where the row has few
+                 or the evidence would not tell. The 95 % interval of a cell that nobody fell into then ends where
+                 `POSSIBLE exp(-x) = 0.05`, at 1.3 expected records.
+    one-sided    in SIDES of the worlds a row without records is nearly deterministic, each state as likely as the
+                 others: no component gives a named state as much where the other rows are of another mind.
+
 The three costly steps (what other rows say, which (A, m) a row picks, how pairs of cells are split) are written twice:
 here on arrays, and compiled in `row_kernel.py`, which is taken where numba is installed. Both leave the same law
 unchanged and draw other numbers; compiled, a pair of few records is split by an exact draw and not by Metropolis steps.
@@ -30,6 +41,7 @@ Chains are moved in blocks, each with a generator of its own, by as many threads
 
 Source: the priors for rows are those of hierarchical smoothing (Petitjean, Buntine, Webb and Zaidi, 2018), with
 conditionally specified laws (Heckerman et al., 2000, dependency networks) in place of a tree of Dirichlet processes.
+Opinion pool: Stone (1961).
 """
 
 from __future__ import annotations
@@ -37,7 +49,7 @@ from __future__ import annotations
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 
@@ -52,14 +64,20 @@ from discreet.posterior.evidence import KNOWN
 from discreet.posterior.row_kernel import ALONE, CLOSE, CONCENTRATIONS, LOG_FACTORIAL, TABLED, TINY, risen
 from discreet.theory.interactions import contrast_matrices, transformed
 
-__all__ = ["COMPONENTS", "Rows", "draw_rows"]
+__all__ = ["COMPONENTS", "Rows", "draw_margin", "draw_rows"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
 COMPONENTS = len(CONCENTRATIONS) + len(ALONE)
+MARGIN = 0.5
+"""Concentration of a state in the prior of a child's margin: Jeffreys (1946)."""
 WORTH = 2.0
 """Rows that the prior of a node's weights is worth."""
+POSSIBLE, FILLED = 0.18, 3.0
+"""Share of the worlds in which a cell is taken as possible, and records of a row by which half of that is meant."""
+SIDES, ONE_SIDED = 0.3, 1 / 32
+"""Share of the worlds in which a row without records is one-sided, and the concentration of each of its cells then."""
 SWEEPS = 20
 """Of each chain: three times as many change no width or coverage on sachs, child or alarm by more than its error."""
 SLOW, LONGEST = 0.2, 10
@@ -89,6 +107,27 @@ class Rows:
     mean: Floats
     usage: Floats
 
+    def recounted(self, counts: Codes, rng: np.random.Generator) -> Rows:
+        """Other counts with the same concentrations, and new probabilities."""
+        return replace(self, counts=counts, theta=dirichlet_draws(counts + self.alpha, rng))
+
+
+def draw_margin(values: Floats, variances: Floats, counts: Codes, rng: np.random.Generator) -> Codes:
+    """Draw how all records of a family are split by the child alone, from the evidence on that and a prior of its own.
+
+    Args:
+        values: coordinates of the child's margin, shape (child,).
+        variances: of their errors.
+        counts: of the family, shape `(*parents, child, draws)`, which tell how many records there are.
+        rng: source of randomness.
+
+    Returns:
+        Records in each state, shape (child, draws).
+    """
+    totals = counts.sum(axis=tuple(range(counts.ndim - 1)))
+    even = np.full(COMPONENTS, 1 / COMPONENTS)
+    return draw_rows(values, variances, totals, even, rng, alpha=np.full(values.shape, MARGIN)).counts
+
 
 def draw_rows(
     values: Floats,
@@ -98,6 +137,7 @@ def draw_rows(
     rng: np.random.Generator,
     *,
     alpha: Floats | None = None,
+    doubt: bool = False,
 ) -> Rows:
     """Draw all rows of a family.
 
@@ -109,6 +149,8 @@ def draw_rows(
         weights: prior mean of the components' weights, shape (COMPONENTS,).
         rng: source of randomness.
         alpha: concentrations, shape `(*parents, child)`, instead of the learned prior.
+        doubt: whether, in some draws, a cell is possible and a row without records one-sided whatever the other rows
+            say: for intervals, which are to hold what is rare as well.
 
     Returns:
         A draw for each last entry of the totals.
@@ -120,7 +162,7 @@ def draw_rows(
     firsts = range(0, draws, block)
 
     def drawn(first: int, own: np.random.Generator) -> Rows:
-        return _chains(values, variances, totals[..., first : first + block], weights, own, alpha)
+        return _chains(values, variances, totals[..., first : first + block], weights, own, alpha, doubt)
 
     # Every block has a generator of its own: what is drawn does not depend on how many threads there are.
     with ThreadPoolExecutor(min(len(firsts), os.cpu_count() or 1)) as threads:
@@ -142,6 +184,7 @@ def _chains(
     weights: Floats,
     rng: np.random.Generator,
     alpha: Floats | None,
+    doubt: bool,
 ) -> Rows:
     """Parallel chains, one for each draw."""
     evidence = _Evidence.of(values, variances)
@@ -152,6 +195,8 @@ def _chains(
     learned = np.repeat(weights[:, None], draws, axis=1)
     sweeps, kept = evidence.sweeps, SWEEPS // 2
     usage, mean = np.zeros(COMPONENTS), np.zeros(values.shape)
+    n, doubted = totals[..., None, :], doubt and alpha is None
+    possible = (rng.random(shape) < POSSIBLE) * n / (n + FILLED + 3 * evidence.deviation) if doubted else None
     for sweep in range(sweeps):
         if alpha is None:
             # Rows without records are not read before the means are taken.
@@ -165,11 +210,16 @@ def _chains(
             # Two states are always the same pair.
             pairings, steps = (1, 2) if states == 2 else (4, 1)
             for _ in range(pairings):
-                _split_pairs(rows, a.reshape(-1, states, draws), told, evidence.deviation, steps, rng)
+                used = a if possible is None else np.maximum(a, possible)
+                _split_pairs(rows, used.reshape(-1, states, draws), told, evidence.deviation, steps, rng)
         if sweep >= sweeps - kept:
             mean += ((counts + a) / (counts + a).sum(axis=-2, keepdims=True)).mean(axis=-1) / kept
     if alpha is None:
         a, _ = _concentrations(counts, _backed_off(counts), learned, rng)
+        if possible is not None:
+            a = np.where((n == 0) & (rng.random(n.shape) < SIDES), ONE_SIDED, a)
+            slab = (possible > 0) * n / (n + FILLED)
+            a = np.where(counts == 0, np.maximum(a, slab), a)
     flat = (math.prod(sizes), states, draws)
     theta = dirichlet_draws((counts + a).reshape(flat), rng).reshape(shape)
     return Rows(counts, a, theta, mean, usage)

@@ -35,6 +35,9 @@ __all__ = [
     "parse_query",
 ]
 
+CLEARLY = 0.95
+"""A region of two pieces is taken if it is at most so long as one piece: chance makes it a little shorter."""
+
 Floats = npt.NDArray[np.float64]
 Row = Mapping[str, object]
 
@@ -177,7 +180,9 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
     """Interval of posterior probability `level` for probabilities.
 
     Equal-tailed, but where the posterior is densest at 0 or 1 (an entry that may be exactly that) the shortest
-    interval, which then ends at 0 or 1: an equal-tailed interval can never hold either.
+    interval, which then ends at 0 or 1: an equal-tailed interval can never hold either. Where it is densest at both
+    ends (a row that is one-sided, nobody knows to which side), the shortest region has two pieces; the interval is
+    what lies between its tails and may end at 0, 1 or both, so that neither piece is lost.
 
     Args:
         draws: shape `(..., draws)`, between 0 and 1.
@@ -201,9 +206,30 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
     gap = 4 * shortest / held
     at_zero = (widths[..., 0] == shortest) & (first <= gap)
     at_one = (widths[..., -1] == shortest) & (1 - last <= gap) & ~at_zero
+    both = last - first - _emptiest(ordered, held) < CLEARLY * shortest
+    near_zero, near_one = np.where(first <= gap, 0.0, lower), np.where(1 - last <= gap, 1.0, upper)
     lower = np.where(at_zero, 0.0, np.where(at_one, ordered[..., size - held], lower))
     upper = np.where(at_one, 1.0, np.where(at_zero, ordered[..., held - 1], upper))
-    return lower, upper
+    return np.where(both, near_zero, lower), np.where(both, near_one, upper)
+
+
+def _emptiest(ordered: Floats, held: int) -> Floats:
+    """The longest stretch that parts all draws but the held ones from two pieces, each worth more than a tail.
+
+    Args:
+        ordered: draws, shape `(..., draws)`.
+        held: draws of both pieces together.
+
+    Returns:
+        Its length, shape `(...)`; 0 where there are too few draws for two pieces.
+    """
+    size = ordered.shape[-1]
+    tail = max((size - held) // 2, 1)
+    if held < 2 * tail:
+        return np.zeros(ordered.shape[:-1])
+    # From the last draw of the lower piece to the first one of the upper.
+    stretches = ordered[..., size - held + tail : size - tail + 1] - ordered[..., tail - 1 : held - tail]
+    return np.asarray(stretches.max(axis=-1))
 
 
 def noise_share(draws: Floats, twins: Floats) -> Floats:

@@ -1,0 +1,50 @@
+"""Counts of a family moved to another margin of its child: as little as can be, rows keeping their records.
+
+Of all tables with the wanted margins, proportional fitting finds the one of least relative entropy to that which it
+starts from: odds ratios stay (Deming and Stephan, 1940; Csiszar, 1975).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["raked"]
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+EMPTY = 0.02
+"""Records that an empty cell of a row with records is taken to have, so that it can be filled."""
+ROUNDS = 8
+"""Of proportional fitting."""
+FEWEST = 1e-9
+"""Records that a margin is taken to have at least, so that it can be scaled."""
+
+
+def raked(counts: Codes, margin: Codes, rng: np.random.Generator) -> Codes:
+    """Move counts of a family to a margin of its child.
+
+    Args:
+        counts: shape `(*parents, child, draws)`.
+        margin: records of each state of the child, shape (child, draws), of as many records.
+        rng: rounds.
+
+    Returns:
+        Whole counts, same shape; every row has as many records as before, and the margin is met but for rounding.
+    """
+    rows = counts.reshape(-1, *counts.shape[-2:])
+    totals = rows.sum(axis=1, keepdims=True)
+    cells = np.where(rows > 0, rows, EMPTY * (totals > 0))
+    for _ in range(ROUNDS):
+        cells *= np.maximum(margin, FEWEST) / np.maximum(cells.sum(axis=0), FEWEST)
+        cells *= totals / np.maximum(cells.sum(axis=1, keepdims=True), FEWEST)
+    return _rounded(cells, totals, rng).reshape(counts.shape)
+
+
+def _rounded(cells: Floats, totals: Codes, rng: np.random.Generator) -> Codes:
+    """Systematic rounding along each row: every cell up or down, on average exactly, and rows keep their totals."""
+    running = cells.cumsum(axis=1)
+    ends = np.minimum(np.floor(running + rng.random(totals.shape)), totals)
+    ends[:, -1:] = totals
+    return np.diff(ends, axis=1, prepend=0).astype(np.int64)
