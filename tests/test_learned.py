@@ -16,7 +16,7 @@ from discreet.posterior import learned
 from discreet.posterior.estimate import estimate
 from discreet.posterior.learned import Worlds, worlds
 from discreet.posterior.least_squares import Margins, Measured, least_squares, measured
-from discreet.posterior.shrinkage import COMPONENTS
+from discreet.posterior.shrinkage import COMPONENTS, Rows, draw_rows
 from discreet.theory import inference
 from discreet.theory.interactions import pooled_variances
 from discreet.theory.sampling import sample_codes
@@ -356,13 +356,113 @@ def test_errors_are_never_larger_than_plain_ones_and_mostly_smaller(release: dc.
     noisy = measured(release.payload)  # type: ignore[arg-type]
     plain = least_squares(noisy, release.records)
     first = Worlds(plain, 16, np.random.default_rng(10))
-    sharper = learned._constrained(noisy, plain, first.cells, np.random.default_rng(11))
-    assert set(sharper.variances) == set(plain.variances)
-    assert sharper.total == plain.total
-    for subset, variance in sharper.variances.items():
-        assert 0 <= variance <= plain.variances[subset]
-    ratio = [sharper.variances[s] / plain.variances[s] for s in plain.variances if len(s) > 1]
-    assert np.mean(ratio) < 0.9
+    constrained = learned._constrained(noisy, plain, first.cells, np.random.default_rng(11))
+    for sharper in (constrained.as_measured(), constrained.for_intervals()):
+        assert set(sharper.variances) == set(plain.variances)
+        assert sharper.total == plain.total
+        for subset, variance in sharper.variances.items():
+            assert 0 <= variance <= plain.variances[subset]
+        ratio = [sharper.variances[s] / plain.variances[s] for s in plain.variances if len(s) > 1]
+        assert np.mean(ratio) < 0.95
+
+
+def made_up_errors(bias: float, spread: float) -> tuple[learned._Constrained, Margins]:
+    """Fits of a margin of four states: errors of a known mean and spread in each of three coordinates."""
+    network = network_of({"a": 4})
+    plain = Margins(network, {(): np.array(400.0), ("a",): np.array([5.0, 0, -5])}, {(): 9.0, ("a",): 16.0})
+    noise = np.random.default_rng(17).standard_normal((3, 2000))
+    noise = (noise - noise.mean(axis=-1, keepdims=True)) / noise.std(axis=-1, keepdims=True)
+    errors = {("a",): bias + spread * noise}
+    records = {("a",): np.full((4, 2000), 100.0)}
+    return learned._Constrained(plain, {("a",): np.array([6.0, 1, -4])}, errors, records), plain
+
+
+def test_a_bias_that_is_known_is_subtracted_for_intervals_and_kept_in_the_estimate() -> None:
+    constrained, plain = made_up_errors(bias=1.0, spread=1.0)
+    fast, held = constrained.as_measured(), constrained.for_intervals()
+    np.testing.assert_array_equal(fast.values["a",], [6, 1, -4])
+    assert fast.variances["a",] == pytest.approx(2)
+    np.testing.assert_allclose(held.values["a",], [5, 0, -5])
+    own = 2001 / 1999
+    assert held.variances["a",] == pytest.approx(own**0.25 * 16**0.75)
+    assert held.total == plain.total
+
+
+def test_plain_least_squares_is_taken_where_the_fit_is_no_better() -> None:
+    """Also where its errors are small but for a bias, which the estimate counts."""
+    constrained, plain = made_up_errors(bias=1.0, spread=4.1)
+    held = constrained.for_intervals()
+    np.testing.assert_array_equal(held.values["a",], plain.values["a",])
+    assert held.variances["a",] == 16
+    biased, _ = made_up_errors(bias=9.0, spread=1.0)
+    assert biased.as_measured().variances["a",] == 16
+    assert biased.for_intervals().variances["a",] < 16
+
+
+def test_one_made_up_fit_tells_no_bias_from_spread() -> None:
+    constrained, plain = made_up_errors(bias=1.0, spread=1.0)
+    first = {subset: error[..., :1] for subset, error in constrained.errors.items()}
+    held = replace(constrained, errors=first, records={("a",): np.full((4, 1), 100.0)}).for_intervals()
+    np.testing.assert_array_equal(held.values["a",], plain.values["a",])
+
+
+# ---------------------------------------------------------------------------------------------------------- doubt
+
+
+def many_rows(draws: int, doubt: bool) -> Worlds:
+    """Sixty rows of 2 records on average, whose child has a rare state that they are told nearly nothing of."""
+    network = network_of({"a": 60, "b": 3}, "a>b")
+    tables = {("a",): np.full(60, 20.0), ("b",): np.array([900.0, 270, 30])}
+    tables["a", "b"] = np.outer(tables["a",], tables["b",]) / 1200
+    scales = {("a",): 0.1, ("b",): 100.0, ("a", "b"): 60.0}
+    margins = least_squares(given_tables(network, tables, scales), 1200)
+    return Worlds(margins, draws, np.random.default_rng(18), doubt=doubt)
+
+
+def test_a_childs_margin_follows_its_own_evidence_and_prior() -> None:
+    """1,000 draws: mean and deviation of the margin as if the child were a root, within six standard errors."""
+    draws = 1000
+    found = many_rows(draws, doubt=True)
+    margin = found.rows("b").counts.sum(axis=0)
+    values, variances = found._margins.coordinates(["b"])
+    totals = np.full(draws, 1200)
+    alone = draw_rows(
+        values, variances, totals, np.full(COMPONENTS, 1 / COMPONENTS), np.random.default_rng(19), alpha=np.full(3, 0.5)
+    ).counts
+    error = np.sqrt((margin.var(axis=-1) + alone.var(axis=-1)) / draws)
+    # Sixty rows are rounded: half a record each at most, on average none.
+    assert np.all(np.abs(margin.mean(axis=-1) - alone.mean(axis=-1)) < 6 * error + 0.1)
+    rounding = 60 / 4
+    lower, upper = alone.var(axis=-1) * (1 - 6 * math.sqrt(2 / draws)), alone.var(axis=-1) + rounding
+    assert np.all((lower < margin.var(axis=-1)) & (margin.var(axis=-1) < upper * (1 + 6 * math.sqrt(2 / draws))))
+
+
+def test_without_doubt_rows_outvote_their_margin() -> None:
+    """Why it is raked: of sixty rows that know little each takes some records into the rare state.
+
+    Its 30 records are told with a deviation of 100; draws deviate by 50 and 65, so errors of the means are 3.
+    """
+    found, believed = (many_rows(400, doubt=doubt).rows("b").counts[:, 2].sum(axis=0).mean() for doubt in (True, False))
+    assert believed - found > 20
+
+
+def test_only_the_learned_prior_of_intervals_is_doubted(release: dc.Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+
+    def spy(*arguments: object, doubt: bool = False, **named: object) -> Rows:
+        seen.append(doubt)
+        return draw_rows(*arguments, doubt=doubt, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(learned, "draw_rows", spy)
+    everything = list(release.network.nodes)
+    dc.noise_aware(release, draws=3, rng=np.random.default_rng(20), method="pooled").cells[everything[-1]]
+    assert any(seen)
+    seen.clear()
+    estimate(release, rng=np.random.default_rng(20))
+    dc.noise_aware(release, draws=3, rng=np.random.default_rng(20), prior=release.prior, method="pooled").cells[
+        everything[-1]
+    ]
+    assert seen and not any(seen)
 
 
 def test_made_up_records_are_weighted_to_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,7 +485,7 @@ def test_the_estimate_is_that_of_many_draws(relation: str, loss: Literal["square
     """A tenth of a deviation, as it says; half a deviation in the worst of 30 cells, five times as much."""
     made = planned(random_theta(NETWORKS["five"], 6, 0.5), 1000, 0.3, relation)
     fast = estimate(made, rng=np.random.default_rng(14), loss=loss)
-    posterior = dc.PosteriorDraws(worlds(made, 2000, np.random.default_rng(14), caution=0.0).cells)
+    posterior = dc.PosteriorDraws(worlds(made, 2000, np.random.default_rng(14), doubt=False).cells)
     off = []
     for node, exact in (posterior.mean() if loss == "squared" else posterior.median()).items():
         assert fast[node].shape == exact.shape
@@ -399,15 +499,6 @@ def test_the_estimate_is_that_of_many_draws(relation: str, loss: Literal["square
 def test_a_loss_that_is_none(release: dc.Release) -> None:
     with pytest.raises(dc.InputError, match="'squared' or 'absolute', got 'both'"):
         estimate(release, rng=np.random.default_rng(0), loss="both")  # type: ignore[arg-type]
-
-
-def test_caution_widens_the_errors_by_a_geometric_mean(release: dc.Release) -> None:
-    plain = least_squares(measured(release.payload), release.records)  # type: ignore[arg-type]
-    sharper = replace(plain, variances={subset: 0.01 * value for subset, value in plain.variances.items()})
-    for caution, factor in ((0.0, 0.01), (0.5, 0.1), (1.0, 1.0)):
-        found = learned._cautious(sharper, plain, caution)
-        assert found.values is sharper.values
-        assert found.variances == pytest.approx({s: factor * value for s, value in plain.variances.items()})
 
 
 def test_the_learned_prior_has_less_error_on_a_network_with_structure() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 
 from discreet.posterior import compiling, shrinkage
-from discreet.posterior.shrinkage import COMPONENTS, Rows, draw_rows
+from discreet.posterior.shrinkage import COMPONENTS, DOUBTED, FILLED, ONE_SIDED, Rows, draw_rows
 from discreet.theory.interactions import contrast_matrices, transformed
 
 DRAWS, MANY = 8_000, 200_000
@@ -435,3 +435,61 @@ def test_the_seed_fixes_the_draws() -> None:
 
     np.testing.assert_array_equal(once(1), once(1))
     assert not np.array_equal(once(1), once(2))
+
+
+# ----------------------------------------------------------------------------------------------------------- doubt
+
+
+def one_sided_rows(draws: int, *, doubt: bool, last: int) -> Rows:
+    """Twenty rows that are told nearly exactly, all records in one state each; the last row has a number of its own."""
+    sides = np.arange(21) % 2
+    sides[-1] = 0
+    rows = np.where(np.arange(3) == sides[:, None], 1000, 0)
+    rows[-1, 0] = last
+    values = transformed(rows.astype(float), contrast_matrices(rows.shape))
+    totals = np.repeat(rows.sum(axis=-1)[..., None], draws, axis=-1)
+    return draw_rows(values, np.full(rows.shape, 0.01), totals, EVEN, np.random.default_rng(30), doubt=doubt)
+
+
+def test_a_cell_that_nobody_fell_into_is_possible() -> None:
+    """The 95 % end is where DOUBTED exp(-x) = .05: in 21 rows, 1,000 draws of each, an error of .138 records a row."""
+    doubted, trusted = (one_sided_rows(1000, doubt=doubt, last=1000) for doubt in (True, False))
+    assert not doubted.counts[:, 2].any()
+    ends, believed = (1000 * np.quantile(found.theta[:, 2], 0.95, axis=-1) for found in (doubted, trusted))
+    assert believed.max() < 0.2
+    expected = math.log(DOUBTED / 0.05)
+    assert np.all(np.abs(ends - expected) < 6 * 0.138 + 0.1)
+    assert abs(ends.mean() - expected) < 6 * 0.138 / math.sqrt(21) + 0.1
+
+
+def test_a_row_without_records_is_one_sided_in_some_worlds_with_no_state_preferred() -> None:
+    """5,000 draws of one row: six standard errors of a share."""
+    draws = 5000
+    found, trusted = (one_sided_rows(draws, doubt=doubt, last=0) for doubt in (True, False))
+    flat = np.all(found.alpha[-1] == ONE_SIDED, axis=0)
+    assert abs(flat.mean() - DOUBTED) < SIGMAS * math.sqrt(DOUBTED * (1 - DOUBTED) / draws)
+    assert not np.all(trusted.alpha[-1] == ONE_SIDED, axis=0).any()
+    sure = (found.theta[-1][:, flat] > 0.99).mean(axis=-1)
+    assert sure.sum() > 0.7
+    assert np.ptp(sure) < SIGMAS * math.sqrt(2 / 3 / flat.sum())
+    assert not np.any(np.all(found.alpha[0] == ONE_SIDED, axis=0))
+
+
+def test_a_small_row_is_not_filled_with_what_is_possible() -> None:
+    """An empty cell beside two records may be worth two fifths of one, not one."""
+    found = one_sided_rows(1000, doubt=True, last=2)
+    empty = found.counts[-1, 2] == 0
+    alpha = found.alpha[-1, 2][empty]
+    raised = np.isclose(alpha, 2 / (2 + FILLED), rtol=1e-12).mean()
+    assert DOUBTED / 2 < raised < DOUBTED * 1.3
+
+
+def test_a_prior_that_is_given_is_not_doubted() -> None:
+    totals, alpha = np.zeros((2, 5000), np.int64), np.full((2, 3), 2.0)
+    found = [
+        draw_rows(
+            np.zeros((2, 3)), np.ones((2, 3)), totals, EVEN, np.random.default_rng(31), alpha=alpha, doubt=doubt
+        ).theta
+        for doubt in (True, False)
+    ]
+    np.testing.assert_array_equal(*found)

@@ -25,14 +25,14 @@ where sparse priors want to be. The chains start spread around the evidence.
 
 The learned weights say how many cells are empty for good and how many are merely rare, on average. Of one cell that
 nobody fell into they tell nothing, and where most are empty for good they take the rest to 0 as well. For intervals the
-prior is therefore doubted in some of the worlds, cell by cell (an opinion pool; its weights are not learned, because
-only the average could be):
+prior is therefore doubted in a share of the worlds, for each cell and row in others (an opinion pool; its weights are
+not learned, because only the average could be):
 
-    possible     in POSSIBLE of the worlds a cell has a concentration of at least one record, less where the row has few
-                 or the evidence would not tell. The 95 % interval of a cell that nobody fell into then ends where
-                 `POSSIBLE exp(-x) = 0.05`, at 1.3 expected records.
-    one-sided    in SIDES of the worlds a row without records is nearly deterministic, each state as likely as the
-                 others: no component gives a named state as much where the other rows are of another mind.
+    possible     a cell has a concentration of at least one record, less where the row has few or where the evidence
+                 would not tell. The 95 % interval of a cell that nobody fell into then ends where
+                 `DOUBTED exp(-x) = 0.05`, x in records.
+    one-sided    a row without records is nearly deterministic, each state as likely as the others: no component gives
+                 a named state as much where the other rows are of another mind.
 
 The three costly steps (what other rows say, which (A, m) a row picks, how pairs of cells are split) are written twice:
 here on arrays, and compiled in `row_kernel.py`, which is taken where numba is installed. Both leave the same law
@@ -74,10 +74,13 @@ MARGIN = 0.5
 """Concentration of a state in the prior of a child's margin: Jeffreys (1946)."""
 WORTH = 2.0
 """Rows that the prior of a node's weights is worth."""
-POSSIBLE, FILLED = 0.18, 3.0
-"""Share of the worlds in which a cell is taken as possible, and records of a row by which half of that is meant."""
-SIDES, ONE_SIDED = 0.3, 1 / 32
-"""Share of the worlds in which a row without records is one-sided, and the concentration of each of its cells then."""
+DOUBTED = 0.34
+"""Share of the worlds in which a cell is possible, and of those in which a row without records is one-sided. A cell
+that nobody fell into is then held up to the 1.92 records up to which Jeffreys' prior holds it: `0.05 exp(1.92)`."""
+FILLED = 3.0
+"""Records of a row by which half of the concentration of a possible cell is meant."""
+ONE_SIDED = 1 / 32
+"""Concentration of each cell of a row that is one-sided."""
 SWEEPS = 20
 """Of each chain: three times as many change no width or coverage on sachs, child or alarm by more than its error."""
 SLOW, LONGEST = 0.2, 10
@@ -150,7 +153,7 @@ def draw_rows(
         rng: source of randomness.
         alpha: concentrations, shape `(*parents, child)`, instead of the learned prior.
         doubt: whether, in some draws, a cell is possible and a row without records one-sided whatever the other rows
-            say: for intervals, which are to hold what is rare as well.
+            say: for intervals, which are to hold what is rare as well. A prior that is given is not doubted.
 
     Returns:
         A draw for each last entry of the totals.
@@ -196,7 +199,7 @@ def _chains(
     sweeps, kept = evidence.sweeps, SWEEPS // 2
     usage, mean = np.zeros(COMPONENTS), np.zeros(values.shape)
     n, doubted = totals[..., None, :], doubt and alpha is None
-    possible = (rng.random(shape) < POSSIBLE) * n / (n + FILLED + 3 * evidence.deviation) if doubted else None
+    possible = (rng.random(shape) < DOUBTED) * n / (n + FILLED + 3 * evidence.deviation) if doubted else None
     for sweep in range(sweeps):
         if alpha is None:
             # Rows without records are not read before the means are taken.
@@ -217,7 +220,7 @@ def _chains(
     if alpha is None:
         a, _ = _concentrations(counts, _backed_off(counts), learned, rng)
         if possible is not None:
-            a = np.where((n == 0) & (rng.random(n.shape) < SIDES), ONE_SIDED, a)
+            a = np.where((n == 0) & (rng.random(n.shape) < DOUBTED), ONE_SIDED, a)
             slab = (possible > 0) * n / (n + FILLED)
             a = np.where(counts == 0, np.maximum(a, slab), a)
     flat = (math.prod(sizes), states, draws)
