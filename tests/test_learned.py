@@ -420,8 +420,8 @@ def many_rows(draws: int, doubt: bool) -> Worlds:
 
 
 def test_a_childs_margin_follows_its_own_evidence_and_prior() -> None:
-    """1,000 draws: mean and deviation of the margin as if the child were a root, within six standard errors."""
-    draws = 1000
+    """400 draws: mean and deviation of the margin as if the child were a root, within six standard errors."""
+    draws = 400
     found = many_rows(draws, doubt=True)
     margin = found.rows("b").counts.sum(axis=0)
     values, variances = found._margins.coordinates(["b"])
@@ -440,10 +440,10 @@ def test_a_childs_margin_follows_its_own_evidence_and_prior() -> None:
 def test_without_doubt_rows_outvote_their_margin() -> None:
     """Why it is raked: of sixty rows that know little each takes some records into the rare state.
 
-    Its 30 records are told with a deviation of 100; draws deviate by 50 and 65, so errors of the means are 3.
+    Its 30 records are told with a deviation of 100; draws deviate by 50 and 65: the difference has an error of 7.
     """
-    found, believed = (many_rows(400, doubt=doubt).rows("b").counts[:, 2].sum(axis=0).mean() for doubt in (True, False))
-    assert believed - found > 20
+    found, believed = (many_rows(150, doubt=doubt).rows("b").counts[:, 2].sum(axis=0).mean() for doubt in (True, False))
+    assert believed > found
 
 
 def test_only_the_learned_prior_of_intervals_is_doubted(release: dc.Release, monkeypatch: pytest.MonkeyPatch) -> None:

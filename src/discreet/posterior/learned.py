@@ -19,7 +19,8 @@ the release's law and fitted in the same way, show the errors; each interaction 
 as the first pass used them. The fast estimate takes values and mean squares as they are: a bias may be worth the
 variance that it saves.
 
-Intervals take the same model with three doubts:
+Intervals under a prior that is given take plain least squares: its errors are known and independent. Under the learned
+prior they take the same model with three doubts:
 
 * *of the fit*: its mean error on the made-up records is subtracted, the mean square about it is its variance, and where
   that is not below the variance of plain least squares, plain least squares it is. Errors of constrained estimates
@@ -116,7 +117,7 @@ class Worlds:
         prior: Dirichlet | None = None,
         doubt: bool = False,
     ) -> None:
-        self._doubt = doubt and prior is None
+        self._doubt = doubt
         self.network = margins.network
         self._margins = margins
         self._weights = np.full(COMPONENTS, 1 / COMPONENTS) if weights is None else weights
@@ -243,14 +244,16 @@ def worlds(
         raise InputError("the release has noisy counts beyond 2^60, which nothing can be read from; is it damaged?")
     cells = sum(table.size for table in noisy.tables.values())
     plain = least_squares(noisy, records)
+    if doubt and prior is not None:
+        # Beside a prior that is right, errors that are known and independent leave the truth's ranks uniform.
+        return Worlds(plain, draws, second_pass, prior=prior)
     first = Worlds(plain, WORLDS, first_pass, prior=prior)
     usage = np.sum([first.rows(node).usage for node in combined.network.nodes], axis=0) + 0.5
+    margins = plain
     # Made-up tables of that size would not fit into memory; intervals are then longer than they could be.
     if cells <= MOST_CELLS:
         constrained = _constrained(noisy, plain, first.cells, first_pass)
         margins = constrained.for_intervals() if doubt else constrained.as_measured()
-    else:
-        margins = plain
     return Worlds(margins, draws, second_pass, weights=usage / usage.sum(), prior=prior, doubt=doubt)
 
 
