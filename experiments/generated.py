@@ -1,0 +1,154 @@
+"""Ten made-up networks, each of which stresses what tables of public networks have little of.
+
+A recipe and its seed fix a network: the same in every run, on every machine. Parents come from the few nodes before a
+child, so cliques stay small; how a row is drawn is told by `Recipe`. Nothing here was looked at when a prior was chosen
+or tuned: `CONFIRMING` is for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+import discreet as dc
+
+__all__ = ["CONFIRMING", "RECIPES", "Recipe", "generated"]
+
+Floats = npt.NDArray[np.float64]
+
+LEAST_RARE, MOST_RARE = 3e-4, 0.01
+"""Probability of a rare state, uniform on the log scale: 3 to 100 of 10,000 records."""
+LEAST_ORDINARY = 0.02
+"""Least probability of an ordinary state, unless there are so many states that they could not all have it."""
+CONCENTRATIONS = (0.5, 1.0, 3.0)
+"""Of the rows of a node, one for each state: from rows near a corner to rows near the middle."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is made up.
+
+    Args:
+        nodes: how many.
+        states: fewest and most of a node.
+        parents: fewest and most of a node, where there are so many before it.
+        window: parents are among so many nodes before.
+        cells: most of a family; parents beyond it are left out.
+        rare: share of the rows with one state of probability below `MOST_RARE`.
+        sure: share of the rows with one state of probability 1.
+        impossible: share of the rows with one state of probability 0.
+        common: probability of the first state of every row that is none of those, if the node is skewed; descendants of
+            such nodes have rows that hardly anyone falls into.
+        skewed: share of the nodes that are.
+        seed: of all of it.
+    """
+
+    nodes: int
+    states: tuple[int, int]
+    parents: tuple[int, int]
+    seed: int
+    window: int = 5
+    cells: int = 400
+    rare: float = 0.0
+    sure: float = 0.0
+    impossible: float = 0.0
+    common: float = 0.97
+    skewed: float = 0.0
+
+
+RECIPES: Mapping[str, Recipe] = {
+    "rare-12": Recipe(12, (2, 4), (0, 2), 1, rare=0.7),
+    "rare-30": Recipe(30, (2, 4), (0, 3), 2, cells=120, rare=0.5),
+    "sure-15": Recipe(15, (2, 3), (1, 3), 3, sure=0.4, impossible=0.3),
+    "sure-35": Recipe(35, (2, 3), (1, 3), 4, window=4, sure=0.3, impossible=0.2, rare=0.2),
+    "states-8": Recipe(8, (6, 12), (0, 1), 5, rare=0.3),
+    "states-14": Recipe(14, (6, 9), (0, 2), 6, cells=240, rare=0.2),
+    "families-10": Recipe(10, (2, 3), (3, 5), 7, window=6, cells=190),
+    "families-16": Recipe(16, (2, 3), (2, 5), 8, window=6, cells=200, rare=0.2),
+    "thin-12": Recipe(12, (2, 3), (2, 4), 9, skewed=0.7),
+    "mixed-40": Recipe(
+        40, (2, 5), (0, 4), 10, window=4, cells=100, rare=0.25, sure=0.15, impossible=0.1, skewed=0.3, common=0.95
+    ),
+}
+"""By name: what is stressed, and the number of nodes. "sure" has rows with zeros, "families" hundreds of cells each,
+"thin" rows that expect less than a record of 10,000."""
+
+CONFIRMING: Mapping[str, Recipe] = {
+    "rare-20": Recipe(20, (2, 4), (0, 3), 101, rare=0.6),
+    "sure-18": Recipe(18, (2, 4), (1, 3), 102, sure=0.35, impossible=0.3),
+    "states-10": Recipe(10, (6, 10), (0, 2), 103, cells=300, rare=0.25),
+    "families-12": Recipe(12, (2, 4), (3, 5), 104, window=6, cells=220),
+    "thin-15": Recipe(15, (2, 3), (2, 4), 105, skewed=0.6),
+}
+"""The same kinds, to be looked at only after a choice was made on others."""
+
+
+@cache
+def generated(name: str) -> dc.Tables:
+    """Probabilities of a made-up network.
+
+    Args:
+        name: in `RECIPES` or `CONFIRMING`.
+
+    Returns:
+        Axes `(*parents, child)`.
+    """
+    recipe = {**RECIPES, **CONFIRMING}[name]
+    rng = np.random.default_rng(recipe.seed)
+    network = _drawn_network(recipe, rng)
+    return dc.Tables(network, {node: _drawn_table(recipe, network, node, rng) for node in network.nodes})
+
+
+def _drawn_network(recipe: Recipe, rng: np.random.Generator) -> dc.Network:
+    """Nodes in order, with parents from the window before each."""
+    sizes = rng.integers(recipe.states[0], recipe.states[1] + 1, recipe.nodes)
+    variables = [dc.Variable(f"v{i:02d}", tuple(f"s{k}" for k in range(size))) for i, size in enumerate(sizes)]
+    parents: dict[str, tuple[str, ...]] = {}
+    for i, variable in enumerate(variables):
+        before = rng.permutation(np.arange(max(0, i - recipe.window), i))
+        few = before[: int(rng.integers(recipe.parents[0], recipe.parents[1] + 1))]
+        cells, chosen = int(sizes[i]), list[int]()
+        for parent in few:
+            if cells * sizes[parent] <= recipe.cells:
+                cells, chosen = cells * int(sizes[parent]), [*chosen, int(parent)]
+        parents[variable.name] = tuple(variables[parent].name for parent in sorted(chosen))
+    return dc.Network(tuple(variables), parents)
+
+
+def _drawn_table(recipe: Recipe, network: dc.Network, node: str, rng: np.random.Generator) -> Floats:
+    """Rows of a node; a root has one ordinary row or a skewed one, so that no state of it is sure."""
+    sizes = {variable.name: len(variable.states) for variable in network.schema.variables}
+    shape, size = tuple(sizes[parent] for parent in network.parents[node]), sizes[node]
+    concentration, skewed = rng.choice(CONCENTRATIONS), rng.random() < recipe.skewed
+    shares = (recipe.rare, *((recipe.sure, recipe.impossible) if shape else (0.0, 0.0)))
+    rows = []
+    for _ in range(int(np.prod(shape))):
+        row = _ordinary(size, concentration, rng)
+        kind = int(np.searchsorted(np.cumsum(shares), rng.random(), side="right"))
+        state = int(rng.integers(size))
+        if kind < len(shares):
+            rows.append(_changed(row, state, (_rare(rng), 1.0, 0.0)[kind]))
+        else:
+            rows.append(_changed(row, 0, recipe.common) if skewed else row)
+    return np.array(rows).reshape(*shape, size)
+
+
+def _ordinary(size: int, concentration: float, rng: np.random.Generator) -> Floats:
+    """A row with no state that is rare."""
+    least = min(LEAST_ORDINARY, 0.5 / size)
+    return np.asarray(least + (1 - size * least) * rng.dirichlet(np.full(size, concentration)))
+
+
+def _rare(rng: np.random.Generator) -> float:
+    """A small probability."""
+    return float(np.exp(rng.uniform(np.log(LEAST_RARE), np.log(MOST_RARE))))
+
+
+def _changed(row: Floats, state: int, probability: float) -> Floats:
+    """The row with another probability of a state, the others in proportion."""
+    rest = np.delete(row, state)
+    return np.insert(rest * (1 - probability) / rest.sum(), state, probability)
