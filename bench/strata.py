@@ -10,7 +10,7 @@ marginals and conditionals 93 to 97 %, strata of 100 numbers or more 90 %, entri
 relation, epsilon, records, seed set and run alone, never on the posterior.
 
 Networks are asia, those of $DISCREET_DATA/networks, made-up ones (`experiments.generated`), or groups of them:
-"public", "generated", and "confirming", which is to be looked at only after a choice was made on others.
+"public", "generated", "small", and "confirming", which is to be looked at only after a choice was made on others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from experiments.generated import CONFIRMING, RECIPES, generated
+from experiments.generated import CONFIRMING, MADE_UP, RECIPES, SMALL, generated
 from experiments.strata import Known, Setting, measured
 
 import discreet as dc
@@ -39,6 +39,7 @@ GROUPS = {
     "public": ("asia", "sachs", "child", "alarm", "insurance", "win95pts", "hailfinder"),
     "generated": tuple(RECIPES),
     "confirming": tuple(CONFIRMING),
+    "small": tuple(SMALL),
 }
 EPSILONS = ("0.1", "0.3", "1", "3", "10")
 
@@ -54,8 +55,7 @@ def known(names: Sequence[str]) -> Iterator[Known]:
     """
     for name in dict.fromkeys(one for given in names for one in GROUPS.get(given, (given,))):
         try:
-            made_up = name in RECIPES or name in CONFIRMING
-            yield Known.of(name, generated(name) if made_up else network_for(name))
+            yield Known.of(name, generated(name) if name in MADE_UP else network_for(name))
         except SystemExit as missing:
             print(f"skipped {name}: {missing}", file=sys.stderr)
 

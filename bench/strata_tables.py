@@ -106,7 +106,7 @@ def pooled(rows: pd.DataFrame) -> str:
         error = float(np.linalg.norm([one.error for one in shares.values()])) / len(shares)
         worst = min(shares, key=lambda place: shares[place].mean)
         every = rows[rows["stratum"] == stratum]
-        errors = [every[name].sum() / every["number"].sum() for name in ("error", "estimated")]
+        errors = [every[name].sum(min_count=1) / every["number"].sum() for name in ("error", "estimated")]
         table.append(
             [stratum, f"{len(found)}", f"{every['number'].sum()}", _percent(Estimate(mean, error)),
              f"{np.nanmean([_width(runs) for runs in found.values()]):.4g}",

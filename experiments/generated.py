@@ -17,7 +17,7 @@ import numpy.typing as npt
 import discreet as dc
 from discreet.theory.sampling import sample_codes
 
-__all__ = ["CONFIRMING", "RECIPES", "Recipe", "generated"]
+__all__ = ["CONFIRMING", "MADE_UP", "RECIPES", "SMALL", "Recipe", "generated"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -25,8 +25,6 @@ RAREST_TOP, COMMONEST_TOP = 5e-4, 0.02
 """The largest rare probability of a node lies between these, uniform on the log scale."""
 RARE_RANGE = 30.0
 """Largest over least rare probability of a node; uniform on the log scale between them."""
-SAME_STATE = 0.9
-"""Share of the rows of a node in which the same state is rare or impossible; in the others it is any."""
 FITTED_TO = 5_000
 """Records that a network is learned from."""
 RARE_ROWS = 0.8
@@ -56,6 +54,7 @@ class Recipe:
         fitted: None, or records that are added to every cell when rows are fitted to `FITTED_TO` records of what was
             drawn so far: rare states have what nobody showed, in proportion to the records of the row, as in public
             networks that were learned.
+        same: share of the rows of a node in which the same state is rare or impossible; in the others it is any.
         seed: of all of it.
     """
 
@@ -71,6 +70,7 @@ class Recipe:
     common: float = 0.97
     skewed: float = 0.0
     fitted: float | None = None
+    same: float = 0.9
 
 
 RECIPES: Mapping[str, Recipe] = {
@@ -99,17 +99,30 @@ CONFIRMING: Mapping[str, Recipe] = {
 """The same kinds, to be looked at only after a choice was made on others."""
 
 
+SMALL: Mapping[str, Recipe] = {
+    "rare-6": Recipe(6, (3, 3), (1, 3), 33, cells=81, impossible=0.8, fitted=0.03, same=1.0),
+    "thin-6": Recipe(6, (3, 5), (2, 3), 33, cells=150, rare=0.5, sure=0.3, skewed=0.8),
+    "families-6": Recipe(6, (2, 3), (4, 4), 24, cells=170),
+    "sure-8": Recipe(8, (2, 3), (1, 2), 25, sure=0.4, impossible=0.3),
+}
+"""Small enough for tests that always run; "rare" has a state in every node that hardly anybody shows in any row."""
+
+
+MADE_UP: Mapping[str, Recipe] = {**RECIPES, **CONFIRMING, **SMALL}
+"""All of them."""
+
+
 @cache
 def generated(name: str) -> dc.Tables:
     """Probabilities of a made-up network.
 
     Args:
-        name: in `RECIPES` or `CONFIRMING`.
+        name: in `RECIPES`, `CONFIRMING` or `SMALL`.
 
     Returns:
         Axes `(*parents, child)`.
     """
-    recipe = {**RECIPES, **CONFIRMING}[name]
+    recipe = MADE_UP[name]
     rng = np.random.default_rng(recipe.seed)
     network = _drawn_network(recipe, rng)
     theta = dc.Tables(network, {node: _drawn_table(recipe, network, node, rng) for node in network.nodes})
@@ -149,7 +162,7 @@ def _drawn_table(recipe: Recipe, network: dc.Network, node: str, rng: np.random.
     rows = []
     for _ in range(int(np.prod(shape))):
         row = _changed(_ordinary(size, concentration, rng), 0, recipe.common if skewed else None)
-        order = usual if rng.random() < SAME_STATE else rng.permutation(size)
+        order = usual if rng.random() < recipe.same else rng.permutation(size)
         if rare and rng.random() < RARE_ROWS:
             for state in order[: int(rng.integers(1, size))]:
                 row = _changed(row, state, top * np.exp(-rng.uniform(0, np.log(RARE_RANGE))))
