@@ -138,10 +138,14 @@ class Violation:
     high: float
 
     @property
+    def errors(self) -> float:
+        """How far it is from what was wanted, in standard errors."""
+        return max(self.low - self.found.mean, self.found.mean - self.high) / self.found.error
+
+    @property
     def far(self) -> bool:
         """Whether it is so by more than two standard errors."""
-        beyond = max(self.low - self.found.mean, self.found.mean - self.high)
-        return beyond > 2 * self.found.error
+        return self.errors > 2
 
     def __str__(self) -> str:
         """A line."""
@@ -177,7 +181,7 @@ def violations(rows: pd.DataFrame) -> list[Violation]:
             share = _share(runs)
             if not low <= share.mean <= high:
                 found.append(Violation(place, stratum, share, low, high))
-    return sorted(found, key=lambda one: -max(one.low - one.found.mean, one.found.mean - one.high) / one.found.error)
+    return sorted(found, key=lambda one: -one.errors)
 
 
 # ------------------------------------------------------------------------------------------ before and after
