@@ -26,6 +26,7 @@ __all__ = [
     "between",
     "conditionals",
     "held",
+    "inside",
     "simulation",
     "tiny",
     "values",
@@ -103,23 +104,27 @@ def simulation(
 # ------------------------------------------------------------------------------------------ what is asked
 
 
-def conditionals(theta: dc.Tables, number: int, rng: np.random.Generator) -> list[Evidence]:
+def conditionals(
+    theta: dc.Tables, number: int, rng: np.random.Generator, observed: tuple[int, int] = (1, 2)
+) -> list[Evidence]:
     """Targets with one or two observed states that at least 2 % of the records of `theta` show.
 
     Args:
         theta: probabilities; no posterior and no drawn truth, so that what is asked depends on neither.
         number: of queries.
         rng: picks them.
+        observed: fewest and most observed variables of a query.
 
     Returns:
         Pairs (target, codes of the observed states by name).
     """
     codes = sample_codes(theta, 5000, rng)
     nodes, queries = theta.network.nodes, list[Evidence]()
+    fewest, most = observed
     while len(queries) < number:
-        target, *observed = rng.permutation(nodes)[: int(rng.integers(2, 4))]
+        target, *given = rng.permutation(nodes)[: int(rng.integers(fewest + 1, most + 2))]
         record = int(rng.integers(5000))
-        evidence = {str(name): int(codes[name][record]) for name in observed}
+        evidence = {str(name): int(codes[name][record]) for name in given}
         shown = np.all([codes[name] == code for name, code in evidence.items()], axis=0)
         if np.mean(shown) >= LEAST_EVIDENCE:
             queries.append((str(target), evidence))
@@ -152,13 +157,26 @@ def held(posterior: Mapping[str, Floats], true: Mapping[str, Floats]) -> dict[st
     """
     found = {}
     for kind, draws in posterior.items():
-        lower, upper = dc.credible_interval(draws, LEVEL)
-        inside, widths = (lower <= true[kind]) & (true[kind] <= upper), upper - lower
+        hits, widths = inside(draws, true[kind])
         inner = between(true[kind])
         if kind == "entries":
-            found["entries at 0 or 1"] = _means(inside[~inner], widths[~inner])
-        found[kind] = _means(inside[inner], widths[inner])
+            found["entries at 0 or 1"] = _means(hits[~inner], widths[~inner])
+        found[kind] = _means(hits[inner], widths[inner])
     return found
+
+
+def inside(draws: Floats, true: Floats) -> tuple[npt.NDArray[np.bool_], Floats]:
+    """Which 95 % intervals hold the truth, and how wide each is.
+
+    Args:
+        draws: shape (number, draws).
+        true: shape (number,).
+
+    Returns:
+        Both of shape (number,); a row with a draw that is NaN holds nothing, and its width is NaN.
+    """
+    lower, upper = dc.credible_interval(draws, LEVEL)
+    return (lower <= true) & (true <= upper), upper - lower
 
 
 def between(probabilities: Floats) -> npt.NDArray[np.bool_]:
@@ -166,6 +184,6 @@ def between(probabilities: Floats) -> npt.NDArray[np.bool_]:
     return np.asarray((probabilities > INTERIOR) & (probabilities < 1 - INTERIOR))
 
 
-def _means(inside: npt.NDArray[np.bool_], widths: Floats) -> tuple[float, float]:
+def _means(hits: npt.NDArray[np.bool_], widths: Floats) -> tuple[float, float]:
     """Of one run; an answer that some draws cannot give (impossible evidence) does not hold the truth."""
-    return (float(inside.mean()), float(np.nanmean(widths))) if inside.size else (np.nan, np.nan)
+    return (float(hits.mean()), float(np.nanmean(widths))) if hits.size else (np.nan, np.nan)

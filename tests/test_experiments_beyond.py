@@ -13,12 +13,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from experiments import coverage, intervals, peer_adapters, peer_tasks, peers, pictures, regressions, scaling
+from experiments import (
+    coverage,
+    coverage_networks,
+    intervals,
+    peer_adapters,
+    peer_tasks,
+    peers,
+    pictures,
+    regressions,
+    scaling,
+)
 from experiments.errors import Data, Truth
 from experiments.harness import Task
 from experiments.networks import available, network
 from experiments.noise_law import METRIC
 from experiments.pages import Estimate
+from experiments.strata import STRATA
 
 import discreet as dc
 
@@ -99,8 +110,8 @@ def covered(changes: dict[tuple[str, str, str, str], float] | None = None) -> pd
     """Rows of a made-up run: noise-aware intervals hold 95 %, plug-in 30 %, with four repeats around them."""
     rows = []
     for setting, _ in coverage.plan(True):
-        strata = coverage.STRATA if setting["truths"] in coverage.KNOWN else ()
-        kinds = (*coverage.KINDS, *strata) if setting["truths"] != "weights" else ("weights",)
+        known = STRATA if setting["truths"] in coverage_networks.PLACES else coverage.KINDS
+        kinds = known if setting["truths"] != "weights" else ("weights",)
         for reader, kind, repeat in product(coverage.READERS, kinds, range(4)):
             share = 0.95 if reader == "noise-aware" else 0.3
             share = (changes or {}).get((setting["truths"], setting["mechanism"], reader, kind), share)
@@ -126,6 +137,8 @@ def test_coverage_is_measured_for_all_kinds_of_numbers() -> None:
         ("prior", "gaussian", "replace", Fraction("1e-6")),
         ("add-remove", "planned", "add-remove", 0),
         ("asia", "fourier", "replace", 0),
+        ("known asia", "planned", "add-remove", 0),
+        ("made-up sure-8, replace", "planned", "replace", 0),
         ("weights", "noisy_moments", "replace", 0),
         ("weights", "truncated_posterior", "replace", 0),
         ("weights", "objective_perturbation", "replace", 0),
@@ -157,23 +170,30 @@ def test_a_plan_has_every_mechanism() -> None:
             assert found == set(names) - left
 
 
-def test_known_networks_have_a_hundred_releases() -> None:
-    """Fifty in each of two seed sets, at the epsilon that is guarded."""
-    plan = {(s["truths"], s["epsilon"]): n for s, n in coverage.plan(True) if s["truths"] in coverage.KNOWN}
-    there = [truths for truths, name in coverage.KNOWN.items() if available([name])]
-    assert all(plan[truths, coverage.GUARDED] >= 50 for truths in there)
+def test_guarded_networks_have_sixty_releases_and_others_every_budget() -> None:
+    """Thirty or fifty in each of two seed sets, at the epsilon that is guarded."""
+    for quick in (True, False):
+        plan = {
+            (s["truths"], s["epsilon"]): n for s, n in coverage.plan(quick) if s["truths"] in coverage_networks.PLACES
+        }
+        there = [place for place in coverage_networks.OWN if available([coverage_networks.PLACES[place][0]])]
+        assert all(plan[place, coverage_networks.GUARDED] >= 30 for place in there)
+        assert {epsilon for _, epsilon in plan} >= {0.1, 1.0, 10.0}
+        relations = {coverage_networks.PLACES[place][1] for place, _ in plan}
+        assert relations == {"add-remove", "replace"}
+        assert any(place.startswith("made-up") for place, _ in plan)
 
 
-def test_entries_are_parted_by_their_truth() -> None:
-    parts = coverage.strata(np.array([0.0, 0.005, 0.01, 0.09, 0.1, 0.9, 1.0]))
-    assert [np.flatnonzero(parts[name]).tolist() for name in coverage.STRATA] == [[1], [2, 3], [4, 5]]
-    assert set(coverage.strata(np.array([0.0, 0.5]))) == {coverage.STRATA[2]}
-    rows = list(
-        coverage.measure(Task("coverage", {"truths": "known asia", "mechanism": "planned", "epsilon": 1.0}, 1, 0))
-    )
+def test_known_networks_are_read_by_stratum() -> None:
+    setting = {"truths": "made-up sure-8", "mechanism": "planned", "epsilon": 1.0}
+    rows = list(coverage.measure(Task("coverage", setting, 1, 0)))
+    assert rows == list(coverage.measure(Task("coverage", setting, 1, 0)))
+    assert rows != list(coverage.measure(Task("coverage", setting, 2, 0)))
     sizes = {row["kind"]: row["intervals"] for row in rows}
-    assert sizes["entries"] == sum(sizes.get(name, 0) for name in coverage.STRATA)
+    assert sizes["entries"] == sizes["row < 1"] + sizes["row > 100"]
+    assert sizes["conditionals"] == sizes["given one"] + sizes["given two"]
     assert {row["reader"] for row in rows} == {"noise-aware"}
+    assert all(0 <= row["value"] <= 1 for row in rows)
 
 
 def test_checks_of_coverage_react() -> None:
@@ -187,7 +207,7 @@ def test_checks_of_coverage_react() -> None:
         "prior, marginals, mean over mechanisms, epsilon 1, %",
     ]
     for kind, share in (("entries", 0.85), ("marginals", 0.85), ("conditionals", 0.85)):
-        broken = coverage.network_checks(covered({("known asia", "planned", "noise-aware", kind): share}))
+        broken = coverage_networks.network_checks(covered({("known asia", "planned", "noise-aware", kind): share}))
         assert f"known asia, shipped default, {kind}, epsilon 1, %" in {c.what for c in broken if not c.holds}
     fine = coverage.present(covered({("asia", "laplace", "plug-in", "entries"): 0.93}))
     assert [check.holds for check in fine.checks if "laplace read by plug-in, asia" in check.what] == [False]
@@ -199,17 +219,51 @@ def test_intervals_of_another_level_and_of_noise_that_is_not_there_fail() -> Non
     aware = (rows["reader"] == "noise-aware") & (rows["metric"] == "coverage")
     lower = [c.what for c in coverage.present(rows.assign(value=rows["value"] - 0.05 * aware)).checks if not c.holds]
     assert len([what for what in lower if "known" in what]) >= 3
-    higher = coverage.network_checks(rows.assign(value=rows["value"] + 0.045 * aware))
-    assert {c.what.split(",")[0] for c in higher if not c.holds} <= {*coverage.LARGE, "known networks"}
+    higher = coverage_networks.network_checks(rows.assign(value=rows["value"] + 0.045 * aware))
+    assert {c.what.split(",")[0] for c in higher if not c.holds} <= {*coverage_networks.LARGE, "known networks"}
     assert "known networks" in {c.what.split(",")[0] for c in higher if not c.holds}
 
 
-def test_the_known_failure_is_told_where_it_is_one() -> None:
-    there = "known sachs" in {setting["truths"] for setting, _ in coverage.plan(True)}
-    low = coverage.present(covered({("known sachs", "planned", "noise-aware", coverage.STRATA[0]): 0.75}))
-    assert ("of those below .01 on sachs at epsilon 10" in low.verdict) == there
-    assert "below .01 on" not in coverage.present(covered()).verdict
-    assert all(check.passes for check in low.checks), "shown, not checked"
+@pytest.mark.parametrize("stratum", coverage_networks.LEAST_OF_STRATA)
+def test_a_stratum_that_is_held_too_little_everywhere_fails(stratum: str) -> None:
+    """Five points below what is wanted, at every place; the page names it and the places."""
+    low = coverage_networks.LEAST_OF_STRATA[stratum] - 0.05
+    places = {s["truths"] for s, _ in coverage.plan(True)} & set(coverage_networks.PLACES)
+    frame = covered({(place, "planned", "noise-aware", stratum): low for place in places})
+    page = coverage.present(frame)
+    broken = [check.what for check in page.checks if not check.passes]
+    plain = stratum.replace("<", "below").replace(">", "over")
+    assert broken == [f"all networks and epsilons, shipped default, {plain}, %"]
+    assert f"{plain} {100 * low:.1f}" in page.notes
+    if stratum != coverage_networks.ENDS:
+        assert f"least of all strata {100 * low:.1f}" in page.verdict and plain in page.verdict
+
+
+def test_one_place_that_fails_is_named_and_shown() -> None:
+    frame = covered({("made-up rare-6", "planned", "noise-aware", "truth < .01"): 0.5})
+    page = coverage.present(frame)
+    assert all(check.passes for check in coverage_networks.network_checks(frame))
+    assert "made-up rare-6, epsilon 10: truth below .01 50.0" in page.notes
+    assert "Known failures" not in coverage.present(covered()).notes
+    (by_stratum, by_place) = (table for _, table in page.tables[:2])
+    assert "| truth below .01 | " in by_stratum and "50.0" in by_stratum and "made-up rare-6" in by_stratum
+    assert by_place.count("| made-up rare-6 |") == 3
+
+
+def test_a_kind_that_is_held_too_little_at_one_budget_fails() -> None:
+    frame = covered()
+    low = frame["epsilon"].eq(0.1) & frame["kind"].eq("marginals") & frame["truths"].isin(coverage_networks.PLACES)
+    low &= frame["metric"].eq("coverage")
+    broken = [c.what for c in coverage.present(frame.assign(value=frame["value"] - 0.05 * low)).checks if not c.passes]
+    assert broken == ["all networks, shipped default, marginals, epsilon 0.1, %"]
+
+
+def test_strata_of_few_intervals_do_not_count() -> None:
+    frame = covered({("made-up rare-6", "planned", "noise-aware", "row < 1"): 0.0})
+    few = frame["truths"].eq("made-up rare-6") & frame["kind"].eq("row < 1")
+    page = coverage.present(frame.assign(intervals=np.where(few, 20, frame["intervals"])))
+    assert all(check.passes for check in page.checks)
+    assert not all(check.passes for check in coverage.present(frame).checks)
 
 
 def test_repeats_that_agree_by_chance_have_an_error_all_the_same() -> None:
