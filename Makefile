@@ -24,7 +24,7 @@ TESTS ?=
 WORKERS ?= 2
 CACHE = "$(CURDIR)/$(VENV)/cache"
 RUN_TESTS = XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 \
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" -q $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" -q --durations=20 $(TESTS)
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo install postgres test check format lint types coverage bench experiments test-newest test-lowest clean
