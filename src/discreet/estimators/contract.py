@@ -108,7 +108,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(state.get("posterior_"), PosteriorDraws):
             drawn = state["posterior_"]
             twins = None if drawn.twins is None else dict(drawn.twins)
-            state["posterior_"] = (dict(drawn.cells), drawn.method, twins, drawn.mixing)
+            state["posterior_"] = (dict(drawn.cells), drawn.method, twins, drawn.mixing, drawn.effective())
         return state
 
     def __dir__(self) -> list[str]:
@@ -124,10 +124,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             state["release_"] = Release.loads(state["release_"])
         if isinstance(state.get("posterior_"), tuple):
             network = state["release_"].network
-            cells, method, twins, mixing = state["posterior_"]
-            draws = next(iter(cells.values())).shape[-1]
-            known = None if twins is None else Tables(network, twins, draws=draws)
-            state["posterior_"] = PosteriorDraws(Tables(network, cells, draws=draws), method, known, mixing)
+            cells, method, twins, mixing, worth = state["posterior_"]
+            cells, twins = (
+                None if part is None else Tables(network, part, draws=next(iter(part.values())).shape[-1])
+                for part in (cells, twins)
+            )
+            state["posterior_"] = PosteriorDraws(cells, method, twins, mixing, functools.partial(float, worth))
         super().__setstate__(state)
 
 

@@ -19,7 +19,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Literal
+from dataclasses import replace
+from functools import partial
+from typing import Literal, cast
 
 import numpy as np
 
@@ -27,7 +29,7 @@ from discreet.errors import DiscreetError, InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.tables import Tables
 from discreet.posterior.compiling import COMPILED
-from discreet.posterior.draws import Mixing, PosteriorDraws, learned_prior, prior_for
+from discreet.posterior.draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
 from discreet.posterior.evidence import family_evidence
 from discreet.posterior.independent import independent
 from discreet.posterior.joint import joint, visits
@@ -114,15 +116,13 @@ def noise_aware(
             "how a choice among candidates came about cannot be counted into an interval; read it with plug_in"
         )
     able = _able(combined)
-    if method != "auto":
-        if method not in able:
-            raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(able)}")
-        return _drawn(combined, believed, draws, rng, method, progress)
-    if COMPILED and believed is not None and len(able) > 1 and able[-1] == "exact":
-        with suppress(DiscreetError):
-            if visits(combined) * max(draws, FEWEST) <= QUICK:
-                return joint(combined, believed, draws, rng, progress=progress, most_visits=QUICK_VISITS)
-    return _drawn(combined, believed, draws, rng, able[0], progress)
+    if method != "auto" and method not in able:
+        raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(able)}")
+    if method == "auto":
+        made = _chosen(combined, believed, draws, rng, able, progress)
+    else:
+        made = _drawn(combined, believed, draws, rng, method, progress)
+    return _with_source(made, combined, believed, rng)
 
 
 def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
@@ -177,6 +177,37 @@ def _able(combined: Combined) -> list[Method]:
     return found + exact
 
 
+def _chosen(
+    combined: Combined,
+    believed: Dirichlet | None,
+    draws: int,
+    rng: np.random.Generator,
+    able: list[Method],
+    progress: Callable[[Mixing], None] | None,
+) -> PosteriorDraws:
+    """The posterior by the method that is chosen by itself, of those that read the evidence."""
+    if COMPILED and believed is not None and len(able) > 1 and able[-1] == "exact":
+        with suppress(DiscreetError):
+            if visits(combined) * max(draws, FEWEST) <= QUICK:
+                return joint(combined, believed, draws, rng, progress=progress, most_visits=QUICK_VISITS)
+    return _drawn(combined, believed, draws, rng, able[0], progress)
+
+
+def _again(
+    combined: Combined, believed: Dirichlet | None, draws: int, method: Method, rng: np.random.Generator
+) -> PosteriorDraws:
+    """New draws by the method of the first ones."""
+    return _with_source(_drawn(combined, believed, draws, rng, method, None), combined, believed, rng)
+
+
+def _with_source(
+    made: PosteriorDraws, combined: Combined, believed: Dirichlet | None, rng: np.random.Generator
+) -> PosteriorDraws:
+    """The posterior with what makes new draws of it."""
+    again = partial(_again, combined, believed, made.cells.draws or 0, cast(Method, made.method))
+    return replace(made, source=Source(again, rng))
+
+
 def _drawn(
     combined: Combined,
     believed: Dirichlet | None,
@@ -199,7 +230,8 @@ def _drawn(
     known = believed or first.dirichlet
     match first.payload:
         case ParameterDraws():
-            return PosteriorDraws(parameter_cells(first, first.payload, known, draws, rng), "particles")
+            cells, worth = parameter_cells(first, first.payload, known, draws, rng)
+            return PosteriorDraws(cells, "particles", worth=worth)
         case NoisyCounts() | NoisyCoefficients() | TwoStageCounts():
             return independent(first, first.payload, known, draws, rng)
         case _:
@@ -221,7 +253,7 @@ def _sequential(combined: Combined, believed: Dirichlet | None, draws: int, rng:
         believed = Dirichlet.matching(_drawn(part, believed, max(draws, PRIOR_DRAWS), rng, method, None).cells)
     drawn = _drawn(last, believed, draws, rng, _able(last)[0], None)
     # Twins would leave out the noise of the data sets before.
-    return PosteriorDraws(drawn.cells, "sequential")
+    return PosteriorDraws(drawn.cells, "sequential", worth=drawn.worth)
 
 
 def _learned(combined: Combined, rng: np.random.Generator) -> Dirichlet:
