@@ -542,8 +542,7 @@ def test_mass_outside_is_an_integral() -> None:
 
 
 def test_queries_chosen_after_looking_break_lemma_11() -> None:
-    """Bounds by hand. A bet that was won on every draw is worth nothing under the posterior; so it is, in part, of a
-    set that only the answers led to."""
+    """Bounds by hand. A bet that was won on every draw is worth nothing; one that the answers alone led to, half."""
     looked, answered = (claim for claim in errata.BOUNDS.claims if claim.item == "D Lemma 11")
     for claim, queries, loss in ((looked, 10, 0.5), (answered, 1001, 0.25)):
         bound, lost = claim.measure()

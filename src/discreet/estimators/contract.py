@@ -125,11 +125,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(state.get("posterior_"), tuple):
             network = state["release_"].network
             cells, method, twins, mixing, worth = state["posterior_"]
-            cells, twins = (
-                None if part is None else Tables(network, part, draws=next(iter(part.values())).shape[-1])
-                for part in (cells, twins)
-            )
-            state["posterior_"] = PosteriorDraws(cells, method, twins, mixing, functools.partial(float, worth))
+            draws = next(iter(cells.values())).shape[-1]
+            cells, known = (part and Tables(network, part, draws=draws) for part in (cells, twins))
+            state["posterior_"] = PosteriorDraws(cells, method, known, mixing, functools.partial(float, worth))
         super().__setstate__(state)
 
 
