@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -88,6 +89,8 @@ class PosteriorDraws:
         worth: says how many independent draws those families are worth that have been drawn, where draws depend on each
             other: of chains that of the worst entry, of resampled ones a bound. None: all of them.
         source: makes new draws; None where these are all there are.
+        kernel: "compiled" where numba drew them, "plain" where plain Python and arrays did: from the same seed the two
+            draw other numbers from the same law. "" where there is one code alone.
 
     Raises:
         InputError: tables without an axis of draws, or twins of another kind.
@@ -99,6 +102,7 @@ class PosteriorDraws:
     mixing: Mixing | None = None
     worth: Callable[[], float] | None = None
     source: Source | None = None
+    kernel: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a single table of probabilities."""
@@ -111,6 +115,28 @@ class PosteriorDraws:
     def network(self) -> Network:
         """The public network."""
         return self.cells.network
+
+    def stored(self) -> tuple[Any, ...]:
+        """All families drawn, as plain values; without the source, which stands on a generator."""
+        twins = None if self.twins is None else dict(self.twins)
+        return dict(self.cells), self.method, twins, self.mixing, self.effective(), self.kernel
+
+    @staticmethod
+    def restored(network: Network, stored: tuple[Any, ...]) -> PosteriorDraws:
+        """The posterior of what `stored` returned.
+
+        Args:
+            network: of the families.
+            stored: as returned there.
+
+        Returns:
+            The posterior; its draws are all there are.
+        """
+        cells, method, twins, mixing, effective, kernel = stored
+        draws = next(iter(cells.values())).shape[-1]
+        again = None if twins is None else Tables(network, twins, draws=draws)
+        worth = partial(float, effective)
+        return PosteriorDraws(Tables(network, cells, draws=draws), method, again, mixing, worth, kernel=kernel)
 
     def mean(self) -> Tables:
         """Posterior mean of every probability.
