@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import discreet as dc
 from discreet.model.query import Query
 from discreet.queries import query as module
-from discreet.queries.query import Explanation, Probability, answer_many, noise_share
+from discreet.queries.noise_share import noise_share, noise_share_error
+from discreet.queries.query import Explanation, Probability, answer_many
 from discreet.theory import inference
 from networks import asia
 from oracle import conditional, event, most_probable, random_draws, with_draws
@@ -264,8 +265,26 @@ def test_known_counts_have_no_noise_and_known_probabilities_only_noise(text: str
     other = dc.answer(dc.PosteriorDraws(cells, twins=twins), text, level=0.9)
     assert all(0 <= row["noise"] < 0.08 for row in other.rows)  # eight standard deviations
     alone = dc.answer(dc.PosteriorDraws(cells), text, level=0.9)
-    strip = [{**row, "noise": None} for row in other.rows]
+    strip = [{**row, "noise": None, "noise_error": None} for row in other.rows]
     assert list(alone.rows) == strip
+
+
+def test_the_error_of_the_share_is_how_far_it_varies() -> None:
+    """Over 400 sets of 300 draws; the mean of errors within 20 %, which five of its own would be."""
+    rows = [dc.answer(coin(300, seed)[0], "P(x=head)", level=0.9).rows[0] for seed in range(400)]
+    spread = np.std([row["noise"] for row in rows])
+    assert np.mean([row["noise_error"] for row in rows]) == pytest.approx(spread, rel=0.2)
+    # A normal quantity has (1 - share^2) / sqrt(draws).
+    rng = np.random.default_rng(3)
+    common = rng.standard_normal(40_000)
+    pair = [0.6**0.5 * common + 0.4**0.5 * rng.standard_normal(40_000) for _ in range(2)]
+    assert float(noise_share_error(*pair)) == pytest.approx((1 - 0.36) / 200, rel=0.05)
+    # Draws of chains that are worth a quarter of their number tell it half as well.
+    assert float(noise_share_error(*pair, effective=10_000)) == pytest.approx(2 * float(noise_share_error(*pair)))
+    made, _ = coin(300, 1)
+    alone, chained = (dc.PosteriorDraws(made.cells, twins=made.twins, worth=worth) for worth in (None, lambda: 75.0))
+    one, other = (dc.answer(part, "P(x=head)", level=0.9).rows[0]["noise_error"] for part in (alone, chained))
+    assert other == pytest.approx(2 * one)
 
 
 def test_noise_is_unknown_without_twins_and_with_one_draw() -> None:
@@ -290,6 +309,7 @@ def test_what_does_not_vary_has_no_noise() -> None:
     for text in ("P(sure)", "P(sure=only)", "MAP(sure)"):
         assert [row["noise"] for row in dc.answer(posterior, text, level=0.9).rows] == [0.0]
     assert noise_share(np.full((2, 9), 0.3), np.full((2, 9), 0.3)).tolist() == [0.0, 0.0]
+    assert noise_share_error(np.full((2, 9), 0.3), np.full((2, 9), 0.3)).tolist() == [0.0, 0.0]
 
 
 def test_noise_of_impossible_twins() -> None:

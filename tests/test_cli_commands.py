@@ -145,7 +145,7 @@ def test_query(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     rows = found["answers"][0]["values"]
     assert [row["state"] for row in rows] == [{"lung": "yes"}, {"lung": "no"}]
-    assert all(set(row) == {"state", "mean", "lower", "upper", "noise"} for row in rows)
+    assert all(set(row) == {"state", "mean", "lower", "upper", "noise", "noise_error"} for row in rows)
     assert all(0 <= row["lower"] < row["mean"] < row["upper"] <= 1 for row in rows)
     assert sum(row["mean"] for row in rows) == pytest.approx(1)
     assert 1 <= len(found["answers"][1]["values"]) <= 4

@@ -9,6 +9,7 @@ import pytest
 
 import discreet as dc
 from discreet.app.report import answer_lines
+from discreet.posterior.compiling import COMPILED
 from discreet.queries.query import answer_many
 from networks import asia
 from oracle import random_draws
@@ -50,10 +51,13 @@ def test_queries_from_arguments_files_and_stdin(run: Shell, monkeypatch: pytest.
 def test_every_row_tells_its_noise_and_an_explanation_how_often_it_is_the_best(run: Shell) -> None:
     answers = run.json(f"{ASK} all.txt")["answers"]
     for answer in answers:
-        keys = {"state", "mean", "lower", "upper", "noise"} | ({"best"} if answer["kind"] == "map" else set())
+        keys = {"state", "mean", "lower", "upper", "noise", "noise_error"} | (
+            {"best"} if answer["kind"] == "map" else set()
+        )
         for row in answer["values"]:
             assert set(row) == keys
             assert row["noise"] is None or 0 <= row["noise"] <= 1
+            assert (row["noise"] is None) == (row["noise_error"] is None)
     best = [row["best"] for row in answers[1]["values"]]
     assert 0 < sum(best) <= 1 + 1e-12 and all(0 <= share <= 1 for share in best)
     for answer in run.json("query r.json --draws 100")["answers"]:
@@ -112,6 +116,32 @@ def test_text_has_a_column_of_the_noise_where_it_is_known() -> None:
     head, *rows = table_of(dc.PosteriorDraws(CELLS), queries)
     assert head.split() == ["query", "state", "mean", "90", "%", "interval"]
     assert len(rows) == 4 and not any("%" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("share", "error", "shown"),
+    [
+        (0.384, 0.027, "38 ± 3 %"),
+        (0.384, 0.13, "40 ± 10 %"),
+        (0.5, 0.094, "50 ± 9 %"),
+        (0.996, 0.0004, "100 %"),
+        (0.0, 0.031, "0 ± 3 %"),
+        (0.38, 0.7, "40 ± 70 %"),
+    ],
+)
+def test_the_noise_is_printed_to_the_precision_that_it_has(share: float, error: float, shown: str) -> None:
+    row = {"state": {"x": "yes"}, "mean": 0.5, "lower": 0.4, "upper": 0.6, "noise": share, "noise_error": error}
+    answer = dc.Answer("P(x=yes)", "marginal", 0.95, (row,))
+    assert answer_lines([answer]).endswith(f"  {shown}")
+
+
+def test_the_posterior_says_how_and_by_which_code_it_was_drawn(run: Shell) -> None:
+    told = run.json(f"{ASK} 'P(lung)'")
+    kernel = "compiled" if COMPILED else "plain"
+    assert (told["method"], told["kernel"]) == ("pooled", kernel)
+    _, out, _ = run(f"{ASK} 'P(lung)'")
+    assert out.rstrip().endswith(f"posterior: pooled ({kernel} kernel)")
+    assert run.json(f"{ASK} 'P(lung)' --method plug-in")["kernel"] is None
 
 
 def test_text_of_explanations() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import betainc
 
 import discreet as dc
+from discreet.posterior.draws import Source
+from releases import guarantee, simulated, simulated_counts
 from tiny import network_of
 
 NETWORK = network_of({"a": 2, "b": 3}, "a>b")
@@ -144,3 +148,149 @@ def test_payoffs_must_name_every_state(states: dict[str, float]) -> None:
 def test_a_sole_response_is_chosen() -> None:
     decision = dc.decide(posterior(20), dc.payoff(NETWORK, "P(b)", TABLE), ["wait"])
     assert decision.response == "wait" and decision.rows[0]["best"] == 1.0
+
+
+# ------------------------------------------------------------------------------------ queries chosen after looking
+
+
+COIN = network_of({"x": 2}, "")
+RELEASE = simulated(dc.Tables(COIN, {"x": [0.7, 0.3]}), 100, guarantee(1, "replace"), np.random.default_rng(1))
+TOLD = dc.simulate(
+    dc.posterior_sampler(draws=3),
+    simulated_counts(dc.Tables(COIN, {"x": [0.7, 0.3]}), 100, np.random.default_rng(2)),
+    RELEASE.prior,
+    guarantee(1, "replace"),
+    rng=np.random.default_rng(3),
+)
+
+
+def bet_on(seen: dc.Tables) -> Callable[[dc.Tables, str], np.ndarray]:
+    """Is theta one of those that were seen (1 if so), or .5 for sure? Worth 0: the posterior is continuous."""
+    known = set(seen["x"][0].tolist())
+
+    def utility(cells: dc.Tables, response: str) -> np.ndarray:
+        among = np.array([theta in known for theta in cells["x"][0].tolist()], float)
+        return among if response == "bet" else np.full(among.shape, 0.5)
+
+    return utility
+
+
+@pytest.mark.parametrize("method", ["pooled", "independent", "exact", "particles"])
+def test_a_query_that_was_chosen_after_looking_is_within_the_bound(method: dc.Method) -> None:
+    """The bet on the draws that were seen loses .5, where the bound is .12 for independent draws."""
+    evidence = TOLD if method == "particles" else RELEASE
+    posterior = dc.noise_aware(evidence, draws=1000, rng=np.random.default_rng(4), prior=RELEASE.prior, method=method)
+    for decision in (dc.decide(posterior, bet_on(posterior.cells), ["bet", "pass"], queries=10) for _ in range(2)):
+        assert decision.response == "pass" and decision.fresh
+        assert str(decision).endswith("however the query was chosen")
+        assert decision.rows[0]["mean"] == 0
+
+
+def test_nothing_new_is_promised_of_draws_that_are_all_there_are() -> None:
+    made = dc.noise_aware(RELEASE, draws=1000, rng=np.random.default_rng(4))
+    old = dc.decide(made, bet_on(made.cells), ["bet", "pass"], fresh=False)
+    assert old.response == "bet" and not old.fresh
+    assert str(old).endswith("if it was fixed before the draws were looked at")
+    assert not dc.decide(posterior(20), lambda cells, response: np.zeros(20), ["x"]).fresh
+    told = dc.plug_in(TOLD, draws=50, rng=np.random.default_rng(0))
+    assert not dc.decide(told, lambda cells, response: np.zeros(50), ["x"]).fresh
+    with pytest.raises(dc.InputError, match="these draws are all there are"):
+        told.fresh()
+
+
+def test_every_decision_has_draws_of_its_own_and_the_posterior_keeps_its_own() -> None:
+    for made in (
+        dc.noise_aware(RELEASE, draws=30, rng=np.random.default_rng(4)),
+        dc.plug_in(RELEASE, draws=30, rng=np.random.default_rng(4)),
+    ):
+        before, seen = made.cells["x"].copy(), list[np.ndarray]()
+
+        def utility(cells: dc.Tables, response: str, seen: list[np.ndarray] = seen) -> np.ndarray:
+            seen.append(cells["x"][0])
+            return np.zeros(30)
+
+        for _ in range(3):
+            dc.decide(made, utility, ["x"])
+        for rng in (7, 7, 8):
+            dc.decide(made, utility, ["x"], rng=np.random.default_rng(rng))
+        again = made.fresh()
+        seen += [again.cells["x"][0], again.fresh().cells["x"][0], before[0]]
+        assert np.array_equal(seen[3], seen[4])
+        assert len({draws.tobytes() for draws in seen}) == len(seen) - 1
+        np.testing.assert_array_equal(made.cells["x"], before)
+
+
+def test_a_program_that_is_run_again_decides_as_before() -> None:
+    payoffs = {"go": {"s0": 1.0, "s1": 0.0}, "stay": {"s0": 0.5, "s1": 0.6}}
+    told = [
+        [dc.decide(made, dc.payoff(COIN, "P(x)", payoffs), list(payoffs)).rows for _ in range(2)]
+        for made in (dc.noise_aware(RELEASE, draws=50, rng=np.random.default_rng(4)) for _ in range(2))
+    ]
+    assert told[0] == told[1] and told[0][0] != told[0][1]
+
+
+def test_what_makes_no_sense_is_refused_before_draws_are_made() -> None:
+    def never(rng: np.random.Generator) -> dc.PosteriorDraws:
+        raise AssertionError
+
+    made = replace(posterior(20), source=Source(never, np.random.default_rng(0)))
+    for options, message in (({"failure": 2.0}, "failure"), ({"level": 0.0}, "level"), ({"queries": 0}, "queries")):
+        with pytest.raises(dc.InputError, match=message):
+            dc.decide(made, dc.payoff(NETWORK, "P(b)", TABLE), list(TABLE), **options)
+
+
+# ------------------------------------------------------------------------------------------ draws that depend on others
+
+
+def test_the_bound_counts_what_draws_of_chains_are_worth() -> None:
+    """The fewer of the two: the worst entry's, and the utility's own. An indicator may hardly ever move."""
+    rng, length = np.random.default_rng(5), 500
+    stuck = np.repeat(rng.random((4, length // 50)) < 0.5, 50, axis=1)
+    theta = np.where(stuck, 0.9, 0.1) + rng.uniform(-0.05, 0.05, stuck.shape)
+    yes = theta.T.ravel()  # in turn from four chains
+    cells = dc.Tables(COIN, {"x": np.stack([1 - yes, yes])}, draws=yes.size)
+    mixing = dc.Mixing(4, 1000, 400.0, "P(x=s1)", 1.0)
+    made = dc.PosteriorDraws(cells, "exact", mixing=mixing, worth=lambda: 400.0)
+    quick = dc.decide(made, lambda cells, response: rng.random(yes.size), ["x"])
+    slow = dc.decide(made, lambda cells, response: (cells["x"][1] > 0.5).astype(float), ["x"])
+    assert quick.effective == 400
+    assert 20 < slow.effective < 100  # 40 blocks
+    assert slow.regret == pytest.approx(math.sqrt(2 * math.log(2 / 0.05) / slow.effective))
+    apart = dc.PosteriorDraws(cells, "exact", mixing=mixing, worth=lambda: 10.0)
+    assert dc.decide(apart, lambda cells, response: rng.random(yes.size), ["x"]).effective == 10
+
+
+def test_a_few_draws_of_long_chains_are_worth_their_part() -> None:
+    made = dc.noise_aware(RELEASE, draws=40, rng=np.random.default_rng(6), prior=RELEASE.prior, method="exact")
+    assert made.mixing is not None
+    assert made.effective() == pytest.approx(min(1, made.mixing.effective / 2000) * 40)
+
+
+def test_released_draws_are_worth_no_more_than_there_are() -> None:
+    told = dc.plug_in(TOLD, draws=5000, rng=np.random.default_rng(7))
+    assert 2.9 < told.effective() <= 3
+    assert dc.decide(told, lambda cells, response: np.zeros(5000), ["x"]).effective == told.effective()
+
+
+def test_particles_are_worth_what_their_first_ancestors_are() -> None:
+    made = dc.noise_aware(TOLD, draws=500, rng=np.random.default_rng(8))
+    assert made.effective() == 500  # nothing is drawn yet
+    _ = made.cells["x"]
+    assert 30 < made.effective() < 100  # half of them are resampled in each of about five steps
+    both = dc.combine(RELEASE, TOLD, data="different")
+    last = dc.noise_aware(both, draws=500, rng=np.random.default_rng(8), method="sequential")
+    _ = last.cells["x"]
+    assert 30 < last.effective() < 200
+
+
+@pytest.mark.slow
+def test_means_of_particles_vary_less_than_is_said() -> None:
+    """Means of 60 sets of particles: their variance over that of independent ones is below what `effective` says."""
+    worths, means, values = [], [], []
+    for rng in np.random.default_rng(9).spawn(60):
+        made = dc.noise_aware(TOLD, draws=400, rng=rng)
+        values.append(made.cells["x"][0])
+        means.append(values[-1].mean())
+        worths.append(made.effective())
+    inflation = np.var(means) / (np.var(values) / 400)
+    assert 1.2 < inflation < 400 / np.mean(worths) * (1 + 5 * math.sqrt(2 / 60))

@@ -6,9 +6,13 @@ which a right answer exceeds with a chance below 1e-9; seeds are fixed.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -182,11 +186,12 @@ def test_public_records_beside_a_learned_prior() -> None:
         assert beside.cells[node].std(axis=-1).mean() < alone.cells[node].std(axis=-1).mean()
 
 
-def test_the_exact_posterior_takes_a_learned_prior_by_its_moments() -> None:
+def test_the_exact_posterior_learns_no_prior_and_takes_the_curators() -> None:
+    """What was learned from the release has seen it already."""
     release = made(dc.planned(), 300, 16)
-    posterior = drawn(release, method="exact")
-    assert posterior.method == "exact"
-    near([drawn(release, method="pooled"), posterior], "y", 0.5)
+    alone, told = (drawn(release, method="exact", prior=prior) for prior in (None, release.prior))
+    assert alone.method == "exact"
+    np.testing.assert_array_equal(alone.cells["y"], told.cells["y"])
 
 
 def test_a_posterior_as_a_prior_keeps_two_moments() -> None:
@@ -274,3 +279,62 @@ def test_code_is_compiled_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(compiling, "COMPILED", True)
     assert compiling.compiled(len) is len
     assert asked == [True, False]
+
+
+# ------------------------------------------------------------------------------------------ which code draws
+
+
+KERNELS = [
+    (PLANNED, None, "pooled", True),
+    (FEW, PRIOR, "exact", True),
+    (LAPLACE, PRIOR, "independent", False),
+    (DRAWS, None, "particles", False),
+    (dc.combine(LAPLACE, PLANNED, data="different"), PRIOR, "sequential", True),
+    (dc.combine(LAPLACE, DRAWS, data="different"), PRIOR, "sequential", True),
+]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(("evidence", "prior", "method", "told"), KERNELS)
+def test_the_posterior_says_which_code_drew_it_where_there_are_two(
+    evidence: dc.Release | dc.Combined,
+    prior: dc.Dirichlet | None,
+    method: dc.Method,
+    told: bool,
+    compiled: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "COMPILED", compiled)
+    made = dc.noise_aware(evidence, draws=20, rng=RNG(1), prior=prior, method=method)
+    assert made.kernel == (("compiled" if compiled else "plain") if told else "")
+    assert dc.plug_in(LAPLACE, draws=5, rng=RNG(1)).kernel == ""
+
+
+SEEDED = """
+import sys
+
+import numpy as np
+import discreet as dc
+
+for _ in range(2):
+    made = dc.noise_aware(dc.loads(sys.argv[1]), draws=20, rng=np.random.default_rng(3))
+    print(made.kernel, made.cells["y"].tolist())
+"""
+
+
+@pytest.mark.skipif(not COMPILED, reason="numba (extra `fast`) is not installed: nothing to compare with")
+def test_a_seed_makes_the_same_draws_with_the_same_kernel_and_others_with_the_other() -> None:
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", SEEDED, PLANNED.dumps()],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "NUMBA_DISABLE_JIT": plain},
+            cwd=Path(__file__).parent.parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        for plain in ("0", "1")
+    ]
+    kernels, drawn = zip(*(line.split(maxsplit=1) for lines in said for line in lines), strict=True)
+    assert kernels == ("compiled", "compiled", "plain", "plain")
+    assert drawn[0] == drawn[1] and drawn[2] == drawn[3] and drawn[0] != drawn[2]

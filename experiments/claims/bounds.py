@@ -23,6 +23,8 @@ __all__ = ["BOUNDS"]
 Floats = npt.NDArray[np.float64]
 SEED = 2017
 """Of the draws that are seen; that none of them comes again is so for any other seed."""
+CELLS = 2**16
+"""Parts of [0, 1] that sets are made of: so many that few hold two of a thousand draws."""
 
 # ------------------------------------------------------------------------------------------ the MAP mechanism's utility
 
@@ -90,6 +92,34 @@ def _lemma_11() -> tuple[float, float]:
     return response_error(draws, 2, queries, failure), max(worth.values()) - worth[chosen]
 
 
+def _lemma_11_by_answers() -> tuple[float, float]:
+    """Queries of which only the answers were seen: the bound, and what the last answer loses.
+
+    Is theta in a set of mass 1/2 that was made by lot, or .5 for sure? "In" says that more than half of the draws are.
+    The last set holds those of `CELLS` equal parts of [0, 1] that agree best with the answers so far.
+    """
+    coin, draws, queries, failure = binary({"a": ()}), 1000, 1000, 0.05
+    rng = np.random.default_rng(SEED)
+    seen = dc.PosteriorDraws(dc.Dirichlet.uniform(coin, 1.0).draws(draws, rng))
+
+    def answer(inside: npt.NDArray[np.bool_]) -> str:
+        def utility(cells: dc.Tables, response: str) -> Floats:
+            held = inside[np.minimum((cells["a"][0] * CELLS).astype(np.int64), CELLS - 1)].astype(np.float64)
+            return held if response == "in" else np.full(held.shape, 0.5)
+
+        return dc.decide(seen, utility, ("in", "pass"), queries=queries + 1, failure=failure).response
+
+    votes = np.zeros(CELLS, np.int64)
+    for _ in range(queries):
+        inside = rng.permutation(CELLS) < CELLS // 2
+        votes += np.where(inside, 1, -1) * (1 if answer(inside) == "in" else -1)
+    last = np.zeros(CELLS, np.bool_)
+    last[np.argsort(votes, kind="stable")[-CELLS // 4 :]] = True
+    worth = float(last.mean())
+    lost = max(worth, 0.5) - (worth if answer(last) == "in" else 0.5)
+    return response_error(draws, 2, queries + 1, failure), lost
+
+
 def _theorem_13() -> tuple[float, float]:
     """A coin that is known to be fair: L = 5 is a Lipschitz constant, and rho = 1 exceeds the printed threshold."""
     failure, draws = 0.06, 100
@@ -137,6 +167,16 @@ BOUNDS = Group(
             "at most",
             _lemma_11,
             (claimed(0.116, 5e-4), measured(0.5, 1e-9)),
+        ),
+        Claim(
+            "D Lemma 11",
+            "the bound holds for every query, also where the adversary conditions queries on responses",
+            "1,000 draws of a coin's uniform posterior that nobody sees; 1,000 times: is theta in a set of mass 1/2, "
+            "made by lot (1 if so), or .5 for sure? Last, a set of mass 1/4 that agrees best with the answers. Union "
+            "over 1,001 queries and two responses, delta = .05; utility that the last answer of `dc.decide` loses",
+            "at most",
+            _lemma_11_by_answers,
+            (claimed(0.150, 5e-4), measured(0.25, 1e-9)),
         ),
         Claim(
             "D Theorem 13",

@@ -105,8 +105,13 @@ def query(
         answers = dc.answer_many(posterior, asked, level=level, predictive=predictive)
     else:
         answers = dc.marginals(posterior, {}, level=level, predictive=predictive)
-    told = {"method": posterior.method, "answers": [answer_document(part) for part in answers]}
-    show(as_json, told, f"{answer_lines(answers)}\n\nposterior: {posterior.method}")
+    told = {
+        "method": posterior.method,
+        "kernel": posterior.kernel or None,
+        "answers": [answer_document(part) for part in answers],
+    }
+    kernel = posterior.kernel and f" ({posterior.kernel} kernel)"
+    show(as_json, told, f"{answer_lines(answers)}\n\nposterior: {posterior.method}{kernel}")
 
 
 def _show_weights(

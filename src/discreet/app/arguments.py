@@ -59,7 +59,12 @@ Workload = Annotated[
         help="Queries that planned shall serve best, or a file of them; repeatable.",
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of the posterior's draws; the release's noise has none.")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        help="Seed of the posterior's draws, the same under the same versions and kernel; the release's noise has none."
+    ),
+]
 
 
 def mechanism_of(name: str, options: list[str], workload: list[str] | None) -> dc.Mechanism[Any]:

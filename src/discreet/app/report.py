@@ -47,7 +47,8 @@ def answer_lines(answers: Sequence[dc.Answer]) -> str:
     """Answers as one table; a joint state of many variables takes a line for each, the next what it has otherwise.
 
     Two columns are there where something is known for them: how often an explanation is the most probable one, and the
-    part of an interval's variance that the privacy noise makes. Below stands which answers leave draws out.
+    part of an interval's variance that the privacy noise makes, give or take its standard error. Below stands which
+    answers leave draws out.
     """
     rows: list[tuple[str, ...]] = []
     level = 0.0
@@ -56,7 +57,7 @@ def answer_lines(answers: Sequence[dc.Answer]) -> str:
         for index, row in enumerate(answer.rows):
             shown = _state_lines(row, None if index == 0 else answer.rows[0])
             numbers = (f"{row['mean']:.4f}", f"{row['lower']:.4f} to {row['upper']:.4f}")
-            shares = (_percent(row.get("best")), _percent(row.get("noise")))
+            shares = (_percent(row.get("best")), _noise_share(row))
             rows.append((answer.query if index == 0 else "", shown[0], *numbers, *shares))
             rows += [("", state, "", "", "", "") for state in shown[1:]]
     header = ("query", "state", "mean", f"{100 * level:.6g} % interval", "best", "noise")
@@ -85,6 +86,17 @@ def _state_lines(row: Mapping[str, object], first: Mapping[str, object] | None) 
 def _percent(share: object) -> str:
     """A share as percent; nothing where it is not known."""
     return f"{100 * share:.0f} %" if isinstance(share, float) else ""
+
+
+def _noise_share(row: Mapping[str, object]) -> str:
+    """The noise's share as percent, to the first digit of its standard error: `38 ± 3 %`; nothing if not known."""
+    share, error = row.get("noise"), row.get("noise_error")
+    if not isinstance(share, float) or not isinstance(error, float):
+        return ""
+    percent, off = 100 * share, 100 * error
+    unit = 10.0 ** max(math.floor(math.log10(max(off, 1.0))), 0)
+    shown, off = (unit * round(number / unit) for number in (percent, off))
+    return f"{shown:.0f} ± {off:.0f} %" if off else f"{shown:.0f} %"
 
 
 def release_lines(release: dc.Release, balance: Balance) -> str:

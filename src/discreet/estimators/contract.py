@@ -24,7 +24,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from discreet.errors import InputError
-from discreet.model.tables import Tables
 from discreet.posterior.draws import PosteriorDraws
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
@@ -106,9 +105,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if "release_" in state:
             state["release_"] = state["release_"].dumps()
         if isinstance(state.get("posterior_"), PosteriorDraws):
-            drawn = state["posterior_"]
-            twins = None if drawn.twins is None else dict(drawn.twins)
-            state["posterior_"] = (dict(drawn.cells), drawn.method, twins, drawn.mixing)
+            state["posterior_"] = state["posterior_"].stored()
         return state
 
     def __dir__(self) -> list[str]:
@@ -123,11 +120,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if "release_" in state:
             state["release_"] = Release.loads(state["release_"])
         if isinstance(state.get("posterior_"), tuple):
-            network = state["release_"].network
-            cells, method, twins, mixing = state["posterior_"]
-            draws = next(iter(cells.values())).shape[-1]
-            known = None if twins is None else Tables(network, twins, draws=draws)
-            state["posterior_"] = PosteriorDraws(Tables(network, cells, draws=draws), method, known, mixing)
+            state["posterior_"] = PosteriorDraws.restored(state["release_"].network, state["posterior_"])
         super().__setstate__(state)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from discreet.model.tables import Array, Tables
 from discreet.privacy.combined import Combined
 from discreet.privacy.release import Release
 
-__all__ = ["ENOUGH", "Mixing", "Posterior", "PosteriorDraws", "learned_prior", "prior_for"]
+__all__ = ["ENOUGH", "Mixing", "Posterior", "PosteriorDraws", "Source", "learned_prior", "prior_for"]
 
 ENOUGH = 400
 """Independent draws that the worst entry of chains must be worth: the ends of a 95 % interval are then good to about
@@ -61,6 +63,19 @@ class Posterior(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Source:
+    """Where a posterior's new draws come from.
+
+    Args:
+        make: as many draws of the same posterior from a generator.
+        rng: the one that the posterior was drawn with; every call takes a child of it that nobody else gets.
+    """
+
+    make: Callable[[np.random.Generator], PosteriorDraws]
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True, eq=False)
 class PosteriorDraws:
     """Joint draws, independent of each other but for resampling; a family is drawn when it is first asked for.
 
@@ -71,6 +86,11 @@ class PosteriorDraws:
             and independent of it otherwise: the covariance of the two is what is not known of the counts, which is the
             part of the noise. None where no counts were drawn.
         mixing: how well the chains mixed, where the draws come from chains.
+        worth: says how many independent draws those families are worth that have been drawn, where draws depend on each
+            other: of chains that of the worst entry, of resampled ones a bound. None: all of them.
+        source: makes new draws; None where these are all there are.
+        kernel: "compiled" where numba drew them, "plain" where plain Python and arrays did: from the same seed the two
+            draw other numbers from the same law. "" where there is one code alone.
 
     Raises:
         InputError: tables without an axis of draws, or twins of another kind.
@@ -80,6 +100,9 @@ class PosteriorDraws:
     method: str = ""
     twins: Tables | None = None
     mixing: Mixing | None = None
+    worth: Callable[[], float] | None = None
+    source: Source | None = None
+    kernel: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a single table of probabilities."""
@@ -92,6 +115,28 @@ class PosteriorDraws:
     def network(self) -> Network:
         """The public network."""
         return self.cells.network
+
+    def stored(self) -> tuple[Any, ...]:
+        """All families drawn, as plain values; without the source, which stands on a generator."""
+        twins = None if self.twins is None else dict(self.twins)
+        return dict(self.cells), self.method, twins, self.mixing, self.effective(), self.kernel
+
+    @staticmethod
+    def restored(network: Network, stored: tuple[Any, ...]) -> PosteriorDraws:
+        """The posterior of what `stored` returned.
+
+        Args:
+            network: of the families.
+            stored: as returned there.
+
+        Returns:
+            The posterior; its draws are all there are.
+        """
+        cells, method, twins, mixing, effective, kernel = stored
+        draws = next(iter(cells.values())).shape[-1]
+        again = None if twins is None else Tables(network, twins, draws=draws)
+        worth = partial(float, effective)
+        return PosteriorDraws(Tables(network, cells, draws=draws), method, again, mixing, worth, kernel=kernel)
 
     def mean(self) -> Tables:
         """Posterior mean of every probability.
@@ -113,6 +158,35 @@ class PosteriorDraws:
             Setting the derivative of `sum_k E|theta_k - t_k|` under `sum_k t_k = 1` to 0.
         """
         return Tables(self.network, {node: _balanced_quantile(draws) for node, draws in self.cells.items()})
+
+    def effective(self) -> float:
+        """Number of independent draws that the draws of those families are worth that were asked for so far.
+
+        Returns:
+            At most the number of draws; less for those of chains and for resampled ones.
+        """
+        draws = float(self.cells.draws or 0)
+        return draws if self.worth is None else min(self.worth(), draws)
+
+    def fresh(self, rng: np.random.Generator | None = None) -> PosteriorDraws:
+        """As many new draws, independent of these given what was released: they cost time, and no privacy.
+
+        Args:
+            rng: source of randomness; None takes a new child of the one that the posterior was drawn with. A program
+                that is run again with the same seed makes the same draws again.
+
+        Returns:
+            The same posterior, drawn by the same method.
+
+        Raises:
+            InputError: these draws are all there are: released ones taken as they are, or tables put together.
+            DiscreetError: as in `noise_aware`.
+        """
+        if self.source is None:
+            raise InputError(
+                "these draws are all there are; a posterior of noise_aware makes new ones from its release"
+            )
+        return self.source.make(self.source.rng.spawn(1)[0] if rng is None else rng)
 
     def draws(self, n: int, rng: np.random.Generator) -> Tables:
         """Some of the joint draws, without repetition.

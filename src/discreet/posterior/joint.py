@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, Protocol
 
@@ -254,7 +255,9 @@ def joint(
                     f"{AGREED}); read the release with another method"
                 )
     cells, twins = (_by_family(network, [getattr(part, name) for part in rounds], draws) for name in ("theta", "twins"))
-    return PosteriorDraws(cells, "exact", twins, mixing)
+    # Draws that are left out take their part of what all are worth along.
+    worth = partial(float, mixing.effective * draws / (CHAINS * kept))
+    return PosteriorDraws(cells, "exact", twins, mixing, worth)
 
 
 def visits(evidence: Combined) -> float:

@@ -11,7 +11,9 @@
     sequential   data set by data set, the posterior of those before as the prior of the next, by its first two moments.
 
 The exact posterior costs a sweep over all records some thousand times. It is chosen by itself where a Dirichlet prior
-is given and that is a matter of seconds, or where nothing else reads the evidence; the posterior says which it is.
+is given and that is a matter of seconds, or where nothing else reads the evidence; the posterior says which it is. Its
+rows have Dirichlet priors, so it learns none: with a learned prior's moments, row by row, it reads the release twice.
+Where no prior is given it takes the curator's, and is not chosen by itself (`docs/posterior.md`, section 7).
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Literal
+from dataclasses import replace
+from functools import partial
+from typing import Literal, cast
 
 import numpy as np
 
@@ -27,7 +31,7 @@ from discreet.errors import DiscreetError, InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.tables import Tables
 from discreet.posterior.compiling import COMPILED
-from discreet.posterior.draws import Mixing, PosteriorDraws, learned_prior, prior_for
+from discreet.posterior.draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
 from discreet.posterior.evidence import family_evidence
 from discreet.posterior.independent import independent
 from discreet.posterior.joint import joint, visits
@@ -78,18 +82,21 @@ def noise_aware(
     Args:
         evidence: a release of noisy statistics or of draws of parameters, or what `combine` made of several.
         draws: number of joint draws; 1,000 gives the ends of a 95 % interval to about 0.1 standard deviations.
-        rng: source of randomness; nothing here is private.
+        rng: source of randomness; nothing here is private. The same seed gives the same draws under the same versions
+            of this package, NumPy and numba if the posterior's `kernel` is the same; with numba and without, the law is
+            the same and the numbers are others.
         prior: of the rows. None learns it from noisy tables if the curator's says nothing of the rows (the same
             concentration in every cell), and takes the curator's otherwise; `release.prior` takes it in any case. With
-            a family of more than 14 variables nothing is learned. The exact posterior takes a learned prior by its
-            first two moments.
+            a family of more than 14 variables nothing is learned. The exact posterior learns nothing and takes the
+            curator's.
         method: "auto" chooses; the module's docstring has the others.
         progress: of the exact posterior, told how well the chains have mixed after every round.
 
     Returns:
-        The posterior; its `method` says how it was drawn. Draws are independent but for resampling, those of "exact"
-        more or less (`mixing`). But for "exact" a family is drawn, after its ancestors', when it is first asked for,
-        each with a generator of its own: what a query answers does not depend on which others were asked.
+        The posterior; its `method` says how it was drawn, its `kernel` by which code. Draws are independent but for
+        resampling, those of "exact" more or less (`mixing`). But for "exact" a family is drawn, after its ancestors',
+        when it is first asked for, each with a generator of its own: what a query answers does not depend on which
+        others were asked.
 
     Raises:
         InputError: a prior over another network, no draws, a method that cannot read the evidence, or a release of a
@@ -114,15 +121,13 @@ def noise_aware(
             "how a choice among candidates came about cannot be counted into an interval; read it with plug_in"
         )
     able = _able(combined)
-    if method != "auto":
-        if method not in able:
-            raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(able)}")
-        return _drawn(combined, believed, draws, rng, method, progress)
-    if COMPILED and believed is not None and len(able) > 1 and able[-1] == "exact":
-        with suppress(DiscreetError):
-            if visits(combined) * max(draws, FEWEST) <= QUICK:
-                return joint(combined, believed, draws, rng, progress=progress, most_visits=QUICK_VISITS)
-    return _drawn(combined, believed, draws, rng, able[0], progress)
+    if method != "auto" and method not in able:
+        raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(able)}")
+    if method == "auto":
+        made = _chosen(combined, believed, draws, rng, able, progress)
+    else:
+        made = _drawn(combined, believed, draws, rng, method, progress)
+    return _with_source(made, combined, believed, rng)
 
 
 def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
@@ -177,6 +182,47 @@ def _able(combined: Combined) -> list[Method]:
     return found + exact
 
 
+def _chosen(
+    combined: Combined,
+    believed: Dirichlet | None,
+    draws: int,
+    rng: np.random.Generator,
+    able: list[Method],
+    progress: Callable[[Mixing], None] | None,
+) -> PosteriorDraws:
+    """The posterior by the method that is chosen by itself, of those that read the evidence."""
+    if COMPILED and believed is not None and len(able) > 1 and able[-1] == "exact":
+        with suppress(DiscreetError):
+            if visits(combined) * max(draws, FEWEST) <= QUICK:
+                return joint(combined, believed, draws, rng, progress=progress, most_visits=QUICK_VISITS)
+    return _drawn(combined, believed, draws, rng, able[0], progress)
+
+
+def _again(
+    combined: Combined, believed: Dirichlet | None, draws: int, method: Method, rng: np.random.Generator
+) -> PosteriorDraws:
+    """New draws by the method of the first ones."""
+    return _with_source(_drawn(combined, believed, draws, rng, method, None), combined, believed, rng)
+
+
+def _with_source(
+    made: PosteriorDraws, combined: Combined, believed: Dirichlet | None, rng: np.random.Generator
+) -> PosteriorDraws:
+    """The posterior with what makes new draws of it."""
+    method = cast(Method, made.method)
+    again = partial(_again, combined, believed, made.cells.draws or 0, method)
+    return replace(made, source=Source(again, rng), kernel=_kernel(combined, believed, method))
+
+
+def _kernel(combined: Combined, believed: Dirichlet | None, method: Method) -> str:
+    """Which code draws; empty where there is one alone."""
+    if method == "sequential":
+        return next(filter(None, (_kernel(part, believed, _able(part)[0]) for part in _apart(combined))), "")
+    if method in ("independent", "particles") and (believed is not None or combined.public is None):
+        return ""
+    return "compiled" if COMPILED else "plain"
+
+
 def _drawn(
     combined: Combined,
     believed: Dirichlet | None,
@@ -190,7 +236,7 @@ def _drawn(
     if method == "sequential":
         return _sequential(combined, believed, draws, rng)
     if method == "exact":
-        return joint(combined, believed or _learned(combined, rng), draws, rng, progress=progress)
+        return joint(combined, believed or combined.dirichlet, draws, rng, progress=progress)
     if combined.public is not None:
         believed = (believed or _learned(combined, rng)).updated(combined.public)
     if method == "pooled":
@@ -199,7 +245,8 @@ def _drawn(
     known = believed or first.dirichlet
     match first.payload:
         case ParameterDraws():
-            return PosteriorDraws(parameter_cells(first, first.payload, known, draws, rng), "particles")
+            cells, worth = parameter_cells(first, first.payload, known, draws, rng)
+            return PosteriorDraws(cells, "particles", worth=worth)
         case NoisyCounts() | NoisyCoefficients() | TwoStageCounts():
             return independent(first, first.payload, known, draws, rng)
         case _:
@@ -221,7 +268,7 @@ def _sequential(combined: Combined, believed: Dirichlet | None, draws: int, rng:
         believed = Dirichlet.matching(_drawn(part, believed, max(draws, PRIOR_DRAWS), rng, method, None).cells)
     drawn = _drawn(last, believed, draws, rng, _able(last)[0], None)
     # Twins would leave out the noise of the data sets before.
-    return PosteriorDraws(drawn.cells, "sequential")
+    return PosteriorDraws(drawn.cells, "sequential", worth=drawn.worth)
 
 
 def _learned(combined: Combined, rng: np.random.Generator) -> Dirichlet:

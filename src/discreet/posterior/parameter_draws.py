@@ -66,7 +66,7 @@ class NotArrivedError(ArithmeticError):
 
 def parameter_cells(
     release: Release, payload: ParameterDraws, prior: Dirichlet, draws: int, rng: np.random.Generator
-) -> Tables:
+) -> tuple[Tables, Callable[[], float]]:
     """Draws of every family given released draws, made when it is first asked for.
 
     Args:
@@ -77,7 +77,9 @@ def parameter_cells(
         rng: source of randomness.
 
     Returns:
-        Probabilities, shape `(*parents, child, draws)`.
+        Probabilities, shape `(*parents, child, draws)`; and a function that says how many independent draws those
+        families are worth, at least, that have been drawn: `_worth` of the worst row. Rows are paired at random, so a
+        function of several rows is known as well as one of the worst.
 
     Raises:
         DiscreetError: when a family is read and its particles do not arrive at the posterior.
@@ -88,6 +90,8 @@ def parameter_cells(
     # Numpy's hypergeometric variates end at a billion; so many records leave nothing to learn from a few more.
     known = None if release.records is None else min(release.records, int(LARGEST))
     records = log_flat_law(LARGEST) if known is None else normal_law(float(known), 0.0)
+
+    worths = [float(draws)]
 
     def family(node: str) -> Array:
         own, size = generators[node], network.schema[node].size
@@ -102,11 +106,13 @@ def parameter_cells(
             total = law or log_flat_law(LARGEST if known is None else known)
             floor = payload.floors.get(node, 0.0)
             row = _Row(told[j], used[j], a[j], payload.temper, floor, steps.get(node, resolution_for(size)), total)
-            rows.append(_draw_row(row, draws, own, f"{node!r}, row {j}"))
+            theta, worth = _draw_row(row, draws, own, f"{node!r}, row {j}")
+            rows.append(theta)
+            worths.append(worth)
         return np.array(rows).reshape(*network.shape(node), draws)
 
     cells = Tables(network, family, draws=draws)
-    return cells
+    return cells, lambda: min(worths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,22 +152,40 @@ class _Row:
         return np.asarray(self.used[:, None] + self.temper * counts)
 
 
-def _draw_row(row: _Row, draws: int, rng: np.random.Generator, where: str) -> Floats:
-    """Draws of one row, shape (K, draws)."""
+def _draw_row(row: _Row, draws: int, rng: np.random.Generator, where: str) -> tuple[Floats, float]:
+    """Draws of one row, shape (K, draws), and how many independent ones they are worth."""
     size = max(draws, FEWEST)
     theta = dirichlet_draws(np.broadcast_to(row.a[:, None], (len(row.a), size)), rng)
     counts: Codes = rng.multinomial(row.law.sample(size, rng), theta.T).T
+    first = np.arange(size)
     try:
-        counts = _annealed(row, counts, lambda counts: np.zeros(counts.shape[1]), row.log_likelihood, MOVES, rng)
+        counts, picked = _annealed(
+            row, counts, lambda counts: np.zeros(counts.shape[1]), row.log_likelihood, MOVES, rng
+        )
+        first = first[picked]
         if row.floor > 0:
-            counts = _annealed(
+            counts, picked = _annealed(
                 row, counts, row.log_likelihood, lambda n: row.exact(n) - row.log_likelihood(n), LAST_MOVES, rng
             )
+            first = first[picked]
     except NotArrivedError:
         raise DiscreetError(
             f"the posterior of {where}, could not be drawn from the released draws; use another prior"
         ) from None
-    return dirichlet_draws(row.a[:, None] + counts, rng)[:, :draws]
+    return dirichlet_draws(row.a[:, None] + counts, rng)[:, :draws], _worth(first[:draws])
+
+
+def _worth(first: Codes) -> float:
+    """Number of independent draws that particles are worth that come from these first ones, shape (draws,).
+
+    Those that come from the same one count as one and the same, as if the moves between had done nothing. Particles
+    from different ones are as good as independent; moves make up for much of what resampling loses, so this errs on
+    the safe side.
+
+    Source: Lee and Whiteley (2018), Variance estimation in the particle filter, whose estimate sums over families of
+    particles with one first ancestor; here values within a family are taken as equal.
+    """
+    return len(first) ** 2 / float(np.sum(np.bincount(first).astype(np.float64) ** 2))
 
 
 def _annealed(
@@ -171,16 +195,21 @@ def _annealed(
     gain: Callable[[Codes], Floats],
     moves: int,
     rng: np.random.Generator,
-) -> Codes:
-    """Particles, taken from the law with log-likelihood `start` to that with `start + gain`; shape (K, P)."""
+) -> tuple[Codes, Codes]:
+    """Particles, taken from the law with log-likelihood `start` to that with `start + gain`.
+
+    Returns:
+        Counts, shape (K, P), and which of the particles at the start each comes from, shape (P,).
+    """
     size = counts.shape[1]
+    first = np.arange(size)
     base, logs = start(counts), gain(counts)
     power = 0.0
     for _ in range(STEPS):
         step = _next_step(logs, 1 - power)
         weights = np.exp(step * (logs - logs.max()))
         picked = rng.choice(size, size, p=weights / weights.sum())
-        counts, base, logs = counts[:, picked], base[picked], logs[picked]
+        counts, base, logs, first = counts[:, picked], base[picked], logs[picked], first[picked]
         power += step
         for _ in range(moves):
             theta = dirichlet_draws(row.a[:, None] + counts, rng)
@@ -191,7 +220,7 @@ def _annealed(
                 counts = np.where(accepted, proposed, counts)
                 base, logs = np.where(accepted, begun, base), np.where(accepted, found, logs)
         if power >= 1:
-            return counts
+            return counts, first
     raise NotArrivedError
 
 

@@ -6,12 +6,14 @@ It is over-confident: on noisy counts its nominal 95 % intervals cover 22 / 74 /
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Array, Tables
 from discreet.posterior.consistency import consistent, merged
-from discreet.posterior.draws import PosteriorDraws, prior_for
+from discreet.posterior.draws import PosteriorDraws, Source, prior_for
 from discreet.posterior.evidence import NoisyStatistics, unshifted_tables
 from discreet.posterior.least_squares import Margins, least_squares, measured, nonnegative, refitted
 from discreet.privacy.payload import (
@@ -58,15 +60,22 @@ def plug_in(
         case ParameterDraws():
             picked = rng.integers(payload.cells.draws or 1, size=draws)
             cells = {node: _proper(payload.cells[node][..., picked]) for node in network.nodes}
-            return PosteriorDraws(Tables(network, cells, draws=draws), "plug-in")
+            # Hoeffding's bound of a weighted mean has one over the sum of squared weights in the place of the number.
+            worth = partial(float, draws**2 / np.sum(np.bincount(picked) ** 2))
+            return PosteriorDraws(Tables(network, cells, draws=draws), "plug-in", worth=worth)
         case Choice():
             chosen = payload.candidates[payload.index]
-            return PosteriorDraws(
-                Tables(network, lambda node: np.repeat(chosen[node][..., None], draws, axis=-1), draws=draws), "plug-in"
-            )
+            repeated = Tables(network, lambda node: np.repeat(chosen[node][..., None], draws, axis=-1), draws=draws)
+            return PosteriorDraws(repeated, "plug-in")
         case _:
             counts = Tables(network, {node: np.maximum(table, 0) for node, table in _tables(release, payload).items()})
-            return PosteriorDraws(believed.updated(counts).draws(draws, rng), "plug-in")
+            return _dirichlet(believed.updated(counts), draws, rng)
+
+
+def _dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
+    """Independent draws."""
+    source = Source(partial(_dirichlet, posterior, draws), rng)
+    return PosteriorDraws(posterior.draws(draws, rng), "plug-in", source=source)
 
 
 def _tables(release: Release, payload: NoisyStatistics | NoisyTables) -> dict[str, Array]:

@@ -1,14 +1,14 @@
-"""Decisions: answer any number of questions from the same draws by the response of the largest expected utility.
+"""Decisions: answer any number of questions by the response of the largest expected utility over posterior draws.
 
-PSAQR of Dimitrakakis et al.: once draws are there, each answer is post-processing and costs nothing. What the finite
-number of draws can cost in expected utility is bounded with every decision.
+PSAQR of Dimitrakakis et al., but that the draws are made from a release: they are post-processing and cost no privacy,
+so every decision has draws of its own. What their finite number can cost in expected utility is bounded with each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeGuard, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +16,19 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.model.network import Network
 from discreet.model.tables import Tables
-from discreet.posterior.draws import Posterior
-from discreet.queries.query import Probability, credible_interval, parse_query
+from discreet.posterior.draws import Posterior, PosteriorDraws
+from discreet.queries.query import Probability, check_level, credible_interval, parse_query
 from discreet.theory import inference
 from discreet.theory.bounds import response_error
+from discreet.theory.diagnostics import effective_size
 
 __all__ = ["Decision", "decide", "payoff"]
 
 Floats = npt.NDArray[np.float64]
 R = TypeVar("R")
+
+LEAST_DRAWS_OF_A_CHAIN = 8
+"""Below it nothing can be told from a chain's utilities (`effective_size`)."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,13 @@ class Decision(Generic[R]):
         rows: for every response `{"response": r, "mean": x, "lower": x, "upper": x, "best": x}`: expected utility, its
             interval over the posterior, and the share of draws under which it is the best.
         level: posterior probability of each interval.
-        regret: expected utility that this decision can lose, against the best response under the exact posterior,
-            because the draws are finitely many; it holds for all queries together but for `failure`.
+        regret: expected utility that this decision can lose, against the best response under the posterior that the
+            draws come from, because they are finitely many; it holds for all queries together but for `failure`.
         failure: probability with which the bound may fail.
+        fresh: whether the draws were made for this decision alone. If so, the bound holds however the query was chosen.
+            If not, it holds only for a query that was fixed before the draws, or anything that follows from them, were
+            looked at.
+        effective: number of independent draws that the bound counts.
     """
 
     response: R
@@ -46,6 +54,13 @@ class Decision(Generic[R]):
     level: float
     regret: float
     failure: float
+    fresh: bool
+    effective: float
+
+    def __str__(self) -> str:
+        """The response, what it can lose, and when that holds."""
+        condition = "however the query was chosen" if self.fresh else "if it was fixed before the draws were looked at"
+        return f"{self.response}: loses at most {self.regret:.3g} but for a chance of {self.failure:g}, {condition}"
 
 
 def decide(
@@ -57,40 +72,57 @@ def decide(
     bounds: tuple[float, float] = (0.0, 1.0),
     queries: int = 1,
     failure: float = 0.05,
+    fresh: bool = True,
+    rng: np.random.Generator | None = None,
 ) -> Decision[R]:
-    """Choose the response with the largest mean utility over the draws.
+    """Choose the response with the largest mean utility over draws that are made for this decision.
+
+    A posterior read from a release makes new draws for every decision: they cost time, and no privacy. So what was seen
+    before (draws, answers, other decisions) tells nothing of the draws that decide, and the bound holds for queries
+    that were chosen after looking. A posterior whose draws are all there are (released ones taken as they are, tables
+    that were put together) answers from them, like `fresh=False`; the bound then holds only for queries that were fixed
+    before the draws were looked at, and the decision says so.
 
     Args:
-        posterior: its draws must be independent for the bound to hold.
+        posterior: of `noise_aware`, `plug_in`, or draws.
         utility: of a response under every draw: from cells of shape `(*parents, child, draws)` and the response to
-            shape (draws,); `payoff` makes one from a table. It must stay within `bounds`.
+            shape (draws,); `payoff` makes one from a table. The number of a draw must depend on that draw alone, and
+            stay within `bounds`.
         responses: at least one.
         level: posterior probability of each interval.
         bounds: smallest and largest utility there can be.
-        queries: how many decisions are taken from these draws in all; the bound holds for all of them together.
+        queries: how many decisions are taken in all, fixed before the first; the bound holds for all of them together.
         failure: probability with which the bound may fail.
+        fresh: whether new draws are made where they can be; if not, the posterior's own answer.
+        rng: source of the new draws; None takes a new child of the one that the posterior was drawn with. Whoever looks
+            at answers, changes a query and runs the program again with the same seed asks the same draws again.
 
     Returns:
         The decision.
 
     Raises:
         InputError: no response, bounds out of order, or a utility outside its bounds or of another shape.
+        DiscreetError: new draws could not be made, as in `noise_aware`.
+
+    Guarantee:
+        None spent: reads the posterior, or the release again.
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2 and Lemma 11, with the union over responses and queries that its
-        bound leaves out.
+        bound leaves out. With new draws Hoeffding's inequality holds given all that was seen before; Algorithm 2, whose
+        draws cost privacy, answers all queries from the same ones, and its bound is false for queries that depend on
+        answers. Draws that depend on each other (chains, resampled ones) count as so many independent ones as tell
+        means as well (`PosteriorDraws.effective`, and for chains that of every utility): close for chains that have
+        mixed, but no theorem.
     """
     low, high = bounds
     if not responses or not low < high:
         raise InputError("a decision needs at least one response, and utilities between two different bounds")
-    draws = posterior.cells.draws or 1
-    values = np.array([np.asarray(utility(posterior.cells, response), np.float64) for response in responses])
-    if values.shape != (len(responses), draws):
-        raise InputError(f"the utility of a response must have one number for each of the {draws} draws")
-    if np.any(np.isnan(values)):
-        raise InputError("a utility is not a number; under some draw the evidence may be impossible")
-    if not (np.all(values >= low - 1e-9) and np.all(values <= high + 1e-9)):
-        raise InputError(f"a utility is outside its bounds {low:g} to {high:g}")
+    response_error(1, len(responses), queries, failure)  # what is refused is refused before draws are made
+    check_level(level)
+    asked = posterior.fresh(rng) if fresh and _renewable(posterior) else posterior
+    values = _values(asked.cells, utility, responses, low, high)
+    draws = values.shape[1]
     means = values.mean(axis=1)
     # The interval's rule for posteriors that are densest at an end is for numbers between 0 and 1.
     scaled = credible_interval(np.clip((values - low) / (high - low), 0, 1), level)
@@ -100,8 +132,44 @@ def decide(
         {"response": response, "mean": float(mean), "lower": float(a), "upper": float(b), "best": float(share)}
         for response, mean, a, b, share in zip(responses, means, lower, upper, winners, strict=True)
     )
-    regret = (high - low) * response_error(draws, len(responses), queries, failure)
-    return Decision(responses[int(means.argmax())], rows, level, min(regret, high - low), failure)
+    worth = _effective(asked, values)
+    regret = (high - low) * response_error(worth, len(responses), queries, failure)
+    best = responses[int(means.argmax())]
+    return Decision(best, rows, level, min(regret, high - low), failure, asked is not posterior, worth)
+
+
+def _renewable(posterior: Posterior) -> TypeGuard[PosteriorDraws]:
+    """Whether new draws can be made."""
+    return isinstance(posterior, PosteriorDraws) and posterior.source is not None
+
+
+def _values(
+    cells: Tables, utility: Callable[[Tables, R], Floats], responses: Sequence[R], low: float, high: float
+) -> Floats:
+    """Utilities of all responses under all draws, shape (responses, draws); refuse what is no utility."""
+    draws = cells.draws or 1
+    values = np.array([np.asarray(utility(cells, response), np.float64) for response in responses])
+    if values.shape != (len(responses), draws):
+        raise InputError(f"the utility of a response must have one number for each of the {draws} draws")
+    if np.any(np.isnan(values)):
+        raise InputError("a utility is not a number; under some draw the evidence may be impossible")
+    if not (np.all(values >= low - 1e-9) and np.all(values <= high + 1e-9)):
+        raise InputError(f"a utility is outside its bounds {low:g} to {high:g}")
+    return values
+
+
+def _effective(posterior: Posterior, values: Floats) -> float:
+    """Number of independent draws that tell the means of utilities as well, shape (responses, draws); at most all."""
+    draws = values.shape[1]
+    if not isinstance(posterior, PosteriorDraws):
+        return float(draws)
+    worth, mixing = posterior.effective(), posterior.mixing
+    if mixing is None or draws < LEAST_DRAWS_OF_A_CHAIN * mixing.chains:
+        return float(worth)
+    # An indicator may mix more slowly than every entry. Draws come in turn from the chains; the last are the latest.
+    length = draws // mixing.chains
+    by_chain = values[:, draws - length * mixing.chains :].reshape(len(values), length, mixing.chains)
+    return float(min(worth, effective_size(by_chain.swapaxes(1, 2)).min()))
 
 
 def payoff(network: Network, query: str, table: Mapping[str, Mapping[str, float]]) -> Callable[[Tables, str], Floats]:

@@ -18,7 +18,8 @@ from discreet.errors import QUOTED_CHARACTERS, InputError, shown
 from discreet.model.query import Explanation, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema
 from discreet.model.tables import Tables
-from discreet.posterior.draws import Posterior
+from discreet.posterior.draws import Posterior, PosteriorDraws
+from discreet.queries.noise_share import noise_share, noise_share_error
 from discreet.theory import inference
 
 __all__ = [
@@ -43,8 +44,6 @@ Row = Mapping[str, object]
 
 ROW_LIMIT = 4096
 """Most rows of one answer."""
-ROUNDING = 1e-12
-"""Standard deviation of a probability that is taken for a rounding error."""
 MOST_LEFT_OUT = 0.5
 """Share of the draws above which an answer is refused: evidence that most of the posterior rules out is a mistake of
 whoever gave it, or of the network."""
@@ -60,12 +59,12 @@ class Answer:
         query: as text.
         kind: "marginal", "conditional", "map" or "mpe".
         level: posterior probability of each interval.
-        rows: `{"state": {variable: state}, "mean": x, "lower": x, "upper": x, "noise": x}` for every joint state asked
-            for. "noise" is the part of the variance that the privacy noise makes, as in `noise_share`; None where the
-            posterior does not tell. For "map" and "mpe" at most 16 rows, by decreasing mean, and each has "best": the
-            share of draws under which it is the most probable. The first is the most probable on average over the
-            posterior, where there are at most 4,096 joint states, else the most probable on average of those that
-            follow; the others are those that most draws favour.
+        rows: `{"state": {variable: state}, "mean": x, "lower": x, "upper": x, "noise": x, "noise_error": x}` for every
+            joint state asked for. "noise" is the part of the variance that the privacy noise makes, as in
+            `noise_share`, "noise_error" its standard error; None where the posterior does not tell. For "map" and "mpe"
+            at most 16 rows, by decreasing mean, and each has "best": the share of draws under which it is the most
+            probable. The first is the most probable on average over the posterior, where there are at most 4,096 joint
+            states, else the most probable on average of those that follow; the others are those that most draws favour.
         unit: of the numbers.
         left_out: share of the draws under which the evidence is impossible; they are left out of all numbers.
     """
@@ -232,36 +231,6 @@ def _emptiest(ordered: Floats, held: int) -> Floats:
     return np.asarray(stretches.max(axis=-1))
 
 
-def noise_share(draws: Floats, twins: Floats) -> Floats:
-    """The part of a posterior's variance that is there because the counts are not known, but behind privacy noise.
-
-    For a number q of the probabilities theta, `Var(E[q(theta) | counts]) / Var(q(theta))`. A twin is a second draw
-    with the same counts, so the covariance of the two is the variance of the conditional mean.
-
-    Args:
-        draws: q under every draw, shape `(..., draws)`.
-        twins: q under the twin of every draw, of the same shape; draws in which either is NaN are left out.
-
-    Returns:
-        Between 0 and 1, shape `(...)`: 0 where q does not vary, NaN where fewer than two draws are left. The Monte
-        Carlo error is about `(1 - share^2) / sqrt(draws)`, so at most about `1 / sqrt(draws)`.
-
-    Source:
-        The intraclass correlation of pairs, Fisher (1925), *Statistical Methods for Research Workers*, chapter VII:
-        mean and variance are pooled over draws and twins.
-    """
-    known = ~np.isnan(draws + twins).reshape(-1, draws.shape[-1]).any(axis=0)
-    if known.sum() < 2:
-        return np.full(draws.shape[:-1], np.nan)
-    one, other = draws[..., known], twins[..., known]
-    middle = ((one.mean(axis=-1) + other.mean(axis=-1)) / 2)[..., None]
-    one, other = one - middle, other - middle
-    variance = np.asarray((one**2 + other**2).mean(axis=-1) / 2)
-    covariance = np.asarray((one * other).mean(axis=-1))
-    share = np.divide(covariance, variance, out=np.zeros(variance.shape), where=variance > ROUNDING**2)
-    return np.asarray(np.clip(share, 0.0, 1.0))
-
-
 def check_level(level: float) -> None:
     """Refuse what is no level.
 
@@ -327,11 +296,13 @@ class _Both:
         given: the draws.
         twin: their twins where the posterior has them, and draws count alike.
         predictive: whether they count by the probability of the evidence under them.
+        effective: independent draws that they are worth; None: all.
     """
 
     given: _Given
     twin: _Given | None
     predictive: bool
+    effective: float | None = None
 
     @cached_property
     def weights(self) -> Floats | None:
@@ -348,7 +319,8 @@ def _both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predi
     schema = posterior.network.schema
     codes = {name: schema[name].code(state) for name, state in evidence}
     twins: Tables | None = None if predictive else getattr(posterior, "twins", None)
-    return _Both(_Given(posterior.cells, codes), None if twins is None else _Given(twins, codes), predictive)
+    effective = posterior.effective() if isinstance(posterior, PosteriorDraws) and twins is not None else None
+    return _Both(_Given(posterior.cells, codes), None if twins is None else _Given(twins, codes), predictive, effective)
 
 
 # ------------------------------------------------------------------------------------------------------------ rows
@@ -472,13 +444,16 @@ def _summarised(
     kept = np.clip(_those(draws, possible), 0.0, 1.0)  # products of probabilities may exceed 1 by a rounding
     mean = kept.mean(axis=-1) if both.weights is None else kept @ weights
     lower, upper = credible_interval(kept if both.weights is None else kept[:, _resampled(weights)], level)
-    unknown = np.full(len(draws), np.nan)
-    share = unknown if twins is None else noise_share(kept, np.clip(_those(twins, possible), 0.0, 1.0))
+    share = error = np.full(len(draws), np.nan)
+    if twins is not None:
+        again = np.clip(_those(twins, possible), 0.0, 1.0)
+        share, error = noise_share(kept, again), noise_share_error(kept, again, both.effective)
     rows = []
     for i, state in enumerate(states):
         numbers = {"mean": float(mean[i]), "lower": float(lower[i]), "upper": float(upper[i])}
-        noise = None if np.isnan(share[i]) else float(share[i])
-        rows.append({"state": dict(state), **numbers, "noise": noise, **({} if best is None else {"best": best[i]})})
+        known = not np.isnan(share[i])
+        noise = {"noise": float(share[i]) if known else None, "noise_error": float(error[i]) if known else None}
+        rows.append({"state": dict(state), **numbers, **noise, **({} if best is None else {"best": best[i]})})
     return Answer(str(asked), asked.kind, level, tuple(rows), left_out=float(1 - possible.mean()))
 
 

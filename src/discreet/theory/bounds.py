@@ -306,13 +306,14 @@ def stealth_failure(coefficients: int, t: float) -> float:
 # ---------------------------------------------------------------------------------------- answers from posterior draws
 
 
-def response_error(draws: int, responses: int, queries: int, failure: float) -> float:
+def response_error(draws: float, responses: int, queries: int, failure: float) -> float:
     """Expected utility that is lost by answering from posterior draws: `2 sqrt(ln(2 |Q| |R| / delta) / (2 N))`.
 
     Args:
-        draws: N, independent.
+        draws: N, independent; or what others are worth.
         responses: |R|, number of responses to choose from.
-        queries: |Q|, number of queries there can be, chosen in advance or not.
+        queries: |Q|, all that could be asked, fixed before anybody looked at the draws. Where every query gets new
+            draws, the number that is asked, however each was chosen.
         failure: delta, probability that some answer loses more.
 
     Returns:
@@ -324,7 +325,8 @@ def response_error(draws: int, responses: int, queries: int, failure: float) -> 
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Lemma 11, with the union over responses and queries that its ln(2 / delta)
-        leaves out.
+        leaves out. Its queries may depend on answers, which are answers from the same draws: then it is false, union or
+        not (a bet on draws that were seen loses the whole stake; see the page of errata).
 
     Example:
         >>> round(response_error(1000, 4, 100, 0.05), 4)
