@@ -83,7 +83,7 @@ QUICK: Mapping[str, Mapping[float, int]] = {
     **{f"made-up {name}": {0.1: 2, 1.0: 2, 10.0: 2} for name in SMALL},
     **{f"made-up {name}, replace": {1.0: 2} for name in SMALL},
 }
-"""Repeats by place and epsilon; about four and a half minutes of one core for each of two seed sets."""
+"""Repeats by place and epsilon; about five minutes of one core for each of two seed sets."""
 FULL: Mapping[str, int] = {"asia": 100, "sachs": 100, "child": 100, "alarm": 20, "win95pts": 10, "hailfinder": 5}
 FULL_MADE_UP, FULL_GUARDED = 20, 400
 
