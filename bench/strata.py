@@ -31,7 +31,7 @@ import discreet as dc
 from discreet.app.progress import LateBar
 
 from .coverage import network_for
-from .strata_tables import compared, places, pooled, read, stored, violations, worsened
+from .strata_tables import compared, judged, places, pooled, read, stored, violations, worsened
 
 __all__ = ["GROUPS", "known", "main", "study"]
 
@@ -112,12 +112,12 @@ def report(rows: pd.DataFrame) -> str:
         Tables, and what does not hold.
     """
     found = violations(rows)
-    far = sum(one.far for one in found)
+    far, number = sum(one.far for one in found), len(judged(rows))
     listed = "".join(f"- {one}\n" for one in found)
     return (
         f"## Coverage of 95 % intervals, % ± standard error (mean width)\n\n{places(rows)}\n"
         f"## Over all places\n\n{pooled(rows)}\n"
-        f"## What must hold\n\n{len(found)} in breach, {far} by more than two standard errors\n\n{listed}"
+        f"## What must hold\n\n{len(found)} of {number} in breach, {far} by more than two standard errors\n\n{listed}"
     )
 
 

@@ -18,7 +18,7 @@ from experiments.intervals import LEVEL
 from experiments.pages import Estimate, markdown
 from experiments.strata import ENDS, KINDS, MARGINALS, STRATA
 
-__all__ = ["Violation", "compared", "places", "pooled", "read", "stored", "violations", "worsened"]
+__all__ = ["Rule", "compared", "judged", "places", "pooled", "read", "stored", "violations", "worsened"]
 
 PLACE = ["network", "relation", "epsilon"]
 RELEASE = [*PLACE, "records", "seeds", "run"]
@@ -121,8 +121,8 @@ def pooled(rows: pd.DataFrame) -> str:
 
 
 @dataclass(frozen=True)
-class Violation:
-    """Coverage of a stratum of a place that is not what must hold.
+class Rule:
+    """Coverage of a stratum of a place, and what must hold.
 
     Args:
         place: network, relation, epsilon.
@@ -139,7 +139,7 @@ class Violation:
 
     @property
     def errors(self) -> float:
-        """How far it is from what was wanted, in standard errors."""
+        """How far it is from what was wanted, in standard errors; not above 0 where it holds."""
         return max(self.low - self.found.mean, self.found.mean - self.high) / self.found.error
 
     @property
@@ -155,8 +155,8 @@ class Violation:
         return f"{network}, {relation}, epsilon {epsilon:g}: {self.stratum} {_percent(self.found)}, not {wanted}{note}"
 
 
-def violations(rows: pd.DataFrame) -> list[Violation]:
-    """Places and strata that do not hold what must hold.
+def judged(rows: pd.DataFrame) -> list[Rule]:
+    """Every place and stratum that something must hold for.
 
     Entries, marginals and conditionals 93 to 97 %; no stratum with 100 or more numbers in a run below 90 %; entries at
     0 or 1 in 85 % at the least.
@@ -165,23 +165,30 @@ def violations(rows: pd.DataFrame) -> list[Violation]:
         rows: tidy rows.
 
     Returns:
-        The farthest first, in standard errors; a stratum that is in breach of two rules is there once.
+        One for each, whether it holds or not.
     """
     found = []
     for place, parts in _cells(rows).items():
         for stratum, runs in parts.items():
             if stratum in KINDS:
-                low, high = PROMISED
+                found.append(Rule(place, stratum, _share(runs), *PROMISED))
             elif stratum == ENDS:
-                low, high = LEAST_ENDS, 1.0
+                found.append(Rule(place, stratum, _share(runs), LEAST_ENDS, 1.0))
             elif runs["number"].min() >= OF:
-                low, high = LEAST, 1.0
-            else:
-                continue
-            share = _share(runs)
-            if not low <= share.mean <= high:
-                found.append(Violation(place, stratum, share, low, high))
-    return sorted(found, key=lambda one: -one.errors)
+                found.append(Rule(place, stratum, _share(runs), LEAST, 1.0))
+    return found
+
+
+def violations(rows: pd.DataFrame) -> list[Rule]:
+    """Those that do not hold.
+
+    Args:
+        rows: tidy rows.
+
+    Returns:
+        The farthest first, in standard errors.
+    """
+    return sorted((one for one in judged(rows) if one.errors > 0), key=lambda one: -one.errors)
 
 
 # ------------------------------------------------------------------------------------------ before and after

@@ -256,6 +256,8 @@ def test_a_kind_that_is_held_too_little_at_one_budget_fails() -> None:
     low &= frame["metric"].eq("coverage")
     broken = [c.what for c in coverage.present(frame.assign(value=frame["value"] - 0.05 * low)).checks if not c.passes]
     assert broken == ["all networks, shipped default, marginals, epsilon 0.1, %"]
+    shown = {c.what for c in coverage.present(frame).checks}
+    assert not any("epsilon 0.3" in what and "all networks" in what for what in shown), "asia alone, a few times"
 
 
 def test_strata_of_few_intervals_do_not_count() -> None:

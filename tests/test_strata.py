@@ -99,6 +99,8 @@ def test_strata_add_up(known: strata.Known) -> None:
         assert sum(one.hits for one in each) == found["entries"].hits
         assert sum(one.width for one in each) == pytest.approx(found["entries"].width)
     assert found["conditionals"].hits == found["given one"].hits + found["given two"].hits
+    inner = intervals.between(known.true["entries"])
+    assert found["row 1-100"].number == np.sum(inner & (200 * known.rows >= 1) & (200 * known.rows < 100)) > 0
     assert found["marginals"].number == 7
     assert np.isnan(found["entries"].estimated)
 
@@ -136,9 +138,23 @@ def test_the_release_does_not_depend_on_how_it_is_read(known: strata.Known, monk
     assert texts[0] == texts[1] == texts[2]
     assert len(set(texts)) == 4
     assert {name: one.hits for name, one in first.tallies.items()} == {n: o.hits for n, o in again.tallies.items()}
+    assert {release.mechanism for release in made} == {"planned"}
     assert made[0].guarantee.relation is dc.Relation.ADD_REMOVE
     assert made[-1].guarantee.relation is dc.Relation.REPLACE
     assert 0 < again.tallies["entries"].estimated / again.tallies["entries"].number < 0.5
+
+
+def test_a_release_is_read_as_by_a_user_who_says_nothing(known: strata.Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    said, noise_aware = [], dc.noise_aware
+
+    def spy(release, **others):
+        said.append(others)
+        return noise_aware(release, **others)
+
+    monkeypatch.setattr(dc, "noise_aware", spy)
+    strata.measured(known, SETTING, (1, 0))
+    assert [set(others) for others in said] == [{"draws", "rng"}]
+    assert said[0]["draws"] == SETTING.draws
 
 
 def test_draws_without_an_answer_are_left_out_unless_they_are_most() -> None:
