@@ -99,23 +99,6 @@ PANELS = {
     "asia": Panel("asia", ("1", "10"), 24, {"entries": 0.07, "marginals": 0.11, "conditionals": 0.09}),
 }  # fmt: skip
 """A minute and a half of one core."""
-FAILS = {
-    ("rare", "entries"): "measured: 82 %",
-    ("rare", "truth < .01"): "measured: 50 %; a state that no row shows is held for impossible",
-    ("rare", "row > 100"): "measured: 79 %",
-    ("thin", ENDS): "measured: 80 %; rows that nobody visits are U-shaped, and intervals have one end",
-}
-NEAR = {
-    ("thin", "marginals"): "measured: 82 %, at the bound; rows of large families outvote the margin of their child",
-    ("thin", "conditionals"): "measured: 88 %, at the bound",
-}
-
-
-def marks(name: str, stratum: str) -> list[pytest.MarkDecorator]:
-    """What is known to fail."""
-    if (name, stratum) in NEAR:
-        return [pytest.mark.xfail(strict=False, reason=NEAR[name, stratum])]
-    return [pytest.mark.xfail(strict=True, reason=FAILS[name, stratum])] if (name, stratum) in FAILS else []
 
 
 @cache
@@ -136,12 +119,7 @@ def shares(name: str) -> Mapping[str, npt.NDArray[np.float64]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "stratum"),
-    [
-        pytest.param(name, stratum, marks=marks(name, stratum))
-        for name, panel in PANELS.items()
-        for stratum in panel.spread
-    ],
+    ("name", "stratum"), [(name, stratum) for name, panel in PANELS.items() for stratum in panel.spread]
 )
 def test_intervals_hold(name: str, stratum: str) -> None:
     found, bound = shares(name)[stratum], PANELS[name].bound(stratum)
