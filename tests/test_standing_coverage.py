@@ -160,7 +160,7 @@ def test_false_alarms_are_rarer_than_one_in_ten_million() -> None:
 def test_intervals_hold_on_made_up_networks(name: str) -> None:
     """What must hold, at epsilon .1, 1 and 10 and under both relations, give or take six standard errors by run.
 
-    Ten minutes for all ten; with six runs the errors themselves are rough.
+    Twenty minutes for all ten; with six runs the errors themselves are rough, so this finds what is far off.
     """
     rows = study([name], ["0.1", "1", "10"], ["add-remove", "replace"], runs=6, seeds=17, records=10_000, draws=400,
                  estimated=False)  # fmt: skip
