@@ -70,7 +70,7 @@ bench: $(BENCH_STAMP)  ## speed, coverage and utility, peers beside us in the sa
 	$(BIN)/python -m bench.linear --quick
 	$(BIN)/python -m bench.logistic --seeds 10
 
-experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds docs/experiments, eleven minutes
+experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds docs/experiments, a quarter of an hour
 	$(BIN)/python -m experiments --quick
 
 test-newest:  ## the tests on the newest versions that pyproject.toml allows, in an environment made for it

@@ -185,7 +185,7 @@ def _cells(frame: pd.DataFrame, enough: int = ENOUGH) -> Cells:
     groups = rows[rows["truths"].isin(PLACES)].groupby(["truths", "epsilon", "kind"], sort=False)
     means = groups.agg(mean=("value", "mean"), sd=("value", "std"), repeats=("value", "size"), n=("intervals", "sum"))
     for (place, epsilon, stratum), mean, sd, repeats, n in means.itertuples():
-        if n >= enough or stratum in KINDS:
+        if n >= enough:
             error = np.nan_to_num(sd / np.sqrt(repeats))
             found.setdefault((place, epsilon), {})[stratum] = Estimate(mean, max(error, least_error(n)))
     return found
