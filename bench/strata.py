@@ -141,6 +141,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--read", type=Path, nargs="+", help="Parquet files to show in place of a run")
     parser.add_argument("--compare", type=Path, nargs="+", help="Parquet files of an earlier run")
     given = parser.parse_args(arguments)
+    try:
+        _run(given)
+    except dc.DiscreetError as error:
+        parser.error(str(error))
+
+
+def _run(given: argparse.Namespace) -> None:
+    """Do what the command line says."""
+    before = read(given.compare) if given.compare else None  # before what takes long
     if given.read:
         rows = read(given.read)
     else:
@@ -158,8 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise SystemExit("nothing to run: no network is there")
         stored(rows, given.output)
     print(report(rows))
-    if given.compare:
-        before = read(given.compare)
+    if before is not None:
         lines = "".join(f"- {line}\n" for line in worsened(before, rows))
         print(f"## Before and after\n\n{compared(before, rows)}\n## Wider or worse than allowed\n\n{lines}")
 

@@ -18,6 +18,8 @@ from experiments.intervals import LEVEL
 from experiments.pages import Estimate, markdown
 from experiments.strata import ENDS, KINDS, MARGINALS, STRATA
 
+import discreet as dc
+
 __all__ = ["Rule", "compared", "judged", "places", "pooled", "read", "stored", "violations", "worsened"]
 
 PLACE = ["network", "relation", "epsilon"]
@@ -330,5 +332,14 @@ def read(paths: Sequence[Path]) -> pd.DataFrame:
 
     Returns:
         All rows.
+
+    Raises:
+        InputError: a file that cannot be read.
     """
-    return pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
+    found = []
+    for path in paths:
+        try:
+            found.append(pd.read_parquet(path))
+        except (OSError, ValueError) as error:
+            raise dc.InputError(f"{path}: a Parquet file of an earlier run was expected") from error
+    return pd.concat(found, ignore_index=True)

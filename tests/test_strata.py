@@ -312,3 +312,18 @@ def test_groups_name_networks_that_there_are() -> None:
     made_up = [name for group in ("generated", "confirming", "small") for name in command.GROUPS[group]]
     assert made_up == list(generated.MADE_UP)
     assert [one.name for one in command.known(["small", "rare-6", "asia"])] == [*generated.SMALL, "asia"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--read", "nowhere.parquet"], "nowhere.parquet: a Parquet file of an earlier run was expected"),
+        (["--compare", __file__], "test_strata.py: a Parquet file of an earlier run was expected"),
+        (["--networks", "asia", "--epsilon", "-1", "--runs", "1"], "epsilon must be greater than 0"),
+    ],
+)
+def test_bad_input_is_told_in_a_line(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(arguments)
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err.splitlines()[-1]

@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
 EMPTY = 0.02
-"""Records that an empty cell of a row with records is taken to have, so that it can be filled."""
+"""Records that an empty cell of a row with records is taken to have, so that it can be filled; chosen, not tuned."""
 ROUNDS = 8
 """Of proportional fitting."""
 FEWEST = 1e-9
@@ -31,7 +31,8 @@ def raked(counts: Codes, margin: Codes, rng: np.random.Generator) -> Codes:
         rng: rounds.
 
     Returns:
-        Whole counts, same shape; every row has as many records as before, and the margin is met but for rounding.
+        Whole counts, same shape; every row has as many records as before, and the margin is met but for rounding
+        and for what eight rounds leave.
     """
     rows = counts.reshape(-1, *counts.shape[-2:])
     totals = rows.sum(axis=1, keepdims=True)

@@ -78,11 +78,12 @@ DOUBTED = 0.34
 """Share of the worlds in which a cell is possible, and of those in which a row without records is one-sided. A cell
 that nobody fell into is then held up to the 1.92 records up to which Jeffreys' prior holds it: `0.05 exp(1.92)`."""
 FILLED = 3.0
-"""Records of a row by which half of the concentration of a possible cell is meant."""
+"""Records of a row by which half of the concentration of a possible cell is meant; chosen, other values not tried."""
 ONE_SIDED = 1 / 32
-"""Concentration of each cell of a row that is one-sided."""
+"""Concentration of each cell of a row that is one-sided; chosen, other values not tried."""
 SWEEPS = 20
-"""Of each chain: three times as many change no width or coverage on sachs, child or alarm by more than its error."""
+"""Of each chain: without doubt, three times as many changed no width or coverage on sachs, child or alarm by more than
+its error."""
 SLOW, LONGEST = 0.2, 10
 """Coordinates whose gain is below a fifth get longer chains, up to ten times as long."""
 CACHED, STORED, TOGETHER = 2**16, 2**24, 8

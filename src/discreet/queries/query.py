@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 CLEARLY = 0.95
-"""A region of two pieces is taken if it is at most so long as one piece: chance makes it a little shorter."""
+"""Share of the shortest interval's length that two pieces may have to be taken: chance makes them a little shorter."""
 
 Floats = npt.NDArray[np.float64]
 Row = Mapping[str, object]
@@ -178,10 +178,9 @@ def marginals(
 def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
     """Interval of posterior probability `level` for probabilities.
 
-    Equal-tailed, but where the posterior is densest at 0 or 1 (an entry that may be exactly that) the shortest
-    interval, which then ends at 0 or 1: an equal-tailed interval can never hold either. Where it is densest at both
-    ends (a row that is one-sided, nobody knows to which side), the shortest region has two pieces; the interval is
-    what lies between its tails and may end at 0, 1 or both, so that neither piece is lost.
+    Equal-tailed, but where the posterior is densest at 0 or 1 the shortest, which then ends there: an equal-tailed
+    interval can never hold either. Where it is densest at both ends (a row that is one-sided, nobody knows to which
+    side) the shortest region has two pieces, and neither is lost.
 
     Args:
         draws: shape `(..., draws)`, between 0 and 1.
@@ -220,7 +219,7 @@ def _emptiest(ordered: Floats, held: int) -> Floats:
         held: draws of both pieces together.
 
     Returns:
-        Its length, shape `(...)`; 0 where there are too few draws for two pieces.
+        Its length, shape `(...)`; 0 where draws are too few.
     """
     size = ordered.shape[-1]
     tail = max((size - held) // 2, 1)
