@@ -22,6 +22,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,9 +62,9 @@ def work(ledger: dc.Ledger, folder: Path, ready: int, go: int) -> None:
             os.read(go, 1)
     except KeyboardInterrupt:
         os._exit(9)  # it came while the last one was being handled
-    except dc.DiscreetError as error:
+    except Exception:
         with (folder / "errors").open("a") as errors:
-            errors.write(f"{error}\n")
+            errors.write(traceback.format_exc())
         os._exit(4)
     finally:
         os._exit(5)
@@ -159,7 +160,10 @@ def main(url: str, name: str, hits: int, seed: int, folder: Path) -> None:
                 os.write(worker.go, b"g")
             else:  # it ended
                 del live[worker.ready]
-                failed += bury(worker) != 9
+                code = bury(worker)
+                if code != 9:
+                    print(f"a worker ended with {code} after {worker.hits} signals", file=sys.stderr)
+                    failed += 1
         for worker in list(live.values()):
             if not worker.due or time.monotonic() < worker.due:
                 continue
@@ -201,6 +205,7 @@ def storm(url: str, name: str, hits: int, seed: int, folder: Path) -> dict[str, 
     outputs = (folder / "outputs").read_text().split() if (folder / "outputs").exists() else []
     errors = (folder / "errors").read_text() if (folder / "errors").exists() else ""
     assert not errors, errors
+    print(done.stderr, file=sys.stderr)
     return {
         **json.loads(done.stdout),
         "accounts": len(accounts),

@@ -8,11 +8,11 @@ Accuracy: right ~ Binomial(n, p), p ~ Uniform(0, 1), and the counts behind discr
 `noise_aware`, exact.
 
 Mean absolute error: with |e| moved from [0, w] to u in [-1, 1], published are sum u, sum 2 u^2 - 1 and, where it is
-private, n, plus noise that is uniform on the surfaces of cubes. Proposals are what was published less fresh noise;
-those that can be sums of such numbers are kept and weighed by `n^-2 (1 - m^2)^-1.5`, m their mean: a priori all numbers
-of records are then equally likely, (1 + m) / 2 ~ Beta(1/2, 1/2), and given it all variances, at most 1 - m^2, too. The
-mean of the law, given those of the records, is theirs plus a t variate times their standard error (the central limit
-theorem; errors whose rare values are far larger than the rest need many records).
+private, n, plus noise that is uniform on the surfaces of cubes. A priori all numbers of records are equally likely, the
+mean m of the records' numbers has (1 + m) / 2 ~ Beta(1/2, 1/2), and given it all variances, at most 1 - m^2, are
+equally likely, too. Proposals are drawn from this prior inside a cube around what was published, whose size is that of
+fresh noise. The mean of the law, given that of the records, is theirs plus a t variate times their standard error (the
+central limit theorem; errors whose rare values are far larger than the rest need many records).
 Source of the noise's law: Hardt and Talwar (2010).
 """
 
@@ -132,28 +132,42 @@ def _error(
 
 
 def _mean_draws(payload: NoisyMoments, records: int | None, draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of the mean of u, shape (draws,); anywhere in [-1, 1] where the noise has left next to nothing."""
+    """Draws of the mean of u, shape (draws,); of its prior where nothing that the noise can have hidden fits."""
     means, weights = np.empty(0), np.empty(0)
     for _ in range(MOST_PROPOSALS // PROPOSALS):
         mean, weight = _proposed(payload, records, rng)
         means, weights = np.concatenate([means, mean]), np.concatenate([weights, weight])
         if weights.any() and weights.sum() ** 2 >= ENOUGH * (weights**2).sum():
             return rng.choice(means, draws, p=weights / weights.sum())
-    return rng.uniform(-1, 1, draws)
+    return np.cos(rng.uniform(0, np.pi, draws))
 
 
 def _proposed(payload: NoisyMoments, records: int | None, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Means of the law that fresh noise leaves possible, and their weights."""
+    """Means of the law that the noise leaves possible, and their weights.
+
+    Given the radius of the noise every sum lies within it of what was published. Between these ends the number of
+    records, the mean and the mean square are drawn from their priors; the weight is what the priors give to the ends.
+    """
     radius = rng.gamma(len(payload.values) + 1, payload.sums_scale, PROPOSALS)
-    sums = payload.sums - radius[:, None] * rng.uniform(-1, 1, (PROPOSALS, len(payload.values)))
-    number = np.full(PROPOSALS, float(records)) if records is not None else sums[:, 0]
-    sums = sums[number >= 2]
-    number = number[number >= 2]
-    mean, square = sums[:, -1] / number, (sums[:, -2] / number + 1) / 2
-    variance = square - mean**2
-    possible = (variance > 0) & (square <= 1)
-    mean, variance, number = mean[possible], variance[possible], number[possible]
+    weight = radius ** -len(payload.values)
+    if records is None:
+        least, most = np.maximum(payload.sums[0] - radius, 2), np.maximum(payload.sums[0] + radius, 2)
+        number = rng.uniform(least, most)
+        weight = weight * (most - least)
+    else:
+        number = np.full(PROPOSALS, float(records))
+    turns = np.arccos(_between_ends(payload.sums[-1], radius, number))
+    turn = rng.uniform(turns[1], turns[0])
+    mean = np.cos(turn)
+    squares = np.maximum((_between_ends(payload.sums[-2], radius, number) + 1) / 2, mean**2)
+    variance = rng.uniform(squares[0], squares[1]) - mean**2
+    room = np.maximum(1 - mean**2, np.finfo(float).tiny)  # for the variance: none where all errors are the greatest
+    weight = weight * (turns[0] - turns[1]) * (squares[1] - squares[0]) / room
     expected = mean + np.sqrt(variance / (number - 1)) * rng.standard_t(number - 1)
-    inside = np.abs(expected) <= 1
-    weight = (1 if records is not None else (2 / number) ** 2) * (1 - mean**2) ** -1.5
-    return expected[inside], weight[inside]
+    kept = (weight > 0) & (np.abs(expected) <= 1)
+    return expected[kept], weight[kept]
+
+
+def _between_ends(published: float, radius: Floats, number: Floats) -> Floats:
+    """The least and the greatest mean of so many numbers in [-1, 1] whose sum was published, shape (2, proposals)."""
+    return np.clip(np.stack([published - radius, published + radius]) / number, -1, 1)
