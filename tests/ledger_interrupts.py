@@ -4,7 +4,8 @@
 
 Signals are handled when a function of Python begins and when one of C has returned: there a profiler raises, instead of
 a signal. Exceptions are kept with their tracebacks, as a notebook keeps them, and nothing is collected. Prints how many
-places and interrupts there were, where the lock was not free, and how many charges were reported but not written.
+places and interrupts there were, where the lock was not free, how many charges were reported but not written, and how
+many connections were left open.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from types import FrameType
 
 import discreet as dc
-from ledger_storm import take_lock
+from ledger_storm import connections, take_lock
 
 
 def hit(place: int, work: Callable[[], object]) -> int:
@@ -63,7 +64,8 @@ def main(url: str, first: int, step: int) -> None:
                 stuck.append(place)
                 break  # nobody can charge any more
     paid = set() if stuck else {charge.release for charge in account.charges()}
-    print(json.dumps({"places": places, "interrupts": len(kept), "stuck": stuck, "unpaid": len(set(done) - paid)}))
+    unpaid, left = len(set(done) - paid), connections(url)
+    print(json.dumps({"places": places, "interrupts": len(kept), "stuck": stuck, "unpaid": unpaid, "left": left}))
 
 
 if __name__ == "__main__":

@@ -113,6 +113,17 @@ def take_lock(url: str, wait_s: float = PROBE_S) -> None:
         connection.execute("LOCK TABLE discreet_charges IN SHARE ROW EXCLUSIVE MODE")
 
 
+def connections(url: str) -> int:
+    """How many are open: of this process, or of all to a base of a server but the one that asks."""
+    if url.startswith("sqlite"):
+        file = Path(url.removeprefix("sqlite:///")).resolve()
+        return sum(opened.resolve() == file for opened in Path("/proc/self/fd").iterdir())
+    psycopg = importlib.import_module("psycopg")  # an extra
+    with psycopg.connect(url.replace("+psycopg", "")) as connection:
+        asked = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+        return int(asked.fetchone()[0]) - 1
+
+
 def spawn(ledger: dc.Ledger, folder: Path) -> Worker:
     """A worker, forked from a process in which everything is loaded."""
     ready, child_ready = os.pipe()

@@ -11,6 +11,7 @@ import os
 import secrets
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -163,6 +164,10 @@ class Database:
                 return self._attempt(opening, work)
             except _BrokenOffError as error:
                 reason = str(error)
+            except KeyboardInterrupt as interrupt:
+                # A notebook keeps it with all frames, and one of them the connection that was just being made.
+                traceback.clear_frames(interrupt.__traceback__)
+                raise
             time.sleep(min(0.01 * 2**turn, 0.4))
         raise InputError(f"ledger {self._shown} is too busy: {reason}; nothing was charged, try again")
 
