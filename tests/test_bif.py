@@ -257,7 +257,7 @@ def broken_gzip() -> bytes:
     ("raw", "message"),
     [
         (None, r"cannot read network .*my\.bif.*No such file"),
-        (gzip.compress(TEXT.encode())[:-12], r"cannot read network .*my\.bif"),
+        (gzip.compress(TEXT.encode(), mtime=0)[:-12], r"cannot read network .*my\.bif"),
         (broken_gzip(), r"cannot read network .*my\.bif"),
         (b"\x1f\x8b", r"cannot read network .*my\.bif"),
         ("network \xe9 { }".encode("latin-1"), r"my\.bif': not UTF-8 text"),
