@@ -502,7 +502,7 @@ def test_the_verdict_of_figure_2_follows_the_rows() -> None:
 def test_a_repeat_of_figure_2_has_sane_rows() -> None:
     setting = {"population": "made up", "part": "draws"}
     frame = frame_of(zhang_figure_2.EXPERIMENT, "zhang_figure_2", 1, setting)
-    errors = frame[frame["metric"] == "mse"].set_index(["method", "precision", "variance"])["value"]
+    errors = frame[frame["metric"] == "mse"].set_index(["method", "precision", "variance"]).sort_index()["value"]
     nothing, uncut, cut = errors["predicting 0"].iloc[0], errors[zhang_figure_2.UNCUT], errors[zhang_figure_2.CUT]
     assert 0 < uncut[1.0, 1.0] < uncut[1e5, 1.0] < nothing
     assert uncut[1.0, 1.0] < errors["one draw", 1.0, 1.0] < nothing

@@ -131,6 +131,10 @@ def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> ir.
     if hasattr(source, "read"):
         return _in_memory(parse_csv(source, wanted))
     if hasattr(source, "__arrow_c_stream__"):
+        if "Object" in map(
+            str, getattr(source, "dtypes", ())
+        ):  # Polars before 2 would abort the process, and print them
+            raise InputError("a column of the frame holds objects of Python; cast it to text or to numbers")
         frame = _guarded(
             lambda: source if isinstance(source, pa.Table) else pa.table(source),
             "the frame cannot be read",
