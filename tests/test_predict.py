@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import fractions
 from typing import Any
 
 import numpy as np
@@ -314,6 +315,9 @@ def test_the_most_probable_state_has_the_largest_mean_and_is_the_first_of_equals
 # ------------------------------------------------------------------------------------------------------------- refusals
 
 
+MONEY = fractions.Fraction(4711)
+
+
 @pytest.mark.parametrize("level", [0, 1, -1, 1.5, np.nan])
 def test_levels(level: float) -> None:
     for records in ({}, {"smoke": ["yes"]}):
@@ -349,6 +353,8 @@ def test_unknown_names() -> None:
         ({"age": "4711"}, r"column 'age' is no sequence of values of one kind \(TypeError\)$"),
         ({"age": 4711}, r"column 'age' is no sequence of values of one kind"),
         ({"age": [4711], "ill": [True, False]}, r"differ in length: 1, 2$"),
+        (pl.DataFrame({"age": pl.Series([MONEY], dtype=pl.Object)}), r"a column of the frame holds objects of Python"),
+        ({"age": pl.Series([MONEY], dtype=pl.Object)}, r"a column of the frame holds objects of Python"),
         ([4711], r"cannot read records from a list; give a mapping"),
         ("4711", r"cannot read records from a str"),
     ],

@@ -59,7 +59,7 @@ def test_log_masses_are_vectorised() -> None:
     assert np.allclose(log_beta_mass(a, b, low, high), expected, rtol=1e-10, atol=0)
     table = log_beta_mass(np.array([[1.0], [2.0]]), [3.0, 4.0, 5.0], 0.1, 0.2)
     assert table.shape == (2, 3)
-    assert table[1, 2] == pytest.approx(float(log_beta_mass(2, 5, 0.1, 0.2)), rel=1e-12)
+    assert table[1, 2] == pytest.approx(float(log_beta_mass(2, 5, 0.1, 0.2)), rel=1e-15)  # old SciPy: the last bit
 
 
 def exact_log_mass(a: int, b: int, low: Fraction, high: Fraction) -> float:

@@ -8,10 +8,10 @@ values: it names a column and a position.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from pyarrow.interchange import from_dataframe
 
 from discreet.errors import InputError
+from discreet.model.frames import arrow_column, arrow_table, guarded
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
@@ -32,7 +33,6 @@ __all__ = ["Prediction", "predict"]
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.intp]
-T = TypeVar("T")
 
 MISSING, UNKNOWN, OUTSIDE = -1, -2, -3
 """Codes of no value, of one that is no state and no number, and of a number outside its bounds."""
@@ -203,7 +203,7 @@ def _evidence(records: Any, network: Network, target: str) -> _Evidence:
     codes = np.empty((table.num_rows, len(seen)), np.int32)
     for position, name in enumerate(seen):
         variable, column = network.schema[name], table.column(name)
-        codes[:, position] = _guarded(partial(_codes, variable, column), f"column {name!r} cannot be read")
+        codes[:, position] = guarded(partial(_codes, variable, column), f"column {name!r} cannot be read")
         _refuse_values(codes[:, position], variable)
     return _Evidence(seen, codes)
 
@@ -212,7 +212,7 @@ def _table(records: Any, target: str) -> pa.Table:
     """Any table as Arrow; the index of a data frame is no column of it."""
     if isinstance(records, Mapping):
         columns = {
-            str(name): _guarded(
+            str(name): guarded(
                 partial(_column, values, name != target), f"column {name!r} is no sequence of values of one kind"
             )
             for name, values in records.items()
@@ -222,9 +222,9 @@ def _table(records: Any, target: str) -> pa.Table:
             raise InputError(f"the columns of the records differ in length: {', '.join(map(str, sorted(lengths)))}")
         return pa.table(columns)
     if hasattr(records, "__arrow_c_stream__"):
-        table = _guarded(partial(pa.table, records), "the records cannot be read")
+        table = guarded(partial(arrow_table, records), "the records cannot be read")
     elif hasattr(records, "__dataframe__"):
-        table = _guarded(partial(from_dataframe, records), "the records cannot be read")
+        table = guarded(partial(from_dataframe, records), "the records cannot be read")
     else:
         raise InputError(
             f"cannot read records from a {type(records).__name__}; give a mapping from columns to sequences, "
@@ -240,22 +240,9 @@ def _column(values: Any, read: bool) -> pa.ChunkedArray:
         raise TypeError
     if not read:
         return pa.chunked_array([pa.nulls(len(values))])
-    if isinstance(values, pa.ChunkedArray):
-        return values
     if hasattr(values, "__arrow_c_stream__"):
-        return pa.chunked_array(values)
+        return arrow_column(values)
     return pa.chunked_array([pa.array(values, from_pandas=True)])
-
-
-def _guarded(read: Callable[[], T], failure: str) -> T:
-    """What `read` returns; the text of a foreign exception may quote a value and is not shown."""
-    try:
-        return read()
-    except InputError:
-        raise
-    except Exception as error:
-        kind = type(error).__name__
-    raise InputError(f"{failure} ({kind})")
 
 
 def _codes(variable: Variable, column: pa.ChunkedArray) -> Codes:

@@ -147,14 +147,20 @@ def _proposed(payload: NoisyMoments, records: int | None, rng: np.random.Generat
 
     Given the radius of the noise every sum lies within it of what was published. Between these ends the number of
     records, the mean and the mean square are drawn from their priors; the weight is what the priors give to the ends.
+    No sum exceeds the number, so that the radius is at least their distance: it is drawn from there.
     """
-    radius = rng.gamma(len(payload.values) + 1, payload.sums_scale, PROPOSALS)
-    weight = radius ** -len(payload.values)
+    dimension, largest = len(payload.values), float(np.abs(payload.sums[-2:]).max())
+    excess = rng.gamma(dimension + 1, payload.sums_scale, PROPOSALS)
+    weight = excess**-dimension
     if records is None:
-        least, most = np.maximum(payload.sums[0] - radius, 2), np.maximum(payload.sums[0] + radius, 2)
+        published = float(payload.sums[0])
+        radius = excess + max((largest - published) / 2, 2 - published, 0.0)
+        least = np.maximum(max(published, largest) - radius, 2)
+        most = np.maximum(published + radius, least)
         number = rng.uniform(least, most)
         weight = weight * (most - least)
     else:
+        radius = excess + max(largest - records, 0.0)
         number = np.full(PROPOSALS, float(records))
     turns = np.arccos(_between_ends(payload.sums[-1], radius, number))
     turn = rng.uniform(turns[1], turns[0])

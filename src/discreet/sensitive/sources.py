@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from discreet.errors import InputError, shown, shown_path
+from discreet.model.frames import arrow_table, guarded
 from discreet.sensitive.engine import open_engine
 from discreet.sensitive.files import open_file, parse_csv, positions
 
@@ -88,34 +90,9 @@ def arrow(expression: ir.Table) -> pa.Table:
 
 
 def _guarded(read: Callable[[], T], failure: str, hint: str = "look at it with a tool of your own.") -> T:
-    """Run something that reads records; no text of an exception gets out, because it may quote a value.
-
-    Args:
-        read: what to run.
-        failure: what could not be done, for the error.
-        hint: what to look at, if nothing is known of the failure's kind.
-
-    Returns:
-        What `read` returns.
-
-    Raises:
-        InputError: with the kind of the failure only; our own errors pass as they are.
-    """
-    kind, interrupted = "", False
-    try:
-        return read()
-    except InputError:
-        raise
-    except Exception as error:
-        kind = type(error).__name__
-        # DuckDB turns Ctrl-C into an exception of its own.
-        interrupted = kind == "InterruptException" or str(error).startswith("Query interrupted")
-    # Raised outside the handler: an exception raised inside would carry the engine's own as its context.
-    if interrupted:
-        raise KeyboardInterrupt
-    raise InputError(
-        f"{failure} ({kind}); {HINTS.get(kind, hint)} The engine's own message may quote a record and is not shown"
-    )
+    """`guarded`, with what to look at; `hint` stands for kinds of failure of which nothing is known."""
+    note = "The engine's own message may quote a record and is not shown"
+    return guarded(read, failure, lambda kind: f"; {HINTS.get(kind, hint)} {note}")
 
 
 def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> ir.Table:
@@ -131,12 +108,8 @@ def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> ir.
     if hasattr(source, "read"):
         return _in_memory(parse_csv(source, wanted))
     if hasattr(source, "__arrow_c_stream__"):
-        if "Object" in map(
-            str, getattr(source, "dtypes", ())
-        ):  # Polars before 2 would abort the process, and print them
-            raise InputError("a column of the frame holds objects of Python; cast it to text or to numbers")
         frame = _guarded(
-            lambda: source if isinstance(source, pa.Table) else pa.table(source),
+            partial(arrow_table, source),
             "the frame cannot be read",
             "are its columns' names text and all different, and their values of one type each?",
         )
