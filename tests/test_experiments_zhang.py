@@ -503,12 +503,13 @@ def test_a_repeat_of_figure_2_has_sane_rows() -> None:
     setting = {"population": "made up", "part": "draws"}
     frame = frame_of(zhang_figure_2.EXPERIMENT, "zhang_figure_2", 1, setting)
     errors = frame[frame["metric"] == "mse"].set_index(["method", "precision", "variance"]).sort_index()["value"]
-    nothing, uncut, cut = errors["predicting 0"].iloc[0], errors[zhang_figure_2.UNCUT], errors[zhang_figure_2.CUT]
+    nothing, drawn = errors["predicting 0"].iloc[0], errors["one draw"]
+    uncut, cut = errors[zhang_figure_2.UNCUT], errors[zhang_figure_2.CUT]
     assert 0 < uncut[1.0, 1.0] < uncut[1e5, 1.0] < nothing
-    assert uncut[1.0, 1.0] < errors["one draw", 1.0, 1.0] < nothing
+    assert uncut[1.0, 1.0] < drawn[1.0, 1.0] < nothing
     # At b = 100 the ball is what costs, not the draw.
     assert cut[1.0, 1.0] == pytest.approx(uncut[1.0, 1.0], rel=0.01)
-    assert cut[100.0, 1.0] == pytest.approx(errors["one draw", 100.0, 1.0], rel=0.02)
+    assert cut[100.0, 1.0] == pytest.approx(drawn[100.0, 1.0], rel=0.02)
     assert cut[100.0, 1.0] > 1.5 * uncut[100.0, 1.0]
 
 
