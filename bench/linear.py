@@ -2,8 +2,8 @@
 
 Features follow an autoregression (correlation 1/2 between neighbours, deviation 0.4, clipped to [-1, 1]), coefficients
 have length 0.5 in a random direction, the residual has deviation 0.15, and an intercept is 0.1 where there is one. A
-release is simulated with the noise of `discreet.posterior.moments`; its posterior (`moment_draws`) stands beside the
-naive one, which takes the noisy sums for exact (eigenvalues raised to a hundredth of the records where they are less).
+release is simulated with the noise of `discreet.posterior.design.linear`; its posterior (`moment_draws`) stands beside
+the naive one, which takes the noisy sums for exact (eigenvalues raised to a hundredth of the records if they are less).
 
 Each row: coverage of 95 % intervals of all coefficients and their mean width; mean squared error of the posterior mean
 on the records, beside that of least squares without noise and of predicting 0; the median of the effective numbers, and
@@ -23,7 +23,7 @@ import numpy.typing as npt
 from experiments.regressions import taken_for_exact
 
 import discreet as dc
-from discreet.posterior.moments import Moments, moment_draws, pack, unpack
+from discreet.posterior.design.linear import Moments, moment_draws, pack, unpack
 
 Floats = npt.NDArray[np.float64]
 

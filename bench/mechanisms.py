@@ -19,7 +19,7 @@ import numpy as np
 
 import discreet as dc
 from discreet.mechanisms.noise import ExactNoise
-from discreet.privacy.release import RecordsPolicy
+from discreet.releases.release import RecordsPolicy
 
 from .networks import theta_of
 

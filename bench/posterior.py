@@ -25,8 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.posterior import compiling, shrinkage
-from discreet.theory.sampling import sample_codes
+from discreet.inference.sampling import sample_codes
+from discreet.posterior import compiling
+from discreet.posterior.pooled import shrinkage
 
 from .networks import theta_of
 

@@ -33,7 +33,7 @@ from experiments.pages import markdown
 from experiments.private_pgm import read_by_mbi
 
 import discreet as dc
-from discreet.posterior.least_squares import Margins, least_squares, measured, nonnegative, refitted
+from discreet.posterior.pooled.least_squares import Margins, least_squares, measured, nonnegative, refitted
 from discreet.sensitive.counts import cells_moved
 
 from .baselines import GRID, algorithm_1, on_grid

@@ -5,7 +5,7 @@ LB = sqrt(eta - 1) delta_min phi_min^(eta - 2), UB = 2 eta d^kappa delta_max. Ne
 was proved for one instance; errors can cancel), and UB is far above 2, the largest L1 distance there is, so that mu is
 L1 divided by a large number, and *falls* when the worst cell of a release gets worse.
 
-The replacement is the delta method (`discreet.theory.query_error`), exact to first order: here the root mean square
+The replacement is the delta method (`discreet.papers.query_error`), exact to first order: here the root mean square
 error of the same queries under D-Ind's noise, predicted from exact counts, beside the measured one. It is about the
 noise alone, so that errors are taken against the answers of the exact counts. Noise is cut where a count would be
 negative; the mean and variance of what is left are in closed form.
@@ -23,8 +23,8 @@ import numpy.typing as npt
 import pandas as pd
 
 import discreet as dc
-from discreet.theory import inference
-from discreet.theory.query_error import query_deviation, query_gradient, sum_product_bounds
+from discreet.inference import elimination
+from discreet.papers.query_error import query_deviation, query_gradient, sum_product_bounds
 
 from . import d_ind
 from .chowdhury import (
@@ -177,7 +177,7 @@ def root_mean_squares(data: Data, epsilon: float, rng: np.random.Generator) -> t
     theta, measured = dc.Tables(network, rows, draws=RUNS), []
     for query in data.queries:
         target, evidence = [query.target], dict(query.evidence)
-        apart = inference.joint(theta, target, evidence) - inference.joint(exact, target, evidence)
+        apart = elimination.joint(theta, target, evidence) - elimination.joint(exact, target, evidence)
         measured.append(np.square(apart).sum(axis=0).mean())
     return float(np.sqrt(np.mean(measured))), float(np.sqrt(np.mean(predicted(data, epsilon))))
 

@@ -18,9 +18,10 @@ import numpy.typing as npt
 from scipy.special import betaln
 
 import discreet as dc
-from discreet.theory.conjugate import ExponentialRate, LaplaceRate, NormalPrecision, NormalPrecisionMatrix, TrimmedGamma
-from discreet.theory.discrete import MarkovChain
-from discreet.theory.lipschitz import attribute_loss, record_loss
+from discreet.papers.conjugate import ExponentialRate, LaplaceRate, NormalPrecision, NormalPrecisionMatrix, TrimmedGamma
+from discreet.papers.discrete import MarkovChain
+from discreet.papers.lipschitz import attribute_loss
+from discreet.theory.trimming import record_loss
 from discreet.theory.truncated import log_beta_mass, log_gamma_mass
 
 Floats = npt.NDArray[np.float64]

@@ -27,8 +27,8 @@ from matplotlib.figure import Figure
 from scipy.special import betaln
 from scipy.stats import binom
 
-from discreet.theory.discrete import BetaBinomial
-from discreet.theory.distance import (
+from discreet.papers.discrete import BetaBinomial
+from discreet.papers.distance import (
     close_distance,
     empirical_error,
     le_cam,
@@ -36,7 +36,7 @@ from discreet.theory.distance import (
     least_distinguishable_stochastic,
     range_distance,
 )
-from discreet.theory.lipschitz import log_range
+from discreet.theory.trimming import log_range
 from discreet.theory.truncated import log_beta_mass
 
 from .conjugate import beta_printed

@@ -19,8 +19,8 @@ from scipy.optimize import brentq
 from scipy.special import betaln, gammaln
 
 import discreet as dc
-from discreet.theory.discrete import BetaBinomial
-from discreet.theory.distance import historical_theorem_8_2
+from discreet.papers.discrete import BetaBinomial
+from discreet.papers.distance import historical_theorem_8_2
 from discreet.theory.renyi import delta_of, dirichlet_renyi
 from discreet.theory.truncated import log_beta_mass
 

@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import discreet as dc
-from discreet.theory.lipschitz import assumption_one, assumption_two, lipschitz_constants
+from discreet.papers.lipschitz import assumption_one, assumption_two, lipschitz_constants
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, markdown

@@ -24,8 +24,8 @@ import numpy.typing as npt
 from scipy.special import rel_entr
 
 import discreet as dc
+from discreet.inference import elimination
 from discreet.queries.synthetic import sample_codes
-from discreet.theory import inference
 
 __all__ = ["METRICS", "PRINTED", "Data", "Query", "Truth", "errors", "single", "stacked"]
 
@@ -71,7 +71,7 @@ class Truth:
         """Work out the probabilities of all parent rows."""
         cells, network = single(theta), theta.network
         rows = {
-            node: inference.joint(cells, network.parents[node], {})[..., 0] if network.parents[node] else np.ones(())
+            node: elimination.joint(cells, network.parents[node], {})[..., 0] if network.parents[node] else np.ones(())
             for node in network.nodes
         }
         return Truth(theta, rows, name)
@@ -154,7 +154,7 @@ def _mixed(laws: Floats, axis: int) -> Floats:
 
 def _answer(cells: dc.Tables, query: Query) -> Floats:
     """Shape (states, runs); all 0 where a release holds the evidence impossible, so the error is 1."""
-    found = inference.joint(cells, [query.target], dict(query.evidence))
+    found = elimination.joint(cells, [query.target], dict(query.evidence))
     return np.nan_to_num(found, nan=0.0)
 
 
@@ -165,7 +165,7 @@ def _queries(truth: Truth, rng: np.random.Generator) -> tuple[Query, ...]:
     """
     network, nodes = truth.theta.network, truth.theta.network.nodes
     cheap = [
-        node for node in rng.permutation(nodes).tolist() if inference.joint_cost(network, [node], {}) <= MOST_CELLS
+        node for node in rng.permutation(nodes).tolist() if elimination.joint_cost(network, [node], {}) <= MOST_CELLS
     ]
     marginal = [Query(str(node)) for node in np.resize(cheap, QUERIES)]
     codes, cells = sample_codes(truth.theta, 2000, rng), single(truth.theta)
@@ -174,8 +174,8 @@ def _queries(truth: Truth, rng: np.random.Generator) -> tuple[Query, ...]:
         record, observed = int(rng.integers(2000)), int(rng.integers(1, 3))
         target, *given = (str(name) for name in rng.permutation(nodes)[: observed + 1])
         evidence = {name: int(codes[name][record]) for name in given}
-        if inference.joint_cost(network, [target], evidence) > MOST_CELLS:
+        if elimination.joint_cost(network, [target], evidence) > MOST_CELLS:
             continue
-        if np.exp(inference.log_probability(cells, evidence)[0]) >= LEAST_EVIDENCE:
+        if np.exp(elimination.log_probability(cells, evidence)[0]) >= LEAST_EVIDENCE:
             conditional.append(Query(target, tuple(evidence.items())))
     return (*marginal, *conditional)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.theory import inference
+from discreet.inference import elimination
 
 from .networks import asia
 
@@ -40,9 +40,10 @@ FIRST = QUERIES.index(("lung", ("xray", 0)))
 
 def probabilities(cells: dc.Tables) -> Floats:
     """The probability p of every query under every draw, shape (queries, draws)."""
-    plain = inference.marginals(cells, {})
+    plain = elimination.marginals(cells, {})
     given = {
-        (name, state): inference.marginals(cells, {name: state}) for name, state in product(cells.network.nodes, (0, 1))
+        (name, state): elimination.marginals(cells, {name: state})
+        for name, state in product(cells.network.nodes, (0, 1))
     }
     return np.array([(plain if known is None else given[known])[node][0] for node, known in QUERIES])
 

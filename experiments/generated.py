@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.theory.sampling import sample_codes
+from discreet.inference.sampling import sample_codes
 
 __all__ = ["CONFIRMING", "MADE_UP", "RECIPES", "SMALL", "Recipe", "generated"]
 

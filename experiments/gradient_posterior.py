@@ -1,7 +1,7 @@
 """Posteriors of a logistic regression by weighted draws: what `dc.weights` says, in a fraction of its time.
 
 `dc.weights` runs chains, which takes seconds for one gradient and half a minute for ten; figures with hundreds of
-posteriors need something faster. The density is the same (see `posterior/logistic.py`): gradients are jointly normal
+posteriors need something faster. The density is the same (`posterior/design/logistic.py`): gradients are jointly normal
 over the draw of the records, the variance of each one's noise has a gamma law, and a number of records that was
 released with noise is drawn, too. Here draws come from t laws around the mode and are weighted by the density, so that
 nothing has to mix. The tests compare the two.
@@ -17,8 +17,8 @@ import numpy.typing as npt
 from scipy.special import expit, log_expit, logsumexp
 
 import discreet as dc
-from discreet.posterior.covariates import cosines, spread
-from discreet.posterior.logistic import noise_variance
+from discreet.posterior.design.laws import cosines, spread
+from discreet.posterior.design.logistic import noise_variance
 
 from .logistic_sets import Law
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.theory import inference
-from discreet.theory.sampling import sample_codes
+from discreet.inference import elimination
+from discreet.inference.sampling import sample_codes
 
 from .errors import single
 
@@ -136,8 +136,8 @@ def values(cells: dc.Tables, queries: Sequence[Evidence]) -> dict[str, Floats]:
     nodes = cells.network.nodes
     return {
         "entries": np.concatenate([cells[node].reshape(-1, cells.draws or 1) for node in nodes]),
-        "marginals": np.concatenate(list(inference.marginals(cells, {}).values())),
-        "conditionals": np.concatenate([inference.joint(cells, [target], given) for target, given in queries]),
+        "marginals": np.concatenate(list(elimination.marginals(cells, {}).values())),
+        "conditionals": np.concatenate([elimination.joint(cells, [target], given) for target, given in queries]),
     }
 
 

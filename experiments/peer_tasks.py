@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.privacy.payload import noise_variance
-from discreet.theory import inference
+from discreet.inference import elimination
+from discreet.releases.payload import noise_variance
 
 from . import logistic_sets
 from .chowdhury import frequencies
@@ -77,7 +77,7 @@ def query_errors(data: Data, theta: dc.Tables) -> dict[str, float]:
     """
     cells, found = single(theta), dict[str, list[float]]({"marg": [], "cond": []})
     for query, true in zip(data.queries, data.answers, strict=True):
-        answer = np.nan_to_num(inference.joint(cells, [query.target], dict(query.evidence)))[:, 0]
+        answer = np.nan_to_num(elimination.joint(cells, [query.target], dict(query.evidence)))[:, 0]
         found["cond" if query.evidence else "marg"].append(float(np.abs(answer - true).sum()))
     return {kind: float(np.mean(values)) for kind, values in found.items()}
 

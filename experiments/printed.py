@@ -20,8 +20,8 @@ from scipy.stats import binom
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise
-from discreet.privacy.calibration import Selection
-from discreet.privacy.payload import Choice
+from discreet.releases.calibration import Selection
+from discreet.releases.payload import Choice
 from discreet.theory.truncated import log_beta_mass
 
 __all__ = [

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.posterior.moments import Moments, unpack
+from discreet.posterior.design.linear import Moments, unpack
 
 from .intervals import LEVEL
 from .logistic_sets import released, synth

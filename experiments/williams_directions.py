@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 import discreet as dc
 from discreet.model.design import GRID
-from discreet.posterior.principal_direction import Method
-from discreet.privacy.design_payload import FactoredChoice
-from discreet.theory.factored import (
+from discreet.posterior.design.direction import Method
+from discreet.releases.design_payload import FactoredChoice
+from discreet.theory.factors import (
     STEPS,
     DirectionFactor,
     clt_log_marginal,

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from discreet.theory import factored
+from discreet.theory import factors
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, markdown
@@ -34,11 +34,11 @@ __all__ = ["CANDIDATES", "EXPERIMENT", "READINGS", "SHIPPED", "THETAS", "axis_le
 
 CANDIDATES, RECORDS, EPSILON = np.arange(1, 10) / 10, 100, 0.5
 """Z, n and epsilon of Figure 2b; Figure 2a is taken to have the same n."""
-COIN = factored.CategoricalFactor(np.stack([1 - CANDIDATES, CANDIDATES], axis=1), floor=0.1)
+COIN = factors.CategoricalFactor(np.stack([1 - CANDIDATES, CANDIDATES], axis=1), floor=0.1)
 LOG_P, FACTORS = np.log(COIN.candidates.T), COIN.log_factors([0, 1])
 THETAS = np.linspace(0.005, 0.995, 199)
 LAWS = np.stack([1 - THETAS, THETAS], axis=1)
-NORMALS = factored.standard_normals(128, len(CANDIDATES))
+NORMALS = factors.standard_normals(128, len(CANDIDATES))
 PLACES: Mapping[str, int | None] = {"worst": None, ".7": 6, ".5": 4, ".9": 8}
 AXIS_A, AXIS_B = {"lower": -0.02, "upper": 0.01}, 0.4
 """Ends of the printed vertical axes."""
@@ -97,10 +97,10 @@ def curves_of(reading: str, epsilon: float, records: int) -> Mapping[str, Floats
     """
     phi = READINGS[reading](epsilon)
     found = {
-        "exact": factored.exact_log_marginal(LAWS, phi, records),
-        "lower": factored.lower_log_marginal(LAWS, phi, records),
-        "upper": factored.upper_log_marginal(LAWS, phi, records),
-        "CLT": factored.clt_log_marginal(LAWS, phi, records, normals=NORMALS),
+        "exact": factors.exact_log_marginal(LAWS, phi, records),
+        "lower": factors.lower_log_marginal(LAWS, phi, records),
+        "upper": factors.upper_log_marginal(LAWS, phi, records),
+        "CLT": factors.clt_log_marginal(LAWS, phi, records, normals=NORMALS),
     }
     return {method: np.exp(logs) for method, logs in found.items()}
 

@@ -19,10 +19,10 @@ from scipy.special import betaln, gammaincc, xlogy
 from scipy.stats import beta as beta_law
 
 import discreet as dc
-from discreet.theory.bounds import dirichlet_kl, largest_noise, map_failure, posterior_divergence_limit
+from discreet.papers.discrete import BetaBinomial
+from discreet.papers.utility import dirichlet_kl, largest_noise, map_failure, posterior_divergence_limit
 from discreet.theory.contrasts import table_map
-from discreet.theory.discrete import BetaBinomial
-from discreet.theory.lipschitz import log_range
+from discreet.theory.trimming import log_range
 
 from .claims.privacy import delta_of_theorem_4_2
 from .harness import Task

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from discreet.theory.bounds import fourier_deviation, largest_noise
-from discreet.theory.lipschitz import log_range
+from discreet.papers.utility import fourier_deviation, largest_noise
+from discreet.theory.trimming import log_range
 
 from .pages import Estimate, estimate
 from .zhang_bounds import BAYES, BIT, COMPLETE, DRAWS, EMPTY, FAILURE, NINE, SUMMARIES, UNTRIMMED, laplace_scale

@@ -16,8 +16,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from discreet.theory.bounds import fourier_deviation, mean_divergence
-from discreet.theory.lipschitz import log_range
+from discreet.papers.utility import fourier_deviation, mean_divergence
+from discreet.theory.trimming import log_range
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, markdown

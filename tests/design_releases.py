@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design, numeric, promise, rows_of
 from discreet.model.design import GRID
-from discreet.privacy.design_calibration import BITS, FactoredNoise, ObjectiveNoise, Truncation, VectorNoise
-from discreet.privacy.release import RecordsPolicy
+from discreet.releases.design_calibration import BITS, FactoredNoise, ObjectiveNoise, Truncation, VectorNoise
+from discreet.releases.release import RecordsPolicy
 from published import DATA
 
 ADD_REMOVE = dc.Relation.ADD_REMOVE

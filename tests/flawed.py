@@ -22,7 +22,7 @@ from discreet.mechanisms.map_estimate import map_estimate
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.planned import planned
 from discreet.mechanisms.posterior_sampler import posterior_sampler
-from discreet.privacy.payload import NoisyCounts, NoisyTables, TwoStageCounts
+from discreet.releases.payload import NoisyCounts, NoisyTables, TwoStageCounts
 from discreet.sensitive.counts import cells_moved
 from tiny import network_of
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise
-from discreet.privacy.calibration import TableNoise
+from discreet.releases.calibration import TableNoise
 
 Tables = dict[str, np.ndarray]
 

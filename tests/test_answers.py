@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.model.query import Query
+from discreet.inference import elimination
+from discreet.model.grammar import Query
 from discreet.queries import query as module
 from discreet.queries.noise_share import noise_share, noise_share_error
 from discreet.queries.query import Explanation, Probability, answer_many
-from discreet.theory import inference
 from networks import asia
 from oracle import conditional, event, most_probable, random_draws, with_draws
 from strategies import networks
@@ -395,11 +395,11 @@ def test_many_queries_share_what_they_can(monkeypatch: pytest.MonkeyPatch) -> No
     calls = dict.fromkeys(("joint", "marginals", "log_probability"), 0)
     for name in calls:
 
-        def counted(*args: object, name: str = name, real: object = getattr(inference, name)) -> object:
+        def counted(*args: object, name: str = name, real: object = getattr(elimination, name)) -> object:
             calls[name] += 1
             return real(*args)
 
-        monkeypatch.setattr(inference, name, counted)
+        monkeypatch.setattr(elimination, name, counted)
     targets = [name for name in CELLS.network.nodes if name not in ("xray", "dysp")]
     queries = [f"P({name} | {given})" for name in targets for given in ("xray=yes, dysp=no", "dysp=no, xray=yes")]
     answer_many(POSTERIOR, queries * 2, level=0.9)
@@ -447,7 +447,7 @@ def test_requisite_tables_are_those_that_matter(network: dc.Network, data: st.Da
     observed = data.draw(st.sets(st.sampled_from(network.nodes)).map(lambda names: names - {target}))
     evidence = dict.fromkeys(observed, 0)
     cells, other = (random_draws(network, 3, seed=seed, concentration=3) for seed in (1, 2))
-    kept = frozenset(inference.requisite(network, (target,), observed))
+    kept = frozenset(elimination.requisite(network, (target,), observed))
     before = conditional(cells, (target,), evidence)
     mixed = dc.Tables(network, {node: (cells if node in kept else other)[node] for node in network.nodes}, draws=3)
     np.testing.assert_allclose(conditional(mixed, (target,), evidence), before, rtol=1e-9)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.app import audit as auditing
 from discreet.app.cli import main
 from discreet.mechanisms.allocated import allocated
 from discreet.mechanisms.fourier import fourier
@@ -21,6 +20,7 @@ from discreet.mechanisms.map_estimate import map_estimate
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.mechanisms.planned import planned
 from discreet.mechanisms.posterior_sampler import posterior_sampler
+from discreet.verify import audit as auditing
 from enumeration import SIDES, Pair, among, beta_delta, choice_loss, gaussian_delta, noise_loss, picked_loss
 from flawed import (
     ADD_REMOVE,

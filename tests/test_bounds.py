@@ -20,23 +20,7 @@ from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.theory import bounds
-from discreet.theory.bounds import (
-    dirichlet_kl,
-    draws_for,
-    fourier_deviation,
-    largest_integer_noise,
-    largest_noise,
-    loss_of_other_prior,
-    loss_of_trimming,
-    map_failure,
-    mean_divergence,
-    posterior_divergence_limit,
-    regret_limit,
-    response_error,
-    stealth_failure,
-)
-from discreet.theory.distance import (
+from discreet.papers.distance import (
     close_distance,
     close_divergence,
     empirical_error,
@@ -50,8 +34,23 @@ from discreet.theory.distance import (
     stochastic_divergence,
     untrimmed_privacy,
 )
-from discreet.theory.lipschitz import assumption_two, lipschitz_constants
-from discreet.theory.query_error import query_deviation, query_gradient, sum_product_bounds
+from discreet.papers.lipschitz import assumption_two, lipschitz_constants
+from discreet.papers.query_error import query_deviation, query_gradient, sum_product_bounds
+from discreet.papers.utility import (
+    dirichlet_kl,
+    draws_for,
+    fourier_deviation,
+    largest_noise,
+    loss_of_other_prior,
+    loss_of_trimming,
+    map_failure,
+    mean_divergence,
+    posterior_divergence_limit,
+    regret_limit,
+    stealth_failure,
+)
+from discreet.theory import bounds
+from discreet.theory.bounds import largest_integer_noise, response_error
 from networks import asia
 from oracle import event, small, with_draws
 from strategies import thetas

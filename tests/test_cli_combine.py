@@ -164,7 +164,7 @@ def test_chains_and_states_have_their_names() -> None:
 def test_without_arviz_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = dc.Dirichlet.uniform(asia().network).draws(2, np.random.default_rng(1))
     dc.to_arviz  # noqa: B018 - loads the module
-    monkeypatch.setattr(sys.modules["discreet.posterior.chains"], "arviz", None)
+    monkeypatch.setattr(sys.modules["discreet.posterior.arviz_export"], "arviz", None)
     with pytest.raises(dc.DiscreetError, match=r"discreet\[arviz\]"):
         dc.to_arviz(dc.PosteriorDraws(cells))
 

@@ -77,7 +77,7 @@ def test_too_few_draws(run: Shell) -> None:
 
 def test_a_missing_extra_is_named(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     released("gradients").save("g.json")
-    monkeypatch.setitem(sys.modules, "discreet.posterior.logistic", None)
+    monkeypatch.setitem(sys.modules, "discreet.posterior.design.logistic", None)
     assert "install discreet[mcmc]" in run.fails("query g.json --covariates even")
 
 

@@ -27,17 +27,17 @@ import pytest
 from scipy.special import gammaln
 
 import discreet as dc
-from discreet.posterior import augmentation, collapsed, joint, latent
 from discreet.posterior.compiling import COMPILED as COMPILED_HERE
-from discreet.privacy.payload import NoisyCoefficients, NoisyCounts, Payload, TwoStageCounts
+from discreet.posterior.diagnostics import effective_size
+from discreet.posterior.exact import by_record, by_type, chains, moves
+from discreet.releases.payload import NoisyCoefficients, NoisyCounts, Payload, TwoStageCounts
 from discreet.theory.contrasts import coefficients
-from discreet.theory.diagnostics import effective_size
 from tiny import network_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-KERNELS = pytest.mark.parametrize("kernel", [augmentation, collapsed], ids=["records", "types"])
+KERNELS = pytest.mark.parametrize("kernel", [by_record, by_type], ids=["records", "types"])
 ALPHA = 0.5
 LIMIT = 6.5
 
@@ -62,13 +62,13 @@ class Case:
     start: tuple[int, ...]
     room: int
 
-    def model(self) -> tuple[latent.Model, Mapping[str, float]]:
+    def model(self) -> tuple[moves.Model, Mapping[str, float]]:
         """Arrays of the kernels, and the memberships of samples."""
         members: dict[str, float] = {}
         parts = [part for k, payload in enumerate(self.payloads)
-                 for part in joint._released(self.network, payload, k, members)]  # fmt: skip
+                 for part in chains._released(self.network, payload, k, members)]  # fmt: skip
         counted = [len({total[k] for total in self.totals}) == 1 for k in range(len(self.payloads))]
-        return joint._model(self.network, parts, members, counted), members
+        return chains._model(self.network, parts, members, counted), members
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +209,7 @@ def case_of(name: str) -> Case:
             raise AssertionError(name)
 
 
-def start(kernel: Any, case: Case, rng: np.random.Generator) -> tuple[latent.Model, Any]:
+def start(kernel: Any, case: Case, rng: np.random.Generator) -> tuple[moves.Model, Any]:
     """A chain at equal probabilities."""
     model, members = case.model()
     theta = np.concatenate([np.full(last - first, 1 / size) for first, last, size
@@ -275,7 +275,7 @@ def test_law_of_the_records_is_that_of_enumeration(kernel: Any) -> None:
 # ------------------------------------------------------------------------------------------------------- many records
 
 
-def statistics(case: Case, state: collapsed.State) -> Floats:
+def statistics(case: Case, state: by_type.State) -> Floats:
     """What the records of a chain add up to, by the oracle's measurements, in the order of the kernels."""
     found = []
     for payload, counts in zip(case.payloads, state.counts, strict=True):
@@ -291,11 +291,11 @@ def test_statistics_are_those_of_the_records() -> None:
     both = TwoStageCounts(counts_of(network, 9.0), counts_of(network, 7.0, seed=5), Fraction(1, 3))
     case = Case(network, [both, counts_of(network, 20.0)], [(400, 0), (400, 1)], (400, 30), 500)
     rng = np.random.default_rng(3)
-    model, state = start(collapsed, case, rng)
+    model, state = start(by_type, case, rng)
     assert np.array_equal(statistics(case, state), state.sums)
     most = 0
     for _ in range(40):
-        collapsed.sweeps(model, state, 1, 0.1, rng)
+        by_type.sweeps(model, state, 1, 0.1, rng)
         assert np.array_equal(statistics(case, state), state.sums)
         assert state.counts.min() >= 0
         assert state.counts[0].sum() == 400
@@ -314,7 +314,7 @@ def test_both_kernels_agree_on_many_records() -> None:
     noisy = NoisyCounts(network, tables, {"b": 6.0, "c": 60.0}, "discrete_laplace")
     case = Case(network, [noisy], [(700,), (701,)], (700,), 3000)
     means, errors = [], []
-    for kernel in (augmentation, collapsed):
+    for kernel in (by_record, by_type):
         values = np.empty((15, 2, 4000))
         for chain in range(2):
             own = np.random.default_rng([9, chain])
@@ -335,8 +335,10 @@ SHORT = """
 import sys
 import numpy as np
 import test_collapsed as tests
-from discreet.posterior import augmentation, collapsed, latent
-for kernel in (augmentation, collapsed):
+from discreet.posterior.exact import by_record
+from discreet.posterior.exact import by_type
+from discreet.posterior.exact import moves
+for kernel in (by_record, by_type):
     for name in ("laplace", "contrasts", "data sets", "sample"):
         rng = np.random.default_rng(1)
         model, state = tests.start(kernel, tests.case_of(name), rng)

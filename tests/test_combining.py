@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 import discreet as dc
-from discreet.queries.combining import PooledEstimate, pool_estimates
+from discreet.inference.sampling import sample_codes
+from discreet.queries.pooled_estimates import PooledEstimate, pool_estimates
 from discreet.queries.synthetic import synthetic
-from discreet.theory.sampling import sample_codes
 
 FALSE_ALARM = 1e-8
 SETS = [2, 3, 5, 20, 200]

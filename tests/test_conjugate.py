@@ -1,4 +1,4 @@
-"""`discreet.theory.conjugate` and `discrete`: losses against exact posterior ratios, draws, and the printed errors."""
+"""`discreet.papers.conjugate` and `discrete`: losses against exact posterior ratios, draws, and the printed errors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from scipy import integrate, stats
 from scipy.special import beta as beta_function
 
 import discreet as dc
-from discreet.privacy.guarantee import Relation
-from discreet.theory.conjugate import (
+from discreet.papers.conjugate import (
     ExponentialRate,
     Family,
     LaplaceRate,
@@ -22,7 +21,8 @@ from discreet.theory.conjugate import (
     NormalPrecisionMatrix,
     TrimmedGamma,
 )
-from discreet.theory.discrete import BetaBinomial, DiscreteNetwork, MarkovChain
+from discreet.papers.discrete import BetaBinomial, DiscreteNetwork, MarkovChain
+from discreet.privacy.guarantee import Relation
 from discreet.theory.truncated import log_beta_mass, log_gamma_mass
 from tiny import network_of
 

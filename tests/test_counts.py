@@ -12,8 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.privacy.release import RecordsPolicy
 from discreet.queries.synthetic import sample_codes
+from discreet.releases.release import RecordsPolicy
 from discreet.sensitive import counts as counts_module
 from networks import asia, theta_of
 from sources import AB, CANARY, PEER_WARNINGS, alone, column, refusal, same_counts, slow_counts, slow_joint

@@ -10,7 +10,7 @@ from scipy.integrate import dblquad, quad
 from scipy.special import expit
 
 from discreet.errors import InputError
-from discreet.posterior.covariates import (
+from discreet.posterior.design.laws import (
     POINTS,
     Histograms,
     Law,

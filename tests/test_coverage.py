@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.theory import inference
-from discreet.theory.sampling import sample_codes
+from discreet.inference import elimination
+from discreet.inference.sampling import sample_codes
 from releases import guarantee, simulated
 
 REPLICATIONS = 400
@@ -58,7 +58,7 @@ def replicated(
     for rng in np.random.default_rng(seed).spawn(replications):
         theta, cells = one(rng)
         entries.append(np.mean(np.concatenate([held(cells[node], theta[node][..., 0]).ravel() for node in cells])))
-        exact, found = inference.marginals(theta, {}), inference.marginals(cells, {})
+        exact, found = elimination.marginals(theta, {}), elimination.marginals(cells, {})
         margins.append(np.mean(np.concatenate([held(found[node], exact[node][:, 0]) for node in NETWORK.nodes])))
     return np.array(entries), np.array(margins)
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 import sqlalchemy as sa
 import discreet as dc
 from discreet.mechanisms.noise import ExactNoise
-from discreet.model import files
+from discreet.model import json_files
 
-opened = files._opened
+opened = json_files._opened
 DIED = 9
 step = sys.argv[1]
 network = dc.Network((dc.Variable("x", ("a", "b")),), {"x": ()})
@@ -84,7 +84,7 @@ match step:
     case "before the file":
         plant(dc.Release, "dumps", after=True)
     case "half a file":
-        files._opened = half
+        json_files._opened = half
     case "before the rename":
         plant(pathlib.Path, "replace", after=False)
     case "after the rename":

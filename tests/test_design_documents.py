@@ -22,16 +22,16 @@ from design_cases import CLASSES, NUMBER, answers, design, promise
 from design_releases import DESIGN_KINDS, PUBLISHED, committed, design_releases, examples
 from discreet.app.cli import main
 from discreet.model.design import GRID
-from discreet.privacy import release as release_module
-from discreet.privacy.design_calibration import (
+from discreet.releases import release as release_module
+from discreet.releases.design_calibration import (
     DesignCalibration,
     FactoredNoise,
     ObjectiveNoise,
     Truncation,
     VectorNoise,
 )
-from discreet.privacy.design_payload import DesignPayload
-from discreet.privacy.release import release_schema
+from discreet.releases.design_payload import DesignPayload
+from discreet.releases.release import release_schema
 from published import committed as network_file
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(release_schema()))

@@ -15,7 +15,7 @@ import pytest
 
 import discreet as dc
 from design_releases import PUBLISHED, committed
-from discreet.privacy.release import release_schema
+from discreet.releases.release import release_schema
 from releases import POLICY
 from tiny import counts_of, network_of
 

@@ -41,8 +41,8 @@ from discreet.estimators.naive_bayes import PrivateNaiveBayes
 from discreet.estimators.principal_direction import PrivatePrincipalDirection
 from discreet.estimators.scaling import PublicScaler
 from discreet.mechanisms.noise import ExactNoise
-from discreet.posterior import moments, principal_direction
-from discreet.posterior.moments import unpack
+from discreet.posterior.design import direction, linear
+from discreet.posterior.design.linear import unpack
 from sources import CANARY, said
 
 
@@ -176,14 +176,14 @@ def no_chains(monkeypatch: pytest.MonkeyPatch) -> None:
         noise = others["rng"].normal(size=(others["draws"], len(middle)))
         return middle + 1e-6 * noise, np.full(others["draws"], 0.1), None
 
-    monkeypatch.setattr(moments, "sampler", lambda _name: SimpleNamespace(chain_draws=drawn))
+    monkeypatch.setattr(linear, "sampler", lambda _name: SimpleNamespace(chain_draws=drawn))
 
 
 @pytest.fixture(autouse=True)
 def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A direction's chains stand on few points and hardly warm up, for the same reason."""
     for name, value in {"FINE": 32, "COARSE": 8, "PROPOSALS": 64, "MOVES_PER_COORDINATE": 1, "WARM_UP": 4}.items():
-        monkeypatch.setattr(principal_direction, name, value)
+        monkeypatch.setattr(direction, name, value)
 
 
 CHECKED = [*map(declaring, CASES), PublicScaler(bounds=(-4, 4))]

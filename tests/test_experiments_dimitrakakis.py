@@ -22,9 +22,9 @@ from scipy import integrate, stats
 from scipy.special import beta as beta_function
 
 import discreet as dc
+from discreet.papers.conjugate import ExponentialRate, LaplaceRate, NormalPrecision, NormalPrecisionMatrix, TrimmedGamma
 from discreet.theory.bounds import response_error
-from discreet.theory.conjugate import ExponentialRate, LaplaceRate, NormalPrecision, NormalPrecisionMatrix, TrimmedGamma
-from discreet.theory.lipschitz import record_loss
+from discreet.theory.trimming import record_loss
 
 REPLACE, ADD_REMOVE = dc.Relation.REPLACE, dc.Relation.ADD_REMOVE
 RATES: list[conjugate.Rates] = [

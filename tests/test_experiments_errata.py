@@ -33,10 +33,10 @@ from scipy.special import betainc, betaincinv, betaln, logsumexp
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.theory.bounds import dirichlet_kl
+from discreet.papers.distance import least_distinguishable
+from discreet.papers.utility import dirichlet_kl
 from discreet.theory.contrasts import coefficients, sensitivity
-from discreet.theory.distance import least_distinguishable
-from discreet.theory.lipschitz import log_range
+from discreet.theory.trimming import log_range
 from tiny import all_records, counts_of
 
 # ------------------------------------------------------------------------------------------ exact losses

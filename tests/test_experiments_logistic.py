@@ -17,7 +17,7 @@ from scipy.stats import beta
 
 import discreet as dc
 from discreet.mechanisms.noisy_gradients import noisy_gradients
-from discreet.posterior.covariates import moment
+from discreet.posterior.design.laws import moment
 
 AVAILABLE = [name for name in logistic_sets.SETS if name not in logistic_sets.missing_sets()]
 
@@ -198,7 +198,7 @@ def test_public_records_alone_against_a_grid() -> None:
 @pytest.mark.parametrize("steps", [1, 2])
 def test_the_likelihood_of_gradients_is_the_package_s(steps: int) -> None:
     """The same log density up to a constant, at any weights, variances and number of records."""
-    logistic = pytest.importorskip("discreet.posterior.logistic", reason="the extra mcmc is not installed")
+    logistic = pytest.importorskip("discreet.posterior.design.logistic", reason="the extra mcmc is not installed")
     jax = pytest.importorskip("jax", reason="the extra mcmc is not installed")
     release = small_release(3, steps)
     trace, law = release.payload, dc.UniformBox(3, 1.0)

@@ -21,7 +21,7 @@ from experiments.pages import Page
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.posterior.principal_direction import direction_log_likelihood
+from discreet.posterior.design.direction import direction_log_likelihood
 
 
 def rows_of(measured: Iterable[Mapping[str, Any]], **where: Any) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""`discreet.theory.factored`: likelihoods of a choice against all data sets, bounds that bracket, private widths.
+"""`discreet.theory.factors`: likelihoods of a choice against all data sets, bounds that bracket, private widths.
 
 References are plain loops over data sets and over the terms of the printed formulas.
 """
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import discreet as dc
-from discreet.theory.factored import (
+from discreet.theory.factors import (
     STEPS,
     CategoricalFactor,
     DirectionFactor,
@@ -210,7 +210,7 @@ def test_many_laws_at_once_are_each_of_them() -> None:
 def test_blocks_of_histograms_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     laws, phi = [0.2, 0.3, 0.5], 0.7 * np.eye(3)
     whole = exact_log_marginal(laws, phi, 12)
-    monkeypatch.setattr("discreet.theory.factored.BLOCK", 21)
+    monkeypatch.setattr("discreet.theory.factors.BLOCK", 21)
     assert np.allclose(exact_log_marginal(laws, phi, 12), whole, rtol=1e-13)
 
 

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from design_releases import DESIGN_KINDS
-from discreet.privacy import release as release_module
-from discreet.privacy.calibration import (
+from discreet.releases import release as release_module
+from discreet.releases.calibration import (
     Calibration,
     CoefficientNoise,
     GaussianNoise,
@@ -35,8 +35,8 @@ from discreet.privacy.calibration import (
     Tempering,
     Trimming,
 )
-from discreet.privacy.payload import Payload
-from discreet.privacy.release import RecordsPolicy, release_schema
+from discreet.releases.payload import Payload
+from discreet.releases.release import RecordsPolicy, release_schema
 from networks import asia
 from published import DATA, committed, example
 from registry import RELATIONS, arrays

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.privacy.release import release_schema
+from discreet.releases.release import release_schema
 from published import committed
 from registry import VARIANTS
 from tiny import TINY, counts_of

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dc
-from discreet.sensitive.files import COLUMN_LIMIT, FOOTER_LIMIT, HEADER_LIMIT
+from discreet.sensitive.record_files import COLUMN_LIMIT, FOOTER_LIMIT, HEADER_LIMIT
 from fuzzing import CPU_S, MIB, Report, damaged_text, odd_word, read_all
 from sources import CANARY, PEER_WARNINGS, alone
 

@@ -13,7 +13,7 @@ import pytest
 import discreet
 
 ROOT = Path(discreet.__file__).parent
-FIRST = "discreet.posterior.chains"
+FIRST = "discreet.posterior.arviz_export"
 """The module on a library that warns when it is imported: nothing that comes before it may hide the warning."""
 MODULES = sorted(
     (

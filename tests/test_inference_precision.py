@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 import discreet as dc
-from discreet.theory import inference
+from discreet.inference import elimination
 from networks import asia, theta_of
 from oracle import conditional, event, most_probable, random_draws, small
 from strategies import questions
@@ -27,16 +27,16 @@ def test_single_precision_answers_as_the_oracle(question: tuple[dc.Tables, tuple
 def check_single(cells: dc.Tables, targets: tuple[str, ...], evidence: Mapping[str, int]) -> None:
     """All four questions in float32; the same draws are impossible."""
     expected = conditional(cells, targets, evidence)
-    found = inference.joint(cells, targets, evidence, dtype=np.float32)
+    found = elimination.joint(cells, targets, evidence, dtype=np.float32)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, atol=SINGLE)
-    for name, table in inference.marginals(cells, evidence, dtype=np.float32).items():
+    for name, table in elimination.marginals(cells, evidence, dtype=np.float32).items():
         assert table.dtype == np.float32
         np.testing.assert_allclose(table, conditional(cells, (name,), evidence), atol=SINGLE)
-    logs = inference.log_probability(cells, evidence, dtype=np.float32)
+    logs = elimination.log_probability(cells, evidence, dtype=np.float32)
     assert logs.dtype == np.float64
     np.testing.assert_allclose(np.exp(logs), event(cells, (), evidence), rtol=SINGLE)
-    for each in inference.explanations(cells, targets, evidence, dtype=np.float32):
+    for each in elimination.explanations(cells, targets, evidence, dtype=np.float32):
         assert each.probability.dtype == np.float32
         np.testing.assert_allclose(each.probability, expected[tuple(each.states.values())], atol=SINGLE)
 
@@ -47,14 +47,14 @@ def test_single_precision_answers_as_double_on_larger_networks(name: str) -> Non
     cells = random_draws(network, 40, seed=1, concentration=0.5)
     leaves = [node for node in network.nodes if not network.children(node)]
     evidence = dict.fromkeys(leaves[:6], 0)
-    double = inference.marginals(cells, evidence)
-    for node, table in inference.marginals(cells, evidence, dtype=np.float32).items():
+    double = elimination.marginals(cells, evidence)
+    for node, table in elimination.marginals(cells, evidence, dtype=np.float32).items():
         np.testing.assert_allclose(table, double[node], atol=SINGLE)
-    logs = inference.log_probability(cells, evidence)
-    np.testing.assert_allclose(inference.log_probability(cells, evidence, dtype=np.float32), logs, atol=2 * SINGLE)
+    logs = elimination.log_probability(cells, evidence)
+    np.testing.assert_allclose(elimination.log_probability(cells, evidence, dtype=np.float32), logs, atol=2 * SINGLE)
     targets = tuple(node for node in network.nodes if node not in evidence)[:3]
-    found = inference.joint(cells, targets, evidence, dtype=np.float32)
-    np.testing.assert_allclose(found, inference.joint(cells, targets, evidence), atol=SINGLE)
+    found = elimination.joint(cells, targets, evidence, dtype=np.float32)
+    np.testing.assert_allclose(found, elimination.joint(cells, targets, evidence), atol=SINGLE)
 
 
 def test_evidence_that_single_precision_cannot_hold() -> None:
@@ -70,7 +70,7 @@ def test_evidence_that_single_precision_cannot_hold() -> None:
     evidence = {"b": 0, "c": 0}
     check_single(cells, ("a", "d"), evidence)
     check_single(cells, ("d",), {**evidence, "a": 1})
-    found = inference.joint(cells, ("a",), evidence, dtype=np.float32)
+    found = elimination.joint(cells, ("a",), evidence, dtype=np.float32)
     weights = arrays["a"][:, 1] * [0.5e-50, 1.5e-50]
     np.testing.assert_allclose(found[:, 1], weights / weights.sum(), rtol=SINGLE)
 
@@ -81,11 +81,11 @@ def test_a_star_of_many_observed_children_in_single_precision() -> None:
     network = small(("c", 2, ()), *((name, 2, ("c",)) for name in names))
     cells = random_draws(network, 4, seed=3, concentration=5)
     evidence = dict.fromkeys(names, 0)
-    found = inference.marginals(cells, evidence, dtype=np.float32)["c"]
-    np.testing.assert_allclose(found, inference.marginals(cells, evidence)["c"], atol=SINGLE)
+    found = elimination.marginals(cells, evidence, dtype=np.float32)["c"]
+    np.testing.assert_allclose(found, elimination.marginals(cells, evidence)["c"], atol=SINGLE)
     logs = sum(np.log(cells[name][:, 0]) for name in names) + np.log(cells["c"])
     np.testing.assert_allclose(
-        inference.log_probability(cells, evidence, dtype=np.float32), np.logaddexp(*logs), rtol=1e-12
+        elimination.log_probability(cells, evidence, dtype=np.float32), np.logaddexp(*logs), rtol=1e-12
     )
 
 
@@ -93,7 +93,7 @@ def test_logarithms_are_summed_in_double_precision() -> None:
     """Sixty observations whose probability float32 holds exactly."""
     network = small(*((f"x{i}", 2, ()) for i in range(60)))
     cells = dc.Tables(network, dict.fromkeys(network.nodes, np.full((2, 1), 0.5)), draws=1)
-    found = inference.log_probability(cells, dict.fromkeys(network.nodes, 1), dtype=np.float32)
+    found = elimination.log_probability(cells, dict.fromkeys(network.nodes, 1), dtype=np.float32)
     assert found[0] == pytest.approx(60 * np.log(0.5), rel=1e-13)
 
 
@@ -102,7 +102,7 @@ def test_rare_evidence_leaves_rare_states_their_digits() -> None:
     network = small(("c", 2, ("a",)), ("a", 2, ()), ("d", 2, ()), ("b", 2, ("a", "d")))
     arrays = {"a": [0.3, 0.7], "d": [0.5, 0.5], "b": [[[1e-300, 1]] * 2] * 2, "c": [[1e-18, 1], [1e-18, 1]]}
     cells = dc.Tables(network, {node: np.array(table)[..., None] for node, table in arrays.items()}, draws=1)
-    found = inference.marginals(cells, {"b": 0})
+    found = elimination.marginals(cells, {"b": 0})
     for target, expected in (("c", [1e-18, 1]), ("a", [0.3, 0.7])):
         np.testing.assert_allclose(found[target][:, 0], expected, rtol=1e-12)
 
@@ -110,22 +110,22 @@ def test_rare_evidence_leaves_rare_states_their_digits() -> None:
 def test_tables_in_single_precision_are_read_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """No copy is made of them, and none of tables in double precision that are asked in double precision."""
     seen: list[np.ndarray] = []
-    true = inference.calibrate
+    true = elimination.calibrate
 
     def spy(tree: object, factors: list[np.ndarray], *rest: object) -> object:
         seen.extend(factors)
         return true(tree, factors, *rest)
 
-    monkeypatch.setattr(inference, "calibrate", spy)
+    monkeypatch.setattr(elimination, "calibrate", spy)
     double = random_draws(asia().network, 5, seed=4)
     single = double.map(lambda array: array.astype(np.float32))
     for cells, dtype, shared in ((single, np.float32, True), (double, np.float64, True), (double, np.float32, False)):
         seen.clear()
-        inference.marginals(cells, {"dysp": 0}, dtype=dtype)
+        elimination.marginals(cells, {"dysp": 0}, dtype=dtype)
         assert all(array.dtype == dtype for array in seen)
         tables = [cells[node] for node in cells.network.nodes]
         assert all(np.shares_memory(one, other) == shared for one, other in zip(seen, tables, strict=True))
-    found = inference.marginals(single, {"dysp": 0})
+    found = elimination.marginals(single, {"dysp": 0})
     assert all(table.dtype == np.float64 for table in found.values())
 
 
@@ -133,10 +133,10 @@ def test_tables_in_single_precision_are_read_as_they_are(monkeypatch: pytest.Mon
 def test_other_precisions_are_refused(dtype: object) -> None:
     cells = random_draws(asia().network, 2, seed=5)
     for ask in (
-        lambda: inference.joint(cells, ("lung",), {}, dtype=dtype),
-        lambda: inference.marginals(cells, {}, dtype=dtype),
-        lambda: inference.log_probability(cells, {"lung": 0}, dtype=dtype),
-        lambda: inference.explanations(cells, ("lung",), {}, dtype=dtype),
+        lambda: elimination.joint(cells, ("lung",), {}, dtype=dtype),
+        lambda: elimination.marginals(cells, {}, dtype=dtype),
+        lambda: elimination.log_probability(cells, {"lung": 0}, dtype=dtype),
+        lambda: elimination.explanations(cells, ("lung",), {}, dtype=dtype),
     ):
         with pytest.raises(dc.InputError, match=r"works in numpy\.float32 or numpy\.float64, got"):
             ask()
@@ -152,9 +152,9 @@ def test_the_share_of_draws_that_favour_an_explanation(evidence: dict[str, int],
     cells = random_draws(asia().network, 60, seed=6)
     for targets in (("lung", "bronc"), tuple(name for name in cells.network.nodes if name not in evidence)):
         favoured = Counter(tuple(states.values()) for states, _ in most_probable(cells, targets, evidence))
-        found = inference.explanations(cells, targets, evidence, dtype=dtype)
+        found = elimination.explanations(cells, targets, evidence, dtype=dtype)
         shares = {tuple(each.states.values()): each.best for each in found}
-        assert len(shares) == min(len(favoured), inference.CANDIDATES)
+        assert len(shares) == min(len(favoured), elimination.CANDIDATES)
         assert shares == {codes: favoured[codes] / 60 for codes in shares}
         assert min(shares.values()) * 60 >= max(favoured[codes] for codes in [*(favoured.keys() - shares), ()])
 
@@ -164,10 +164,10 @@ def test_draws_that_rule_the_evidence_out_favour_nothing() -> None:
     arrays = {node: np.array(table) for node, table in random_draws(network, 4, seed=7).items()}
     arrays["d"][..., :3] = [[1, 1, 0], [0, 0, 1]]
     cells = dc.Tables(network, arrays, draws=4)
-    found = inference.explanations(cells, ("a", "b"), {"d": 1})
+    found = elimination.explanations(cells, ("a", "b"), {"d": 1})
     assert sum(each.best for each in found) == 1  # of the draws that leave the evidence possible
     assert all(np.isnan(each.probability).tolist() == [True, True, False, False] for each in found)
-    (only,) = inference.explanations(
+    (only,) = elimination.explanations(
         dc.Tables(network, {n: t[..., :2] for n, t in arrays.items()}, draws=2), ("a",), {"d": 1}
     )
     assert only.best == 0 and np.isnan(only.probability).all()
@@ -178,12 +178,12 @@ def test_draws_that_rule_the_evidence_out_favour_nothing() -> None:
 
 def test_plans_are_kept_for_questions_about_the_same_variables() -> None:
     cells = random_draws(asia().network, 2, seed=8)
-    inference._query.cache_clear()
+    elimination._query.cache_clear()
     for state in (0, 1, 0):
-        found = inference.joint(cells, ("lung",), {"xray": state, "smoke": 1 - state})
+        found = elimination.joint(cells, ("lung",), {"xray": state, "smoke": 1 - state})
         np.testing.assert_allclose(found, conditional(cells, ("lung",), {"xray": state, "smoke": 1 - state}))
-    inference.joint(cells, ("lung",), {"smoke": 0, "xray": 1})
-    info = inference._query.cache_info()
+    elimination.joint(cells, ("lung",), {"smoke": 0, "xray": 1})
+    info = elimination._query.cache_info()
     assert (info.hits, info.misses) == (3, 1)
 
 
@@ -192,7 +192,7 @@ def test_networks_of_the_same_variables_do_not_share_plans() -> None:
     there = random_draws(small(("a", 2, ()), ("b", 2, ("a",))), 2, seed=9)
     back = random_draws(small(("a", 2, ("b",)), ("b", 2, ())), 2, seed=9)
     for cells in (there, back):
-        found = inference.marginals(cells, {})
+        found = elimination.marginals(cells, {})
         for name in ("a", "b"):
             np.testing.assert_allclose(found[name], conditional(cells, (name,), {}))
 
@@ -217,7 +217,7 @@ def random_question(seed: int) -> tuple[dc.Tables, dict[str, int]]:
     evidence: dict[str, int] = {}
     for node in rng.permutation(network.nodes)[:3].tolist():
         # A state that is possible given those observed before.
-        evidence[node] = int(inference.marginals(cells, evidence)[node][:, 0].argmax())
+        evidence[node] = int(elimination.marginals(cells, evidence)[node][:, 0].argmax())
     return cells, evidence
 
 
@@ -237,11 +237,11 @@ def test_answers_are_those_of_pyagrum(seed: int) -> None:
     engine.setEvidence(evidence)
     engine.makeInference()
     np.testing.assert_allclose(
-        np.exp(inference.log_probability(cells, evidence)), engine.evidenceProbability(), rtol=1e-9
+        np.exp(elimination.log_probability(cells, evidence)), engine.evidenceProbability(), rtol=1e-9
     )
-    for node, table in inference.marginals(cells, evidence).items():
+    for node, table in elimination.marginals(cells, evidence).items():
         np.testing.assert_allclose(table[:, 0], engine.posterior(node).tolist(), atol=1e-9)
-        np.testing.assert_allclose(inference.joint(cells, (node,), evidence), table, atol=1e-9)
+        np.testing.assert_allclose(elimination.joint(cells, (node,), evidence), table, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -264,8 +264,8 @@ def test_answers_are_those_of_pgmpy(seed: int) -> None:
     targets = [node for node in network.nodes if node not in evidence][-3:]
     table = engine.query(targets, evidence, show_progress=False)
     axes = [table.variables.index(name) for name in targets]
-    found = inference.joint(cells, targets, evidence)[..., 0]
+    found = elimination.joint(cells, targets, evidence)[..., 0]
     np.testing.assert_allclose(found, table.values.transpose(axes), atol=1e-9)
-    (best,) = inference.explanations(cells, targets, evidence)
+    (best,) = elimination.explanations(cells, targets, evidence)
     assert best.best == 1
     np.testing.assert_allclose(best.probability, table.values.max(), atol=1e-9)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.theory import inference
-from discreet.theory.junction_tree import JunctionTree
+from discreet.inference import elimination
+from discreet.inference.junction_tree import JunctionTree
 from networks import asia, theta_of
 from oracle import conditional, random_draws, small, with_draws
 
@@ -28,37 +28,37 @@ def test_a_dense_network_is_refused_with_its_size() -> None:
     cells = dense()
     evidence = {name: 0 for name in cells.network.nodes if name.startswith("c")}
     for ask in (
-        lambda: inference.joint(cells, ("r0",), evidence),
-        lambda: inference.log_probability(cells, evidence),
-        lambda: inference.explanations(cells, ("r0",), evidence),
-        lambda: inference.marginals(cells, {}),
+        lambda: elimination.joint(cells, ("r0",), evidence),
+        lambda: elimination.log_probability(cells, evidence),
+        lambda: elimination.explanations(cells, ("r0",), evidence),
+        lambda: elimination.marginals(cells, {}),
     ):
         with pytest.raises(dc.InputError, match=r"needs [\d,]{13,} cells for each draw, more than .* 10,000,000") as e:
             ask()
         assert int(str(e.value).split(" needs ")[1].split(" ")[0].replace(",", "")) >= 2**30
     # Without the children's evidence the same network is no trouble: they are barren.
-    np.testing.assert_allclose(inference.joint(cells, ("r0", "r1"), {}), 0.25)
+    np.testing.assert_allclose(elimination.joint(cells, ("r0", "r1"), {}), 0.25)
 
 
 def test_the_budget_counts_the_targets_clique(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three independent binary targets need 8 cells together."""
     cells = random_draws(small(("a", 2, ()), ("b", 2, ()), ("c", 2, ())), 2, seed=4)
-    monkeypatch.setattr(inference, "CELL_BUDGET", 8)
-    assert inference.joint(cells, ("a", "b", "c"), {}).shape == (2, 2, 2, 2)
-    monkeypatch.setattr(inference, "CELL_BUDGET", 7)
+    monkeypatch.setattr(elimination, "CELL_BUDGET", 8)
+    assert elimination.joint(cells, ("a", "b", "c"), {}).shape == (2, 2, 2, 2)
+    monkeypatch.setattr(elimination, "CELL_BUDGET", 7)
     with pytest.raises(dc.InputError, match=r"P\(a, b, c\) needs 8 cells for each draw, more than the budget of 7"):
-        inference.joint(cells, ("a", "b", "c"), {})
+        elimination.joint(cells, ("a", "b", "c"), {})
 
 
 def test_the_cost_of_a_query_is_known_before() -> None:
     network = asia().network
-    assert inference.joint_cost(network, ("asia",), {}) == 2  # a root: its descendants are barren
-    assert inference.joint_cost(network, ("tub",), {}) == 4
-    assert inference.joint_cost(network, ("tub",), {"asia": 0}) == 2
-    assert inference.joint_cost(network, ("asia", "smoke", "xray"), {"either": 1}) >= 8
+    assert elimination.joint_cost(network, ("asia",), {}) == 2  # a root: its descendants are barren
+    assert elimination.joint_cost(network, ("tub",), {}) == 4
+    assert elimination.joint_cost(network, ("tub",), {"asia": 0}) == 2
+    assert elimination.joint_cost(network, ("asia", "smoke", "xray"), {"either": 1}) >= 8
     roots = dense().network
-    assert inference.joint_cost(roots, ("r0", "r1"), {}) == 4
-    assert inference.joint_cost(roots, ("r0",), {name: 0 for name in roots.nodes if name[0] == "c"}) >= 2**30
+    assert elimination.joint_cost(roots, ("r0", "r1"), {}) == 4
+    assert elimination.joint_cost(roots, ("r0",), {name: 0 for name in roots.nodes if name[0] == "c"}) >= 2**30
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -68,16 +68,16 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, size: int, dtype
     evidence, targets = {"xray": 0, "dysp": 1}, ("lung", "bronc")
 
     def everything() -> list[np.ndarray]:
-        found = [inference.joint(cells, targets, evidence, dtype=dtype)]
-        found += [inference.log_probability(cells, evidence, dtype=dtype)]
-        found += inference.marginals(cells, evidence, dtype=dtype).values()
-        for each in inference.explanations(cells, targets, evidence, dtype=dtype):
+        found = [elimination.joint(cells, targets, evidence, dtype=dtype)]
+        found += [elimination.log_probability(cells, evidence, dtype=dtype)]
+        found += elimination.marginals(cells, evidence, dtype=dtype).values()
+        for each in elimination.explanations(cells, targets, evidence, dtype=dtype):
             found += [each.probability, np.array([each.best, *each.states.values()])]
         return found
 
     whole = everything()
-    monkeypatch.setattr(inference, "CHUNK_BYTES", size)
-    monkeypatch.setattr(inference, "CHUNK_DRAWS", 1)
+    monkeypatch.setattr(elimination, "CHUNK_BYTES", size)
+    monkeypatch.setattr(elimination, "CHUNK_DRAWS", 1)
     for part, one in zip(everything(), whole, strict=True):
         np.testing.assert_allclose(part, one, rtol=1e-13 if dtype is np.float64 else 1e-6)
 
@@ -97,9 +97,9 @@ def test_chunks_keep_to_their_memory(
 ) -> None:
     cells = random_draws(asia().network, 37, seed=5)
     for name, value in (("CHUNK_BYTES", cache), ("CHUNK_DRAWS", draws), ("MOST_BYTES", most)):
-        monkeypatch.setattr(inference, name, value)
+        monkeypatch.setattr(elimination, name, value)
     seen: set[int] = set()
-    true = inference.calibrate
+    true = elimination.calibrate
 
     def spy(tree: JunctionTree, factors: object, block: np.ndarray, table: np.ndarray) -> np.ndarray:
         assert tree.cells == 40
@@ -107,8 +107,8 @@ def test_chunks_keep_to_their_memory(
         seen.add(table.shape[-1])
         return true(tree, factors, block, table)
 
-    monkeypatch.setattr(inference, "calibrate", spy)
-    inference.marginals(cells, {})
+    monkeypatch.setattr(elimination, "calibrate", spy)
+    elimination.marginals(cells, {})
     assert seen == lengths
 
 
@@ -124,10 +124,10 @@ def test_the_memory_of_an_explanation_holds_the_sum_too() -> None:
         ("n8", 4, ("n7",)),
     )
     targets = ("n7", "n8")
-    plan, total = inference._explanation(network, targets, frozenset())
+    plan, total = elimination._explanation(network, targets, frozenset())
     assert plan.tree.cells < total.cells == plan.cells
     cells = random_draws(network, 2, seed=9)
-    found = inference.explanations(cells, targets, {})
+    found = elimination.explanations(cells, targets, {})
     exact = conditional(cells, targets, {})
     for each in found:
         np.testing.assert_allclose(each.probability, exact[tuple(each.states.values())], atol=EXACT)
@@ -144,25 +144,25 @@ def test_marginals_agree_with_probabilities_of_evidence(name: str) -> None:
     rng = np.random.default_rng(7)
     observed = rng.choice(network.nodes, 6, replace=False)
     evidence = {str(node): int(rng.integers(network.schema[str(node)].size)) for node in observed}
-    base = inference.log_probability(cells, evidence)
-    found = inference.marginals(cells, evidence)
+    base = elimination.log_probability(cells, evidence)
+    found = elimination.marginals(cells, evidence)
     for node in network.nodes:
         if node in evidence:
             continue
         np.testing.assert_allclose(found[node].sum(axis=0), 1, atol=EXACT)
         expected = [
-            np.exp(inference.log_probability(cells, {**evidence, node: code}) - base)
+            np.exp(elimination.log_probability(cells, {**evidence, node: code}) - base)
             for code in range(network.schema[node].size)
         ]
         np.testing.assert_allclose(found[node], expected, atol=EXACT)
-        np.testing.assert_allclose(inference.joint(cells, (node,), evidence), expected, atol=EXACT)
+        np.testing.assert_allclose(elimination.joint(cells, (node,), evidence), expected, atol=EXACT)
 
 
 def test_alarm_marginals_agree_with_sums_over_ancestors() -> None:
     """One einsum over all ancestors' tables, nothing planned by the package."""
     theta = theta_of("alarm")
     network = theta.network
-    found = inference.marginals(with_draws(theta), {})
+    found = elimination.marginals(with_draws(theta), {})
     letters = {node: position for position, node in enumerate(network.nodes)}
     for node in network.nodes:
         above = [name for name in network.nodes if name in network.ancestors((node,))]
@@ -179,7 +179,7 @@ def test_mpe_of_alarm_is_not_improved_by_any_change() -> None:
     cells = random_draws(theta_of("alarm").network, 1, seed=8)
     network, evidence = cells.network, {"HRBP": 0, "CVP": 2}
     targets = tuple(name for name in network.nodes if name not in evidence)
-    first = inference.explanations(cells, targets, evidence)[0]
+    first = elimination.explanations(cells, targets, evidence)[0]
     states, probability = first.states, first.probability
 
     def log_joint(state: Mapping[str, int]) -> float:
@@ -187,7 +187,7 @@ def test_mpe_of_alarm_is_not_improved_by_any_change() -> None:
 
     best = {**evidence, **states}
     assert np.log(probability[0]) == pytest.approx(
-        log_joint(best) - inference.log_probability(cells, evidence)[0], abs=1e-9
+        log_joint(best) - elimination.log_probability(cells, evidence)[0], abs=1e-9
     )
     for node in network.nodes:
         free = [name for name in network.family(node) if name not in evidence]

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.model.schema import Scope
-from discreet.theory.interactions import (
+from discreet.inference.interactions import (
     cell_variance,
     centred,
     contrast_matrices,
@@ -21,6 +20,7 @@ from discreet.theory.interactions import (
     subsets,
     transformed,
 )
+from discreet.model.schema import Scope
 from oracle import interactions, spread
 from tiny import network_of
 

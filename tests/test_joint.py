@@ -16,8 +16,8 @@ import pytest
 from scipy.special import gammaln
 
 import discreet as dc
-from discreet.posterior import joint as module
-from discreet.posterior.joint import joint
+from discreet.posterior.exact import chains as module
+from discreet.posterior.exact.chains import joint
 from networks import asia
 from releases import guarantee, noisy_release, simulated
 

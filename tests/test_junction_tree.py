@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.theory.junction_tree import (
+from discreet.inference.junction_tree import (
     JunctionTree,
     _eliminate,
     elimination_order,
     junction_tree,
     maximising_tree,
 )
-from discreet.theory.kernels import LARGE, _product, _sum, calibrate, collect
+from discreet.inference.kernels import LARGE, _product, _sum, calibrate, collect
 from networks import theta_of
 from oracle import random_draws
 from strategies import networks

@@ -21,7 +21,7 @@ from scipy import stats
 import discreet as dc
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise
 from discreet.theory.lattice import LatticeLaw, lattice_law, resolution_for
-from discreet.theory.lipschitz import floor_for
+from discreet.theory.trimming import floor_for
 
 ACCURACY = 1e-9
 """As promised in the docstring of `lattice_law`, for a whole row."""

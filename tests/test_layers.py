@@ -14,17 +14,22 @@ import pytest
 import discreet
 
 ROOT = Path(discreet.__file__).parent
+CORE = ("model", "privacy", "releases", "inference", "theory")
 MAY_IMPORT = {
     "errors": set(),
     "model": set(),
-    "privacy": {"model"},
-    "theory": {"model", "privacy"},
-    "sensitive": {"model", "privacy"},
-    "mechanisms": {"model", "privacy", "theory", "sensitive"},
-    "posterior": {"model", "privacy", "theory"},
-    "queries": {"model", "privacy", "theory", "posterior"},
-    "estimators": {"model", "privacy", "theory", "sensitive", "mechanisms", "posterior", "queries"},
-    "app": {"model", "privacy", "theory", "sensitive", "mechanisms", "posterior", "queries", "estimators"},
+    "privacy": set(),
+    "releases": {"model", "privacy"},
+    "inference": {"model"},
+    "theory": {"model", "privacy", "inference"},
+    "sensitive": {"model", "privacy", "releases"},
+    "mechanisms": {"model", "privacy", "releases", "inference", "theory", "sensitive"},
+    "posterior": {"model", "privacy", "releases", "inference", "theory"},
+    "queries": {"model", "privacy", "releases", "inference", "theory", "posterior"},
+    "estimators": {*CORE, "sensitive", "mechanisms", "posterior", "queries"},
+    "verify": {*CORE, "sensitive", "mechanisms", "posterior", "queries"},
+    "papers": {"model", "privacy", "inference", "theory"},
+    "app": {*CORE, "sensitive", "mechanisms", "posterior", "queries", "estimators", "verify"},
 }
 """Besides itself and `errors`, which all folders may import."""
 
@@ -84,6 +89,11 @@ def random_uses(module: str) -> set[str]:
 def test_every_file_stands_in_a_known_folder() -> None:
     assert {module.split("/")[0] for module in MODULES} <= set(MAY_IMPORT)
     assert {path.name for path in ROOT.glob("*.py")} == {"__init__.py", "errors.py"}
+
+
+def test_no_two_files_share_a_name() -> None:
+    names = [path.name for path in ROOT.rglob("*.py") if path.name != "__init__.py"]
+    assert [name for name in names if names.count(name) > 1] == []
 
 
 def test_the_folders_stand_in_an_order() -> None:

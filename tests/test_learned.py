@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.posterior import learned
-from discreet.posterior.estimate import estimate
-from discreet.posterior.learned import Worlds, worlds
-from discreet.posterior.least_squares import Margins, Measured, least_squares, measured
-from discreet.posterior.shrinkage import COMPONENTS, Rows, draw_rows
-from discreet.theory import inference
-from discreet.theory.interactions import pooled_variances
-from discreet.theory.sampling import sample_codes
+from discreet.inference import elimination
+from discreet.inference.interactions import pooled_variances
+from discreet.inference.sampling import sample_codes
+from discreet.posterior.pooled import worlds as module
+from discreet.posterior.pooled.estimate import estimate
+from discreet.posterior.pooled.least_squares import Margins, Measured, least_squares, measured
+from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows, draw_rows
+from discreet.posterior.pooled.worlds import Worlds, worlds
 from networks import asia
 from releases import guarantee, simulated
 from strategies import networks
@@ -328,7 +328,7 @@ def test_parents_whose_joint_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) ->
     def refuse(*_: object) -> None:
         raise dc.InputError("too large")
 
-    monkeypatch.setattr(inference, "joint", refuse)
+    monkeypatch.setattr(elimination, "joint", refuse)
     found = worlds(made, 400, np.random.default_rng(8))
     check_world(found, 400)
     beyond = found.rows("c").counts.sum(axis=-2)
@@ -356,7 +356,7 @@ def test_errors_are_never_larger_than_plain_ones_and_mostly_smaller(release: dc.
     noisy = measured(release.payload)  # type: ignore[arg-type]
     plain = least_squares(noisy, release.records)
     first = Worlds(plain, 16, np.random.default_rng(10))
-    constrained = learned._constrained(noisy, plain, first.cells, np.random.default_rng(11))
+    constrained = module._constrained(noisy, plain, first.cells, np.random.default_rng(11))
     for sharper in (constrained.as_measured(), constrained.for_intervals()):
         assert set(sharper.variances) == set(plain.variances)
         assert sharper.total == plain.total
@@ -366,7 +366,7 @@ def test_errors_are_never_larger_than_plain_ones_and_mostly_smaller(release: dc.
         assert np.mean(ratio) < 0.95
 
 
-def made_up_errors(bias: float, spread: float) -> tuple[learned._Constrained, Margins]:
+def made_up_errors(bias: float, spread: float) -> tuple[module._Constrained, Margins]:
     """Fits of a margin of four states: errors of a known mean and spread in each of three coordinates."""
     network = network_of({"a": 4})
     plain = Margins(network, {(): np.array(400.0), ("a",): np.array([5.0, 0, -5])}, {(): 9.0, ("a",): 16.0})
@@ -374,7 +374,7 @@ def made_up_errors(bias: float, spread: float) -> tuple[learned._Constrained, Ma
     noise = (noise - noise.mean(axis=-1, keepdims=True)) / noise.std(axis=-1, keepdims=True)
     errors = {("a",): bias + spread * noise}
     records = {("a",): np.full((4, 2000), 100.0)}
-    return learned._Constrained(plain, {("a",): np.array([6.0, 1, -4])}, errors, records), plain
+    return module._Constrained(plain, {("a",): np.array([6.0, 1, -4])}, errors, records), plain
 
 
 def test_a_bias_that_is_known_is_subtracted_for_intervals_and_kept_in_the_estimate() -> None:
@@ -453,7 +453,7 @@ def test_only_the_learned_prior_of_intervals_is_doubted(release: dc.Release, mon
         seen.append(doubt)
         return draw_rows(*arguments, doubt=doubt, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(learned, "draw_rows", spy)
+    monkeypatch.setattr(module, "draw_rows", spy)
     everything = list(release.network.nodes)
     dc.noise_aware(release, draws=3, rng=np.random.default_rng(20), method="pooled").cells[everything[-1]]
     assert any(seen)
@@ -466,9 +466,9 @@ def test_only_the_learned_prior_of_intervals_is_doubted(release: dc.Release, mon
 
 
 def test_made_up_records_are_weighted_to_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned, "MOST_RECORDS", 50)
+    monkeypatch.setattr(module, "MOST_RECORDS", 50)
     cells = dc.Dirichlet.uniform(NETWORKS["five"], 1.0).draws(4, np.random.default_rng(12))
-    made = learned._made_up(cells, [("a", "b", "c"), ("c", "d")], 1234.5, np.random.default_rng(13))
+    made = module._made_up(cells, [("a", "b", "c"), ("c", "d")], 1234.5, np.random.default_rng(13))
     for scope, table in made.items():
         assert table.shape == (*(NETWORKS["five"].schema[name].size for name in scope), 4)
         np.testing.assert_allclose(table.reshape(-1, 4).sum(axis=0), 1234.5)

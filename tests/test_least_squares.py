@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 import discreet as dc
+from discreet.inference.interactions import (
+    cell_variance,
+    contrast_matrices,
+    pooled_variances,
+    subsets,
+    transformed,
+)
 from discreet.model.schema import Scope
-from discreet.posterior.least_squares import (
+from discreet.posterior.pooled.least_squares import (
     Measured,
     coordinates_of,
     least_squares,
     measured,
     nonnegative,
     refitted,
-)
-from discreet.theory.interactions import (
-    cell_variance,
-    contrast_matrices,
-    pooled_variances,
-    subsets,
-    transformed,
 )
 from releases import guarantee, noisy_release, simulated, simulated_counts
 from strategies import networks

@@ -11,19 +11,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.theory.lipschitz import (
+from discreet.papers.lipschitz import (
     assumption_one,
     assumption_two,
     attribute_loss,
     combined_constant,
     combined_rate,
     family_distance,
-    floor_for,
     lipschitz_constants,
-    log_range,
     may_be_private,
-    record_loss,
 )
+from discreet.theory.trimming import floor_for, log_range, record_loss
 from strategies import networks
 from tiny import TINY, Record, all_records, network_of
 

@@ -18,8 +18,8 @@ from scipy import stats
 from scipy.special import expit
 
 from discreet.errors import InputError
-from discreet.posterior import logistic
-from discreet.posterior.covariates import (
+from discreet.posterior.design import logistic
+from discreet.posterior.design.laws import (
     Histograms,
     Law,
     PublicRows,
@@ -29,7 +29,7 @@ from discreet.posterior.covariates import (
     moment,
     spread,
 )
-from discreet.posterior.logistic import (
+from discreet.posterior.design.logistic import (
     LabelledPoints,
     LogisticDraws,
     Shape,

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.privacy.calibration import Stages, TableCalibration
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.payload import TablePayload
-from discreet.privacy.release import RecordsPolicy
+from discreet.releases.calibration import Stages, TableCalibration
+from discreet.releases.payload import TablePayload
+from discreet.releases.release import RecordsPolicy
 from registry import DELTA, NO_DELTA, RELATIONS, VARIANTS, Variant, arrays
 from strategies import networks
 from tiny import TINY, counts_of, network_of

@@ -22,12 +22,12 @@ from discreet.mechanisms.allocated import node_weights, table_shares
 from discreet.mechanisms.map_estimate import widest_range
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise, scale_for
 from discreet.posterior.consistency import merged
-from discreet.privacy.calibration import Selection, Tempering, Trimming
+from discreet.releases.calibration import Selection, Tempering, Trimming
 from discreet.theory.bounds import largest_integer_noise
 from discreet.theory.contrasts import coefficients, family_tables
 from discreet.theory.lattice import resolution_for
-from discreet.theory.lipschitz import floor_for, log_range
 from discreet.theory.renyi import temper_for
+from discreet.theory.trimming import floor_for, log_range
 from networks import asia
 from releases import simulated_counts
 from strategies import networks

@@ -1,4 +1,4 @@
-"""`discreet.posterior.moments`: layout, the law against draws from the prior, both samplers against each other."""
+"""`posterior/design/linear.py`: layout, the law against draws from the prior, both samplers against each other."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pytest
 
 import discreet as dc
-from discreet.posterior import moments as posterior
+from discreet.posterior.design import linear as posterior
+from discreet.posterior.design.linear import Moments, entries, moment_draws, pack, resampled, unpack
+from discreet.posterior.design.weights import WeightPosterior
 from discreet.posterior.extra import sampler
-from discreet.posterior.moments import Moments, entries, moment_draws, pack, resampled, unpack
-from discreet.posterior.weights import WeightPosterior
 
 Floats = npt.NDArray[np.float64]
 
@@ -315,8 +315,8 @@ def test_rounds_double_until_the_chains_have_met(monkeypatch: pytest.MonkeyPatch
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "blackjax", None)
-    monkeypatch.delitem(sys.modules, "discreet.posterior.moments_nuts", raising=False)
-    monkeypatch.delattr("discreet.posterior.moments_nuts", raising=False)
+    monkeypatch.delitem(sys.modules, "discreet.posterior.design.linear_nuts", raising=False)
+    monkeypatch.delattr("discreet.posterior.design.linear_nuts", raising=False)
     with pytest.raises(dc.InputError, match=r"discreet\[mcmc\]"):
         moment_draws(
             noisy(10, False, 300, 300, 50.0),

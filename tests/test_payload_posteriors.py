@@ -10,11 +10,11 @@ import pytest
 from scipy.special import gammaln
 
 import discreet as dc
+from discreet.inference import elimination
+from discreet.inference.sampling import sample_codes
 from discreet.posterior.consistency import consistent, merged
 from discreet.posterior.evidence import unshifted_tables
-from discreet.posterior.least_squares import least_squares, measured, nonnegative
-from discreet.theory import inference
-from discreet.theory.sampling import sample_codes
+from discreet.posterior.pooled.least_squares import least_squares, measured, nonnegative
 from releases import noisy_release, simulated_counts
 from tiny import network_of
 
@@ -101,7 +101,7 @@ def coverage(
         prior, method = READINGS[reading]
         cells = dc.noise_aware(release, draws=draws, rng=rng, prior=prior, method=method).cells
         entries.append(np.mean(np.concatenate([held(cells[node], truth[node]).ravel() for node in NETWORK.nodes])))
-        exact, found = inference.marginals(theta, {}), inference.marginals(cells, {})
+        exact, found = elimination.marginals(theta, {}), elimination.marginals(cells, {})
         margins.append(np.mean(np.concatenate([held(found[node], exact[node][:, 0]) for node in NETWORK.nodes])))
     return np.array(entries), np.array(margins)
 

@@ -12,7 +12,7 @@ import pytest
 
 import discreet as dc
 from discreet.app.cli import main
-from discreet.app.plan import SAMPLING_ALONE
+from discreet.verify.plan import SAMPLING_ALONE
 from networks import asia
 from tiny import TINY, counts_of, network_of
 

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
+from discreet.inference import elimination
 from discreet.queries import predict as module
 from discreet.queries.predict import Prediction, predict
 from discreet.queries.query import Probability
-from discreet.theory import inference
 from networks import asia
 from oracle import conditional, random_draws, with_draws
 from strategies import networks
@@ -158,8 +158,8 @@ def test_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     real = module._joined
     monkeypatch.setattr(module, "_joined", lambda *args: made.append(real(*args)) or made[-1])
-    for bytes_ in (inference.CHUNK_BYTES, 400_000, 1):
-        monkeypatch.setattr(inference, "CHUNK_BYTES", bytes_)
+    for bytes_ in (elimination.CHUNK_BYTES, 400_000, 1):
+        monkeypatch.setattr(elimination, "CHUNK_BYTES", bytes_)
         assert_equal(predict(posterior, records, "b", level=0.9), expected)
     records_joined = [part.draws // 7 for part in made]
     assert max(records_joined) > 30 and 1 < min(records_joined) < 20
@@ -168,8 +168,8 @@ def test_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_records_that_show_the_same_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given either, nothing of tub, lung and asia matters to xray: two distinct records remain, in one pass."""
     shapes = []
-    real = inference.joint
-    monkeypatch.setattr(inference, "joint", lambda cells, *args: shapes.append(cells.draws) or real(cells, *args))
+    real = elimination.joint
+    monkeypatch.setattr(elimination, "joint", lambda cells, *args: shapes.append(cells.draws) or real(cells, *args))
     records = made_up(500, seed=4, missing=0.0)
     del records["dysp"]
     predict(POSTERIOR, records, "xray", level=0.9)
@@ -399,6 +399,6 @@ def test_impossible_evidence_names_the_first_record(target: str) -> None:
 
 
 def test_a_network_too_large_for_exact_inference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference, "CELL_BUDGET", 3)
+    monkeypatch.setattr(elimination, "CELL_BUDGET", 3)
     with pytest.raises(dc.InputError, match="more than the budget"):
         predict(POSTERIOR, {"xray": ["yes"]}, "lung", level=0.9)

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 import discreet as dc
 from discreet.estimators.designs import written_bounds
 from discreet.estimators.principal_direction import PrivatePrincipalDirection
-from discreet.posterior.principal_direction import angles
+from discreet.posterior.design.direction import angles
 
 BOUNDS = {"age": (0.0, 100.0), "pressure": (90.0, 190.0)}
 AXIS = np.array([2.0, 1.0]) / 5**0.5

@@ -1,4 +1,4 @@
-"""`discreet.posterior.principal_direction`: draws against a grid, Figure 4, noisy numbers of records, and the sign.
+"""`discreet.posterior.design.direction`: draws against a grid, Figure 4, noisy numbers of records, and the sign.
 
 Monte Carlo tolerances are six standard errors at the effective size that the chains report, halved for safety, or
 wider: each comparison fails by chance with probability below 1e-8, and seeds are fixed.
@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pytest
 
 import discreet as dc
-from discreet.posterior import principal_direction
-from discreet.posterior.principal_direction import (
+from discreet.posterior.design import direction
+from discreet.posterior.design.direction import (
     DirectionDraws,
     Method,
     angles,
@@ -23,7 +23,7 @@ from discreet.posterior.principal_direction import (
     direction_log_likelihood,
     mean_axis,
 )
-from discreet.theory.factored import (
+from discreet.theory.factors import (
     DirectionFactor,
     clt_log_marginal,
     lower_log_marginal,
@@ -43,8 +43,8 @@ DEVIATION = 3.0
 @pytest.fixture
 def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer points, for speed; so few for the walks that what they propose is not nearly the posterior."""
-    monkeypatch.setattr(principal_direction, "FINE", 512)
-    monkeypatch.setattr(principal_direction, "COARSE", 16)
+    monkeypatch.setattr(direction, "FINE", 512)
+    monkeypatch.setattr(direction, "COARSE", 16)
 
 
 def on_a_grid(
@@ -89,7 +89,7 @@ def test_draws_are_those_of_a_grid(
     method: Method, index: int, epsilon: float, points: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # With a single point, at 0, walks know nothing of the choice: what they propose are draws of the prior.
-    monkeypatch.setattr(principal_direction, "COARSE", points)
+    monkeypatch.setattr(direction, "COARSE", points)
     draws = direction_draws(
         SMALL,
         index,
@@ -150,9 +150,9 @@ def test_the_fine_rule_decides(monkeypatch: pytest.MonkeyPatch) -> None:
         def fine(theta: Floats, n: Floats) -> Floats:
             return -0.5 * theta[:, 0] ** 2 - n / 30
 
-        return fine if points == principal_direction.FINE else lambda theta, n: np.zeros(len(n))
+        return fine if points == direction.FINE else lambda theta, n: np.zeros(len(n))
 
-    monkeypatch.setattr(principal_direction, "direction_log_likelihood", known)
+    monkeypatch.setattr(direction, "direction_log_likelihood", known)
     draws = direction_draws(
         SMALL,
         0,

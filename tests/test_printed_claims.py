@@ -29,11 +29,12 @@ from experiments.printed import (
 )
 
 import discreet as dc
-from discreet.app import audit as auditing
 from discreet.mechanisms.laplace import laplace
-from discreet.theory.bounds import dirichlet_kl
+from discreet.papers.lipschitz import attribute_loss
+from discreet.papers.utility import dirichlet_kl
 from discreet.theory.contrasts import family_tables
-from discreet.theory.lipschitz import attribute_loss, record_loss
+from discreet.theory.trimming import record_loss
+from discreet.verify import audit as auditing
 from enumeration import Pair
 from tiny import counts_of, network_of
 

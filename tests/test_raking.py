@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.posterior.raking import raked
+from discreet.posterior.pooled.raking import raked
 
 
 def random_counts(seed: int, shape: tuple[int, ...], most: int = 400) -> np.ndarray:

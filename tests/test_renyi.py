@@ -11,8 +11,8 @@ from scipy import integrate, stats
 from scipy.special import gammaln
 
 import discreet as dc
+from discreet.papers.discrete import BetaBinomial
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.theory.discrete import BetaBinomial
 from discreet.theory.renyi import delta_of, dirichlet_renyi, temper_for
 from networks import asia
 from tiny import network_of

@@ -9,9 +9,10 @@ import pytest
 from scipy.special import gammaln
 from scipy.stats import norm
 
-from discreet.posterior import compiling, row_kernel, shrinkage
-from discreet.posterior.shrinkage import COMPONENTS, Rows, draw_rows
-from discreet.theory.interactions import contrast_matrices, transformed
+from discreet.inference.interactions import contrast_matrices, transformed
+from discreet.posterior import compiling
+from discreet.posterior.pooled import shrinkage, shrinkage_compiled
+from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows, draw_rows
 
 SIGMAS = 6.5
 """Of the differences of means here: a false alarm has a probability below 1e-10, and no test has over 500 of them."""
@@ -22,23 +23,23 @@ needs_numba = pytest.mark.skipif(not compiling.COMPILED, reason="numba is not in
 
 @pytest.mark.parametrize("z", [1e-9, 1e-3, 0.5, 1.0, 7.999, 8.0, 8.5, 100.0, 1e6, 1e12])
 def test_log_gamma(z: float) -> None:
-    assert row_kernel._log_gamma(z) == pytest.approx(float(gammaln(z)), rel=1e-13, abs=1e-11)
+    assert shrinkage_compiled._log_gamma(z) == pytest.approx(float(gammaln(z)), rel=1e-13, abs=1e-11)
 
 
 @pytest.mark.parametrize("m", [1e-7, 3e-6, 0.01, 0.3, 0.9999, 1.0])
 @pytest.mark.parametrize("n", [1, 2, 8, 9, 20, 300, 4095, 4096, 10**5, 4**10 - 1, 4**10, 10**9])
 def test_scores_of_a_cell(n: int, m: float) -> None:
     """Whichever way they are found: multiplied out, from the tables, or one by one."""
-    concentrations = np.concatenate([row_kernel.CONCENTRATIONS * m, row_kernel.ALONE])
+    concentrations = np.concatenate([shrinkage_compiled.CONCENTRATIONS * m, shrinkage_compiled.ALONE])
     exact = gammaln(concentrations + n) - gammaln(concentrations)
-    cells = row_kernel.risen(row_kernel.ALONE)
+    cells = shrinkage_compiled.risen(shrinkage_compiled.ALONE)
     product, scores = np.ones(COMPONENTS), np.zeros(COMPONENTS)
-    if n <= row_kernel.FEW:
-        row_kernel._multiplied(n, m, product)
-        row_kernel._taken(scores, product)
+    if n <= shrinkage_compiled.FEW:
+        shrinkage_compiled._multiplied(n, m, product)
+        shrinkage_compiled._taken(scores, product)
         np.testing.assert_array_equal(product, 1)
     else:
-        row_kernel._scored(n, m, cells, scores)
+        shrinkage_compiled._scored(n, m, cells, scores)
     # Of differences of two large numbers the last digits are lost.
     lost = 1e-15 * float(gammaln(n + 256.0))
     np.testing.assert_allclose(scores, exact, rtol=1e-9, atol=1e-8 + lost)
@@ -49,7 +50,7 @@ def test_scores_of_a_cell(n: int, m: float) -> None:
 def test_proposals_are_what_they_say(centre: float, spread: float) -> None:
     """Probabilities of all splits of forty records: they sum to one, and are those of the mixture."""
     total, x = 40, np.arange(41.0)
-    found = np.array([row_kernel._proposal(k, 40.0, math.log(42), centre, spread) for k in x])
+    found = np.array([shrinkage_compiled._proposal(k, 40.0, math.log(42), centre, spread) for k in x])
     upper = np.where(x == total, 1.0, norm.cdf(x + 0.5, centre, spread))
     lower = np.where(x == 0, 0.0, norm.cdf(x - 0.5, centre, spread))
     ends = np.log((x + 2) / (x + 1)) / math.log(42)
@@ -68,10 +69,10 @@ def test_few_records_are_split_by_their_law(total: int, centre: float, a: float,
     logs -= 0.5 * ((x - centre) ** 2 - ((x - centre) ** 2).min()) / spread**2
     law = np.exp(logs - logs.max())
     edges = law.cumsum() / law.sum()
-    weights = np.empty(row_kernel.FEW + 1)
+    weights = np.empty(shrinkage_compiled.FEW + 1)
     for u in np.linspace(0.0005, 0.9995, 1000):
         if np.abs(u - edges).min() > 1e-9:
-            drawn = row_kernel._enumerated(float(total), a, b, centre, 1 / spread**2, u, weights)
+            drawn = shrinkage_compiled._enumerated(float(total), a, b, centre, 1 / spread**2, u, weights)
             assert drawn == np.searchsorted(edges, u)
 
 

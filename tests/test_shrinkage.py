@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import gammaln
 
-from discreet.posterior import compiling, shrinkage
-from discreet.posterior.shrinkage import COMPONENTS, DOUBTED, FILLED, ONE_SIDED, Rows, draw_rows
-from discreet.theory.interactions import contrast_matrices, transformed
+from discreet.inference.interactions import contrast_matrices, transformed
+from discreet.posterior import compiling
+from discreet.posterior.pooled import shrinkage
+from discreet.posterior.pooled.shrinkage import COMPONENTS, DOUBTED, FILLED, ONE_SIDED, Rows, draw_rows
 
 DRAWS, MANY = 8_000, 200_000
 """Of a quick test, and of a slow one."""

@@ -18,8 +18,8 @@ from experiments.errors import single
 from experiments.networks import asia
 
 import discreet as dc
-from discreet.theory import inference
-from discreet.theory.sampling import sample_codes
+from discreet.inference import elimination
+from discreet.inference.sampling import sample_codes
 
 TINY = intervals.tiny()
 SETTING = strata.Setting("1", "add-remove", records=200, draws=60)
@@ -85,7 +85,7 @@ def test_queries_have_one_and_two_observed_states_and_are_the_same_every_time(kn
         assert len(queries) == strata.ASKED
         assert {len(given) for _, given in queries} == {few}
     target, given = known.two[0]
-    answer = inference.joint(single(known.truth.theta), [target], given)[:, 0]
+    answer = elimination.joint(single(known.truth.theta), [target], given)[:, 0]
     assert np.array_equal(known.true["given two"][: len(answer)], answer)
 
 
@@ -193,7 +193,7 @@ def test_made_up_networks_are_what_their_names_say(name: str) -> None:
     again = generated.generated(name)
     assert all(np.array_equal(again[node], theta[node]) for node in network.nodes)
     assert len(network.nodes) == int(name.partition("-")[2]) == recipe.nodes
-    assert inference.joint_cost(network, network.nodes[-1:], {}) < 5_000, "a posterior is asked in a second"
+    assert elimination.joint_cost(network, network.nodes[-1:], {}) < 5_000, "a posterior is asked in a second"
     assert max(table.size for table in theta.values()) <= recipe.cells
     inner = intervals.between(entries)
     match kind:

@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 import discreet as dc
+from discreet.inference import sampling
 from discreet.queries.synthetic import (
     FORMATS,
     sample_codes,
@@ -22,7 +23,6 @@ from discreet.queries.synthetic import (
     synthetic,
     write_records,
 )
-from discreet.theory import sampling
 from networks import asia, theta_of
 from oracle import full_joint, random_draws, with_draws
 from sources import PEER_WARNINGS

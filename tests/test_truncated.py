@@ -14,7 +14,7 @@ from scipy import integrate, stats
 from scipy.special import betainc, gammaincc, gammaln
 
 import discreet as dc
-from discreet.theory.simplex import truncated_dirichlet
+from discreet.papers.simplex import truncated_dirichlet
 from discreet.theory.truncated import log_beta_mass, log_gamma_mass, truncated_beta, truncated_gamma
 
 Floats = npt.NDArray[np.float64]

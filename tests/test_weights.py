@@ -10,9 +10,9 @@ import pytest
 
 import discreet as dc
 from discreet.model.design import GRID
-from discreet.posterior import weights as module
+from discreet.posterior.design import weights as module
+from discreet.posterior.design.weights import WeightPosterior, even_law, require_known, require_level, tails
 from discreet.posterior.extra import sampler
-from discreet.posterior.weights import WeightPosterior, even_law, require_known, require_level, tails
 
 FEATURES = (dc.Variable("age", bounds=(20, 90)), dc.Variable("pressure", bounds=(80, 200)))
 LINEAR = dc.Design(FEATURES, dc.Variable("days", bounds=(0, 40)))

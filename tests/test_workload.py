@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.model.query import Probability, Query
-from discreet.model.schema import Scope
-from discreet.theory import workload
-from discreet.theory.inference import joint
-from discreet.theory.interactions import (
+from discreet.inference.elimination import joint
+from discreet.inference.interactions import (
     centred,
     pooled_variances,
     subsets,
 )
+from discreet.model.grammar import Probability, Query
+from discreet.model.schema import Scope
+from discreet.theory import workload
 from discreet.theory.workload import default_shares, workload_shares, workload_variances
 from networks import asia, theta_of
 from oracle import interactions, spread

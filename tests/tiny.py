@@ -8,7 +8,7 @@ from itertools import combinations, combinations_with_replacement, product
 import numpy as np
 
 import discreet as dc
-from discreet.privacy.release import RecordsPolicy
+from discreet.releases.release import RecordsPolicy
 
 STRICT = RecordsPolicy("error", "error")
 

@@ -9,17 +9,17 @@ import numpy as np
 from scipy.special import betainc, betaincc, betaln
 
 import discreet as dc
-from discreet.theory.bounds import (
+from discreet.papers.discrete import MarkovChain
+from discreet.papers.distance import close_distance, untrimmed_privacy
+from discreet.papers.query_error import query_deviation
+from discreet.papers.utility import (
     dirichlet_kl,
     largest_noise,
     loss_of_trimming,
     map_failure,
     posterior_divergence_limit,
 )
-from discreet.theory.discrete import MarkovChain
-from discreet.theory.distance import close_distance, untrimmed_privacy
-from discreet.theory.lipschitz import log_range, record_loss
-from discreet.theory.query_error import query_deviation
+from discreet.theory.trimming import log_range, record_loss
 
 from ..printed import COIN, bits, sampler_loss
 from .claim import Claim, Group

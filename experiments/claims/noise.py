@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.special import betainc
 
 import discreet as dc
-from discreet.theory.bounds import dirichlet_kl
+from discreet.papers.utility import dirichlet_kl
 from discreet.theory.contrasts import row_covariances
 
 from .claim import Claim, Group, claimed, difference, measured

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.theory.factored import STEPS, CategoricalFactor
+from discreet.theory.factors import STEPS, CategoricalFactor
 
 from ..networks import asia
 from .claim import Claim, Group, claimed, measured

@@ -17,9 +17,6 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from discreet.app.audit import Finding, audit
-    from discreet.app.plan import Expected, compare
-    from discreet.app.public import public_counts
     from discreet.errors import BudgetError, DiscreetError, InputError
     from discreet.estimators.folds import IndependentFolds
     from discreet.estimators.linear_regression import PrivateLinearRegression
@@ -47,19 +44,26 @@ if TYPE_CHECKING:
     from discreet.model.network import Network
     from discreet.model.schema import Schema, Variable
     from discreet.model.tables import Tables
-    from discreet.posterior.chains import to_arviz
-    from discreet.posterior.covariates import Histograms, PublicRows, UniformBox, UniformSphere, WeightedPoints
+    from discreet.posterior.arviz_export import to_arviz
+    from discreet.posterior.design.laws import Histograms, PublicRows, UniformBox, UniformSphere, WeightedPoints
+    from discreet.posterior.design.weights import PublicRecords, WeightPosterior, even_law, weights
     from discreet.posterior.draws import Mixing, Posterior, PosteriorDraws
-    from discreet.posterior.estimate import estimate
     from discreet.posterior.noise_aware import Method, drowned_rows, noise_aware
     from discreet.posterior.plug_in import plug_in
-    from discreet.posterior.weights import PublicRecords, WeightPosterior, even_law, weights
-    from discreet.privacy.calibration import PlannedNoise
-    from discreet.privacy.combined import Combined, combine, evidence_of, load, loads
-    from discreet.privacy.design_payload import FactoredChoice, GradientTrace, NoisyMoments, NoisyTotal, WeightDraws
+    from discreet.posterior.pooled.estimate import estimate
     from discreet.privacy.guarantee import Guarantee, Relation, compose, convert
     from discreet.privacy.ledger import Account, Ledger
-    from discreet.privacy.payload import (
+    from discreet.queries.decide import Decision, decide, payoff
+    from discreet.queries.pooled_estimates import PooledEstimate, pool_estimates
+    from discreet.queries.predict import Prediction, predict
+    from discreet.queries.query import Answer, answer, answer_many, credible_interval, marginals, parse_query
+    from discreet.queries.released_covariates import released_covariates
+    from discreet.queries.score import Score, read_score
+    from discreet.queries.synthetic import sample_records, synthetic, write_records
+    from discreet.releases.calibration import PlannedNoise
+    from discreet.releases.combined import Combined, combine, evidence_of, load, loads
+    from discreet.releases.design_payload import FactoredChoice, GradientTrace, NoisyMoments, NoisyTotal, WeightDraws
+    from discreet.releases.payload import (
         Choice,
         NoisyCoefficients,
         NoisyCounts,
@@ -67,25 +71,21 @@ if TYPE_CHECKING:
         ParameterDraws,
         TwoStageCounts,
     )
-    from discreet.privacy.release import Release
-    from discreet.queries.combining import PooledEstimate, pool_estimates
-    from discreet.queries.covariates import released_covariates
-    from discreet.queries.decide import Decision, decide, payoff
-    from discreet.queries.predict import Prediction, predict
-    from discreet.queries.query import Answer, answer, answer_many, credible_interval, marginals, parse_query
-    from discreet.queries.score import Score, read_score
-    from discreet.queries.synthetic import sample_records, synthetic, write_records
+    from discreet.releases.release import Release
     from discreet.sensitive.counts import Counts, count, count_codes, sensitivity
     from discreet.sensitive.gradients import Gradients, gradients
     from discreet.sensitive.moments import Moments, moments
+    from discreet.sensitive.public import public_counts
     from discreet.sensitive.records import Records, check, draft_schema, read_records
     from discreet.sensitive.rows import Rows, grid_rows
-    from discreet.theory.factored import CategoricalFactor, DirectionFactor, spread_candidates
+    from discreet.theory.factors import CategoricalFactor, DirectionFactor, spread_candidates
+    from discreet.verify.audit import Finding, audit
+    from discreet.verify.plan import Expected, compare
 
 _HOMES = {
-    "app.audit": ("Finding", "audit"),
-    "app.plan": ("Expected", "compare"),
-    "app.public": ("public_counts",),
+    "verify.audit": ("Finding", "audit"),
+    "verify.plan": ("Expected", "compare"),
+    "sensitive.public": ("public_counts",),
     "errors": ("BudgetError", "DiscreetError", "InputError"),
     "estimators.folds": ("IndependentFolds",),
     "estimators.linear_regression": ("PrivateLinearRegression",),
@@ -113,19 +113,19 @@ _HOMES = {
     "model.network": ("Network",),
     "model.schema": ("Schema", "Variable"),
     "model.tables": ("Tables",),
-    "posterior.chains": ("to_arviz",),
-    "posterior.covariates": ("Histograms", "PublicRows", "UniformBox", "UniformSphere", "WeightedPoints"),
+    "posterior.arviz_export": ("to_arviz",),
+    "posterior.design.laws": ("Histograms", "PublicRows", "UniformBox", "UniformSphere", "WeightedPoints"),
     "posterior.draws": ("Mixing", "Posterior", "PosteriorDraws"),
-    "posterior.estimate": ("estimate",),
+    "posterior.pooled.estimate": ("estimate",),
     "posterior.noise_aware": ("Method", "drowned_rows", "noise_aware"),
     "posterior.plug_in": ("plug_in",),
-    "posterior.weights": ("PublicRecords", "WeightPosterior", "even_law", "weights"),
-    "privacy.calibration": ("PlannedNoise",),
-    "privacy.combined": ("Combined", "combine", "evidence_of", "load", "loads"),
-    "privacy.design_payload": ("FactoredChoice", "GradientTrace", "NoisyMoments", "NoisyTotal", "WeightDraws"),
+    "posterior.design.weights": ("PublicRecords", "WeightPosterior", "even_law", "weights"),
+    "releases.calibration": ("PlannedNoise",),
+    "releases.combined": ("Combined", "combine", "evidence_of", "load", "loads"),
+    "releases.design_payload": ("FactoredChoice", "GradientTrace", "NoisyMoments", "NoisyTotal", "WeightDraws"),
     "privacy.guarantee": ("Guarantee", "Relation", "compose", "convert"),
     "privacy.ledger": ("Account", "Ledger"),
-    "privacy.payload": (
+    "releases.payload": (
         "Choice",
         "NoisyCoefficients",
         "NoisyCounts",
@@ -133,9 +133,9 @@ _HOMES = {
         "ParameterDraws",
         "TwoStageCounts",
     ),
-    "privacy.release": ("Release",),
-    "queries.combining": ("PooledEstimate", "pool_estimates"),
-    "queries.covariates": ("released_covariates",),
+    "releases.release": ("Release",),
+    "queries.pooled_estimates": ("PooledEstimate", "pool_estimates"),
+    "queries.released_covariates": ("released_covariates",),
     "queries.decide": ("Decision", "decide", "payoff"),
     "queries.predict": ("Prediction", "predict"),
     "queries.query": ("Answer", "answer", "answer_many", "credible_interval", "marginals", "parse_query"),
@@ -146,7 +146,7 @@ _HOMES = {
     "sensitive.moments": ("Moments", "moments"),
     "sensitive.records": ("Records", "check", "draft_schema", "read_records"),
     "sensitive.rows": ("Rows", "grid_rows"),
-    "theory.factored": ("CategoricalFactor", "DirectionFactor", "spread_candidates"),
+    "theory.factors": ("CategoricalFactor", "DirectionFactor", "spread_candidates"),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -30,7 +30,7 @@ from discreet.app.report import answer_lines, columns
 from discreet.app.terminal import answer_document, check_output, check_writable, say, show
 from discreet.errors import InputError, listed, shown
 from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
-from discreet.model.files import decoded, taken
+from discreet.model.json_files import decoded, taken
 from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ def combine(
     as_json: Json = False,
 ) -> None:
     """Bring several releases, and public records beside them, into one posterior; costs nothing."""
-    from discreet.app.public import public_counts
+    from discreet.sensitive.public import public_counts
 
     assumed = data is None and len(releases) > 1
     if assumed:

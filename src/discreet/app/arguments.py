@@ -11,7 +11,7 @@ import typer
 
 import discreet as dc
 from discreet.errors import InputError, shown
-from discreet.model.files import read_text
+from discreet.model.json_files import read_text
 from discreet.model.limits import QUERIES, QUERIES_BYTES, at_most
 
 __all__ = [

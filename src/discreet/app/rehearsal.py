@@ -156,7 +156,7 @@ def _finding(part: dc.Finding) -> dict[str, Any]:
 
 def _finding_lines(found: list[dc.Finding]) -> str:
     """What an audit found, as a table."""
-    from discreet.app.audit import CONFIDENCE
+    from discreet.verify.audit import CONFIDENCE
 
     rows = [
         (part.network, part.guarantee.relation, as_text(part.guarantee.epsilon), f"{part.measured:.6f}",

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import discreet as dc
-from discreet.privacy.calibration import (
+from discreet.privacy.guarantee import as_text
+from discreet.releases.calibration import (
     CoefficientNoise,
     GaussianNoise,
     PlannedNoise,
@@ -17,8 +18,7 @@ from discreet.privacy.calibration import (
     Tempering,
     Trimming,
 )
-from discreet.privacy.guarantee import as_text
-from discreet.privacy.payload import Choice, ParameterDraws
+from discreet.releases.payload import Choice, ParameterDraws
 from discreet.theory.bounds import largest_integer_noise
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from discreet.errors import InputError
 from discreet.posterior.draws import PosteriorDraws
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
-from discreet.privacy.release import Release
+from discreet.releases.release import Release
 
 __all__ = [
     "Given",

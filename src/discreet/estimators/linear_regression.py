@@ -41,11 +41,11 @@ from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.mechanisms.truncated_posterior import truncated_posterior
 from discreet.model.design import Design, Normal
 from discreet.model.schema import Variable
-from discreet.posterior.weights import WeightPosterior, weights
-from discreet.privacy.design_payload import WeightDraws
+from discreet.posterior.design.weights import WeightPosterior, weights
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
-from discreet.privacy.release import Release
+from discreet.releases.design_payload import WeightDraws
+from discreet.releases.release import Release
 from discreet.sensitive.moments import moments
 from discreet.sensitive.rows import grid_rows
 

@@ -43,8 +43,8 @@ from discreet.mechanisms.noisy_gradients import noisy_gradients
 from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design, Normal
 from discreet.model.schema import Variable
-from discreet.posterior.covariates import Law
-from discreet.posterior.weights import (
+from discreet.posterior.design.laws import Law
+from discreet.posterior.design.weights import (
     PublicRecords,
     WeightPosterior,
     even_law,
@@ -53,10 +53,10 @@ from discreet.posterior.weights import (
     tails,
     weights,
 )
-from discreet.privacy.design_payload import GradientTrace
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
-from discreet.privacy.release import Release
+from discreet.releases.design_payload import GradientTrace
+from discreet.releases.release import Release
 from discreet.sensitive.gradients import gradients
 from discreet.sensitive.rows import grid_rows
 
@@ -112,7 +112,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         steps: of "gradients".
         regularisation: of "objective": for each expected record and squared length; None takes the mechanism's rule.
         prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for the posterior.
-        covariates: for the posterior: what is known of the features' law (see `posterior/covariates.py`); required for
+        covariates: for the posterior: what is known of the features' law (see `posterior/design/laws.py`); required for
             it unless `symmetric` says it all. Intervals are as right as this law is.
         public_records: for the posterior: labelled records that are public and no part of the private ones.
         scored_records: what the records are that `score` is asked about, and thereby cross-validation without a

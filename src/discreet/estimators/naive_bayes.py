@@ -43,8 +43,8 @@ from discreet.model.tables import Tables
 from discreet.posterior.noise_aware import noise_aware
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
-from discreet.privacy.release import RecordsPolicy, Release
 from discreet.queries.query import credible_interval
+from discreet.releases.release import RecordsPolicy, Release
 from discreet.sensitive.counts import Counts, count_codes
 
 __all__ = ["PrivateNaiveBayes"]

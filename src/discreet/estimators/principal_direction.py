@@ -33,14 +33,14 @@ from discreet.estimators.designs import (
 from discreet.mechanisms.crossing import release
 from discreet.mechanisms.factored import factored
 from discreet.model.design import Design, Normal
-from discreet.posterior.principal_direction import Method, mean_axis
-from discreet.posterior.weights import WeightPosterior, weights
-from discreet.privacy.design_payload import FactoredChoice
+from discreet.posterior.design.direction import Method, mean_axis
+from discreet.posterior.design.weights import WeightPosterior, weights
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
-from discreet.privacy.release import Release
+from discreet.releases.design_payload import FactoredChoice
+from discreet.releases.release import Release
 from discreet.sensitive.rows import grid_rows
-from discreet.theory.factored import DirectionFactor, spread_candidates
+from discreet.theory.factors import DirectionFactor, spread_candidates
 
 __all__ = ["PrivatePrincipalDirection"]
 

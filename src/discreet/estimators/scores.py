@@ -30,11 +30,11 @@ from discreet.mechanisms.laplace import laplace
 from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
-from discreet.posterior.weights import require_level
+from discreet.posterior.design.weights import require_level
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
-from discreet.privacy.release import Release
 from discreet.queries.score import Score, accuracy_network, error_design, read_score
+from discreet.releases.release import Release
 from discreet.sensitive.counts import count_codes
 from discreet.sensitive.moments import moments
 from discreet.sensitive.rows import grid_rows

@@ -21,9 +21,9 @@ from discreet.mechanisms.family_tables import noisy_tables, pure_only, table_noi
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.privacy.calibration import Stages
 from discreet.privacy.guarantee import Guarantee, Number, Relation, as_rational, before_sampling
-from discreet.privacy.payload import NoisyCounts, TwoStageCounts
+from discreet.releases.calibration import Stages
+from discreet.releases.payload import NoisyCounts, TwoStageCounts
 from discreet.sensitive.counts import Counts, cells_moved
 
 __all__ = ["allocated", "node_weights", "table_shares"]

@@ -21,11 +21,11 @@ from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.privacy.calibration import Calibration, PlannedNoise
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
-from discreet.privacy.payload import Payload
-from discreet.privacy.release import Release
+from discreet.releases.calibration import Calibration, PlannedNoise
+from discreet.releases.payload import Payload
+from discreet.releases.release import Release
 from discreet.sensitive.counts import Counts
 from discreet.sensitive.gradients import Gradients
 from discreet.sensitive.moments import Moments

@@ -11,11 +11,11 @@ from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
 from discreet.model.design import GRID, Design, Normal
-from discreet.privacy.design_calibration import FactoredNoise
-from discreet.privacy.design_payload import FactoredChoice, FactorKind
 from discreet.privacy.guarantee import Guarantee
+from discreet.releases.design_calibration import FactoredNoise
+from discreet.releases.design_payload import FactoredChoice, FactorKind
 from discreet.sensitive.rows import Integers, Rows
-from discreet.theory.factored import STEPS, CategoricalFactor, DirectionFactor, Factor
+from discreet.theory.factors import STEPS, CategoricalFactor, DirectionFactor, Factor
 
 __all__ = ["factored"]
 

@@ -16,9 +16,9 @@ from discreet.mechanisms.family_tables import pure_only
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.privacy.calibration import CoefficientNoise
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.privacy.payload import NoisyCoefficients
+from discreet.releases.calibration import CoefficientNoise
+from discreet.releases.payload import NoisyCoefficients
 from discreet.sensitive.counts import Counts
 from discreet.theory.contrasts import coefficients, sensitivity, stealth_shift
 

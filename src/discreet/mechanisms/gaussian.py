@@ -11,9 +11,9 @@ from discreet.mechanisms.family_tables import noisy_tables
 from discreet.mechanisms.noise import Noise, deviation_for
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.privacy.calibration import GaussianNoise
 from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.payload import NoisyCounts
+from discreet.releases.calibration import GaussianNoise
+from discreet.releases.payload import NoisyCounts
 from discreet.sensitive.counts import Counts, cells_moved
 
 __all__ = ["gaussian"]

@@ -15,9 +15,9 @@ from discreet.mechanisms.family_tables import checked_budgets, even_budgets, noi
 from discreet.mechanisms.noise import Noise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.privacy.calibration import TableNoise
 from discreet.privacy.guarantee import Guarantee, Number, as_rational
-from discreet.privacy.payload import NoisyCounts
+from discreet.releases.calibration import TableNoise
+from discreet.releases.payload import NoisyCounts
 from discreet.sensitive.counts import Counts, cells_moved
 
 __all__ = ["laplace"]

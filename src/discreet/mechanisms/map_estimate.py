@@ -21,9 +21,9 @@ from discreet.mechanisms.posterior_sampler import RESERVE, ROUNDING, draw_rows, 
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables
-from discreet.privacy.calibration import Selection, Trimming
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.privacy.payload import Choice, ParameterDraws
+from discreet.releases.calibration import Selection, Trimming
+from discreet.releases.payload import Choice, ParameterDraws
 from discreet.sensitive.counts import Counts
 
 __all__ = ["map_estimate"]

@@ -16,9 +16,9 @@ from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.k_norm import BALL_SLACK, k_norm_scale
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.model.design import GRID, Design, Normal
-from discreet.privacy.design_calibration import VectorNoise
-from discreet.privacy.design_payload import GradientTrace, NoisyTotal
 from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.releases.design_calibration import VectorNoise
+from discreet.releases.design_payload import GradientTrace, NoisyTotal
 from discreet.sensitive.gradients import Gradients, gradient_sensitivity
 
 __all__ = ["TOTAL_SHARE", "noisy_gradients", "noisy_total", "require_records", "total_noise"]

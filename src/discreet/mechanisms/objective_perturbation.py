@@ -41,9 +41,9 @@ from discreet.mechanisms.k_norm import k_norm_scale
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, require_records, total_noise
 from discreet.model.design import GRID, Design, Normal
-from discreet.privacy.design_calibration import BITS, ObjectiveNoise
-from discreet.privacy.design_payload import GradientTrace
 from discreet.privacy.guarantee import Guarantee
+from discreet.releases.design_calibration import BITS, ObjectiveNoise
+from discreet.releases.design_payload import GradientTrace
 from discreet.sensitive.gradients import Gradients, gradient_sensitivity
 
 __all__ = ["objective_perturbation"]

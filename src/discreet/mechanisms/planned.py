@@ -2,7 +2,7 @@
 
 The families are merged where one larger table costs less error than several (`model/cover.py`), and each table gets a
 share of the budget that suits all families, or a workload of queries (`theory/workload.py`). Readers pool all tables by
-least squares (`theory/interactions.py`), so the error to expect of every family is known before anything is spent.
+least squares (`inference/interactions.py`), so the error to expect of every family is known before anything is spent.
 
 With a delta the plan has a second form, discrete Gaussian noise on the families that lie in no other, which pays for
 many tables by the root of their number. Merging does not pay there. The form that is expected to have less error, of
@@ -17,18 +17,18 @@ from fractions import Fraction
 from typing import Literal
 
 from discreet.errors import InputError
+from discreet.inference.interactions import MOST_VARIABLES, cell_variance, pooled_variances
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.family_tables import laplace_scales, noisy_tables
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.grammar import Query
 from discreet.model.network import Network
-from discreet.model.query import Query
 from discreet.model.schema import Scope
-from discreet.privacy.calibration import PlannedNoise
 from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.payload import CellNoise, NoisyTables, noise_variance
+from discreet.releases.calibration import PlannedNoise
+from discreet.releases.payload import CellNoise, NoisyTables, noise_variance
 from discreet.sensitive.counts import Counts, cells_moved
-from discreet.theory.interactions import MOST_VARIABLES, cell_variance, pooled_variances
 from discreet.theory.workload import default_shares, workload_error, workload_shares
 
 __all__ = ["planned"]

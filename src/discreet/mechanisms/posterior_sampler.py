@@ -18,13 +18,13 @@ from discreet.mechanisms.noise import Noise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
-from discreet.privacy.calibration import Tempering, Trimming
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.privacy.payload import ParameterDraws
+from discreet.releases.calibration import Tempering, Trimming
+from discreet.releases.payload import ParameterDraws
 from discreet.sensitive.counts import Counts
 from discreet.theory.lattice import lattice_law, resolution_for
-from discreet.theory.lipschitz import floor_for, log_range, record_loss
 from discreet.theory.renyi import temper_for
+from discreet.theory.trimming import floor_for, log_range, record_loss
 
 __all__ = ["draw_rows", "posterior_sampler", "refuse_vast", "trimming"]
 

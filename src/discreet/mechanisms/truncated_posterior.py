@@ -18,9 +18,9 @@ from discreet.errors import InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.model.design import GRID, Design, Normal
-from discreet.privacy.design_calibration import Truncation
-from discreet.privacy.design_payload import WeightDraws
 from discreet.privacy.guarantee import Guarantee
+from discreet.releases.design_calibration import Truncation
+from discreet.releases.design_payload import WeightDraws
 from discreet.sensitive.moments import Moments
 from discreet.theory.truncated_normal import sampler_loss, truncated_normal
 

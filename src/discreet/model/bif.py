@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, listed, shortened, shown, shown_path
-from discreet.model.files import decoded, read_bytes, unpacked
+from discreet.model.json_files import decoded, read_bytes, unpacked
 from discreet.model.limits import (
     NETWORK_BYTES,
     PARENTS,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from discreet.errors import InputError, shown
 from discreet.model.bif import Bif
-from discreet.model.files import write_whole
+from discreet.model.json_files import write_whole
 from discreet.model.schema import Variable
 
 __all__ = ["format_bif", "odd_names", "plain_names", "write_bif"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.errors import InputError, listed, shown, shown_path
-from discreet.model.files import read_json, read_text
+from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES, check_name, check_states, repeated
 
 __all__ = ["Schema", "Scope", "Variable", "table_cells"]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.model.network import Network
-from discreet.privacy.payload import TwoStageCounts, laplace_variance
+from discreet.releases.payload import TwoStageCounts, laplace_variance
 
 __all__ = ["consistent", "merged"]
 

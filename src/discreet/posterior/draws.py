@@ -13,8 +13,8 @@ from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
-from discreet.privacy.combined import Combined
-from discreet.privacy.release import Release
+from discreet.releases.combined import Combined
+from discreet.releases.release import Release
 
 __all__ = ["ENOUGH", "Mixing", "Posterior", "PosteriorDraws", "Source", "learned_prior", "prior_for"]
 

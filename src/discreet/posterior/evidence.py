@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.special import erfcx, log_ndtr
 
 from discreet.model.tables import Tables
-from discreet.privacy.payload import (
+from discreet.releases.payload import (
     NoisyCoefficients,
     NoisyCounts,
     NoisyTables,

@@ -1,13 +1,13 @@
 """The noise-aware posterior: the noise is part of the model, so intervals count it; here its method is chosen.
 
-    exact        chains over the records themselves (`joint.py`): releases of noisy counts, tables or contrasts, any
+    exact        chains over the records themselves (`exact/`): releases of noisy counts, tables or contrasts, any
                  number of them on any number of data sets; all that they share informs all the rest. Rows with
                  Dirichlet priors.
     pooled       tables pooled by least squares, records that flow from the roots down, rows with a prior that is
-                 learned from the release or with a Dirichlet prior (`learned.py`): noisy counts and tables on one data
+                 learned from the release or with a Dirichlet prior (`pooled/`): noisy counts and tables on one data
                  set.
     independent  exact latent counts of each row on its own (`independent.py`): noisy counts, contrasts, two stages.
-    particles    released draws of parameters (`parameter_draws.py`).
+    particles    released draws of parameters (`particles.py`).
     sequential   data set by data set, the posterior of those before as the prior of the next, by its first two moments.
 
 The exact posterior costs a sweep over all records some thousand times. It is chosen by itself where a Dirichlet prior
@@ -33,13 +33,13 @@ from discreet.model.tables import Tables
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
 from discreet.posterior.evidence import family_evidence
+from discreet.posterior.exact.chains import joint, visits
 from discreet.posterior.independent import independent
-from discreet.posterior.joint import joint, visits
-from discreet.posterior.learned import worlds
-from discreet.posterior.least_squares import least_squares, measured, poolable
-from discreet.posterior.parameter_draws import parameter_cells
-from discreet.privacy.combined import Combined, evidence_of
-from discreet.privacy.payload import (
+from discreet.posterior.particles import parameter_cells
+from discreet.posterior.pooled.least_squares import least_squares, measured, poolable
+from discreet.posterior.pooled.worlds import worlds
+from discreet.releases.combined import Combined, evidence_of
+from discreet.releases.payload import (
     Choice,
     NoisyCoefficients,
     NoisyCounts,
@@ -47,7 +47,7 @@ from discreet.privacy.payload import (
     ParameterDraws,
     TwoStageCounts,
 )
-from discreet.privacy.release import Release
+from discreet.releases.release import Release
 
 __all__ = ["Method", "drowned_rows", "noise_aware"]
 

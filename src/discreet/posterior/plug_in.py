@@ -15,8 +15,8 @@ from discreet.model.tables import Array, Tables
 from discreet.posterior.consistency import consistent, merged
 from discreet.posterior.draws import PosteriorDraws, Source, prior_for
 from discreet.posterior.evidence import NoisyStatistics, unshifted_tables
-from discreet.posterior.least_squares import Margins, least_squares, measured, nonnegative, refitted
-from discreet.privacy.payload import (
+from discreet.posterior.pooled.least_squares import Margins, least_squares, measured, nonnegative, refitted
+from discreet.releases.payload import (
     Choice,
     NoisyCoefficients,
     NoisyCounts,
@@ -24,7 +24,7 @@ from discreet.privacy.payload import (
     ParameterDraws,
     TwoStageCounts,
 )
-from discreet.privacy.release import Release
+from discreet.releases.release import Release
 
 __all__ = ["plug_in"]
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from discreet.errors import InputError
+from discreet.inference import elimination
 from discreet.model.tables import Tables
-from discreet.theory import inference
 
 __all__ = ["TotalLaw", "log_flat_law", "normal_law", "total_laws"]
 
@@ -78,7 +78,7 @@ def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.rando
         if ancestor in above:
             cells[ancestor]
     try:
-        reached = inference.joint(cells, parents, {}).reshape(rows, -1)
+        reached = elimination.joint(cells, parents, {}).reshape(rows, -1)
     except InputError:
         # Exact inference over the ancestors is out of reach: the totals keep a flat law.
         return [None] * rows

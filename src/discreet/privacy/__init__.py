@@ -1,1 +1,1 @@
-"""What is promised, what is spent, what is published: guarantee, ledger, release document."""
+"""What is promised and what is spent: guarantee, composition and ledger."""

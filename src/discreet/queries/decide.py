@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.inference import elimination
 from discreet.model.network import Network
 from discreet.model.tables import Tables
+from discreet.posterior.diagnostics import effective_size
 from discreet.posterior.draws import Posterior, PosteriorDraws
 from discreet.queries.query import Probability, check_level, credible_interval, parse_query
-from discreet.theory import inference
 from discreet.theory.bounds import response_error
-from discreet.theory.diagnostics import effective_size
 
 __all__ = ["Decision", "decide", "payoff"]
 
@@ -199,6 +199,6 @@ def payoff(network: Network, query: str, table: Mapping[str, Mapping[str, float]
         if response not in table:
             raise InputError(f"no payoffs are given for response {response!r}")
         payoffs = np.array([table[response][state] for state in target.states])
-        return np.asarray(payoffs @ inference.joint(cells, (target.name,), evidence))
+        return np.asarray(payoffs @ elimination.joint(cells, (target.name,), evidence))
 
     return utility

@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 from pyarrow.interchange import from_dataframe
 
 from discreet.errors import InputError
+from discreet.inference import elimination
 from discreet.model.frames import arrow_column, arrow_table, guarded
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.posterior.draws import Posterior
 from discreet.queries.query import Probability, answer, check_level, credible_interval
-from discreet.theory import inference
 
 __all__ = ["Prediction", "predict"]
 
@@ -132,7 +132,7 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float) ->
     impossible = np.zeros(len(evidence.codes), np.int64)
     questions: dict[tuple[tuple[str, ...], frozenset[str]], list[Positions]] = {}
     for observed, positions in evidence.patterns():
-        nodes = frozenset(inference.requisite(network, (target,), observed))
+        nodes = frozenset(elimination.requisite(network, (target,), observed))
         matters = {name for node in nodes for name in network.family(node)}
         questions.setdefault((tuple(name for name in observed if name in matters), nodes), []).append(positions)
         if not all(np.all(cells[node]) for node in network.ancestors(observed) - nodes):
@@ -327,14 +327,14 @@ def _predicted(
         its evidence is impossible.
     """
     distinct, of_record = _distinct(rows)
-    cost = inference.joint_cost(cells.network, (target,), dict.fromkeys(names, 0))
+    cost = elimination.joint_cost(cells.network, (target,), dict.fromkeys(names, 0))
     ends, impossible = [], []
     for part, evidence in _blocks(cells, nodes, names, distinct, cost):
         # As `answer` does it, so that the two agree to the last bit.
         if len(nodes) == len(cells.network.nodes):
-            draws = inference.marginals(part, evidence)[target]
+            draws = elimination.marginals(part, evidence)[target]
         else:
-            draws = inference.joint(part, (target,), evidence)
+            draws = elimination.joint(part, (target,), evidence)
         draws = draws.reshape(len(draws), -1, cells.draws or 1)
         impossible.append(np.isnan(draws[0]).sum(axis=1))
         draws = np.clip(np.nan_to_num(draws), 0.0, 1.0)
@@ -347,7 +347,7 @@ def _impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> npt.ND
     distinct, of_record = _distinct(rows)
     counts = []
     for part, evidence in _blocks(cells, cells.network.ancestors(observed), observed, distinct, 0):
-        log = inference.log_probability(part, evidence)
+        log = elimination.log_probability(part, evidence)
         counts.append(np.isneginf(log).reshape(-1, cells.draws or 1).sum(axis=1))
     return np.asarray(np.concatenate(counts)[of_record])
 
@@ -392,7 +392,7 @@ def _blocks(
     """
     network, draws = cells.network, cells.draws or 1
     hidden = sum(network.cells(name for name in network.family(node) if name not in names) for node in nodes)
-    size = max(1, inference.CHUNK_BYTES // (8 * draws * (hidden + cost))) if draws > 1 else 1
+    size = max(1, elimination.CHUNK_BYTES // (8 * draws * (hidden + cost))) if draws > 1 else 1
     for start in range(0, len(distinct), size):
         block = distinct[start : start + size]
         if len(block) == 1:

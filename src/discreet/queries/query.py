@@ -1,6 +1,6 @@
 """Questions and answers: what a posterior says to a query, and an interval for every number.
 
-The text of a query, and what may be asked, are in `model/query.py`.
+The text of a query, and what may be asked, are in `model/grammar.py`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import QUOTED_CHARACTERS, InputError, shown
-from discreet.model.query import Explanation, Probability, Query, check_names, parse_query
+from discreet.inference import elimination
+from discreet.model.grammar import Explanation, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema
 from discreet.model.tables import Tables
 from discreet.posterior.draws import Posterior, PosteriorDraws
 from discreet.queries.noise_share import noise_share, noise_share_error
-from discreet.theory import inference
 
 __all__ = [
     "Answer",
@@ -100,7 +100,7 @@ def answer(posterior: Posterior, query: str | Query, *, level: float, predictive
 
     Raises:
         InputError: not a query, evidence that is impossible under more than half of the draws, a level outside (0, 1),
-            a query that needs more memory than the budget of `inference.py`, or, predictive, evidence that leaves
+            a query that needs more memory than the budget of `elimination.py`, or, predictive, evidence that leaves
             fewer than twenty effective draws.
     """
     check_level(level)
@@ -261,12 +261,12 @@ class _Given:
     @cached_property
     def marginals(self) -> dict[str, Floats]:
         """`P(X | evidence)` of every other variable, shape `(size, draws)`."""
-        return inference.marginals(self.cells, self.evidence)
+        return elimination.marginals(self.cells, self.evidence)
 
     @cached_property
     def log_evidence(self) -> Floats:
         """`log P(evidence)`, shape `(draws,)`."""
-        return inference.log_probability(self.cells, self.evidence)
+        return elimination.log_probability(self.cells, self.evidence)
 
     def joint(self, targets: Sequence[str]) -> Floats:
         """`P(targets | evidence)`, shape `(*sizes, draws)`.
@@ -275,15 +275,15 @@ class _Given:
         them is taken: that rests on the query alone, so a query has one answer, whatever it is asked with.
         """
         network = self.cells.network
-        if len(targets) == 1 and len(inference.requisite(network, targets, self.evidence)) == len(network.nodes):
+        if len(targets) == 1 and len(elimination.requisite(network, targets, self.evidence)) == len(network.nodes):
             return self.marginals[targets[0]]
-        return inference.joint(self.cells, targets, self.evidence)
+        return elimination.joint(self.cells, targets, self.evidence)
 
     def probability(self, states: Mapping[str, int]) -> Floats:
         """`P(states | evidence)`, shape `(draws,)`; NaN where the evidence is impossible."""
         with np.errstate(invalid="ignore"):
             return np.asarray(
-                np.exp(inference.log_probability(self.cells, {**self.evidence, **states}) - self.log_evidence)
+                np.exp(elimination.log_probability(self.cells, {**self.evidence, **states}) - self.log_evidence)
             )
 
 
@@ -381,7 +381,7 @@ def _probability_draws(asked: Probability, given: _Given) -> Floats:
     draws = given.probability(fixed)
     if not free:
         return draws[None]
-    table = inference.joint(given.cells, free, {**given.evidence, **fixed})
+    table = elimination.joint(given.cells, free, {**given.evidence, **fixed})
     # Where the fixed states are impossible so is every row; where the evidence is, the second factor says so.
     return np.asarray(np.nan_to_num(table.reshape(-1, table.shape[-1])) * draws)
 
@@ -393,7 +393,7 @@ def _explanation(asked: Explanation, both: _Both, level: float) -> Answer:
     targets = asked.targets or tuple(name for name in schema.names if name not in given.evidence)
     table = _whole_joint(given, targets)
     if table is None:
-        found = inference.explanations(given.cells, targets, given.evidence, weights=both.weights)
+        found = elimination.explanations(given.cells, targets, given.evidence, weights=both.weights)
         codes = [tuple(part.states[name] for name in targets) for part in found]
         draws, best = np.stack([part.probability for part in found]), [float(part.best) for part in found]
         twins = None if twin is None else np.stack([twin.probability(part.states) for part in found])
@@ -426,7 +426,7 @@ def _leading(means: Floats, shares: Floats) -> list[int]:
     """Positions of the best on average and of those that most draws favour, by decreasing mean."""
     first = int(means.argmax())
     favoured = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0 and i != first]
-    return sorted([first, *favoured[: inference.CANDIDATES - 1]], key=lambda i: (-means[i], i))
+    return sorted([first, *favoured[: elimination.CANDIDATES - 1]], key=lambda i: (-means[i], i))
 
 
 def _summarised(

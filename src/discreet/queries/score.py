@@ -28,11 +28,11 @@ from discreet.errors import InputError
 from discreet.model.design import GRID, Design
 from discreet.model.network import Network
 from discreet.model.schema import Variable
+from discreet.posterior.design.weights import require_level
 from discreet.posterior.noise_aware import noise_aware
-from discreet.posterior.weights import require_level
-from discreet.privacy.design_payload import NoisyMoments
-from discreet.privacy.release import Release
 from discreet.queries.query import credible_interval
+from discreet.releases.design_payload import NoisyMoments
+from discreet.releases.release import Release
 
 __all__ = ["STATES", "Metric", "Score", "accuracy_network", "error_design", "read_score"]
 

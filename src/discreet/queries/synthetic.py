@@ -18,10 +18,10 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from discreet.errors import InputError
+from discreet.inference.sampling import sample_blocks, sample_codes
 from discreet.model.schema import Schema, Variable
 from discreet.model.tables import Array, Tables
 from discreet.posterior.draws import Posterior
-from discreet.theory.sampling import sample_blocks, sample_codes
 
 __all__ = ["FORMATS", "format_of", "sample_codes", "sample_records", "stream_records", "synthetic", "write_records"]
 

@@ -21,7 +21,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Relation
-from discreet.privacy.release import RecordsPolicy
+from discreet.releases.release import RecordsPolicy
 from discreet.sensitive.records import MISSING, Records, codes, decode, grouping
 from discreet.sensitive.sources import arrow
 

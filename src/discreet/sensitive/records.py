@@ -19,7 +19,7 @@ import pyarrow.compute
 
 from discreet.errors import InputError
 from discreet.model.schema import Schema, Variable
-from discreet.privacy.release import RecordsPolicy
+from discreet.releases.release import RecordsPolicy
 from discreet.sensitive.sources import arrow, open_source
 from discreet.sensitive.values import canonical, is_number, markers, other_spellings, pattern
 

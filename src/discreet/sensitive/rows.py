@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.model.design import GRID, Design
-from discreet.privacy.release import RecordsPolicy
+from discreet.releases.release import RecordsPolicy
 
 __all__ = ["Integers", "Rows", "grid_rows"]
 

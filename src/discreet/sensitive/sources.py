@@ -1,8 +1,8 @@
 """Sources: any table as an Ibis expression, and the one place where an engine runs over records.
 
 This file owns frames, databases and what becomes of an engine's failure: its text, which may quote a record, is
-replaced here before anybody sees it. Files are read by `files.py`, on the engines of `engine.py`; what a column means
-is not its business.
+replaced here before anybody sees it. Files are read by `record_files.py`, on the engines of `engine.py`; what a column
+means is not its business.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow as pa
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.frames import arrow_table, guarded
 from discreet.sensitive.engine import open_engine
-from discreet.sensitive.files import open_file, parse_csv, positions
+from discreet.sensitive.record_files import open_file, parse_csv, positions
 
 __all__ = ["arrow", "open_source"]
 

@@ -1,1 +1,1 @@
-"""Mathematics that reads neither data nor releases: exact inference over tables of probabilities."""
+"""Mathematics that calibrations compute with: what a record can move, and what that costs. Reads no data."""

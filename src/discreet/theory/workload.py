@@ -24,14 +24,14 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from discreet.errors import InputError
+from discreet.inference.elimination import joint
+from discreet.inference.interactions import centred, margin, pooled_variances, subsets
 from discreet.model.cover import readers
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.grammar import Probability, Query, check_names, parse_query
 from discreet.model.network import Network
-from discreet.model.query import Probability, Query, check_names, parse_query
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.theory.inference import joint
-from discreet.theory.interactions import centred, margin, pooled_variances, subsets
 
 __all__ = ["default_shares", "workload_error", "workload_shares", "workload_variances"]
 

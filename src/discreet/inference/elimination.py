@@ -1,0 +1,469 @@
+"""Exact inference over the draws of a posterior: prune, slice evidence, plan, refuse what is too large, then compute.
+
+This file owns what is computed for a question; `junction_tree.py` plans it and `kernels.py` does the arithmetic. Every
+function returns one number per draw and cell, so that an interval can be read off. Draws go through in chunks whose
+cliques fit into a block of memory, and plans are kept: asking the same variables given the same ones, whatever their
+states, plans once.
+
+In float32 work takes half the memory and time, and answers are within about 1e-6 of those in float64. Draws under
+which a precision cannot hold the evidence (its probability is below 1e-30, or 1e-217) are done in the next one all the
+same: float64 after float32, then logarithms (`log_kernels.py`), which hold everything. Nothing underflows, and only
+evidence of probability 0 is impossible.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar, overload
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.inference import log_kernels
+from discreet.inference.junction_tree import Family, JunctionTree, junction_tree, maximising_tree
+from discreet.inference.kernels import calibrate, collect, log_of_states, most_probable
+from discreet.model.network import Network
+from discreet.model.schema import Scope
+from discreet.model.tables import Array, Tables
+
+__all__ = ["Explained", "explanations", "joint", "joint_cost", "log_probability", "marginals", "requisite"]
+
+Floats = npt.NDArray[np.float64]
+Precision = TypeVar("Precision", np.float32, np.float64)
+
+CELL_BUDGET = 10_000_000
+"""Most cells of all cliques together, for one draw: 80 MB, and tens of milliseconds."""
+CHUNK_BYTES = 8 * 2**20
+"""Memory for the cliques of one chunk of draws, so that they stay in the cache."""
+CHUNK_DRAWS = 32
+"""Draws that go through together even if they need more: numpy is slow on short rows."""
+MOST_BYTES = 2**28
+"""Memory for the cliques of a chunk, unless one draw needs more."""
+CANDIDATES = 16
+"""Explanations whose probability is evaluated: those that are most probable under most draws."""
+PLANS = 512
+"""Plans that are kept."""
+LEAST_LOG: Mapping[type[np.floating[Any]], float] = {np.float32: -69.0, np.float64: -500.0}
+"""Log probability of evidence below which a precision is left. An entry that float32 cannot hold is less than 1e-38 of
+a normalised message; evidence of probability p raises it at most 1/p times, to 1e-8 of the answer. In float64 the same
+argument leaves a factor of 1e91 for what products of up to four messages have lost before they are normalised."""
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """A joint state that explains the evidence.
+
+    Args:
+        states: code of the state of each target.
+        probability: of these states given the evidence, under every draw, shape `(draws,)`; NaN in draws under which
+            the evidence is impossible.
+        best: share of the draws under which no other states are more probable, between 0 and 1: the posterior
+            probability that this is the most probable explanation. Of equally probable ones only the first counts, and
+            draws under which the evidence is impossible do not count at all.
+    """
+
+    states: dict[str, int]
+    probability: Array
+    best: float
+
+
+@overload
+def joint(cells: Tables, targets: Sequence[str], evidence: Mapping[str, int]) -> Floats: ...
+@overload
+def joint(
+    cells: Tables, targets: Sequence[str], evidence: Mapping[str, int], *, dtype: type[Precision]
+) -> npt.NDArray[Precision]: ...
+def joint(
+    cells: Tables, targets: Sequence[str], evidence: Mapping[str, int], *, dtype: type[np.floating[Any]] = np.float64
+) -> Array:
+    """`P(targets | evidence)` under every draw.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        targets: variables that are no evidence, at least one.
+        evidence: code of the state of each observed variable.
+        dtype: precision of the work and of the answer.
+
+    Returns:
+        Shape `(*sizes of the targets, draws)`; NaN in draws under which the evidence is impossible.
+
+    Raises:
+        InputError: the query needs more cells than the budget; the message has the number. A precision that is neither
+            float32 nor float64.
+    """
+    wanted = tuple(targets)
+    plan = _query(cells.network, wanted, frozenset(evidence))
+    _afford(plan.cells, f"P({', '.join(wanted)})", dtype)
+    draws = cells.draws or 1
+    result: Array = np.empty((*(plan.tree.sizes[name] for name in wanted), draws), dtype)
+    log_total = np.empty(draws)
+    for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
+        result[..., part], log_total[part] = collect(plan.tree, factors, block, wanted, size)
+    for weak, some in _weak(cells, log_total, dtype):
+        if dtype is np.float32:
+            result[..., weak] = joint(some, targets, evidence)
+        else:
+            for part, size, logs in _log_chunks(plan, some, evidence):
+                result[..., weak[part]], _ = log_kernels.collect(plan.tree, logs, wanted, size)
+    if _pruned_zeros(plan, cells):
+        result[..., np.isneginf(log_probability(cells, evidence))] = np.nan
+    return result
+
+
+def joint_cost(network: Network, targets: Sequence[str], evidence: Mapping[str, int]) -> int:
+    """Cells that `joint` works on for each draw; time and memory are proportional to it.
+
+    Args:
+        network: of the tables that would be asked.
+        targets: variables that are no evidence, at least one.
+        evidence: code of the state of each observed variable.
+
+    Returns:
+        Cells of all cliques together, after pruning.
+    """
+    return _query(network, tuple(targets), frozenset(evidence)).tree.cells
+
+
+@overload
+def marginals(cells: Tables, evidence: Mapping[str, int]) -> dict[str, Floats]: ...
+@overload
+def marginals(
+    cells: Tables, evidence: Mapping[str, int], *, dtype: type[Precision]
+) -> dict[str, npt.NDArray[Precision]]: ...
+def marginals(
+    cells: Tables, evidence: Mapping[str, int], *, dtype: type[np.floating[Any]] = np.float64
+) -> dict[str, Array]:
+    """`P(X | evidence)` for every variable X that is no evidence, under every draw, in one pass over the draws.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        evidence: code of the state of each observed variable.
+        dtype: precision of the work and of the answer.
+
+    Returns:
+        By variable, in the network's order: shape `(size, draws)`; NaN in draws under which the evidence is impossible.
+
+    Raises:
+        InputError: the network needs more cells than the budget. A precision that is neither float32 nor float64.
+    """
+    draws = cells.draws or 1
+    plan = _everything(cells.network, frozenset(evidence))
+    _afford(plan.cells, "all marginals", dtype)
+    sizes = plan.tree.sizes
+    if not sizes:
+        return {}
+    table: Array = np.empty((sum(sizes.values()), draws), dtype)
+    log_total = np.empty(draws)
+    for part, _, factors, block in _chunks(plan, cells, evidence, dtype):
+        log_total[part] = calibrate(plan.tree, factors, block, table[:, part])
+    for weak, some in _weak(cells, log_total, dtype):
+        if dtype is np.float32:
+            table[:, weak] = np.concatenate(list(marginals(some, evidence).values()))
+        else:
+            for part, size, logs in _log_chunks(plan, some, evidence):
+                found, _ = log_kernels.calibrate(plan.tree, logs, size)
+                table[:, weak[part]] = np.concatenate([found[name] for name in sizes])
+    ends = np.cumsum(list(sizes.values()))
+    return dict(zip(sizes, np.split(table, ends[:-1]), strict=True))
+
+
+def requisite(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> tuple[str, ...]:
+    """Nodes whose tables matter to `P(targets | evidence)`, whatever the observed states.
+
+    Args:
+        network: public.
+        targets: variables that are not observed.
+        evidence: variables that are.
+
+    Returns:
+        Ancestors of the targets and the evidence whose family is not separated from all targets by the evidence, in
+        the network's order. No evidence outside their families matters, but it must be possible.
+
+    Source:
+        Lauritzen et al. (1990): d-separation is separation in the moral graph of the ancestors.
+    """
+    seen = frozenset(evidence)
+    above = network.ancestors((*targets, *seen))
+    moral = nx.Graph()
+    moral.add_nodes_from(targets)
+    for node in above:
+        # A path connects a family as well as all of its arcs would.
+        nx.add_path(moral, [name for name in network.family(node) if name not in seen])
+    reached: set[str] = set()
+    for target in targets:
+        if target not in reached:
+            reached |= nx.node_connected_component(moral, target)
+    return tuple(node for node in network.nodes if node in above and not reached.isdisjoint(network.family(node)))
+
+
+def log_probability(
+    cells: Tables, evidence: Mapping[str, int], *, dtype: type[np.floating[Any]] = np.float64
+) -> Floats:
+    """`log P(evidence)` under every draw.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        evidence: code of the state of each observed variable; empty for the sure event.
+        dtype: precision of the work.
+
+    Returns:
+        Shape `(draws,)`, in float64 always; -inf where it is impossible.
+
+    Raises:
+        InputError: more cells than the budget. A precision that is neither float32 nor float64.
+    """
+    plan = _event(cells.network, frozenset(evidence))
+    _afford(plan.cells, "the probability of the evidence", dtype)
+    result = np.empty(cells.draws or 1)
+    for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
+        _, result[part] = collect(plan.tree, factors, block, (), size)
+    for weak, some in _weak(cells, result, dtype):
+        if dtype is np.float32:
+            result[weak] = log_probability(some, evidence)
+        else:
+            for part, size, logs in _log_chunks(plan, some, evidence):
+                _, result[weak[part]] = log_kernels.collect(plan.tree, logs, (), size)
+    return result
+
+
+def explanations(
+    cells: Tables,
+    targets: Sequence[str],
+    evidence: Mapping[str, int],
+    *,
+    weights: Floats | None = None,
+    dtype: type[np.floating[Any]] = np.float64,
+) -> list[Explained]:
+    """Joint states of some variables that are most probable given evidence under some draw (MAP, MPE).
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        targets: variables that are no evidence, at least one; all of them for the most probable explanation.
+        evidence: code of the state of each observed variable.
+        weights: how much each draw counts, shape `(draws,)`, not negative; all alike without them.
+        dtype: precision of the work and of the probabilities.
+
+    Returns:
+        The states that most draws favour, at most 16, by decreasing mean probability.
+
+    Raises:
+        InputError: more cells than the budget. A precision that is neither float32 nor float64.
+    """
+    wanted = tuple(targets)
+    plan, total = _explanation(cells.network, wanted, frozenset(evidence))
+    _afford(plan.cells, f"the most probable state of {len(wanted)} variables", dtype)
+    codes, log_total = _favoured(plan, total, cells, wanted, evidence, dtype)
+    if _pruned_zeros(plan, cells):
+        log_total[np.isneginf(log_probability(cells, evidence))] = -np.inf
+    possible = np.isfinite(log_total)
+    shares = np.ones(log_total.size) if weights is None else weights
+    counts = Counter[tuple[int, ...]]()
+    for each, share in zip(codes[:, possible].T.tolist(), shares[possible].tolist(), strict=True):
+        counts[tuple(each)] += share
+    counted = max(float(shares[possible].sum()), np.finfo(np.float64).tiny)
+    # Evidence that is impossible under every draw has no explanation; one is named that has probability NaN.
+    listed = [each for each, _ in counts.most_common(CANDIDATES)] or [tuple(codes[:, 0].tolist())]
+    candidates = [dict(zip(wanted, each, strict=True)) for each in listed]
+    with np.errstate(invalid="ignore"):
+        probabilities = np.exp(_log_of_states(plan, cells, candidates, evidence, log_total, dtype) - log_total)
+    probabilities[:, ~possible] = np.nan
+    found = [
+        Explained(states, probability, counts[each] / counted)
+        for each, states, probability in zip(listed, candidates, probabilities.astype(dtype), strict=True)
+    ]
+    return sorted(found, key=lambda explained: -float(np.nansum(explained.probability * shares)))
+
+
+def _favoured(
+    plan: _Plan,
+    total: JunctionTree,
+    cells: Tables,
+    targets: Scope,
+    evidence: Mapping[str, int],
+    dtype: type[np.floating[Any]],
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    """For every draw the most probable states, shape `(targets, draws)`, and the log probability of the evidence."""
+    codes = np.empty((len(targets), cells.draws or 1), np.int64)
+    log_total = np.empty(cells.draws or 1)
+    for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
+        _, log_total[part] = collect(total, factors, block, (), size)
+        states = most_probable(plan.tree, factors, block, size)
+        codes[:, part] = [states[name] for name in targets]
+    for weak, some in _weak(cells, log_total, dtype):
+        if dtype is np.float32:
+            codes[:, weak], log_total[weak] = _favoured(plan, total, some, targets, evidence, np.float64)
+        else:
+            for part, size, logs in _log_chunks(plan, some, evidence):
+                _, log_total[weak[part]] = log_kernels.collect(total, logs, (), size)
+                states = log_kernels.most_probable(plan.tree, logs, size)
+                codes[:, weak[part]] = [states[name] for name in targets]
+    return codes, log_total
+
+
+def _log_of_states(
+    plan: _Plan,
+    cells: Tables,
+    candidates: Sequence[Mapping[str, int]],
+    evidence: Mapping[str, int],
+    log_total: Floats,
+    dtype: type[np.floating[Any]],
+) -> Floats:
+    """Log probability of states and evidence, shape `(candidates, draws)`."""
+    logs = np.empty((len(candidates), log_total.size))
+    for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
+        logs[:, part] = log_of_states(plan.tree, factors, block, candidates, size)
+    for weak, some in _weak(cells, log_total, dtype):
+        if dtype is np.float32:
+            logs[:, weak] = _log_of_states(plan, some, candidates, evidence, log_total[weak], np.float64)
+        else:
+            for part, size, factors in _log_chunks(plan, some, evidence):
+                logs[:, weak[part]] = log_kernels.log_of_states(plan.tree, factors, candidates, size)
+    return logs
+
+
+# --------------------------------------------------------------------------------------------------------- planning
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What is read and computed for all questions about the same variables given the same ones.
+
+    Args:
+        nodes: whose families matter.
+        observed: for each of them, by axis of its family, the variable if it is observed; None if none is.
+        pruned: nodes above the evidence whose families do not matter, unless they make the evidence impossible.
+        tree: over these families.
+        cells: of memory for each draw.
+    """
+
+    nodes: tuple[str, ...]
+    observed: tuple[tuple[str | None, ...] | None, ...]
+    pruned: tuple[str, ...]
+    tree: JunctionTree
+    cells: int
+
+
+@lru_cache(maxsize=PLANS)
+def _query(network: Network, targets: Scope, evidence: frozenset[str]) -> _Plan:
+    """The plan of P(targets | evidence)."""
+    nodes = requisite(network, targets, evidence)
+    tree = junction_tree(_families(network, nodes, evidence), _sizes(network, nodes, evidence), targets)
+    return _plan(network, nodes, evidence, tree, tree.cells)
+
+
+@lru_cache(maxsize=PLANS)
+def _everything(network: Network, evidence: frozenset[str]) -> _Plan:
+    """The plan of all marginals."""
+    nodes = network.nodes
+    tree = junction_tree(_families(network, nodes, evidence), _sizes(network, nodes, evidence))
+    return _plan(network, nodes, evidence, tree, tree.cells)
+
+
+@lru_cache(maxsize=PLANS)
+def _event(network: Network, evidence: frozenset[str]) -> _Plan:
+    """The plan of P(evidence)."""
+    nodes = network.ordered(network.ancestors(evidence))
+    tree = junction_tree(_families(network, nodes, evidence), _sizes(network, nodes, evidence))
+    return _plan(network, nodes, evidence, tree, tree.cells)
+
+
+@lru_cache(maxsize=PLANS)
+def _explanation(network: Network, targets: Scope, evidence: frozenset[str]) -> tuple[_Plan, JunctionTree]:
+    """The plan of the most probable states, and a tree for the sum over all states of the same families."""
+    nodes = requisite(network, targets, evidence)
+    families, sizes = _families(network, nodes, evidence), _sizes(network, nodes, evidence)
+    tree, total = maximising_tree(families, sizes, targets), junction_tree(families, sizes)
+    return _plan(network, nodes, evidence, tree, max(tree.cells, total.cells)), total
+
+
+def _plan(network: Network, nodes: Sequence[str], evidence: frozenset[str], tree: JunctionTree, cells: int) -> _Plan:
+    """How the tables of some families are read."""
+    observed = []
+    for node in nodes:
+        axes = tuple(name if name in evidence else None for name in network.family(node))
+        observed.append(axes if any(axes) else None)
+    pruned = network.ordered(network.ancestors(evidence).difference(nodes))
+    return _Plan(tuple(nodes), tuple(observed), pruned, tree, cells)
+
+
+def _sizes(network: Network, nodes: Iterable[str], evidence: frozenset[str]) -> dict[str, int]:
+    """States of the variables of some families that are no evidence."""
+    names = {name for node in nodes for name in network.family(node)}
+    return {name: network.schema[name].size for name in network.nodes if name in names and name not in evidence}
+
+
+def _families(network: Network, nodes: Iterable[str], evidence: frozenset[str]) -> list[Family]:
+    """Each node, unless it is evidence, with its family without evidence."""
+    return [
+        (None if node in evidence else node, tuple(name for name in network.family(node) if name not in evidence))
+        for node in nodes
+    ]
+
+
+def _afford(cells: int, what: str, dtype: type[np.floating[Any]]) -> None:
+    """Refuse before computing."""
+    if dtype not in (np.float32, np.float64):
+        raise InputError(f"inference works in numpy.float32 or numpy.float64, got {dtype!r}")
+    if cells > CELL_BUDGET:
+        raise InputError(
+            f"{what} needs {cells:,} cells for each draw, more than the budget of {CELL_BUDGET:,}; "
+            "ask for fewer variables, or give more evidence"
+        )
+
+
+# ------------------------------------------------------------------------------------------------------------ draws
+
+
+def _chunks(
+    plan: _Plan, cells: Tables, evidence: Mapping[str, int], dtype: type[np.floating[Any]]
+) -> Iterator[tuple[slice, int, list[Array], Array]]:
+    """Chunks of draws of similar size: (which, how many, the families' tables without evidence, memory for cliques)."""
+    draws, each = cells.draws or 1, max(1, plan.cells * np.dtype(dtype).itemsize)
+    most = max(1, min(max(CHUNK_BYTES // each, CHUNK_DRAWS), MOST_BYTES // each))
+    length = -(-draws // -(-draws // most))
+    block: Array = np.empty(plan.cells * min(length, draws), dtype)
+    for start in range(0, draws, length):
+        part = slice(start, min(start + length, draws))
+        yield part, part.stop - start, _factors(plan, cells, evidence, part, dtype), block
+
+
+def _factors(
+    plan: _Plan, cells: Tables, evidence: Mapping[str, int], part: slice, dtype: type[np.floating[Any]]
+) -> list[Array]:
+    """The families' tables of a chunk of draws, evidence sliced out; views unless the precision differs."""
+    whole = part.stop - part.start == (cells.draws or 1)
+    factors = []
+    for node, observed in zip(plan.nodes, plan.observed, strict=True):
+        array = cells[node]
+        if observed is not None:
+            array = array[(*(slice(None) if name is None else evidence[name] for name in observed), part)]
+        elif not whole:
+            array = array[..., part]
+        factors.append(array if array.dtype == dtype else array.astype(dtype))
+    return factors
+
+
+def _pruned_zeros(plan: _Plan, cells: Tables) -> bool:
+    """Whether evidence that does not bear on the targets, and was pruned, may be impossible: only zeros make it so."""
+    return not all(np.minimum.reduce(cells[node], axis=None) > 0 for node in plan.pruned)
+
+
+def _weak(
+    cells: Tables, log_total: Floats, dtype: type[np.floating[Any]]
+) -> Iterator[tuple[npt.NDArray[np.int64], Tables]]:
+    """The draws whose evidence is too improbable for a precision, if there are any, and tables of those draws alone."""
+    weak = np.flatnonzero(~(log_total >= LEAST_LOG[dtype]))
+    if weak.size:
+        yield weak, Tables(cells.network, lambda node: cells[node][..., weak], draws=weak.size)
+
+
+def _log_chunks(plan: _Plan, cells: Tables, evidence: Mapping[str, int]) -> Iterator[tuple[slice, int, list[Floats]]]:
+    """Chunks of draws for `log_kernels.py`: (which, how many, logarithms of the families' tables without evidence)."""
+    for part, size, factors, _ in _chunks(plan, cells, evidence, np.float64):
+        with np.errstate(divide="ignore"):
+            yield part, size, [np.log(factor) for factor in factors]

@@ -1,0 +1,1 @@
+"""Posteriors of the weights of a regression, classification or direction, from releases over a design."""

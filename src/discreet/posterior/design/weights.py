@@ -1,0 +1,335 @@
+"""Posteriors of releases over a design: draws of the weights that count sampling error and privacy noise.
+
+The counterpart of `noise_aware` for regressions, classifications and directions: one function from a release to draws,
+whatever was released.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.model.design import GRID, Design, Normal
+from discreet.posterior.design.direction import Method, direction_draws
+from discreet.posterior.design.laws import Law, UniformBox, UniformSphere, WeightedPoints
+from discreet.posterior.design.linear import moment_draws
+from discreet.posterior.draws import Mixing
+from discreet.posterior.extra import sampler
+from discreet.releases.design_payload import FactoredChoice, GradientTrace, NoisyMoments, WeightDraws
+from discreet.releases.release import Release
+from discreet.theory.factors import DirectionFactor
+
+__all__ = ["PublicRecords", "WeightPosterior", "even_law", "require_known", "require_level", "tails", "weights"]
+
+Floats = npt.NDArray[np.float64]
+
+MET = {"nuts": (1.01, 400), "walk": (1.1, 50)}
+"""Largest R-hat and fewest effective draws, of the worst quantity, for intervals from chains."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublicRecords:
+    """Labelled records that are public, and no part of the private ones.
+
+    Args:
+        features: float64, shape `(records, features)`, in the units of the design's bounds.
+        labels: 0 or 1 for the target's first and second state, shape `(records,)`.
+
+    Raises:
+        InputError: other shapes, or other labels.
+    """
+
+    features: Floats
+    labels: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no table of records."""
+        object.__setattr__(self, "features", np.array(self.features, np.float64))
+        object.__setattr__(self, "labels", np.array(self.labels, np.int64))
+        if self.features.ndim != 2 or self.labels.shape != (len(self.features),) or not len(self.labels):
+            raise InputError("public records are a table of features and one label for each row, at least one")
+        if not (np.all(np.isfinite(self.features)) and np.all((self.labels == 0) | (self.labels == 1))):
+            raise InputError("public records have finite features, and labels 0 and 1 for the target's two states")
+
+
+@dataclass(frozen=True, eq=False)
+class WeightPosterior:
+    """Draws of a design's weights.
+
+    Args:
+        design: public.
+        weights: float64, shape `(draws, size)`, in the design's coordinates.
+        variance: of the scaled target around its mean, shape `(draws,)`; None where there is no numeric target.
+        method: "resampling", "nuts", "walk" or "draws".
+        mixing: of the chains; None where the draws are independent.
+    """
+
+    design: Design
+    weights: Floats
+    variance: Floats | None
+    method: str
+    mixing: Mixing | None
+
+    def mean(self) -> Floats:
+        """Posterior means of the weights, shape `(size,)`, in the design's coordinates."""
+        return np.asarray(self.weights.mean(axis=0))
+
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """Equal-tailed intervals of the weights.
+
+        Args:
+            level: posterior probability, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape `(size,)` each, in the design's coordinates.
+
+        Raises:
+            InputError: a level outside (0, 1), a single draw, or chains that have not met.
+        """
+        return self.tails(self.weights, level)
+
+    def tails(self, values: Floats, level: float) -> tuple[Floats, Floats]:
+        """Equal-tailed intervals of what is computed from each draw of the weights.
+
+        Args:
+            values: shape `(draws, ...)`.
+            level: posterior probability, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape `(...)` each.
+
+        Raises:
+            InputError: as `interval`. Draws of chains that have not met have a mean, but their spread says nothing.
+        """
+        if self.mixing is not None and self.method in MET:
+            ratio, least = MET[self.method]
+            if not (self.mixing.r_hat <= ratio and self.mixing.effective >= least):
+                raise InputError(
+                    f"no intervals: the chains of this posterior have not met (R-hat {self.mixing.r_hat:.3f}, at most "
+                    f"{ratio}; {self.mixing.effective:.0f} independent draws of {least}); release with more epsilon, "
+                    "tighter bounds or fewer features"
+                )
+        return tails(values, level)
+
+    def rows(self, *, level: float) -> tuple[dict[str, float | str], ...]:
+        """What each column does, in the units of the columns.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            For each feature, and then the intercept, `{"name", "mean", "lower", "upper"}`: change of the target, or of
+            the log odds of the second class, for one unit of the feature; of a direction, the vector's coordinate.
+
+        Raises:
+            InputError: as `interval`.
+        """
+        if self.design.target is None:
+            drawn = self.design.vectors(self.weights)
+        else:
+            slopes, intercepts = self.design.slopes(self.weights)
+            drawn = np.column_stack([slopes, intercepts]) if self.design.intercept else slopes
+        names = (*self.design.names, *(["intercept"] if self.design.intercept else []))
+        lower, upper = self.tails(drawn, level)
+        return tuple(
+            {"name": name, "mean": float(mean), "lower": float(low), "upper": float(high)}
+            for name, mean, low, high in zip(names, drawn.mean(axis=0), lower, upper, strict=True)
+        )
+
+
+def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
+    """Equal-tailed intervals over the first axis.
+
+    Args:
+        draws: shape `(draws, ...)`.
+        level: posterior probability, between 0 and 1.
+
+    Returns:
+        (lower, upper), shape `(...)` each.
+
+    Raises:
+        InputError: a level outside (0, 1), a single draw, or so few that their range is below the level.
+    """
+    require_level(level, len(draws))
+    lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return lower, upper
+
+
+def require_level(level: float, draws: int) -> None:
+    """Refuse a level that a number of draws cannot tell: fewer than one of them would be beyond each end.
+
+    Args:
+        level: posterior probability, between 0 and 1.
+        draws: how many there are.
+
+    Raises:
+        InputError: as `tails`.
+    """
+    if not 0 < level < 1:
+        raise InputError(f"a level lies between 0 and 1, got {level}")
+    if draws < 2:
+        raise InputError("one draw of the weights has no interval; release more draws, or moments")
+    if draws * (1 - level) < 1.999:
+        raise InputError(f"{draws} draws cannot tell a level of {level}; it takes about {2 / (1 - level):,.0f}")
+
+
+def weights(
+    release: Release,
+    *,
+    draws: int,
+    rng: np.random.Generator,
+    covariates: Law | None = None,
+    public: PublicRecords | None = None,
+    likelihood: Method = "clt",
+) -> WeightPosterior:
+    """Read a release over a design.
+
+    Args:
+        release: of noisy moments, gradients, draws of weights, or a factored choice of a direction.
+        draws: how many. Released draws of weights are returned as they are, however many are asked for.
+        rng: source of randomness.
+        covariates: for gradients only, where it is required: the features' law. `even_law(design)` is for features that
+            are known to fill their bounds or sphere evenly; another law than theirs makes intervals confidently wrong.
+        public: for gradients only: labelled public records.
+        likelihood: for directions only: which one of the choice.
+
+    Returns:
+        The posterior, given everything that was released, with the release's own prior.
+
+    Raises:
+        InputError: a release over a network, no draws, covariates or public records for another payload or of another
+            size, a sampler that is not installed, or chains that did not meet.
+
+    Source:
+        Williams and McSherry (NIPS 2010), Sections 3 and 4; the samplers' modules have the rest.
+    """
+    design, prior, payload = release.design, release.prior, release.payload
+    assert isinstance(prior, Normal)
+    if not draws > 0:
+        raise InputError(f"a posterior needs at least one draw, got {draws}")
+    if not isinstance(payload, GradientTrace) and (covariates is not None or public is not None):
+        raise InputError("a law of covariates and public records are for releases of gradients")
+    match payload:
+        case NoisyMoments():
+            found = moment_draws(
+                payload.sums,
+                features=len(design.features),
+                intercept=design.intercept,
+                scale=payload.sums_scale,
+                records=release.records,
+                prior_deviation=prior.deviation,
+                draws=draws,
+                rng=rng,
+            )
+            return WeightPosterior(design, found.weights, found.variance, found.method, found.mixing)
+        case GradientTrace():
+            return _from_gradients(release, payload, prior, draws, rng, covariates, public)
+        case WeightDraws():
+            variance = np.full(len(payload.weights), payload.variance)
+            return WeightPosterior(design, payload.weights, variance, "draws", None)
+        case FactoredChoice(kind="direction"):
+            factor = DirectionFactor(
+                payload.candidates, payload.parameters["noise_variance"], payload.parameters["tau"]
+            )
+            records, scale = _total(release, payload)
+            walked = direction_draws(
+                factor,
+                payload.index,
+                records,
+                epsilon=payload.rate,
+                method=likelihood,
+                draws=draws,
+                rng=rng,
+                prior_deviation=prior.deviation,
+                count_scale=scale,
+            )
+            return WeightPosterior(design, walked.weights, None, "walk", walked.mixing)
+        case _:
+            raise InputError("the posterior of this choice is a sum over its candidates: see theory/factors.py")
+
+
+def even_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
+    """Covariates that fill what is public of them evenly: the box of the bounds, or the sphere of the norm."""
+    constant = design.constant if design.intercept else None
+    if design.norm is None:
+        return UniformBox(len(design.features), constant)
+    if len(design.features) == 1:
+        ends = np.array([[-design.norm], [design.norm]])
+        points = ends if constant is None else np.column_stack([ends, np.full(2, constant)])
+        return WeightedPoints(points, np.array([0.5, 0.5]))
+    return UniformSphere(len(design.features), design.norm, constant)
+
+
+def require_known(design: Design, covariates: Law | None, public: PublicRecords | None) -> None:
+    """Refuse a law of covariates or public records that are not of a design.
+
+    Args:
+        design: of a classification.
+        covariates, public: as for `weights`.
+
+    Raises:
+        InputError: something else than a law or public records, another number of features, or another constant.
+    """
+    if covariates is not None:
+        if not isinstance(covariates, Law):
+            raise InputError("a law of covariates is one of those of posterior/design/laws.py, such as UniformSphere")
+        if covariates.size != design.size:
+            raise InputError(f"the law of covariates has {covariates.size} coordinates, the design {design.size}")
+        constant = covariates.points[:, -1] if isinstance(covariates, WeightedPoints) else covariates.constant or 0.0
+        if design.intercept and np.any(np.abs(np.asarray(constant) - design.constant) > 1 / GRID):
+            raise InputError(f"the design's constant feature is {design.constant}, the law of covariates has another")
+    if public is not None:
+        if not isinstance(public, PublicRecords):
+            raise InputError("public records are PublicRecords(features, labels)")
+        if public.features.shape[1] != len(design.features):
+            raise InputError(f"public records need the design's {len(design.features)} features")
+
+
+def _from_gradients(
+    release: Release,
+    payload: GradientTrace,
+    prior: Normal,
+    draws: int,
+    rng: np.random.Generator,
+    covariates: Law | None,
+    public: PublicRecords | None,
+) -> WeightPosterior:
+    """Draws given noisy gradients."""
+    design = payload.design
+    if covariates is None:
+        raise InputError(
+            "a posterior given gradients needs the law of the features: covariates=released_covariates(...), "
+            "PublicRows(...), or even_law(design) if they are known to fill their bounds evenly"
+        )
+    require_known(design, covariates, public)
+    logistic = sampler("logistic")
+    known = None
+    if public is not None:
+        known = logistic.LabelledPoints(design.scaled(public.features), public.labels)
+    records, scale = _total(release, payload)
+    found = logistic.logistic_draws(
+        payload.points,
+        payload.gradients,
+        scale=payload.scale,
+        shape=design.shape,
+        records=records,
+        count_scale=scale,
+        law=covariates,
+        prior_deviation=prior.deviation,
+        public=known,
+        draws=draws,
+        rng=rng,
+    )
+    return WeightPosterior(design, found.weights, None, "nuts", found.mixing)
+
+
+def _total(release: Release, payload: GradientTrace | FactoredChoice) -> tuple[int, float | None]:
+    """The number of records, public or with noise of a scale."""
+    if payload.total is not None:
+        return payload.total.value, payload.total.scale
+    if release.records is None:
+        raise InputError("the release has no number of records, neither public nor with noise")
+    return release.records, None

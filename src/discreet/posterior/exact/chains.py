@@ -1,0 +1,463 @@
+"""The exact joint posterior of all probabilities: families share records, so what one table tells informs the others.
+
+`by_record.py` has the chains, and `by_type.py` the same ones where there are many records of few types. This file
+says what each payload tells of the records, runs several chains until they agree, and refuses to return what has not
+mixed. All releases and public records that were combined are read together: releases on one data set share its records,
+data sets share the probabilities, and public records are counted exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import DiscreetError, InputError
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.network import Network
+from discreet.model.schema import Scope
+from discreet.model.tables import Array, Tables
+from discreet.posterior.compiling import COMPILED
+from discreet.posterior.diagnostics import effective_size, r_hat
+from discreet.posterior.draws import ENOUGH, Mixing, PosteriorDraws
+from discreet.posterior.evidence import total_measurements
+from discreet.posterior.exact import by_record, by_type
+from discreet.posterior.exact.moves import SMALLEST, Model
+from discreet.posterior.plug_in import plug_in
+from discreet.releases.combined import Combined
+from discreet.releases.payload import CellNoise, NoisyCoefficients, NoisyCounts, NoisyTables, Payload, TwoStageCounts
+
+__all__ = ["joint", "visits"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+CHAINS = 4
+AGREED = 1.01
+"""Largest R-hat at which chains count as mixed (Vehtari et al., 2021)."""
+WARM_UP = 500
+"""Sweeps in which the lengths of moves adapt; thrown away."""
+RATE = 0.1
+"""Of their adaptation."""
+FEWEST = 500
+"""Draws kept of each chain: enough to tell its autocorrelation."""
+MOST_VISITS = 6e9
+"""A chain visits each variable of each record once a sweep; so many visits take five minutes of one core, compiled."""
+TYPE = 4
+"""Records that take as long to visit as a type of records."""
+SLOWER = 100
+"""Times that plain Python is slower."""
+DEVIATIONS, ROOM = 10, 100
+"""Where the number of records is not public, chains have room for so many deviations of its noise, and so many records,
+beyond what the noisy tables tell: what lies above has less than e^-14 of the mass of one Laplace total, and less of a
+sum of several."""
+MOST_BYTES = 2**30
+"""Memory for the records of a chain."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """A table of the records that was released with noise.
+
+    Args:
+        scope: names of nodes, and of memberships of a sample.
+        owner: position of the data set.
+        released: statistics with noise, any shape.
+        weights: what a record in each cell adds to each statistic, sparse: (cell, statistic, amount).
+        scale: of the noise.
+        gaussian: its law.
+    """
+
+    scope: Scope
+    owner: int
+    released: Ints
+    weights: Sequence[tuple[int, int, int]]
+    scale: float
+    gaussian: bool
+
+
+def _released(network: Network, payload: Payload, owner: int, members: dict[str, float]) -> list[_Sums]:
+    """What a payload released; notes the memberships of samples that its tables need, with their probabilities."""
+    match payload:
+        case NoisyTables():
+            return [
+                _counted(scope, owner, table, payload.scales[scope], payload.noise)
+                for scope, table in payload.tables.items()
+            ]
+        case NoisyCounts():
+            return [
+                _counted(network.family(node), owner, table, payload.scales[node], payload.noise)
+                for node, table in payload.tables.items()
+            ]
+        case TwoStageCounts():
+            found = _released(network, payload.second, owner, members)
+            for part in _released(network, payload.first, owner, members):
+                member = f"member {len(members)}"
+                while member in network.schema:
+                    member += "'"
+                members[member] = float(payload.sampling)
+                # The membership is the last axis: 0 is out of the sample.
+                inside = [(2 * cell + 1, statistic, amount) for cell, statistic, amount in part.weights]
+                found.append(_Sums((*part.scope, member), owner, part.released, inside, part.scale, part.gaussian))
+            return found
+        case NoisyCoefficients():
+            found = []
+            for scope, array in payload.components.items():
+                if not scope and not payload.noisy_total:
+                    continue
+                sizes = [network.schema[name].size for name in scope]
+                weights = []
+                for cell, states in enumerate(product(*map(range, sizes))):
+                    # State k adds to the contrast of k with k + 1, and takes from that of k - 1 with k.
+                    near = [
+                        [(k - 1, -1)] * (k > 0) + [(k, 1)] * (k < size - 1)
+                        for k, size in zip(states, sizes, strict=True)
+                    ]
+                    for picked in product(*near):
+                        place = np.ravel_multi_index([k for k, _ in picked], array.shape) if scope else 0
+                        weights.append((cell, int(place), math.prod(sign for _, sign in picked)))
+                released = array - payload.shift if not scope else array
+                found.append(_Sums(scope, owner, released, weights, payload.scale, False))
+            return found
+        case _:
+            raise InputError("the joint posterior reads releases of noisy counts, tables or contrasts")
+
+
+def _counted(scope: Scope, owner: int, table: Ints, scale: float, noise: CellNoise) -> _Sums:
+    """A table whose cells count records."""
+    return _Sums(
+        scope, owner, table, [(cell, cell, 1) for cell in range(table.size)], scale, noise == "discrete_gaussian"
+    )
+
+
+def _model(network: Network, parts: Sequence[_Sums], members: Mapping[str, float], counted: Sequence[bool]) -> Model:
+    """Arrays of the kernel."""
+    order = [*network.order, *members]
+    position = {name: index for index, name in enumerate(order)}
+    sizes = np.array([*(network.schema[name].size for name in network.order), *(2 for _ in members)], np.int64)
+    above = [[position[name] for name in network.parents[node]] if node in network.parents else [] for node in order]
+    parents = np.full((len(order), max(1, *map(len, above))), -1, np.int64)
+    strides, firsts = np.zeros_like(parents), np.zeros(len(order) + 1, np.int64)
+    below = np.zeros((len(order), len(order)), np.bool_)
+    for node, names in enumerate(above):
+        stride = int(sizes[node])
+        for place in reversed(range(len(names))):
+            parents[node, place], strides[node, place] = names[place], stride
+            stride *= int(sizes[names[place]])
+        firsts[node + 1] = firsts[node] + stride
+        for parent in names:
+            below[:, node] |= below[:, parent]
+            below[parent, node] = True
+    scopes = np.full((len(parts), max(1, *(len(part.scope) for part in parts))), -1, np.int64)
+    places, starts = np.zeros_like(scopes), np.zeros(len(parts) + 1, np.int64)
+    touched = np.zeros((len(order), len(parts)), np.bool_)
+    entries: list[list[tuple[int, int]]] = []
+    statistics = 0
+    for table, part in enumerate(parts):
+        nodes = [position[name] for name in part.scope]
+        stride = 1
+        for place in reversed(range(len(nodes))):
+            scopes[table, place], places[table, place] = nodes[place], stride
+            stride *= int(sizes[nodes[place]])
+        starts[table + 1] = starts[table] + stride
+        touched[:, table] = below[:, nodes].any(axis=1)
+        touched[nodes, table] = True
+        cells: list[list[tuple[int, int]]] = [[] for _ in range(stride)]
+        for cell, statistic, amount in part.weights:
+            cells[cell].append((statistics + statistic, amount))
+        entries += cells
+        statistics += part.released.size
+    flat = [entry for cell in entries for entry in cell]
+    each = [part.released.size for part in parts]
+    return Model(
+        sizes,
+        parents,
+        strides,
+        firsts,
+        below,
+        scopes,
+        places,
+        starts,
+        touched,
+        np.concatenate([[0], np.cumsum([len(cell) for cell in entries])]).astype(np.int64),
+        np.array([statistic for statistic, _ in flat], np.int64),
+        np.array([amount for _, amount in flat], np.int64),
+        np.concatenate([part.released.ravel() for part in parts]).astype(np.float64),
+        np.repeat([part.scale for part in parts], each).astype(np.float64),
+        np.repeat([part.gaussian for part in parts], each),
+        np.array([name in members for name in order]),
+        np.array([part.owner for part in parts], np.int64),
+        np.array(counted, np.bool_),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- chains
+
+
+def joint(
+    evidence: Combined,
+    prior: Dirichlet,
+    draws: int,
+    rng: np.random.Generator,
+    *,
+    progress: Callable[[Mixing], None] | None = None,
+    most_visits: float = MOST_VISITS,
+) -> PosteriorDraws:
+    """Draw all probabilities from their exact joint posterior.
+
+    Args:
+        evidence: releases of noisy counts, tables or contrasts, and public records.
+        prior: of the rows.
+        draws: how many are returned, of more or less independent ones.
+        rng: source of randomness.
+        progress: told how well the chains have mixed, after every round.
+        most_visits: each chain gives up where its next round would take it beyond so many visits of a record's
+            variable.
+
+    Returns:
+        Draws in turn from four chains, with `twins` and `mixing`: every entry's R-hat is at most 1.01, and the worst
+        is worth 400 independent draws.
+
+    Raises:
+        InputError: a payload that is no sum over records.
+        DiscreetError: the chains did not mix in time.
+    """
+    network = evidence.network
+    task = _Task.of(evidence, prior)
+    chains = [task.chain(evidence, index, own) for index, own in enumerate(rng.spawn(CHAINS))]
+    kept = max(FEWEST, math.ceil(draws / CHAINS))
+    length = kept
+    limit = (most_visits if COMPILED else most_visits / SLOWER) / max(visits(evidence), 1)
+    with ThreadPoolExecutor(CHAINS if COMPILED else 1) as pool:
+        list(pool.map(lambda chain: task.run(chain, WARM_UP, 0, RATE), chains))
+        done = WARM_UP
+        while True:
+            # Every round is twice as long as the last one, and alone is kept: all before it has been warm-up.
+            rounds = list(pool.map(lambda chain, n=length: task.run(chain, n, kept, 0.0), chains))
+            done += length
+            mixing = _mixing(network, rounds, done)
+            if progress is not None:
+                progress(mixing)
+            if mixing.effective >= ENOUGH and mixing.r_hat <= AGREED:
+                break
+            length *= 2
+            if done + length > limit:
+                raise DiscreetError(
+                    f"the chains of the exact posterior have not mixed after {done:,} sweeps: {mixing.worst} is worth "
+                    f"{mixing.effective:.0f} independent draws of {ENOUGH}, R-hat is {mixing.r_hat:.3f} (at most "
+                    f"{AGREED}); read the release with another method"
+                )
+    cells, twins = (_by_family(network, [getattr(part, name) for part in rounds], draws) for name in ("theta", "twins"))
+    # Draws that are left out take their part of what all are worth along.
+    worth = partial(float, mixing.effective * draws / (CHAINS * kept))
+    return PosteriorDraws(cells, "exact", twins, mixing, worth)
+
+
+def visits(evidence: Combined) -> float:
+    """Variables of records that one sweep visits, or as many as take as long as its visits to types of records.
+
+    What the exact posterior costs is proportional to it.
+
+    Args:
+        evidence: whose number of records is read off the noisy tables where it is not public.
+    """
+    network, members = evidence.network, dict[str, float]()
+    for release in evidence.releases:
+        if isinstance(release.payload, TwoStageCounts):
+            _released(network, release.payload, 0, members)
+    types = math.prod([*(network.schema[node].size for node in network.nodes), *(2 for _ in members)])
+    records = min(sum(most for _, most in _numbers(evidence)), TYPE * types * len(evidence.data_sets))
+    return records * len(network.nodes)
+
+
+class _Kernel(Protocol):
+    """What `augmentation` and `collapsed` have in common."""
+
+    def start(
+        self, model: Model, theta: Floats, alpha: Floats, numbers: tuple[int, ...], room: int, rng: np.random.Generator
+    ) -> Any:
+        """A chain's first state: records drawn from theta."""
+
+    def sweeps(
+        self, model: Model, state: Any, count: int, adapt: float, rng: np.random.Generator
+    ) -> tuple[float, float]:
+        """Sweeps of one chain; changes the state."""
+
+    def draw_rows(self, model: Model, state: Any, rng: np.random.Generator) -> None:
+        """Draw theta given the records; changes the state."""
+
+    def number_of(self, state: Any) -> int:
+        """Records of all data sets."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What all chains share.
+
+    Args:
+        network: of the probabilities.
+        model: arrays of the kernel.
+        members: probabilities of the memberships of samples.
+        alpha: concentrations of all cells, counts of public records included.
+        numbers: records of each data set that the chains start with.
+        most: that each of them has room for.
+        kernel: the one whose sweeps are faster.
+    """
+
+    network: Network
+    model: Model
+    members: Mapping[str, float]
+    alpha: Floats
+    numbers: tuple[int, ...]
+    most: tuple[int, ...]
+    kernel: _Kernel
+
+    @staticmethod
+    def of(evidence: Combined, prior: Dirichlet) -> _Task:
+        """Read what was released."""
+        network, members = evidence.network, dict[str, float]()
+        parts = [
+            part
+            for owner, releases in enumerate(evidence.data_sets)
+            for release in releases
+            for part in _released(network, release.payload, owner, members)
+        ]
+        model = _model(network, parts, members, [number is not None for number in evidence.records])
+        alpha = _joined(network, prior.alpha, members, 1.0)
+        if evidence.public is not None:
+            alpha += _joined(network, evidence.public, members, 0.0)
+        numbers, most = zip(*_numbers(evidence), strict=True)
+        types = math.prod(map(int, model.sizes))
+        kernel = by_type if TYPE * types * len(numbers) < sum(most) else by_record
+        return _Task(network, model, members, alpha, numbers, most, kernel)
+
+    def chain(self, evidence: Combined, index: int, rng: np.random.Generator) -> _Chain:
+        """Records drawn from a release's plug-in posterior, each chain's own, and room for more of them."""
+        release = evidence.releases[index % len(evidence.releases)]
+        theta = plug_in(release, draws=1, rng=rng, prior=release.dirichlet).cells
+        cells = np.concatenate(
+            [np.maximum(theta[node], SMALLEST).ravel() for node in self.network.order]
+            + [np.array([1 - p, p]) for p in self.members.values()]
+        )
+        numbers = self.numbers
+        room = sum(self.most)
+        kept = room if self.kernel is by_record else 8 * math.prod(map(int, self.model.sizes))
+        if 4 * kept * len(self.model.sizes) > MOST_BYTES:
+            raise DiscreetError(
+                f"the exact posterior of {sum(numbers):,} records takes too much memory; read the release with another "
+                "method"
+            )
+        state = self.kernel.start(self.model, cells, self.alpha, numbers, room, rng)
+        return _Chain(state, rng)
+
+    def run(self, chain: _Chain, length: int, kept: int, adapt: float) -> _Round:
+        """So many sweeps of a chain, of which some are kept; changes the chain."""
+        state, rng = chain.state, chain.rng
+        theta, numbers = np.empty((kept, len(state.theta))), np.empty(kept)
+        twins = np.empty_like(theta)
+        every = length // kept if kept else length
+        for done in range(every, length + 1, every):
+            self.kernel.sweeps(self.model, state, every, adapt, rng)
+            if kept:
+                place = done // every - 1
+                theta[place], numbers[place] = state.theta, self.kernel.number_of(state)
+                self.kernel.draw_rows(self.model, state, rng)
+                twins[place] = state.theta  # the chain goes on from here: both are draws given the same records
+        return _Round(theta, twins, numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class _Chain:
+    """One chain; its arrays change.
+
+    Args:
+        state: of the kernel.
+        rng: its own.
+    """
+
+    state: Any
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """What a chain keeps of a round.
+
+    Args:
+        theta: shape (kept, cells).
+        twins: second draws given the same records, same shape.
+        numbers: of records, shape (kept,).
+    """
+
+    theta: Floats
+    twins: Floats
+    numbers: Floats
+
+
+def _numbers(evidence: Combined) -> list[tuple[int, int]]:
+    """Records of each data set, and the most there may be: as stated, or as all its noisy tables tell."""
+    found = []
+    for releases, known in zip(evidence.data_sets, evidence.records, strict=True):
+        if known is not None:
+            found.append((known, known))
+            continue
+        told = [
+            part
+            for release in releases
+            if isinstance(release.payload, NoisyCounts | NoisyTables | NoisyCoefficients | TwoStageCounts)
+            for part in total_measurements(release.payload, None)
+        ]
+        weights = np.array([1 / max(variance, 1.0) for _, variance in told])
+        mean = float(weights @ [number for number, _ in told] / weights.sum()) if told else 0.0
+        deviation = float(weights.sum()) ** -0.5 if told else 0.0
+        most = max(mean, 0.0) + DEVIATIONS * deviation + ROOM
+        found.append((round(max(mean, 0.0)), math.ceil(most)))
+    return found
+
+
+def _joined(network: Network, tables: Mapping[str, Array], members: Mapping[str, float], rest: float) -> Floats:
+    """All cells of the kernel's tables, those of memberships filled up."""
+    own = [np.asarray(tables[node], np.float64).ravel() for node in network.order]
+    return np.concatenate([*own, np.full(2 * len(members), rest)])
+
+
+def _by_family(network: Network, chains: Sequence[Floats], draws: int) -> Tables:
+    """Draws of the chains in turn, by family; the last ones if fewer are wanted than were kept."""
+    in_turn = np.stack(chains, axis=1).reshape(-1, chains[0].shape[1])[-draws:].T
+    found, first = dict[str, Array](), 0
+    for node in network.order:
+        shape = network.shape(node)
+        found[node] = in_turn[first : first + math.prod(shape)].reshape(*shape, draws)
+        first += math.prod(shape)
+    return Tables(network, found, draws=draws)
+
+
+def _mixing(network: Network, rounds: Sequence[_Round], done: int) -> Mixing:
+    """How well chains have mixed, in the worst of all probabilities and the number of records."""
+    cells = np.concatenate([np.stack([part.theta.T for part in rounds], axis=1),
+                            np.stack([part.numbers[None] for part in rounds], axis=1)])  # fmt: skip
+    sizes, ratios = effective_size(cells), r_hat(cells)
+    worst = int(np.argmin(sizes))
+    return Mixing(len(rounds), done, float(sizes[worst]), _name(network, worst), float(ratios.max()))
+
+
+def _name(network: Network, cell: int) -> str:
+    """What an entry is called."""
+    for node in network.order:
+        shape = network.shape(node)
+        if cell < math.prod(shape):
+            states = [
+                f"{name}={network.schema[name].states[code]}"
+                for name, code in zip(network.family(node), np.unravel_index(cell, shape), strict=True)
+            ]
+            given = f" | {', '.join(states[:-1])}" if states[:-1] else ""
+            return f"P({states[-1]}{given})"
+        cell -= math.prod(shape)
+    return "the number of records"

@@ -1,0 +1,46 @@
+"""The law of a regression's covariates, from a release of this package over the same columns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from discreet.errors import InputError
+from discreet.model.design import Design
+from discreet.posterior.design.laws import WeightedPoints
+from discreet.posterior.draws import Posterior
+from discreet.queries.synthetic import sample_records
+
+__all__ = ["released_covariates"]
+
+
+def released_covariates(
+    posterior: Posterior, design: Design, *, rng: np.random.Generator, points: int = 4096
+) -> WeightedPoints:
+    """What a release over a network says of a design's features, as points for `weights`.
+
+    A network without arcs is a set of one-dimensional histograms; one with arcs also tells how features go together.
+
+    Args:
+        posterior: of a release whose network has a numeric variable with bins for each feature, of the same name.
+        design: of the regression.
+        rng: makes up the points.
+        points: how many records are made up, at the posterior's mean.
+
+    Returns:
+        Points of equal weight in the design's coordinates; the network's numbers are spread evenly over their bins.
+
+    Raises:
+        InputError: a feature that the network does not have, or has without bounds, or fewer than 100 points.
+
+    Guarantee:
+        None spent: reads what was released.
+    """
+    schema = posterior.network.schema
+    for name in design.names:
+        if name not in schema or not schema[name].numeric:
+            raise InputError(f"the network needs feature {name!r} as a numeric variable with bins")
+    if points < 100:
+        raise InputError(f"a law needs at least 100 points, got {points}")
+    made = sample_records(posterior.mean(), points, rng)
+    features = np.column_stack([made[name].to_numpy() for name in design.names])
+    return WeightedPoints(design.scaled(features), np.full(points, 1 / points))

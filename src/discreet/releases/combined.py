@@ -1,0 +1,282 @@
+"""Several releases, and public records beside them, as one piece of evidence about one network.
+
+Releases on the *same* data set measure the same records: their likelihoods do not multiply, because the records are
+shared and unknown. Releases on *different* data sets share the probabilities alone. Which is which cannot be told from
+the releases, so whoever combines them says so, and the document keeps it.
+
+Source: Williams and McSherry (NIPS 2010), equation 4, whose product over measurements holds for different data sets
+only.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from discreet.errors import InputError, shown
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.json_files import read_json, read_text, write_whole
+from discreet.model.limits import DOCUMENT_BYTES, RELEASES, at_most, free_cells, repeated
+from discreet.model.network import Network
+from discreet.model.tables import Tables
+from discreet.privacy.guarantee import Guarantee, compose
+from discreet.releases.release import FORMAT as RELEASE_FORMAT
+from discreet.releases.release import Release, read_release
+
+__all__ = ["Combined", "combine", "evidence_of", "load", "loads"]
+
+FORMAT = "discreet-combined"
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """Releases grouped by the data set they measured, and counts of public records.
+
+    Args:
+        data_sets: for each data set its releases, at least one release in all.
+        public: counts of public records from the same population, int64, axes `(*parents, child)`; they are no part of
+            any data set above.
+
+    Raises:
+        InputError: no release, different networks, a release that is there twice, two public numbers of records of one
+            data set, or counts that are not those of records.
+    """
+
+    data_sets: tuple[tuple[Release, ...], ...]
+    public: Tables | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be one piece of evidence."""
+        if not self.releases or not all(self.data_sets):
+            raise InputError("nothing to combine: give at least one release")
+        if any(release.network != self.network for release in self.releases):
+            raise InputError("releases can be combined if their networks have the same variables, states and arcs")
+        twice = repeated(release.id for release in self.releases)
+        if twice is not None:
+            raise InputError(f"release {twice} is there twice; it would count twice, so give it once")
+        for releases in self.data_sets:
+            if len({release.records for release in releases} - {None}) > 1:
+                raise InputError("releases on the same data set state different numbers of records; are they?")
+        if self.public is not None:
+            _check_public(self.public, self.network)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """All of them, data set by data set."""
+        return tuple(release for releases in self.data_sets for release in releases)
+
+    @property
+    def network(self) -> Network:
+        """The public network."""
+        return self.data_sets[0][0].network
+
+    @property
+    def dirichlet(self) -> Dirichlet:
+        """The curators' prior.
+
+        Raises:
+            InputError: the curators had different ones.
+        """
+        first, *others = (release.dirichlet for release in self.releases)
+        if not all(
+            np.array_equal(first.alpha[node], other.alpha[node]) for other in others for node in self.network.nodes
+        ):
+            raise InputError("the releases have different priors; give one to read them with")
+        return first
+
+    @property
+    def private(self) -> bool:
+        """Whether every release is one, and no simulation; public records are public all the same."""
+        return all(release.private for release in self.releases)
+
+    @property
+    def records(self) -> tuple[int | None, ...]:
+        """Number of records of each data set, where it is public."""
+        return tuple(
+            next((release.records for release in releases if release.records is not None), None)
+            for releases in self.data_sets
+        )
+
+    @property
+    def guarantees(self) -> tuple[Guarantee | None, ...]:
+        """What holds for a record of each data set given all its releases.
+
+        None where relations or units differ, or where a simulation is among them, which promises nothing.
+        """
+        found: list[Guarantee | None] = []
+        for releases in self.data_sets:
+            promises = [release.guarantee for release in releases]
+            alike = len({(promise.relation, promise.unit) for promise in promises}) == 1
+            found.append(compose(promises) if alike and all(release.private for release in releases) else None)
+        return tuple(found)
+
+    def dumps(self) -> str:
+        """The document as JSON text.
+
+        Returns:
+            Text that `loads` reads back.
+        """
+        public = None if self.public is None else {node: table.ravel().tolist() for node, table in self.public.items()}
+        head = json.dumps({"format": FORMAT, "version": VERSION})[:-1]
+        sets = ",\n".join(
+            "[\n" + ",\n".join(release.dumps().rstrip() for release in releases) + "\n]" for releases in self.data_sets
+        )
+        return f'{head},\n"public": {json.dumps(public)},\n"data_sets": [\n{sets}\n]}}\n'
+
+    def save(self, path: str | Path, *, replace: bool = True) -> None:
+        """Write the document, whole or not at all.
+
+        Args:
+            path: of the file.
+            replace: whether a file of this name is replaced.
+
+        Raises:
+            FileExistsError: there is a file of this name, and it is not to be replaced.
+            InputError: the file cannot be written.
+        """
+        write_whole(self.dumps(), Path(path), "release", replace=replace)
+
+    @staticmethod
+    def loads(text: str) -> Combined:
+        """Read a document.
+
+        Args:
+            text: JSON.
+
+        Returns:
+            The combined releases.
+
+        Raises:
+            InputError: not JSON, of another format or version, or damaged.
+        """
+        return _combined(read_json(text, "the combined file", DOCUMENT_BYTES), free_cells(len(text)))
+
+
+def combine(*parts: Release | Combined, data: Literal["same", "different"], public: Tables | None = None) -> Combined:
+    """Bring releases together.
+
+    Args:
+        parts: releases, or what was combined before.
+        data: "same" if all of them measured the same records, "different" if no record is in two of them. Nothing in
+            the releases tells; to say "different" of releases on the same records makes intervals too short.
+        public: counts of public records beside them; `public_counts` makes them.
+
+    Returns:
+        One piece of evidence that `noise_aware` reads.
+
+    Raises:
+        InputError: another word for `data`, "same" of parts that hold several data sets, or as `Combined`.
+
+    Source:
+        Williams and McSherry (2010), equation 4 and Figure 3b, with the latent records shared by releases on the same
+        data set.
+    """
+    if data not in ("same", "different"):
+        raise InputError(f"releases measured the 'same' data or 'different' data, not {shown(data)}")
+    listed = [evidence_of(part) for part in parts]
+    known = [part.public for part in listed if part.public is not None] + ([] if public is None else [public])
+    if len(known) > 1:
+        raise InputError("public records are given twice; count them together and give them once")
+    sets = [releases for part in listed for releases in part.data_sets]
+    if data == "same" and any(len(part.data_sets) > 1 for part in listed):
+        raise InputError("parts on different data sets cannot all be on the same one; combine the same ones first")
+    merged = [tuple(release for releases in sets for release in releases)] if data == "same" else sets
+    return Combined(tuple(merged) if any(merged) else (), known[0] if known else None)
+
+
+def evidence_of(part: Release | Combined) -> Combined:
+    """One release as combined evidence, or what is combined already."""
+    if isinstance(part, Combined):
+        return part
+    if not isinstance(part, Release):
+        raise InputError(f"a release or combined releases were expected, not {type(part).__name__}")
+    return Combined(((part,),))
+
+
+def load(path: str | Path) -> Release | Combined:
+    """Read a release or combined releases from a file.
+
+    Args:
+        path: as `save` of either wrote it.
+
+    Returns:
+        What the file holds.
+
+    Raises:
+        InputError: no such file, neither of both, or damaged.
+    """
+    return loads(read_text(path, "release", DOCUMENT_BYTES))
+
+
+def loads(text: str) -> Release | Combined:
+    """Read a release or combined releases from JSON text.
+
+    Raises:
+        InputError: neither of both, or damaged.
+    """
+    raw = read_json(text, "the release", DOCUMENT_BYTES)
+    cells = free_cells(len(text))
+    if isinstance(raw, dict) and raw.get("format") == FORMAT:
+        return _combined(raw, cells)
+    if isinstance(raw, dict) and raw.get("format") != RELEASE_FORMAT:
+        raise InputError(f"not a release: the field 'format' must be {RELEASE_FORMAT!r} or {FORMAT!r}")
+    return read_release(raw, cells)
+
+
+def _combined(raw: Any, cells: int) -> Combined:
+    """Combined releases from a document that was JSON, whose tables may have so many cells together."""
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise InputError(f"no combined releases: the field 'format' must be {FORMAT!r}")
+    if type(raw.get("version")) is not int or raw["version"] != VERSION:
+        raise InputError(f"the combined file is of another version; this package reads version {VERSION}")
+    if set(raw) != {"format", "version", "public", "data_sets"}:
+        raise InputError("the combined file is damaged: it needs the fields 'public' and 'data_sets', and no others")
+    sets = raw["data_sets"]
+    if not isinstance(sets, list) or not all(isinstance(part, list) for part in sets):
+        raise InputError("the combined file is damaged at 'data_sets': lists of releases were expected")
+    count = sum(map(len, sets))
+    at_most(RELEASES, count, "combined releases")
+    if not count:
+        raise InputError("the combined file is damaged at 'data_sets': it has no release")
+    # All are over one network and list the cells that they measured, so each has its part of the characters.
+    releases = tuple(tuple(read_release(part, cells // count) for part in parts) for parts in sets)
+    network = next(part for parts in releases for part in parts).network
+    return Combined(releases, None if raw["public"] is None else _read_public(raw["public"], network))
+
+
+def _check_public(public: Tables, network: Network) -> None:
+    """Refuse tables that are not the counts of one set of records."""
+    if public.network != network or public.draws is not None:
+        raise InputError("public records must be counted over the network of the releases")
+    if any(table.dtype.kind not in "iu" or np.any(table < 0) for table in public.values()):
+        raise InputError("counts of public records are whole numbers, not negative")
+    if len({int(table.sum()) for table in public.values()}) > 1:
+        raise InputError("counts of public records must have the same total in every family")
+    for node in network.nodes:
+        for axis, name in enumerate(network.family(node)):
+            margin = public[node].sum(axis=tuple(other for other in range(public[node].ndim) if other != axis))
+            own = public[name].sum(axis=tuple(range(public[name].ndim - 1)))
+            if not np.array_equal(margin, own):
+                raise InputError(
+                    f"counts of public records disagree on {shown(name)} between its own family and {shown(node)}'s"
+                )
+
+
+def _read_public(raw: object, network: Network) -> Tables:
+    """Counts of public records from a document."""
+    if not isinstance(raw, dict) or set(raw) != set(network.nodes):
+        raise InputError("the combined file is damaged at 'public': a list of counts for every node was expected")
+    found = {}
+    for node, values in raw.items():
+        whole = isinstance(values, list) and all(type(value) is int and 0 <= value < 2**62 for value in values)
+        if not whole or len(values) != network.cells(network.family(node)):
+            raise InputError(
+                f"the combined file is damaged at {shown(f'public.{node}')}: a whole number for every cell was expected"
+            )
+        found[node] = np.array(values, np.int64).reshape(network.shape(node))
+    return Tables(network, found)

@@ -1,0 +1,502 @@
+"""The release: all that leaves the private side, as a versioned JSON document.
+
+This file owns the document as a whole; its parts are in `document.py`, `payload.py` and `calibration.py`. Nothing in it
+comes from a record but the payload (and, where replacing a record is the neighbouring relation, the public number of
+records); there is no seed, no path and no time finer than a day. The document's JSON Schema is kept beside this file
+and tested against it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pydantic
+
+from discreet.errors import InputError, shown
+from discreet.model.design import Design, Normal
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.json_files import read_json, read_text, write_whole
+from discreet.model.limits import DOCUMENT_BYTES, at_most, check_name, free_cells
+from discreet.model.network import Network
+from discreet.model.tables import Array, Tables
+from discreet.privacy.guarantee import Guarantee, Relation, as_text
+from discreet.releases.calibration import (
+    Calibration,
+    CoefficientNoise,
+    GaussianNoise,
+    PlannedNoise,
+    Selection,
+    Stages,
+    TableNoise,
+    Tempering,
+    Trimming,
+)
+from discreet.releases.design_calibration import DesignCalibration, counts_records, describes
+from discreet.releases.design_document import (
+    DesignCalibrationPart,
+    DesignPart,
+    DesignPayloadPart,
+    NormalPart,
+    read_design,
+    read_design_calibration,
+    read_design_payload,
+    read_normal,
+    write_design,
+    write_design_calibration,
+    write_design_payload,
+    write_normal,
+)
+from discreet.releases.design_payload import DesignPayload
+from discreet.releases.document import (
+    Budget,
+    CalibrationPart,
+    NetworkPart,
+    Part,
+    PayloadPart,
+    Positive,
+    read_calibration,
+    read_network,
+    read_payload,
+    shaped,
+    write_calibration,
+    write_network,
+    write_payload,
+)
+from discreet.releases.payload import (
+    Choice,
+    NoisyCoefficients,
+    NoisyCounts,
+    NoisyTables,
+    ParameterDraws,
+    Payload,
+    TablePayload,
+    TwoStageCounts,
+)
+
+__all__ = ["FORMAT", "RecordsPolicy", "Release", "read_release", "release_schema"]
+
+FORMAT = "discreet-release"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class RecordsPolicy:
+    """What was done with records that are not complete and within bounds; public, fixed before any record is read.
+
+    Args:
+        missing: "error" refuses a table with a missing value; "drop" leaves out every record that has one.
+        out_of_bounds: "error" refuses a number outside its public bounds; "clip" moves it to the nearest bound.
+
+    Raises:
+        InputError: another word.
+    """
+
+    missing: str
+    out_of_bounds: str
+
+    def __post_init__(self) -> None:
+        """Refuse other words."""
+        if self.missing not in ("error", "drop"):
+            raise InputError(f"missing values are met by 'error' or 'drop', not {shown(self.missing)}")
+        if self.out_of_bounds not in ("error", "clip"):
+            raise InputError(f"numbers out of bounds are met by 'error' or 'clip', not {shown(self.out_of_bounds)}")
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What a curator publishes.
+
+    Args:
+        id: random, 32 hexadecimal digits; the ledger's charge has the same.
+        date: day of the release (UTC).
+        private: False for a simulation, which spent nothing and protects nobody.
+        guarantee: what holds for whoever is in the records.
+        mechanism: its name.
+        policy: how incomplete records were met.
+        records: number of records where it is public (REPLACE), else None.
+        prior: the curator's prior, over a network or a design; an analyst may use another.
+        calibration: how the budget became noise.
+        payload: the noisy statistics.
+
+    Raises:
+        InputError: parts that do not belong together, or a number of records under ADD_REMOVE, where it is private.
+    """
+
+    id: str
+    date: date
+    private: bool
+    guarantee: Guarantee
+    mechanism: str
+    policy: RecordsPolicy
+    records: int | None
+    prior: Dirichlet | Normal
+    calibration: Calibration
+    payload: Payload
+
+    def __post_init__(self) -> None:
+        """Refuse parts that contradict each other."""
+        over = self.payload.over if isinstance(self.payload, DesignPayload) else self.payload.network
+        if over != self.prior.over:
+            raise InputError("a release needs a prior and a payload over the same network or design")
+        if (self.records is not None) != (self.guarantee.relation is Relation.REPLACE):
+            raise InputError("a release states its number of records exactly where replacing a record is the relation")
+        if self.records is not None and self.records < 0:
+            raise InputError("a number of records cannot be negative")
+        if self.calibration.total > self.guarantee.epsilon:
+            raise InputError("the calibration spends more epsilon than the guarantee promises")
+        if not _belong_together(self.calibration, self.payload):
+            raise InputError("the payload is not what the calibration describes: its kind, or a number such as a scale")
+        if not counts_records(self.payload, self.guarantee.relation):
+            raise InputError("over a design the number of records is either public, or measured with noise")
+
+    @property
+    def network(self) -> Network:
+        """The public network.
+
+        Raises:
+            InputError: the release is of a regression or a direction, which has a design instead; so do the next two.
+        """
+        return self.dirichlet.network
+
+    @property
+    def dirichlet(self) -> Dirichlet:
+        """The prior over the network's probabilities."""
+        if isinstance(self.prior, Normal):
+            raise InputError(
+                "this release is over a design, not a network: read it with `weights`, or with the estimator's "
+                "`from_release`"
+            )
+        return self.prior
+
+    @property
+    def network_payload(self) -> TablePayload:
+        """What was released over the network."""
+        if isinstance(self.payload, DesignPayload):
+            raise InputError("this release is over a design, not a network")
+        return self.payload
+
+    @property
+    def over_design(self) -> bool:
+        """Whether the release is over a design, and not over a network."""
+        return isinstance(self.prior, Normal)
+
+    @property
+    def design(self) -> Design:
+        """The public design of a regression, a classification or a direction.
+
+        Raises:
+            InputError: the release is over a network; so does the next.
+        """
+        return self.normal.design
+
+    @property
+    def normal(self) -> Normal:
+        """The prior over the design's weights."""
+        if not isinstance(self.prior, Normal):
+            raise InputError("this release is over a network, not a design: read it with `noise_aware`")
+        return self.prior
+
+    def dumps(self) -> str:
+        """The document as JSON text, a table a line.
+
+        Returns:
+            Text that `loads` reads back as an equal release.
+        """
+        head = _document(self).model_dump(mode="json", exclude_none=True)
+        return _lines(head, depth=3) + "\n"
+
+    @staticmethod
+    def loads(text: str) -> Release:
+        """Read a document.
+
+        Args:
+            text: JSON.
+
+        Returns:
+            The release.
+
+        Raises:
+            InputError: not JSON, of another format or version, damaged, or more than `limits.py` allows; the message
+                has the place.
+        """
+        return read_release(read_json(text, "the release", DOCUMENT_BYTES), free_cells(len(text)))
+
+    def save(self, path: str | Path, *, replace: bool = True) -> None:
+        """Write the document, whole or not at all.
+
+        Args:
+            path: of the file.
+            replace: whether a file of this name is replaced.
+
+        Raises:
+            FileExistsError: there is a file of this name, and it is not to be replaced.
+            InputError: the file cannot be written.
+        """
+        write_whole(self.dumps(), Path(path), "release", replace=replace)
+
+    @staticmethod
+    def load(path: str | Path) -> Release:
+        """Read a document from a file.
+
+        Args:
+            path: as `save` wrote it.
+
+        Returns:
+            The release.
+
+        Raises:
+            InputError: no such file, or as `loads`.
+        """
+        return Release.loads(read_text(path, "release", DOCUMENT_BYTES))
+
+
+# ------------------------------------------------------------------------------------------------------- the document
+
+Day = Annotated[str, pydantic.Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+
+
+class _Guarantee(Part):
+    epsilon: Budget
+    delta: Budget
+    relation: Literal["add-remove", "replace"]
+    unit: Annotated[str, pydantic.Field(min_length=1)]
+
+
+class _Records(Part):
+    count: Annotated[int, pydantic.Field(ge=0, strict=True)] | None = None
+    missing: Literal["error", "drop"]
+    out_of_bounds: Literal["error", "clip"]
+
+
+class _Head(Part):
+    """What all releases have."""
+
+    format: Literal["discreet-release"]
+    version: Literal[1]
+    id: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{32}$")]
+    date: Day
+    private: Annotated[bool, pydantic.Field(strict=True)]
+    guarantee: _Guarantee
+    mechanism: Annotated[str, pydantic.Field(min_length=1)]
+    records: _Records
+
+
+class _Document(_Head):
+    """A release over a network; tables are flat, their axes `(*parents, child)` and draws, last fastest."""
+
+    network: NetworkPart
+    prior: dict[str, Positive | list[Positive]]
+    calibration: CalibrationPart
+    payload: PayloadPart
+
+
+class _DesignDocument(_Head):
+    """A release over a design; weights and sums are in its coordinates, between -1 and 1."""
+
+    design: DesignPart
+    prior: NormalPart
+    calibration: DesignCalibrationPart
+    payload: DesignPayloadPart
+
+
+def read_release(raw: Any, cells: int) -> Release:
+    """A release from a document that was JSON.
+
+    Args:
+        raw: what the JSON text says.
+        cells: most cells that all its tables may have together.
+
+    Returns:
+        The release.
+
+    Raises:
+        InputError: of another format or version, damaged, or too large; the message has the place.
+    """
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise InputError(f"not a release: the field 'format' must be {FORMAT!r}")
+    version = raw.get("version")
+    if type(version) is not int or version != VERSION:
+        named = repr(version)[:20] if isinstance(version, str | int | None) else f"a {type(version).__name__}"
+        raise InputError(f"the release has version {named}; this package reads version {VERSION}")
+    try:
+        return _design_release(raw) if "design" in raw else _release(raw, cells)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = _place(raw, first["loc"], first["type"])
+        reason = first["msg"].replace(" found using _kind()", "")
+        raise InputError(f"the release is damaged at {shown(place)}: {reason}") from None
+    except InputError as error:
+        raise InputError(f"the release is damaged: {error}") from None
+
+
+def release_schema() -> str:
+    """The JSON Schema of the document, as kept in `release.schema.json` beside this file.
+
+    Returns:
+        JSON text.
+    """
+    either: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_Document | _DesignDocument)
+    return json.dumps(either.json_schema(), indent=2, sort_keys=True) + "\n"
+
+
+def _document(release: Release) -> _Document | _DesignDocument:
+    """Release to document."""
+    head: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "id": release.id,
+        "date": release.date.isoformat(),
+        "private": release.private,
+        "guarantee": _Guarantee(
+            epsilon=as_text(release.guarantee.epsilon),
+            delta=as_text(release.guarantee.delta),
+            relation=release.guarantee.relation.value,
+            unit=release.guarantee.unit,
+        ),
+        "mechanism": release.mechanism,
+        "records": _Records.model_validate(
+            {
+                "count": release.records,
+                "missing": release.policy.missing,
+                "out_of_bounds": release.policy.out_of_bounds,
+            }
+        ),
+    }
+    prior, calibration, payload = release.prior, release.calibration, release.payload
+    if isinstance(prior, Normal) or isinstance(calibration, DesignCalibration) or isinstance(payload, DesignPayload):
+        assert isinstance(prior, Normal)
+        assert isinstance(calibration, DesignCalibration)
+        assert isinstance(payload, DesignPayload)
+        return _DesignDocument(
+            **head,
+            design=write_design(prior.design),
+            prior=write_normal(prior),
+            calibration=write_design_calibration(calibration),
+            payload=write_design_payload(payload),
+        )
+    return _Document(
+        **head,
+        network=write_network(prior.network),
+        prior={node: _compact(alpha) for node, alpha in prior.alpha.items()},
+        calibration=write_calibration(calibration),
+        payload=write_payload(payload),
+    )
+
+
+def _release(raw: object, cells: int) -> Release:
+    """Document over a network to release; what pydantic cannot see is checked by the types themselves."""
+    document = _Document.model_validate(raw)
+    network = read_network(document.network)
+    if set(document.prior) != set(network.nodes):
+        raise InputError("'prior' must name every node of the network once")
+    at_most(cells, sum(network.cells(network.family(node)) for node in network.nodes), "cells of all tables")
+    alpha = {node: _full(network, node, document.prior[node]) for node in network.nodes}
+    return Release(
+        **_head(document),
+        prior=Dirichlet(Tables(network, alpha)),
+        calibration=read_calibration(document.calibration, network),
+        payload=read_payload(document.payload, network),
+    )
+
+
+def _design_release(raw: object) -> Release:
+    """Document over a design to release."""
+    document = _DesignDocument.model_validate(raw)
+    design = read_design(document.design)
+    return Release(
+        **_head(document),
+        prior=read_normal(document.prior, design),
+        calibration=read_design_calibration(document.calibration),
+        payload=read_design_payload(document.payload, design),
+    )
+
+
+def _head(document: _Head) -> dict[str, Any]:
+    """What all releases have, from a document."""
+    check_name(document.guarantee.unit, "the unit")
+    check_name(document.mechanism, "the mechanism")
+    return {
+        "id": document.id,
+        "date": _day(document.date),
+        "private": document.private,
+        "guarantee": Guarantee(**document.guarantee.model_dump()),
+        "mechanism": document.mechanism,
+        "policy": RecordsPolicy(document.records.missing, document.records.out_of_bounds),
+        "records": document.records.count,
+    }
+
+
+def _belong_together(calibration: Calibration, payload: Payload) -> bool:
+    """Whether a payload is what a calibration describes."""
+    match calibration, payload:
+        case TableNoise(), NoisyCounts(noise="discrete_laplace"):
+            return dict(payload.scales) == dict(calibration.scales)
+        case GaussianNoise(), NoisyCounts(noise="discrete_gaussian"):
+            return set(payload.scales.values()) == {calibration.scale}
+        case PlannedNoise(), NoisyTables():
+            return payload.noise == calibration.noise and dict(payload.scales) == dict(calibration.scales)
+        case CoefficientNoise(), NoisyCoefficients():
+            noise = (calibration.scale, calibration.shift, calibration.noisy_total)
+            return noise == (payload.scale, payload.shift, payload.noisy_total)
+        case Trimming(), ParameterDraws():
+            stated = (calibration.temper, calibration.draws, dict(calibration.floors))
+            return stated == (payload.temper, payload.cells.draws, dict(payload.floors))
+        case Tempering(), ParameterDraws():
+            return (calibration.temper, calibration.draws, {}) == (payload.temper, payload.cells.draws, payload.floors)
+        case Stages(), TwoStageCounts():
+            return (
+                dict(payload.first.scales) == dict(calibration.first.scales)
+                and payload.sampling == calibration.sampling
+            )
+        case Selection(), Choice():
+            return True
+        case _:
+            return describes(calibration, payload)
+
+
+def _compact(alpha: Array) -> float | list[float]:
+    """One number where all concentrations of a node are equal."""
+    flat = alpha.ravel()
+    return float(flat[0]) if np.all(flat == flat[0]) else [float(value) for value in flat]
+
+
+def _full(network: Network, node: str, alpha: float | list[float]) -> Array:
+    """The inverse of `_compact`."""
+    if isinstance(alpha, list):
+        return shaped(network, node, np.array(alpha, np.float64))
+    return np.full(network.shape(node), alpha)
+
+
+def _lines(value: object, *, depth: int, indent: int = 0) -> str:
+    """JSON with one line for each entry of the outer objects, and everything deeper on one line."""
+    if not isinstance(value, dict) or depth == 0:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    pad = " " * (indent + 1)
+    inner = (
+        f"{pad}{json.dumps(key)}: {_lines(part, depth=depth - 1, indent=indent + 1)}" for key, part in value.items()
+    )
+    return "{\n" + ",\n".join(inner) + "\n" + " " * indent + "}"
+
+
+def _place(document: object, steps: tuple[int | str, ...], fault: str) -> str:
+    """Where in the document a fault is: pydantic's steps to it, without the names that it gives to kinds of a union."""
+    kept, part = [], document
+    for step in steps:
+        if (isinstance(part, dict) and step in part) or (isinstance(part, list) and step in range(len(part))):
+            part = part[step]  # type: ignore[index]
+            kept.append(str(step))
+    absent = {"missing": steps[-1:], "union_tag_invalid": ("kind",), "union_tag_not_found": ("kind",)}
+    return ".".join([*kept, *map(str, absent.get(fault, ()))])
+
+
+def _day(text: str) -> date:
+    """A day of the calendar."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"the date {shown(text)} is no day") from None

@@ -1,0 +1,312 @@
+"""The audit: how much a mechanism really reveals, on networks so small that every data set can be written down.
+
+A mechanism touches records only through a source of randomness. The audit puts its own source in its place, which logs
+what it is given and answers by a script:
+
+* With the answers held fixed, what is released must be the same for neighbouring data sets; anything else is a leak.
+* The largest log ratio of the probabilities of the answers, over all answers, is the loss; for integer noise, choices
+  from finite lists and rows on a grid it is computed exactly. Rows, and draws of a row, are independent.
+* Gaussian noise has a delta: its exact hockey-stick divergence at epsilon is compared with the promised one.
+* Gamma variates are continuous: there, draws are counted on both sides of a threshold, and the loss is bounded from
+  below with a stated confidence (Clopper and Pearson). Such a bound can refute a promise, never prove it.
+
+What is assumed, and only spot-checked: that rows are independent of each other for all answers, not only for those
+tried; that all randomness comes from the source (every draw is run twice, which finds most that does not); and that a
+draw which is honest under the scripts is so under all others: scripts are finitely many, answers are not. Code that
+waits for one rare answer passes. The audit finds mistakes; it is no defence against whoever writes for the audit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain, combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import beta as beta_law
+
+from discreet.errors import InputError
+from discreet.mechanisms.crossing import Mechanism
+from discreet.mechanisms.noise import ExactNoise
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.network import Network
+from discreet.model.schema import Variable
+from discreet.model.tables import Tables
+from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.releases.calibration import (
+    CoefficientNoise,
+    GaussianNoise,
+    PlannedNoise,
+    Selection,
+    Stages,
+    TableNoise,
+    Tempering,
+    Trimming,
+)
+from discreet.releases.release import RecordsPolicy
+from discreet.sensitive.counts import Counts
+from discreet.theory.trimming import log_range
+from discreet.verify.losses import loss
+from discreet.verify.script import SCRIPTS, Answers, Leak, logged, numbers
+
+__all__ = ["CONFIDENCE", "Finding", "audit", "audit_networks"]
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Record = tuple[int, ...]
+
+MOST_RECORDS = 3
+"""Records of the larger of two neighbouring data sets."""
+CROWD = 300
+"""Equal records that some neighbours share: much data, but no more than an exact law of their sample needs."""
+PEAK = 35.0
+"""Nats by which a crowd raises a row of a posterior: draws reveal most when it is sharp, but not so sharp that only the
+coin of 2^-64 (44 nats) leaves the peak."""
+MOST_CROWD = 10_000
+"""Beyond it a crowd takes long to count."""
+FEWER = 3
+"""So many times smaller is a second crowd: it sharpens rows that the first one does not reach."""
+STEPS = 4
+"""Grid steps of a row while it is enumerated: the promise does not depend on them."""
+SAMPLES = 20_000
+"""Draws from each of two data sets for a statistical bound."""
+CONFIDENCE = 1 - 1e-6
+"""Of a statistical bound: the chance that it exceeds the truth is one in a million."""
+LEAST_HITS = 200
+"""Draws beyond a threshold that is considered: further out a bound is too loose to tell anything."""
+EXTREMES = 2
+"""Pairs of data sets for a statistical bound."""
+SLACK = 1e-7
+"""Log ratios are computed in floating point; mechanisms keep more than this back where they are not exact either."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the audit found for one network and relation.
+
+    Args:
+        network: its name.
+        guarantee: what the mechanism promised.
+        measured: largest loss: epsilon at the guarantee's delta; infinite for a leak.
+        exact: whether `measured` is the loss itself on the data sets looked at, given that rows are independent, that
+            there is no randomness but the source's, and that scripts not tried tell nothing new; False for a lower
+            bound that holds with `CONFIDENCE`, which can refute the promise but never prove it.
+        pairs: of neighbouring data sets that were looked at.
+        leak: what depends on the records although the noise is held fixed, or what makes the draw impossible to
+            follow; empty where nothing does.
+    """
+
+    network: str
+    guarantee: Guarantee
+    measured: float
+    exact: bool
+    pairs: int
+    leak: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the promise stands; where `exact` is False: whether it is not refuted."""
+        return self.measured <= float(self.guarantee.epsilon) * (1 + 1e-9) + SLACK
+
+
+def audit_networks() -> dict[str, Network]:
+    """The networks of the audit: every shape of family that matters, with two and three states."""
+    return {
+        "one coin": _network({"a": 2}),
+        "a -> b": _network({"a": 2, "b": 2}, "a>b"),
+        "a -> b, three states": _network({"a": 2, "b": 3}, "a>b"),
+        "a -> b -> c": _network({"a": 2, "b": 2, "c": 2}, "a>b b>c"),
+        "a -> c <- b": _network({"a": 2, "b": 2, "c": 2}, "a>c b>c"),
+    }
+
+
+def audit(
+    mechanism: Mechanism[Any],
+    guarantee: Guarantee,
+    networks: Mapping[str, Network] | None = None,
+    *,
+    most: int = MOST_RECORDS,
+) -> tuple[Finding, ...]:
+    """Measure a mechanism's loss on all neighbouring data sets of tiny networks.
+
+    Args:
+        mechanism: any; its draw must take all randomness from the source it is given.
+        guarantee: what it shall promise.
+        networks: tiny ones, by name; None for `audit_networks()`.
+        most: records of the larger data set.
+
+    Returns:
+        A finding for each network.
+
+    Raises:
+        InputError: the mechanism refuses the guarantee, or takes randomness in a way that cannot be followed.
+    """
+    return tuple(
+        _finding(mechanism, name, network, guarantee, most)
+        for name, network in (audit_networks() if networks is None else networks).items()
+    )
+
+
+def _finding(mechanism: Mechanism[Any], name: str, network: Network, guarantee: Guarantee, most: int) -> Finding:
+    """One network."""
+    prior = Dirichlet.uniform(network)
+    calibration = mechanism.calibrate(network, prior, guarantee)
+    pairs = list(_neighbours(network, guarantee.relation, most, _crowd(network, calibration)))
+    followed, real, draws, exact = calibration, None, 1, True
+    # Every kind of calibration has its place here: one that is forgotten would be followed as if it had no rows.
+    match calibration:
+        case TableNoise() | GaussianNoise() | PlannedNoise() | CoefficientNoise() | Selection() | Stages():
+            pass
+        case Trimming():
+            # Independent draws cost alike: one is enumerated, on a coarse grid. What only the real draws and grid do is
+            # run once, without a loss.
+            steps = dict.fromkeys(calibration.resolution, STEPS)
+            followed, real, draws = replace(calibration, resolution=steps, draws=1), calibration, calibration.draws
+        case Tempering():
+            exact = False
+        case _:
+            raise InputError(f"the audit does not know calibrations of type {type(calibration).__name__}")
+    try:
+        measured = _largest_loss(mechanism, followed, prior, pairs, guarantee, draws, real)
+        if isinstance(calibration, Tempering):
+            found = (_statistical(mechanism, calibration, prior, pair, guarantee) for pair in _extreme(pairs))
+            measured = max(measured, *found)
+    except Leak as leak:
+        return Finding(name, guarantee, math.inf, exact=True, pairs=len(pairs), leak=str(leak))
+    return Finding(name, guarantee, measured, exact=exact, pairs=len(pairs))
+
+
+def _largest_loss(
+    mechanism: Mechanism[Any],
+    calibration: Any,
+    prior: Dirichlet,
+    pairs: Iterable[tuple[Any, Any]],
+    guarantee: Guarantee,
+    draws: int,
+    real: Any,
+) -> float:
+    """Over all pairs and scripts; data sets of the same counts are looked at once."""
+    epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
+    known = {data: _counts(prior.network, data) for data in {data for pair in pairs for data in pair}}
+    keys = {data: numbers((counts.tables, counts.joints)) for data, counts in known.items()}
+    different = {(keys[one], keys[other]) for one, other in pairs if keys[one] != keys[other]}
+    by_key = {keys[data]: counts for data, counts in known.items()}
+    largest = 0.0
+    scripts, asked = [Answers()], None
+    for number, script in enumerate(scripts):
+        logs = {
+            key: logged(mechanism, calibration, prior, counts, script, real if number == 0 else None, again=number == 0)
+            for key, counts in by_key.items()
+        }
+        losses = (loss(logs[one], logs[other], draws, epsilon=epsilon, delta=delta) for one, other in different)
+        largest = max(largest, *losses) if different else largest
+        for log in logs.values():
+            if log.raised:
+                # All neighbours agree, or it would be a leak.
+                raise InputError(f"the mechanism fails whatever the records are: {log.raised}")
+        cells = {key: log.source.cells for key, log in logs.items()}
+        if asked is not None and cells != asked:
+            raise Leak("how much noise is asked for depends on the answers: they are chosen among")
+        asked = cells
+        if number == 0:
+            if any(log.source.scripted for log in logs.values()):
+                scripts += [Answers(noise=kind) for kind in range(1, SCRIPTS)]
+            widest = max((len(choice) for log in logs.values() for choice in log.source.choices), default=1)
+            scripts += [Answers(choice=index) for index in range(1, widest)]
+    return largest
+
+
+# -------------------------------------------------------------------------------------------- statistical bounds
+
+
+def _statistical(
+    mechanism: Mechanism[Any], calibration: Any, prior: Dirichlet, pair: tuple[Any, Any], guarantee: Guarantee
+) -> float:
+    """A lower bound of epsilon at delta, from draws of both data sets: half of them find an event, the others count."""
+    network = prior.network
+    outputs = []
+    for data in pair:
+        counts = _counts(network, data)
+        many = replace(calibration, draws=calibration.draws * SAMPLES)
+        payload: Any = mechanism.draw(counts, prior, many, ExactNoise())
+        cells = [payload.cells[node].reshape(-1, SAMPLES, calibration.draws).sum(axis=2) for node in network.nodes]
+        outputs.append(np.concatenate(cells))
+    best = 0.0
+    half = SAMPLES // 2
+    each = (1 - CONFIDENCE) / (EXTREMES * 4 * len(outputs[0]))
+    delta = float(guarantee.delta)
+
+    def bounds(hits: Integers, others: Integers) -> Floats:
+        """Lower bounds of epsilon from so many draws beyond a threshold (Clopper and Pearson); -inf for none."""
+        lower = np.where(hits > 0, beta_law.ppf(each / 2, np.maximum(hits, 1), half - hits + 1), 0.0)
+        upper = np.where(others < half, beta_law.ppf(1 - each / 2, others + 1, np.maximum(half - others, 1)), 1.0)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(np.maximum(lower - delta, 0) / upper))
+
+    for p, q in ((outputs[0], outputs[1]), (outputs[1], outputs[0])):
+        for one, other in zip(p, q, strict=True):
+            for sign in (1, -1):
+                grid = np.quantile(sign * one[:half], np.linspace(0.0005, 0.9995, 400))
+                # The raw ratio is largest far out, where nothing is sure: what counts is what can be shown.
+                ahead = half - np.searchsorted(np.sort(sign * one[:half]), grid)
+                behind = half - np.searchsorted(np.sort(sign * other[:half]), grid)
+                at = grid[np.argmax(np.where(ahead >= LEAST_HITS, bounds(ahead, behind), -np.inf))]
+                hits, others = np.sum(sign * one[half:] >= at), np.sum(sign * other[half:] >= at)
+                best = max(best, float(bounds(hits, others)))
+    return best
+
+
+# ------------------------------------------------------------------------------------------------------- tiny data sets
+
+
+def _network(sizes: dict[str, int], arcs: str = "") -> Network:
+    """A network from the number of states of each node and arcs such as "a>b b>c"."""
+    pairs = [arc.split(">") for arc in arcs.split()]
+    variables = tuple(Variable(node, tuple(f"s{code}" for code in range(size))) for node, size in sizes.items())
+    return Network(variables, {node: tuple(parent for parent, child in pairs if child == node) for node in sizes})
+
+
+def _counts(network: Network, records: Iterable[Record]) -> Counts:
+    """Counts of the families and of whole records, one kind of record at a time."""
+    tables = {node: np.zeros(network.shape(node), np.int64) for node in network.nodes}
+    whole = np.zeros(tuple(variable.size for variable in network.schema), np.int64)
+    for record, times in Counter(records).items():
+        whole[record] += times
+        code = dict(zip(network.nodes, record, strict=True))
+        for node in network.nodes:
+            tables[node][tuple(code[name] for name in network.family(node))] += times
+    return Counts(Tables(network, tables), RecordsPolicy("error", "error"), {network.nodes: whole})
+
+
+def _neighbours(
+    network: Network, relation: Relation, most: int, crowd: int
+) -> Iterator[tuple[tuple[Record, ...], tuple[Record, ...]]]:
+    """Every pair of neighbouring data sets, up to the order of their records, and some that share a crowd or two."""
+    records = list(product(*(range(variable.size) for variable in network.variables)))
+    small = (rest for size in range(most) for rest in combinations_with_replacement(records, size))
+    crowds = (
+        (records[0],) * size + (record,) * (size // FEWER) for size in (crowd // FEWER, crowd) for record in records
+    )
+    for rest in chain(small, crowds):
+        for index, record in enumerate(records):
+            if relation is Relation.ADD_REMOVE:
+                yield rest, (*rest, record)
+            else:
+                yield from (((*rest, record), (*rest, other)) for other in records[:index])
+
+
+def _crowd(network: Network, calibration: Any) -> int:
+    """How many equal records make a crowd; so many that a trimmed posterior has a peak."""
+    if not isinstance(calibration, Trimming):
+        return CROWD
+    ranges = (log_range(network.schema[node].size, floor) for node, floor in calibration.floors.items())
+    return min(math.ceil(PEAK / (calibration.temper * min(ranges))), MOST_CROWD)
+
+
+def _extreme(pairs: list[Any]) -> list[Any]:
+    """A few pairs for a statistical bound: the fewest records, and a crowd of equal ones."""
+    return [pairs[0], pairs[-1]]

@@ -1,0 +1,164 @@
+"""Losses: the largest log ratio of the probabilities of what was asked for two data sets, exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import binom
+
+from discreet.verify.script import Leak, Log
+
+__all__ = ["loss"]
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+COIN = -64 * math.log(2)
+"""Log-probability of the coin that sends a row anywhere on its grid."""
+
+
+def loss(one: Log, other: Log, draws: int, *, epsilon: float, delta: float) -> float:
+    """The largest loss between two data sets, the larger of the two directions.
+
+    Args:
+        one: what a mechanism gave to the source for the first data set.
+        other: the same for the second.
+        draws: independent ones, of which one was enumerated.
+        epsilon: nats; where the noise is Gaussian, its loss is wanted at this promise.
+        delta: of the same promise.
+
+    Returns:
+        Nats; with Gaussian noise, epsilon at delta.
+
+    Raises:
+        Leak: something else than what the noise hides is not the same for both.
+    """
+    a, b = one.source, other.source
+    _refuse_leaks(one, other)
+    # Of the first data set against the second, and the other way round: an output has one of the two ratios.
+    total = np.zeros(2)
+    for (u, scale, shares), (v, _, _) in zip(a.laplace, b.laplace, strict=True):
+        total += _laplace_loss(u.ravel(), v.ravel(), scale, shares)
+    for p, q in zip(a.choices, b.choices, strict=True):
+        total += np.max(p - q), np.max(q - p)
+    for row, (paths, others) in enumerate(zip(one.rows, other.rows, strict=True)):
+        # A row that the coin sends anywhere takes every path alike.
+        least = COIN - math.log(len(paths)) if _credited(one, other, row) else -math.inf
+        gaps = [_gap(paths[path], others[path], least) for path in paths]
+        total += draws * max(gaps), -draws * min(gaps)
+    calls = [(np.abs(u - v), scale) for (u, scale), (v, _) in zip(a.gaussian, b.gaussian, strict=True)]
+    return float(total.max()) + (_gaussian_loss(calls, epsilon, delta) if calls else 0.0)
+
+
+def _refuse_leaks(one: Log, other: Log) -> None:
+    """Everything but the values that noise hides must be the same for both."""
+    if bool(one.raised) != bool(other.raised):
+        raise Leak(f"whether the draw fails depends on the records: {one.raised or other.raised}")
+    if _shape(one) != _shape(other):
+        raise Leak("with the answers of the noise held fixed, what is asked of it depends on the records")
+    if one.released != other.released:
+        raise Leak("with the noise held fixed, the release depends on the records")
+
+
+def _credited(one: Log, other: Log, row: int) -> bool:
+    """Whether the coin of a row sends it anywhere, in both data sets alike and to every point with equal chance."""
+    if one.astray is None or other.astray is None:
+        return False
+    logs = [log for astray in (one.astray, other.astray) for at, log in astray if at == row]
+    even = -math.log(len(one.rows[row]))
+    return bool(logs) and all(abs(log - even) < 1e-6 for log in logs)
+
+
+def _shape(log: Log) -> Any:
+    """What was asked of the source, but for the values that noise hides."""
+    source = log.source
+    laplace = [(values.shape, scale, shares) for values, scale, shares in source.laplace]
+    gaussian = [(values.shape, scale) for values, scale in source.gaussian]
+    return (
+        laplace,
+        gaussian,
+        [len(logs) for logs in source.choices],
+        [row.keys() for row in log.rows],
+        (source.gammas, source.coins),
+    )
+
+
+def _gap(one: float, other: float, least: float) -> float:
+    """Difference of two log-probabilities, after `exp(least)` is added to both probabilities."""
+    a, b = np.logaddexp([one, other], least).tolist() if least > -math.inf else (one, other)
+    return 0.0 if a == b else a - b
+
+
+def _laplace_loss(u: Integers, v: Integers, scale: float, shares: tuple[Fraction, ...]) -> Floats:
+    """Largest log ratios of the outputs for values u and v, both ways, every cell at its worst."""
+    moved = np.flatnonzero(u != v).tolist()
+    total = np.full(2, sum(abs(int(u[cell] - v[cell])) for cell in moved if shares[cell] == 1) / scale)
+    for cell in moved:
+        if shares[cell] != 1:
+            total += _sampled_loss(int(u[cell]), int(v[cell]), scale, shares[cell])
+    return total
+
+
+@cache
+def _sampled_loss(u: int, v: int, scale: float, share: Fraction) -> tuple[float, float]:
+    """The same for one cell whose records are first sampled, over a window beyond which the ratio is constant."""
+    window = np.arange(-2, max(u, v) + 3)
+
+    def logs(count: int) -> Floats:
+        kept = np.arange(count + 1)
+        terms = binom.logpmf(kept, count, float(share)) - np.abs(window[:, None] - kept) / scale
+        return np.asarray(np.logaddexp.reduce(terms, axis=1))
+
+    gaps = logs(u) - logs(v)
+    return float(gaps.max()), float(-gaps.min())
+
+
+def _gaussian_loss(calls: Iterable[tuple[Integers, float]], epsilon: float, delta: float) -> float:
+    """Epsilon at delta of discrete Gaussian noise on values that moved by so much: exact hockey-stick, by bisection."""
+    moved: dict[float, list[int]] = {}
+    for by, scale in calls:
+        moved.setdefault(scale, []).extend(by[by > 0].tolist())
+    return _gaussian_epsilon(tuple((scale, tuple(sorted(by))) for scale, by in moved.items() if by), epsilon, delta)
+
+
+@cache
+def _gaussian_epsilon(moved: tuple[tuple[float, tuple[int, ...]], ...], epsilon: float, delta: float) -> float:
+    """The same, by the scale of the noise."""
+    losses, law = np.zeros(1), np.ones(1)
+    for scale, steps in moved:
+        more, masses = _gaussian_law(scale, steps)
+        losses, law = np.add.outer(losses, more).ravel(), np.multiply.outer(law, masses).ravel()
+
+    def divergence(at: float) -> float:
+        over = losses > at
+        return float(np.sum(law[over] * -np.expm1(at - losses[over])))
+
+    if divergence(epsilon) <= delta:
+        # Only where it stands: the exact epsilon, for the report.
+        bottom, top = 0.0, epsilon
+    else:
+        bottom, top = epsilon, float(losses.max())
+    for _ in range(60):
+        middle = (bottom + top) / 2
+        bottom, top = (bottom, middle) if divergence(middle) <= delta else (middle, top)
+    return top
+
+
+def _gaussian_law(scale: float, steps: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """Losses, and their probabilities, of discrete Gaussian noise of one scale on cells that moved by so many steps."""
+    reach = math.ceil(12 * scale) + 2
+    mass = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * scale**2))
+    mass /= mass.sum()
+    # The loss of moving one cell by m is (2 k m + m^2) / (2 scale^2): linear in the noise k, so sums of m k suffice.
+    law, low = np.ones(1), 0
+    for m in steps:
+        spread = np.zeros(2 * reach * m + 1)
+        spread[::m] = mass
+        law, low = np.convolve(law, spread), low - reach * m
+    return (2 * (low + np.arange(len(law))) + sum(m**2 for m in steps)) / (2 * scale**2), law

@@ -1,0 +1,347 @@
+"""Scripts: a source of randomness that answers by rote, and what a mechanism gave to it.
+
+The audit runs a draw once for every answer that a choice or a row can have, and keeps what was asked along the way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.mechanisms.crossing import Mechanism
+from discreet.model.design import Shape
+from discreet.model.dirichlet import Dirichlet
+from discreet.releases.calibration import (
+    Tempering,
+)
+from discreet.sensitive.counts import Counts
+
+__all__ = ["SCRIPTS", "Answers", "Leak", "Log", "Lost", "Script", "logged", "numbers"]
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+SCRIPTS = 5
+"""Scripts of noise: none, a little on both sides, much on both sides, much above, much below. A second stage, or what
+is released, may depend on the answers of the first."""
+LARGEST_POWER = 40
+"""Much noise is a power of two, at most this one."""
+MOST_CALLS = 1000
+"""Calls for noise in one draw: whoever asks for more waits for an answer that he likes."""
+SCRAMBLES = 1
+"""Runs in which every row, and every draw of a row, takes a path of its own."""
+TAG = 2**40
+"""Counts of a sample carry a tag of the sample above this digit."""
+TAGS = 2**20, 2**22
+"""From where to where tags are drawn: their sums and multiples are then hardly ever tags."""
+
+
+class Leak(Exception):
+    """With the noise held fixed, the release still depends on the records; the text says what of it."""
+
+
+class Lost(InputError):
+    """The audit cannot follow what the mechanism does."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a script answers, the same for every data set.
+
+    Args:
+        noise: kind of noisy numbers, 0 to SCRIPTS - 1.
+        choice: index of every choice, as far as there is one.
+    """
+
+    noise: int = 0
+    choice: int = 0
+
+
+@dataclass
+class Script:
+    """A source of randomness that logs what it is given and answers by a script, whatever it is given.
+
+    Args:
+        answers: of the script.
+        path: answers of `pick` in every row; those beyond its end are 0.
+        continuous: whether gamma variates may be asked for.
+        scramble: seed of paths that differ from row to row and from draw to draw; 0 for `path`.
+        tagging: seed of the tags of samples.
+        astray: None for coins that come up False; else how many picks each row has: then all coins come up True, and
+            `path` is for the picks that follow a coin.
+    """
+
+    answers: Answers
+    path: tuple[int, ...] = ()
+    continuous: bool = False
+    scramble: int = 0
+    tagging: int = 0
+    astray: tuple[int, ...] | None = None
+    laplace: list[tuple[Integers, float, tuple[Fraction, ...]]] = field(default_factory=list)
+    gaussian: list[tuple[Integers, float]] = field(default_factory=list)
+    gammas: list[tuple[int, ...]] = field(default_factory=list)
+    choices: list[Floats] = field(default_factory=list)
+    rows: list[list[tuple[int, int, float]]] = field(default_factory=lambda: [[]])
+    several: set[int] = field(default_factory=set)
+    samples: dict[int, Fraction] = field(default_factory=dict)
+    thinned: int = 0
+    coins: int = 0
+
+    @property
+    def scripted(self) -> bool:
+        """Whether answers were noisy numbers."""
+        return bool(self.laplace or self.gaussian or self.gammas)
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        """How many noisy numbers were asked for; not by how many calls, as honest noise is grouped by its scale."""
+        return sum(values.size for values, _, _ in self.laplace), sum(values.size for values, _ in self.gaussian)
+
+    def _answer(self, shape: tuple[int, ...]) -> Integers:
+        """The same for every data set."""
+        calls = len(self.laplace) + len(self.gaussian)
+        if calls > MOST_CALLS:
+            raise Leak("noise is asked for again and again, until an answer suits")
+        kind = self.answers.noise
+        rng = np.random.default_rng([kind, calls])
+        if kind < 2:
+            return rng.integers(-3 * kind, 3 * kind + 1, shape)
+        signs = rng.choice([-1, 1], shape) if kind == 2 else np.full(shape, 1 if kind == 3 else -1)
+        return np.asarray(signs * 2 ** rng.integers(0, LARGEST_POWER + 1, shape), np.int64)
+
+    def discrete_laplace(self, values: Integers, scale: float) -> Integers:
+        """Log, and answer."""
+        counts, shares = self._untagged(values)
+        self.laplace.append((counts, scale, shares))
+        return self._answer(values.shape)
+
+    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
+        """Log, and answer."""
+        counts, shares = self._untagged(values)
+        if set(shares) != {Fraction(1)}:
+            raise Lost("the audit cannot follow Gaussian noise on a sample of the records")
+        self.gaussian.append((counts, scale))
+        return self._answer(values.shape)
+
+    def thin(self, values: Integers, probability: Fraction) -> Integers:
+        """Nothing is drawn: every count is marked as one of a sample of its own."""
+        tags = np.random.default_rng([self.tagging, self.thinned]).choice(TAGS[1] - TAGS[0], values.size, replace=False)
+        tags += TAGS[0]
+        self.thinned += values.size
+        self.samples |= dict.fromkeys(tags.tolist(), probability)
+        return values + TAG * tags.reshape(values.shape)
+
+    def _untagged(self, values: Integers) -> tuple[Integers, tuple[Fraction, ...]]:
+        """Counts as they were before sampling, and each one's probability."""
+        tags = (values + TAG // 2) // TAG
+        found = [self.samples.pop(tag, None) if tag else Fraction(1) for tag in tags.ravel().tolist()]
+        shares = tuple(share for share in found if share is not None)
+        if len(shares) < len(found):
+            raise Lost("the audit cannot follow a sample of the records that is used twice or summed")
+        return values - TAG * tags, shares
+
+    def noisy_max(self, scores: Floats, scale: float) -> int:
+        """Log the probabilities."""
+        logs = scores / scale
+        self.choices.append(np.asarray(logs - np.logaddexp.reduce(logs)))
+        return min(self.answers.choice, len(scores) - 1)
+
+    def pick(self, weights: Floats, draws: int) -> Integers:
+        """Log the width, the answer and its log-probability, so many times; answer along the path."""
+        taken, row = self.rows[-1], len(self.rows) - 1
+        width, place = len(weights), len(taken)
+        if draws > 1:
+            self.several.add(row)
+        if self.scramble:
+            picked = np.random.default_rng([self.scramble, row, place]).integers(0, width, draws)
+        else:
+            # With coins, a row's own picks follow those of the row before that went astray: they take no path.
+            on = self.astray is None or (0 < row <= len(self.astray) and place < self.astray[row - 1])
+            answer = self.path[place] if on and place < len(self.path) else 0
+            picked = np.full(draws, min(answer, width - 1), np.int64)
+        total, chosen = float(weights.sum()), picked.tolist() if self.scramble else [int(picked[0])]
+        shares = [float(weights[answer]) / total for answer in chosen]
+        log = sum(math.log(share) if share > 0 else -math.inf for share in shares)
+        taken.append((width, chosen[0], log if self.scramble else draws * log))
+        return picked
+
+    def rarely(self, draws: int) -> npt.NDArray[np.bool_]:
+        """Ends a row."""
+        self.coins += 1
+        self.rows.append([])
+        return np.full(draws, self.astray is not None)
+
+    def log_gamma(self, shapes: Floats) -> Floats:
+        """Log how many; what is given by them is measured statistically, what is released besides is not."""
+        if not self.continuous:
+            raise Lost("gamma variates are audited statistically")
+        self.gammas.append(shapes.shape)
+        return np.random.default_rng([self.answers.noise, len(self.gammas)]).normal(size=shapes.shape)
+
+    def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
+        """No mechanism over a network adds noise to vectors."""
+        raise Leak("noise on a vector was asked for, which this audit cannot follow")
+
+    def uniforms(self, number: int) -> Floats:
+        """No mechanism over a network asks for uniform variates."""
+        raise Leak("uniform variates were asked for, which this audit cannot follow")
+
+
+@dataclass(frozen=True)
+class Log:
+    """What a mechanism gave to the source for one data set, and what it released along every path.
+
+    Args:
+        source: of the first path.
+        released: numbers of the payload for every path, and for every other run.
+        rows: for each row, log-probabilities of all sequences of answers.
+        astray: for each row, what is picked after its coin and with which log-probability; None where that is not what
+            is then released.
+        raised: the exception that ended the draw; empty where none did.
+    """
+
+    source: Script
+    released: Mapping[Any, Any]
+    rows: tuple[Mapping[tuple[int, ...], float], ...]
+    astray: tuple[Any, ...] | None
+    raised: str = ""
+
+
+def logged(
+    mechanism: Mechanism[Any],
+    calibration: Any,
+    prior: Dirichlet,
+    counts: Counts,
+    answers: Answers,
+    real: Any = None,
+    *,
+    again: bool = False,
+) -> Log:
+    """Run the draw by a script, once for every path of a row: all rows take the same path at once. Then otherwise.
+
+    Args:
+        mechanism: whose draw is run.
+        calibration: by which it is enumerated.
+        prior: public.
+        counts: of one data set.
+        answers: of the script.
+        real: another calibration by which the draw is run once, without a loss; None for none.
+        again: whether to run it once more, to find randomness that is not the source's.
+
+    Returns:
+        What was asked and released, along every path.
+
+    Raises:
+        Leak: a release that depends on what it must not.
+        Lost: a use of randomness that cannot be followed.
+    """
+    continuous = isinstance(calibration, Tempering)
+    released: dict[Any, Any] = {}
+    rows: list[dict[tuple[int, ...], float]] = []
+    first, raised = Script(answers, continuous=continuous), ""
+
+    def run(name: Any, source: Script, by: Any = calibration) -> Script:
+        nonlocal raised
+        released[name], failure = _released(mechanism, prior, counts, by, source)
+        raised = raised or failure
+        return source
+
+    todo: list[tuple[int, ...]] = [()]
+    while todo:
+        path = todo.pop()
+        source = run(path, _fresh(first, path) if path else first)
+        rows += [{} for _ in range(len(source.rows) - len(rows))]
+        for row, picks in zip(rows, source.rows, strict=False):
+            row[tuple(answer for _, answer, _ in picks)] = sum(log for _, _, log in picks)
+        longest = max(source.rows, key=len)
+        for place in range(len(path), len(longest)):
+            width = max(picks[place][0] for picks in source.rows if len(picks) > place)
+            todo += [(*path, *(0,) * (place - len(path)), answer) for answer in range(1, width)]
+    picking, furthest = any(first.rows), max(released)
+    for seed in range(1, SCRAMBLES + 1) if picking else ():
+        source = run(("scrambled", seed), Script(answers, continuous=continuous, scramble=seed))
+        _refuse_tied_rows(rows, source)
+    if real is not None:
+        run("real", Script(answers, continuous=continuous, scramble=1), real)
+    if again:
+        source = run("again", Script(answers, continuous=continuous, tagging=1))
+        if released["again"] != released[()] or _asked(source) != _asked(first):
+            raise Leak("the same answers do not give the same release: other randomness, or a sample without noise")
+    astray = _astray(run, first, furthest, released) if picking and first.coins and not raised else None
+    return Log(first, released, tuple(rows), astray, raised)
+
+
+def _released(
+    mechanism: Mechanism[Any], prior: Dirichlet, counts: Counts, calibration: Any, source: Script
+) -> tuple[Any, str]:
+    """Numbers of the payload, or the exception in its place."""
+    try:
+        payload: Any = mechanism.draw(counts, prior, calibration, source)
+    except (Leak, Lost):
+        raise
+    except Exception as error:  # whatever it is, whoever waits for the release learns of it
+        return ("raised", type(error).__name__, str(error)), f"{type(error).__name__}: {error}"
+    if payload.network != prior.network:
+        raise Leak("the release is over another network than the records")
+    return numbers(payload), ""
+
+
+def _refuse_tied_rows(rows: list[dict[tuple[int, ...], float]], source: Script) -> None:
+    """A row's law must be the same whatever other rows have answered: losses of rows are added."""
+    tied = len(source.rows) != len(rows)
+    for number, (row, picks) in enumerate(zip(rows, source.rows, strict=False)):
+        if number not in source.several:
+            path = tuple(answer for _, answer, _ in picks)
+            tied = tied or row.get(path) != sum(log for _, _, log in picks)
+    if tied:
+        raise Leak("what is picked for a row depends on the answers for another")
+
+
+def _astray(
+    run: Callable[[Any, Script], Script],
+    first: Script,
+    furthest: tuple[int, ...],
+    released: Mapping[Any, Any],
+) -> tuple[Any, ...] | None:
+    """What rows do when their coin comes up: the coin counts only where they are then drawn anew, and released."""
+    lengths = tuple(map(len, first.rows))
+    found: list[Any] = []
+    for path in (furthest, ()):
+        source = run(("astray", path), replace(_fresh(first, path), astray=lengths))
+        if released["astray", path] != released[path] or len(source.rows) != len(lengths):
+            return None
+        for row, (length, picks) in enumerate(zip(lengths[:-1], source.rows[1:], strict=True)):
+            if len(picks) != length + lengths[row + 1]:
+                return None
+            found.append((row, sum(log for _, _, log in picks[:length])))
+    return tuple(found)
+
+
+def _fresh(source: Script, path: tuple[int, ...]) -> Script:
+    """A script of the same answers along another path, with nothing logged."""
+    return Script(source.answers, path, source.continuous)
+
+
+def _asked(source: Script) -> Any:
+    """All that was asked along one path."""
+    laplace = [(values.tolist(), scale, shares) for values, scale, shares in source.laplace]
+    gaussian = [(values.tolist(), scale) for values, scale in source.gaussian]
+    return laplace, gaussian, [logs.tolist() for logs in source.choices], source.rows, source.gammas, source.coins
+
+
+def numbers(value: Any) -> Any:
+    """The numbers of a payload or of tables, as nested tuples."""
+    if isinstance(value, np.ndarray):
+        return (value.shape, value.tobytes())
+    if isinstance(value, Mapping):
+        return tuple((key, numbers(part)) for key, part in value.items())
+    if hasattr(value, "__dataclass_fields__"):
+        return tuple(numbers(getattr(value, name)) for name in value.__dataclass_fields__ if name != "network")
+    return tuple(map(numbers, value)) if isinstance(value, tuple) else value
