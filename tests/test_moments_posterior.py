@@ -11,9 +11,9 @@ import pytest
 
 import discreet as dc
 from discreet.posterior.design import linear as posterior
+from discreet.posterior.design.extra import sampler
 from discreet.posterior.design.linear import Moments, entries, moment_draws, pack, resampled, unpack
 from discreet.posterior.design.weights import WeightPosterior
-from discreet.posterior.extra import sampler
 
 Floats = npt.NDArray[np.float64]
 
@@ -262,7 +262,7 @@ def chains_like(kind: str, shape: tuple[int, int, int]) -> Floats:
 @pytest.mark.parametrize("kind", ["apart", "slow", "mixed"])
 def test_chains_that_have_not_met_have_no_intervals(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("blackjax", reason="needs the extra mcmc")
-    nuts = sampler("moments_nuts")
+    nuts = sampler("linear_nuts")
     values, intercept, records, scale = RELEASES["no constant"]
     given: dict[str, Any] = {"features": 3, "intercept": intercept, "records": records, "scale": scale}
     rest: dict[str, Any] = {"prior_deviation": 1.0, "draws": 100, "rng": np.random.default_rng(1)}
@@ -287,7 +287,7 @@ def test_chains_that_have_not_met_have_no_intervals(kind: str, monkeypatch: pyte
 def test_rounds_double_until_the_chains_have_met(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first two rounds stand apart and are thrown away: 2 and 4 walks, then 8 that mix."""
     pytest.importorskip("blackjax", reason="needs the extra mcmc")
-    nuts, walks = sampler("moments_nuts"), []
+    nuts, walks = sampler("linear_nuts"), []
 
     def walk(*_: Any, **__: Any) -> tuple[None, Floats]:
         walks.append(1)

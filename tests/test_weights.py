@@ -11,8 +11,8 @@ import pytest
 import discreet as dc
 from discreet.model.design import GRID
 from discreet.posterior.design import weights as module
+from discreet.posterior.design.extra import sampler
 from discreet.posterior.design.weights import WeightPosterior, even_law, require_known, require_level, tails
-from discreet.posterior.extra import sampler
 
 FEATURES = (dc.Variable("age", bounds=(20, 90)), dc.Variable("pressure", bounds=(80, 200)))
 LINEAR = dc.Design(FEATURES, dc.Variable("days", bounds=(0, 40)))
@@ -263,7 +263,7 @@ def test_an_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         raise ModuleNotFoundError(name="blackjax")
 
     refusal = dc.InputError  # found by an import, before there is none
-    monkeypatch.setattr("discreet.posterior.extra.importlib.import_module", absent)
+    monkeypatch.setattr("discreet.posterior.design.extra.importlib.import_module", absent)
     with pytest.raises(refusal, match=r"blackjax is not installed: install discreet\[mcmc\]") as refused:
         sampler("logistic")
     assert refused.value.__context__ is None

@@ -1,4 +1,4 @@
-"""Checks of numbers that functions of this folder share."""
+"""Checks of numbers that functions of `theory` and `papers` share."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.posterior.design.extra import sampler
 from discreet.posterior.draws import Mixing
-from discreet.posterior.extra import sampler
 
 __all__ = ["MomentDraws", "Moments", "entries", "moment_draws", "pack", "resampled", "unpack", "upper"]
 
@@ -235,7 +235,7 @@ def moment_draws(
     )
     if found is not None:
         return found
-    weights, variance, mixing = sampler("moments_nuts").chain_draws(
+    weights, variance, mixing = sampler("linear_nuts").chain_draws(
         array,
         features=features,
         intercept=intercept,

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.model.design import GRID, Design, Normal
 from discreet.posterior.design.direction import Method, direction_draws
+from discreet.posterior.design.extra import sampler
 from discreet.posterior.design.laws import Law, UniformBox, UniformSphere, WeightedPoints
 from discreet.posterior.design.linear import moment_draws
 from discreet.posterior.draws import Mixing
-from discreet.posterior.extra import sampler
 from discreet.releases.design_payload import FactoredChoice, GradientTrace, NoisyMoments, WeightDraws
 from discreet.releases.release import Release
 from discreet.theory.factors import DirectionFactor

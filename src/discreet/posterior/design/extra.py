@@ -24,7 +24,7 @@ def sampler(module: str) -> Any:
     """
     missing = None
     try:
-        return importlib.import_module(f"discreet.posterior.{module}")
+        return importlib.import_module(f"discreet.posterior.design.{module}")
     except ModuleNotFoundError as error:
         missing = error.name
     raise InputError(
