@@ -11,6 +11,7 @@ from typing import Any, get_args
 import numpy as np
 
 import discreet as dc
+from discreet.releases.design_payload import DesignPayload
 
 CLASSES = dc.Variable("class", ("no", "yes"))
 NUMBER = dc.Variable("number", bounds=(-3, 7))
@@ -118,7 +119,7 @@ def length(vector: np.ndarray, shape: str) -> int:
 
 def answers(payload: Any) -> dict[str, Any]:
     """All that a payload says, by name, as plain values."""
-    assert isinstance(payload, get_args(dc.privacy.design_payload.DesignPayload))
+    assert isinstance(payload, get_args(DesignPayload))
     values = {name: getattr(payload, name) for name in payload.__dataclass_fields__}
     plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
     return {name: dict(value) if name == "parameters" else value for name, value in plain.items()}
