@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from discreet.errors import InputError
 from discreet.model.schema import Scope
+from discreet.releases.codec import Count, Flag, Positive, Scoped, Whole, kind
 from discreet.releases.design_calibration import DesignCalibration
 from discreet.releases.payload import CellNoise
 
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 
+@kind("table_noise", order=("sensitivity", "reported", "epsilons", "scales"), unnamed=True)
 @dataclass(frozen=True)
 class TableNoise:
     """Discrete Laplace noise on every cell of some families' tables.
@@ -45,9 +47,9 @@ class TableNoise:
         InputError: a budget or scale is not a positive, finite number.
     """
 
-    sensitivity: int
+    sensitivity: Whole
     epsilons: Mapping[str, Fraction]
-    scales: Mapping[str, float]
+    scales: Mapping[str, Positive]
     reported: Fraction
 
     def __post_init__(self) -> None:
@@ -67,6 +69,7 @@ class TableNoise:
         return max(sum(self.epsilons.values(), Fraction()), self.reported)
 
 
+@kind("gaussian_noise")
 @dataclass(frozen=True)
 class GaussianNoise:
     """Discrete Gaussian noise of one scale on every cell of some families' tables.
@@ -81,8 +84,8 @@ class GaussianNoise:
         InputError: a number is not positive and finite.
     """
 
-    squared_sensitivity: int
-    scale: float
+    squared_sensitivity: Whole
+    scale: Positive
     rho: Fraction
     reported: Fraction
 
@@ -97,6 +100,11 @@ class GaussianNoise:
         return self.reported
 
 
+@kind(
+    "planned_noise",
+    order=("noise", "sensitivity", "reported", "tables", "expected"),
+    scoped=Scoped("tables", "_PlannedTable", {"budgets": "budget", "scales": "scale"}),
+)
 @dataclass(frozen=True)
 class PlannedNoise:
     """Noise on tables over sets of variables, with a budget of its own for each: the plan of a release.
@@ -116,11 +124,11 @@ class PlannedNoise:
     """
 
     noise: CellNoise
-    sensitivity: int
+    sensitivity: Whole
     budgets: Mapping[Scope, Fraction]
-    scales: Mapping[Scope, float]
+    scales: Mapping[Scope, Positive]
     reported: Fraction
-    expected: Mapping[str, float]
+    expected: Mapping[str, Positive]
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what is no calibration."""
@@ -143,6 +151,7 @@ class PlannedNoise:
         return max(sum(self.budgets.values(), Fraction()), self.reported)
 
 
+@kind("coefficient_noise")
 @dataclass(frozen=True)
 class CoefficientNoise:
     """Discrete Laplace noise of one scale on every integer contrast of the families' tables.
@@ -159,11 +168,11 @@ class CoefficientNoise:
         InputError: a number is not positive and finite, or the shift is negative.
     """
 
-    sensitivity: int
-    exact: bool
-    scale: float
-    shift: int
-    noisy_total: bool
+    sensitivity: Whole
+    exact: Flag
+    scale: Positive
+    shift: Count
+    noisy_total: Flag
     reported: Fraction
 
     def __post_init__(self) -> None:
@@ -177,6 +186,7 @@ class CoefficientNoise:
         return self.reported
 
 
+@kind("trimming")
 @dataclass(frozen=True)
 class Trimming:
     """Draws from a tempered posterior whose probabilities lie on a public grid above a floor.
@@ -192,10 +202,10 @@ class Trimming:
         InputError: no draws, or a number that is not positive and finite.
     """
 
-    floors: Mapping[str, float]
-    temper: float
-    draws: int
-    resolution: Mapping[str, int]
+    floors: Mapping[str, Positive]
+    temper: Positive
+    draws: Whole
+    resolution: Mapping[str, Whole]
     reported: Fraction
 
     def __post_init__(self) -> None:
@@ -215,6 +225,7 @@ class Trimming:
         return self.reported
 
 
+@kind("tempering")
 @dataclass(frozen=True)
 class Tempering:
     """Draws from a tempered, untrimmed posterior, rounded to a public grid; for a guarantee with delta.
@@ -229,9 +240,9 @@ class Tempering:
         InputError: no draws or digits, or a number that is not positive and finite.
     """
 
-    temper: float
-    draws: int
-    digits: int
+    temper: Positive
+    draws: Whole
+    digits: Whole
     reported: Fraction
 
     def __post_init__(self) -> None:
@@ -245,6 +256,7 @@ class Tempering:
         return self.reported
 
 
+@kind("selection")
 @dataclass(frozen=True)
 class Selection:
     """A choice among finitely many candidates, `P(c) ~ exp(log-likelihood of c / scale)`.
@@ -258,8 +270,8 @@ class Selection:
         InputError: a number is not positive and finite.
     """
 
-    sensitivity: float
-    scale: float
+    sensitivity: Positive
+    scale: Positive
     reported: Fraction
 
     def __post_init__(self) -> None:
@@ -273,6 +285,7 @@ class Selection:
         return self.reported
 
 
+@kind("stages")
 @dataclass(frozen=True)
 class Stages:
     """Two stages of noisy tables, the second's budgets chosen from what the first released.

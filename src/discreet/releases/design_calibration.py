@@ -12,6 +12,7 @@ from fractions import Fraction
 from discreet.errors import InputError
 from discreet.model.design import GRID
 from discreet.privacy.guarantee import Relation
+from discreet.releases.codec import Positive, Whole, kind
 from discreet.releases.design_payload import FactoredChoice, GradientTrace, NoisyMoments, NoisyTotal, WeightDraws
 
 __all__ = [
@@ -29,6 +30,7 @@ BITS = 32
 """The random linear term of a perturbed objective is a whole multiple of 2^-32."""
 
 
+@kind("vector_noise")
 @dataclass(frozen=True)
 class VectorNoise:
     """Noise on whole vectors of sums, by the norm of the design's shape.
@@ -44,10 +46,10 @@ class VectorNoise:
         InputError: a number is not positive and finite.
     """
 
-    sensitivity: int
-    scale: float
-    rounds: int
-    total_scale: float | None
+    sensitivity: Whole
+    scale: Positive
+    rounds: Whole
+    total_scale: Positive | None
     reported: Fraction
 
     def __post_init__(self) -> None:
@@ -61,6 +63,7 @@ class VectorNoise:
         return self.reported
 
 
+@kind("objective_noise")
 @dataclass(frozen=True)
 class ObjectiveNoise:
     """A random linear term in a regularised objective, and a little noise on its minimiser.
@@ -80,13 +83,13 @@ class ObjectiveNoise:
         InputError: a number is not positive and finite.
     """
 
-    regularisation: float
-    sensitivity: int
-    scale: float
+    regularisation: Positive
+    sensitivity: Whole
+    scale: Positive
     curvature: Fraction
-    polish: float
-    polish_step: float
-    total_scale: float | None
+    polish: Positive
+    polish_step: Positive
+    total_scale: Positive | None
     reported: Fraction
 
     def __post_init__(self) -> None:
@@ -101,6 +104,7 @@ class ObjectiveNoise:
         return self.reported
 
 
+@kind("truncation")
 @dataclass(frozen=True)
 class Truncation:
     """Draws of weights from a tempered posterior on a ball.
@@ -117,11 +121,11 @@ class Truncation:
         InputError: no draws or digits, or a number that is not positive and finite.
     """
 
-    radius: float
-    variance: float
-    temper: float
-    draws: int
-    digits: int
+    radius: Positive
+    variance: Positive
+    temper: Positive
+    draws: Whole
+    digits: Whole
     reported: Fraction
 
     def __post_init__(self) -> None:
@@ -135,6 +139,7 @@ class Truncation:
         return self.reported
 
 
+@kind("factored_noise")
 @dataclass(frozen=True)
 class FactoredNoise:
     """A choice among candidates, `P(z) ~ exp(rate sum_i f(z, x_i))` with f between 0 and 1.
@@ -148,8 +153,8 @@ class FactoredNoise:
         InputError: a number is not positive and finite.
     """
 
-    rate: float
-    total_scale: float | None
+    rate: Positive
+    total_scale: Positive | None
     reported: Fraction
 
     def __post_init__(self) -> None:

@@ -16,6 +16,18 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.model.design import GRID, Design
+from discreet.releases.codec import (
+    Count,
+    Finite,
+    Flag,
+    Integer,
+    Integers,
+    Matrix,
+    Numbers,
+    Points,
+    Positive,
+    kind,
+)
 
 __all__ = [
     "DesignPayload",
@@ -34,6 +46,7 @@ PARAMETERS: Mapping[str, set[str]] = {"direction": {"noise_variance", "tau"}, "c
 """Names of each likelihood's parameters."""
 
 
+@kind(None)
 @dataclass(frozen=True)
 class NoisyTotal:
     """A private number of records plus discrete Laplace noise, `P(k) ~ exp(-|k| / scale)`.
@@ -46,14 +59,15 @@ class NoisyTotal:
         InputError: a scale that is not positive and finite.
     """
 
-    value: int
-    scale: float
+    value: Integer
+    scale: Positive
 
     def __post_init__(self) -> None:
         """Refuse what is no noisy number."""
         _require(0 < self.scale < math.inf, "a noisy number of records needs a positive, finite noise scale")
 
 
+@kind("noisy_moments", order=("scale", "noisy_total", "values"))
 @dataclass(frozen=True, eq=False)
 class NoisyMoments:
     """Sums of products of the design's coordinates and target plus cube noise, `P(k) ~ exp(-max |k_i| / scale)`.
@@ -71,9 +85,9 @@ class NoisyMoments:
     """
 
     design: Design
-    values: npt.NDArray[np.int64]
-    scale: float
-    noisy_total: bool
+    values: Integers
+    scale: Positive
+    noisy_total: Flag
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
@@ -103,6 +117,7 @@ class NoisyMoments:
         return self.scale / GRID**2
 
 
+@kind("gradient_trace", order=("scale", "total", "weights", "points", "gradients"))
 @dataclass(frozen=True, eq=False)
 class GradientTrace:
     """Noisy gradients of a logistic log-likelihood at public weights, and the weights they lead to.
@@ -124,10 +139,10 @@ class GradientTrace:
     """
 
     design: Design
-    points: Floats
-    gradients: Floats
-    scale: float
-    weights: Floats
+    points: Points
+    gradients: Points
+    scale: Positive
+    weights: Numbers
     total: NoisyTotal | None
 
     def __post_init__(self) -> None:
@@ -152,6 +167,7 @@ class GradientTrace:
         return self.design
 
 
+@kind("weight_draws", order=("variance", "radius", "temper", "weights"))
 @dataclass(frozen=True, eq=False)
 class WeightDraws:
     """Draws of a linear regression's weights from a tempered posterior on a ball.
@@ -168,10 +184,10 @@ class WeightDraws:
     """
 
     design: Design
-    weights: Floats
-    variance: float
-    radius: float
-    temper: float
+    weights: Points
+    variance: Positive
+    radius: Positive
+    temper: Positive
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
@@ -194,6 +210,11 @@ class WeightDraws:
         return self.design
 
 
+@kind(
+    "factored_choice",
+    order=("kind", "parameters", "rate", "total", "index", "candidates"),
+    renamed={"kind": "factor"},
+)
 @dataclass(frozen=True, eq=False)
 class FactoredChoice:
     """One of finitely many public candidates, `P(z) ~ exp(rate sum_i f(z, x_i))` with f between 0 and 1.
@@ -214,10 +235,10 @@ class FactoredChoice:
 
     design: Design
     kind: FactorKind
-    candidates: Floats
-    parameters: Mapping[str, float]
-    index: int
-    rate: float
+    candidates: Matrix
+    parameters: Mapping[str, Finite]
+    index: Count
+    rate: Positive
     total: NoisyTotal | None
 
     def __post_init__(self) -> None:

@@ -17,6 +17,18 @@ from discreet.errors import InputError, listed, shown
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
+from discreet.releases.codec import (
+    Count,
+    CountTables,
+    Flag,
+    FlatTables,
+    Positive,
+    Probabilities,
+    Scoped,
+    Whole,
+    kind,
+    shaped,
+)
 from discreet.releases.design_payload import DesignPayload
 
 __all__ = [
@@ -50,6 +62,7 @@ def noise_variance(noise: CellNoise, scale: float) -> float:
     return scale**2 if noise == "discrete_gaussian" else laplace_variance(scale)
 
 
+@kind("noisy_counts", order=("noise", "scales", "tables"))
 @dataclass(frozen=True, eq=False)
 class NoisyCounts:
     """Family counts plus independent integer noise in every cell.
@@ -67,8 +80,8 @@ class NoisyCounts:
     """
 
     network: Network
-    tables: Mapping[str, Array]
-    scales: Mapping[str, float]
+    tables: CountTables
+    scales: Mapping[str, Positive]
     noise: CellNoise = "discrete_laplace"
 
     def __post_init__(self) -> None:
@@ -113,6 +126,11 @@ class NoisyCounts:
         return self.tables[self.source(node)].size // math.prod(self.network.shape(node))
 
 
+@kind(
+    "noisy_tables",
+    order=("noise", "tables"),
+    scoped=Scoped("tables", "_NoisyTable", {"scales": "scale", "tables": "values"}),
+)
 @dataclass(frozen=True, eq=False)
 class NoisyTables:
     """Counts over sets of variables plus independent integer noise in every cell.
@@ -132,7 +150,7 @@ class NoisyTables:
 
     network: Network
     tables: Mapping[Scope, Array]
-    scales: Mapping[Scope, float]
+    scales: Mapping[Scope, Positive]
     noise: CellNoise
 
     def __post_init__(self) -> None:
@@ -185,6 +203,11 @@ class NoisyTables:
         return np.asarray(summed.transpose([kept.index(name) for name in family]))
 
 
+@kind(
+    "noisy_coefficients",
+    order=("noise", "scale", "shift", "noisy_total", "components"),
+    scoped=Scoped("components", "_Component", {"components": "values"}, less=1),
+)
 @dataclass(frozen=True, eq=False)
 class NoisyCoefficients:
     """Integer contrasts of the family tables plus independent discrete Laplace noise, `P(k) ~ exp(-|k| / scale)`.
@@ -203,9 +226,14 @@ class NoisyCoefficients:
 
     network: Network
     components: Mapping[Scope, Array]
-    scale: float
-    shift: int
-    noisy_total: bool
+    scale: Positive
+    shift: Count
+    noisy_total: Flag
+
+    @property
+    def noise(self) -> Literal["discrete_laplace"]:
+        """The law of the noise."""
+        return "discrete_laplace"
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
@@ -226,6 +254,7 @@ class NoisyCoefficients:
             raise InputError("noisy contrasts need a positive noise scale below 2^63 and no negative shift")
 
 
+@kind("parameter_draws", order=("draws", "temper", "floors", "tables"))
 @dataclass(frozen=True, eq=False)
 class ParameterDraws:
     """Draws of all probabilities from a tempered posterior, on a public grid.
@@ -240,8 +269,8 @@ class ParameterDraws:
     """
 
     cells: Tables
-    temper: float
-    floors: Mapping[str, float]
+    temper: Positive
+    floors: Mapping[str, Positive]
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
@@ -254,12 +283,31 @@ class ParameterDraws:
             if not (np.all(array >= 0) and np.all(np.abs(array.sum(axis=-2) - 1) < 1e-6)):
                 raise InputError(f"the drawn rows of {shown(node)} are no probabilities")
 
+    @classmethod
+    def made(
+        cls, network: Network, *, draws: int, temper: float, floors: Mapping[str, float], tables: Mapping[str, Array]
+    ) -> ParameterDraws:
+        """From flat tables, whose last axis is the draws."""
+        cells = {node: shaped(network, node, np.array(flat), draws) for node, flat in tables.items()}
+        return cls(Tables(network, cells, draws=draws), temper, floors)
+
     @property
     def network(self) -> Network:
         """The network of the draws."""
         return self.cells.network
 
+    @property
+    def draws(self) -> Whole:
+        """How many there are."""
+        return self.cells.draws or 0
 
+    @property
+    def tables(self) -> FlatTables:
+        """The probabilities, with the draws as last axis."""
+        return self.cells
+
+
+@kind("choice", order=("index", "candidates"))
 @dataclass(frozen=True, eq=False)
 class Choice:
     """One of finitely many public candidates.
@@ -272,8 +320,8 @@ class Choice:
         InputError: fewer than two candidates, over different networks, or an index that names none.
     """
 
-    candidates: tuple[Tables, ...]
-    index: int
+    candidates: tuple[Probabilities, ...]
+    index: Count
 
     def __post_init__(self) -> None:
         """Refuse what is no choice."""
@@ -292,6 +340,7 @@ class Choice:
         return self.candidates[0].network
 
 
+@kind("two_stage_counts", order=("sampling", "first", "second"))
 @dataclass(frozen=True, eq=False)
 class TwoStageCounts:
     """Two independent noisy measurements of the family counts, the first perhaps of a sample of the records.

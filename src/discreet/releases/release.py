@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import pydantic
@@ -32,40 +32,22 @@ from discreet.releases.calibration import (
     PlannedNoise,
     Selection,
     Stages,
+    TableCalibration,
     TableNoise,
     Tempering,
     Trimming,
 )
+from discreet.releases.codec import Budget, Part, Positive, decode, encode, shaped, union_of
 from discreet.releases.design_calibration import DesignCalibration, counts_records, describes
-from discreet.releases.design_document import (
-    DesignCalibrationPart,
-    DesignPart,
-    DesignPayloadPart,
-    NormalPart,
-    read_design,
-    read_design_calibration,
-    read_design_payload,
-    read_normal,
-    write_design,
-    write_design_calibration,
-    write_design_payload,
-    write_normal,
-)
 from discreet.releases.design_payload import DesignPayload
 from discreet.releases.document import (
-    Budget,
-    CalibrationPart,
+    DesignPart,
     NetworkPart,
-    Part,
-    PayloadPart,
-    Positive,
-    read_calibration,
+    NormalPart,
+    read_design,
     read_network,
-    read_payload,
-    shaped,
-    write_calibration,
+    write_design,
     write_network,
-    write_payload,
 )
 from discreet.releases.payload import (
     Choice,
@@ -207,8 +189,7 @@ class Release:
         Returns:
             Text that `loads` reads back as an equal release.
         """
-        head = _document(self).model_dump(mode="json", exclude_none=True)
-        return _lines(head, depth=3) + "\n"
+        return _lines(_document(self), depth=3) + "\n"
 
     @staticmethod
     def loads(text: str) -> Release:
@@ -291,8 +272,8 @@ class _Document(_Head):
 
     network: NetworkPart
     prior: dict[str, Positive | list[Positive]]
-    calibration: CalibrationPart
-    payload: PayloadPart
+    calibration: union_of(get_args(TableCalibration))  # type: ignore[valid-type]
+    payload: union_of(get_args(TablePayload))  # type: ignore[valid-type]
 
 
 class _DesignDocument(_Head):
@@ -300,8 +281,8 @@ class _DesignDocument(_Head):
 
     design: DesignPart
     prior: NormalPart
-    calibration: DesignCalibrationPart
-    payload: DesignPayloadPart
+    calibration: union_of(get_args(DesignCalibration))  # type: ignore[valid-type]
+    payload: union_of(get_args(DesignPayload))  # type: ignore[valid-type]
 
 
 def read_release(raw: Any, cells: int) -> Release:
@@ -344,48 +325,34 @@ def release_schema() -> str:
     return json.dumps(either.json_schema(), indent=2, sort_keys=True) + "\n"
 
 
-def _document(release: Release) -> _Document | _DesignDocument:
+def _document(release: Release) -> dict[str, Any]:
     """Release to document."""
-    head: dict[str, Any] = {
+    guarantee, policy, prior = release.guarantee, release.policy, release.prior
+    records = {} if release.records is None else {"count": release.records}
+    over: dict[str, Any]
+    if isinstance(prior, Normal):
+        over = {"design": write_design(prior.design), "prior": {"deviation": prior.deviation}}
+    else:
+        alpha = {node: _compact(alpha) for node, alpha in prior.alpha.items()}
+        over = {"network": write_network(prior.network), "prior": alpha}
+    return {
         "format": FORMAT,
         "version": VERSION,
         "id": release.id,
         "date": release.date.isoformat(),
         "private": release.private,
-        "guarantee": _Guarantee(
-            epsilon=as_text(release.guarantee.epsilon),
-            delta=as_text(release.guarantee.delta),
-            relation=release.guarantee.relation.value,
-            unit=release.guarantee.unit,
-        ),
+        "guarantee": {
+            "epsilon": as_text(guarantee.epsilon),
+            "delta": as_text(guarantee.delta),
+            "relation": guarantee.relation.value,
+            "unit": guarantee.unit,
+        },
         "mechanism": release.mechanism,
-        "records": _Records.model_validate(
-            {
-                "count": release.records,
-                "missing": release.policy.missing,
-                "out_of_bounds": release.policy.out_of_bounds,
-            }
-        ),
+        "records": {**records, "missing": policy.missing, "out_of_bounds": policy.out_of_bounds},
+        **over,
+        "calibration": encode(release.calibration),
+        "payload": encode(release.payload),
     }
-    prior, calibration, payload = release.prior, release.calibration, release.payload
-    if isinstance(prior, Normal) or isinstance(calibration, DesignCalibration) or isinstance(payload, DesignPayload):
-        assert isinstance(prior, Normal)
-        assert isinstance(calibration, DesignCalibration)
-        assert isinstance(payload, DesignPayload)
-        return _DesignDocument(
-            **head,
-            design=write_design(prior.design),
-            prior=write_normal(prior),
-            calibration=write_design_calibration(calibration),
-            payload=write_design_payload(payload),
-        )
-    return _Document(
-        **head,
-        network=write_network(prior.network),
-        prior={node: _compact(alpha) for node, alpha in prior.alpha.items()},
-        calibration=write_calibration(calibration),
-        payload=write_payload(payload),
-    )
 
 
 def _release(raw: object, cells: int) -> Release:
@@ -399,8 +366,8 @@ def _release(raw: object, cells: int) -> Release:
     return Release(
         **_head(document),
         prior=Dirichlet(Tables(network, alpha)),
-        calibration=read_calibration(document.calibration, network),
-        payload=read_payload(document.payload, network),
+        calibration=decode(document.calibration, network),
+        payload=decode(document.payload, network),
     )
 
 
@@ -410,9 +377,9 @@ def _design_release(raw: object) -> Release:
     design = read_design(document.design)
     return Release(
         **_head(document),
-        prior=read_normal(document.prior, design),
-        calibration=read_design_calibration(document.calibration),
-        payload=read_design_payload(document.payload, design),
+        prior=Normal(design, document.prior.deviation),
+        calibration=decode(document.calibration, design),
+        payload=decode(document.payload, design),
     )
 
 
@@ -439,7 +406,8 @@ def _belong_together(calibration: Calibration, payload: Payload) -> bool:
         case GaussianNoise(), NoisyCounts(noise="discrete_gaussian"):
             return set(payload.scales.values()) == {calibration.scale}
         case PlannedNoise(), NoisyTables():
-            return payload.noise == calibration.noise and dict(payload.scales) == dict(calibration.scales)
+            same = payload.noise == calibration.noise and dict(payload.scales) == dict(calibration.scales)
+            return same and set(calibration.expected) == set(payload.network.nodes)
         case CoefficientNoise(), NoisyCoefficients():
             noise = (calibration.scale, calibration.shift, calibration.noisy_total)
             return noise == (payload.scale, payload.shift, payload.noisy_total)

@@ -1,0 +1,449 @@
+"""What a calibration or payload is in a release document, by the fields of its class.
+
+A class says with `kind` under which name documents hold it. Its annotations say the rest: a field of type `Positive` is
+a positive number there, one of type `Fraction` exact text, one of type `CountTables` flat lists of integers by node.
+From them follow what pydantic checks, the JSON Schema, and the way to the document and back, so that a new field is one
+line and a new kind one class. The network or design that a payload is over stands in the document's head, not in it.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from fractions import Fraction
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pydantic
+
+from discreet.errors import InputError, listed, shown
+from discreet.model.design import Design
+from discreet.model.limits import BUDGET_DIGITS, at_most
+from discreet.model.network import Network
+from discreet.model.schema import Scope, table_cells
+from discreet.model.tables import Array, Tables
+from discreet.privacy.guarantee import as_rational, as_text
+
+__all__ = [
+    "Budget",
+    "Count",
+    "CountTables",
+    "Finite",
+    "Flag",
+    "FlatTables",
+    "Integer",
+    "Integers",
+    "Items",
+    "Matrix",
+    "Numbers",
+    "Part",
+    "Points",
+    "Positive",
+    "Probabilities",
+    "Scoped",
+    "Whole",
+    "decode",
+    "encode",
+    "kind",
+    "part_of",
+    "shaped",
+    "union_of",
+]
+
+Over = Network | Design
+T = TypeVar("T", bound=type)
+
+Positive = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False, strict=True)]
+Finite = Annotated[float, pydantic.Field(allow_inf_nan=False, strict=True)]
+Unit = Annotated[float, pydantic.Field(ge=0, le=1, allow_inf_nan=False, strict=True)]
+Integer = Annotated[int, pydantic.Field(ge=-(2**63), lt=2**63, strict=True)]
+Count = Annotated[int, pydantic.Field(ge=0, lt=2**63, strict=True)]
+Whole = Annotated[int, pydantic.Field(gt=0, lt=2**63, strict=True)]
+Flag = Annotated[bool, pydantic.Field(strict=True)]
+Budget = Annotated[str, pydantic.Field(pattern=r"^[0-9]+(\.[0-9]+|/[0-9]+)?$")]
+
+Item = TypeVar("Item")
+Items = Annotated[list[Item], pydantic.Field(fail_fast=True)]
+"""A list of which the first fault is reported, not a million of them."""
+
+
+class Part(pydantic.BaseModel):
+    """Fields are those listed, and no others."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+# -------------------------------------------------------------------------------------------------- fields of one kind
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the values of a type stand in a document.
+
+    Args:
+        part: what pydantic takes there.
+        write: value to document.
+        read: document, and the network or design, to value.
+    """
+
+    part: Any
+    write: Callable[[Any], Any]
+    read: Callable[[Any, Any], Any]
+
+
+def shaped(network: Network, node: str, flat: Array, draws: int | None = None) -> Array:
+    """A flat table with its axes.
+
+    Args:
+        network: public.
+        node: whose family it is over.
+        flat: the cells, axes `(*parents, child)` and draws, last fastest.
+        draws: length of the last axis; None for no such axis.
+
+    Returns:
+        The table.
+
+    Raises:
+        InputError: no such node, or another number of cells than its family has.
+    """
+    shape = () if node not in network.schema else (*network.shape(node), *(() if draws is None else (draws,)))
+    if node not in network.schema or flat.size != math.prod(shape):
+        raise InputError(f"the table of {shown(node)} has {flat.size} cells, not those of its family")
+    return flat.reshape(shape)
+
+
+def _same(value: Any, *_over: Any) -> Any:
+    """What it is."""
+    return value
+
+
+def _flat(tables: Mapping[str, Array]) -> dict[str, Any]:
+    """Tables as lists."""
+    return {node: table.ravel().tolist() for node, table in tables.items()}
+
+
+def _budget(text: str, _over: Over) -> Fraction:
+    """An exact budget."""
+    return as_rational(text, "epsilon")
+
+
+def _budgets(texts: Iterable[str]) -> list[Fraction]:
+    """Exact budgets that will be added up: their sum shall not have millions of digits."""
+    found = [as_rational(text, "epsilon") for text in texts]
+    digits = sum(len(str(denominator)) for denominator in {part.denominator for part in found})
+    at_most(BUDGET_DIGITS, digits, "digits of the budgets' different denominators")
+    return found
+
+
+def _matrix(rows: list[list[float]], width: int | None) -> Array:
+    """Rows of equal length."""
+    wanted = width if width is not None else len(rows[0]) if rows else 0
+    if not rows or any(len(row) != wanted for row in rows):
+        raise InputError(f"a matrix needs at least one row, and {wanted} numbers in each")
+    return np.array(rows, np.float64)
+
+
+CountTables = Annotated[
+    Mapping[str, Array],
+    Form(
+        dict[str, Items[Integer]],
+        _flat,
+        lambda raw, network: {node: shaped(network, node, np.array(flat, np.int64)) for node, flat in raw.items()},
+    ),
+]
+"""Tables of integers by node."""
+Probabilities = Annotated[
+    Tables,
+    Form(
+        dict[str, Items[Unit]],
+        _flat,
+        lambda raw, network: Tables(
+            network, {node: shaped(network, node, np.array(flat)) for node, flat in raw.items()}
+        ),
+    ),
+]
+"""Tables of probabilities of a whole network."""
+FlatTables = Annotated[Mapping[str, Array], Form(dict[str, Items[Unit]], _flat, _same)]
+"""Tables of probabilities that stay flat when they are read."""
+Integers = Annotated[Array, Form(Items[Integer], np.ndarray.tolist, lambda raw, _: np.array(raw, np.int64))]
+"""A list of integers."""
+Numbers = Annotated[Array, Form(Items[Finite], np.ndarray.tolist, lambda raw, _: np.array(raw, np.float64))]
+"""A list of numbers."""
+Matrix = Annotated[Array, Form(Items[Items[Finite]], np.ndarray.tolist, lambda raw, _: _matrix(raw, None))]
+"""Rows of equally many numbers."""
+Points = Annotated[Array, Form(Items[Items[Finite]], np.ndarray.tolist, lambda raw, over: _matrix(raw, over.size))]
+"""Rows of as many numbers as the design has weights."""
+
+
+def _list_of(part: Any) -> Any:
+    """What pydantic takes for a list."""
+    return Annotated[list[part], pydantic.Field(fail_fast=True)]
+
+
+def _named(part: Any) -> Any:
+    """What pydantic takes for a mapping from names."""
+    return dict[str, part]
+
+
+def _form(hint: Any) -> Form:
+    """How values of an annotated type stand in a document."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return next((note for note in inner if isinstance(note, Form)), Form(hint, _same, _same))
+    if hint is Fraction:
+        return Form(Budget, as_text, _budget)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return Form(part_of(hint), encode, lambda raw, over: decode(raw, over))
+    if origin in (Union, types.UnionType):
+        one = _form(next(part for part in inner if part is not type(None)))
+        return Form(
+            one.part | None,
+            lambda value: None if value is None else one.write(value),
+            lambda raw, over: None if raw is None else one.read(raw, over),
+        )
+    if origin is tuple:
+        one = _form(inner[0])
+        return Form(
+            _list_of(one.part),
+            lambda values: [one.write(value) for value in values],
+            lambda raw, over: tuple(one.read(part, over) for part in raw),
+        )
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        one = _form(inner[1])
+        exact = inner[1] is Fraction
+        return Form(
+            _named(one.part),
+            lambda values: {name: one.write(value) for name, value in values.items()},
+            lambda raw, _: dict(zip(raw, _budgets(raw.values()), strict=True)) if exact else raw,
+        )
+    return Form(hint, _same, _same)
+
+
+# ------------------------------------------------------------------------------------------------------------- kinds
+
+
+@dataclass(frozen=True)
+class Scoped:
+    """Mappings over sets of variables, which documents hold as one list with an entry for each set.
+
+    Args:
+        name: of the list.
+        entry: title of an entry in the JSON Schema.
+        columns: for each field of the class, its name in an entry. A column of arrays is last, flat in the document.
+        less: states of a variable that an array's axis has none for.
+    """
+
+    name: str
+    entry: str
+    columns: Mapping[str, str]
+    less: int = 0
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A class that documents hold.
+
+    Args:
+        name: in documents; empty for a part without one.
+        part: what pydantic takes for it.
+        order: attributes as documents have them.
+        forms: by attribute of the class, the name in the document and the form.
+        over: the attribute that has the network or design; empty where there is none.
+        scoped: its mappings over sets of variables; None for none.
+    """
+
+    name: str
+    part: type[Part]
+    order: tuple[str, ...]
+    forms: Mapping[str, tuple[str, Form]]
+    over: str
+    scoped: Scoped | None
+
+
+_KINDS: dict[type, _Kind] = {}
+_CLASSES: dict[type[Part], type] = {}
+
+
+def kind(
+    name: str | None,
+    *,
+    order: tuple[str, ...] = (),
+    renamed: Mapping[str, str] | None = None,
+    scoped: Scoped | None = None,
+    unnamed: bool = False,
+) -> Callable[[T], T]:
+    """Make a frozen dataclass a kind of calibration or payload, or a part of one.
+
+    Args:
+        name: of the kind in documents; None for a part that needs none.
+        order: attributes as documents have them, where that is not the order of the fields. One that is no field is a
+            property: a constant, or else the class has a `made(over, **attributes)` that makes it from all of them.
+        renamed: names in the document of attributes that have others there.
+        scoped: its mappings over sets of variables.
+        unnamed: whether the first documents left out the name of the kind, as it was the only one.
+
+    Returns:
+        A decorator, to stand above `dataclass`.
+    """
+
+    def register(cls: T) -> T:
+        hints = get_type_hints(cls, include_extras=True)
+        over = next((part.name for part in fields(cls) if hints[part.name] in (Network, Design)), "")
+        names = order or tuple(part.name for part in fields(cls) if part.name != over)
+        forms = {
+            attribute: ((renamed or {}).get(attribute, attribute), _form(_hint(cls, hints, attribute)))
+            for attribute in names
+            if scoped is None or attribute != scoped.name
+        }
+        parts: dict[str, Any] = {}
+        if name is not None:
+            parts["kind"] = (Literal[name] | None, None) if unnamed else (Literal[name], ...)
+        for attribute in names:
+            if scoped is not None and attribute == scoped.name:
+                parts[attribute] = (_list_of(_entry(scoped, hints)), ...)
+            else:
+                called, form = forms[attribute]
+                parts[called] = (form.part, None if type(None) in get_args(form.part) else ...)
+        made = pydantic.create_model(f"_{cls.__name__}", __base__=Part, __module__=cls.__module__, **parts)
+        _KINDS[cls], _CLASSES[made] = _Kind(name or "", made, names, forms, over, scoped), cls
+        return cls
+
+    return register
+
+
+def _hint(cls: type, hints: Mapping[str, Any], attribute: str) -> Any:
+    """The type of a field or property."""
+    if attribute in hints:
+        return hints[attribute]
+    return get_type_hints(getattr(cls, attribute).fget, include_extras=True)["return"]
+
+
+def _entry(scoped: Scoped, hints: Mapping[str, Any]) -> type[Part]:
+    """What pydantic takes for one set of variables."""
+    parts: dict[str, Any] = {"variables": (Items[str], ...)}
+    parts |= {called: (_column(hints[field]).part, ...) for field, called in scoped.columns.items()}
+    made: type[Part] = pydantic.create_model(scoped.entry, __base__=Part, **parts)
+    return made
+
+
+def _column(hint: Any) -> Form:
+    """The form of one value of a mapping over sets of variables; arrays get their axes later."""
+    value = get_args(hint)[1]
+    return Form(Items[Integer], lambda array: array.ravel().tolist(), _same) if value is Array else _form(value)
+
+
+def part_of(cls: type) -> type[Part]:
+    """What pydantic takes for a kind."""
+    return _KINDS[cls].part
+
+
+def union_of(classes: Iterable[type]) -> Any:
+    """What pydantic takes for any of some kinds, told apart by their names.
+
+    Args:
+        classes: known to `kind`, each under a name.
+
+    Returns:
+        A type for a field of a model.
+    """
+    known = [_KINDS[cls] for cls in classes]
+    if all(one.part.model_fields["kind"].is_required() for one in known):
+        return Annotated[reduce(or_, (one.part for one in known)), pydantic.Field(discriminator="kind")]
+    tagged = (Annotated[one.part, pydantic.Tag(one.name)] for one in known)
+    return Annotated[reduce(or_, tagged), pydantic.Discriminator(_kind)]
+
+
+def _kind(value: Any) -> Any:
+    """The kind of a calibration; the first documents had one kind only and did not name it."""
+    found = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    return found or "table_noise"
+
+
+# ------------------------------------------------------------------------------------------------------ there and back
+
+
+def encode(value: Any) -> dict[str, Any]:
+    """A calibration, a payload or a part of one as JSON values; what is None is left out.
+
+    Args:
+        value: of a class that `kind` knows.
+
+    Returns:
+        An object, its fields in the order of documents.
+    """
+    known = _KINDS[type(value)]
+    named = known.part.model_fields.get("kind")
+    found: dict[str, Any] = {"kind": known.name} if named is not None and named.is_required() else {}
+    for attribute in known.order:
+        if known.scoped is not None and attribute == known.scoped.name:
+            found[attribute] = _entries(value, known.scoped)
+        else:
+            called, form = known.forms[attribute]
+            found[called] = form.write(getattr(value, attribute))
+    return {name: part for name, part in found.items() if part is not None}
+
+
+def decode(part: Part, over: Over) -> Any:
+    """The inverse.
+
+    Args:
+        part: as pydantic has checked it.
+        over: the network or design of the document.
+
+    Returns:
+        The calibration, the payload, or the part of one.
+
+    Raises:
+        InputError: what pydantic cannot see: tables that do not fit the network, or what the class refuses.
+    """
+    cls = _CLASSES[type(part)]
+    known = _KINDS[cls]
+    values = {name: form.read(getattr(part, called), over) for name, (called, form) in known.forms.items()}
+    if known.scoped is not None:
+        values |= _read_scoped(getattr(part, known.scoped.name), known.scoped, cls, over)
+    if hasattr(cls, "made"):
+        return cls.made(over, **values)
+    given = {part.name: over if part.name == known.over else values[part.name] for part in fields(cls)}
+    return cls(**given)
+
+
+def _entries(value: Any, scoped: Scoped) -> list[dict[str, Any]]:
+    """Mappings over sets of variables as one list."""
+    hints = get_type_hints(type(value), include_extras=True)
+    columns = {called: (getattr(value, field), _column(hints[field])) for field, called in scoped.columns.items()}
+    scopes = next(iter(columns.values()))[0]
+    return [
+        {"variables": list(scope), **{name: form.write(column[scope]) for name, (column, form) in columns.items()}}
+        for scope in scopes
+    ]
+
+
+def _read_scoped(entries: list[Any], scoped: Scoped, cls: type, over: Any) -> dict[str, dict[Scope, Any]]:
+    """The inverse."""
+    hints = get_type_hints(cls, include_extras=True)
+    scopes = [tuple(entry.variables) for entry in entries]
+    if len(set(scopes)) < len(scopes):
+        raise InputError(f"'{scoped.name}' names a set of variables twice")
+    found: dict[str, dict[Scope, Any]] = {}
+    for field, called in scoped.columns.items():
+        column, value = [getattr(entry, called) for entry in entries], get_args(hints[field])[1]
+        if value is Array:
+            column = [_array(over, scope, flat, scoped.less) for scope, flat in zip(scopes, column, strict=True)]
+        elif value is Fraction:
+            column = _budgets(column)
+        found[field] = dict(zip(scopes, column, strict=True))
+    return found
+
+
+def _array(network: Network, scope: Scope, flat: list[int], less: int) -> Array:
+    """A flat table over a set of variables with its axes; one that no machine can hold is refused."""
+    sizes = tuple(network.schema[name].size for name in scope)
+    table_cells(sizes)
+    shape = tuple(size - less for size in sizes)
+    if math.prod(shape) != len(flat):
+        raise InputError(f"the table over ({listed(scope)}) has {len(flat)} cells, not those of its variables")
+    return np.array(flat, np.int64).reshape(shape)
