@@ -20,6 +20,7 @@ from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
 import discreet as dc
+from discreet.papers import utility
 from discreet.papers.distance import (
     close_distance,
     close_divergence,
@@ -49,7 +50,6 @@ from discreet.papers.utility import (
     regret_limit,
     stealth_failure,
 )
-from discreet.theory import bounds
 from discreet.theory.bounds import largest_integer_noise, response_error
 from networks import asia
 from oracle import event, small, with_draws
@@ -220,7 +220,7 @@ def test_the_tangent_bound_of_long_rows_holds_and_is_close(monkeypatch: pytest.M
             counts = dc.Tables(network, {"a": rng.integers(0, 60, size)})
             exact = posterior_divergence_limit(prior, counts, {"a": 8.0}, math.inf)
             with monkeypatch.context() as patch:
-                patch.setattr(bounds, "VERTEX_STATES", 1)
+                patch.setattr(utility, "VERTEX_STATES", 1)
                 tangent = posterior_divergence_limit(prior, counts, {"a": 8.0}, math.inf)
             assert exact * (1 - 1e-12) <= tangent <= slack * exact
 
