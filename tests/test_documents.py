@@ -15,6 +15,7 @@ import pytest
 
 import discreet as dc
 from design_releases import PUBLISHED, committed
+from discreet.releases.codec import kind
 from discreet.releases.release import release_schema
 from releases import POLICY
 from tiny import counts_of, network_of
@@ -325,3 +326,8 @@ def test_half_a_document_is_refused(kind: str) -> None:
     text = release(kind).dumps()
     for end in range(0, len(text) - 3, max(1, len(text) // 40)):
         refused(text[:end])
+
+
+def test_a_field_that_documents_would_leave_out_is_refused() -> None:
+    with pytest.raises(TypeError, match="leave out a field"):
+        kind("short", order=("index",))(dc.Choice)

@@ -41,7 +41,6 @@ __all__ = [
     "Matrix",
     "Numbers",
     "Part",
-    "Points",
     "Positive",
     "Probabilities",
     "Scoped",
@@ -49,7 +48,6 @@ __all__ = [
     "decode",
     "encode",
     "kind",
-    "part_of",
     "shaped",
     "union_of",
 ]
@@ -139,11 +137,10 @@ def _budgets(texts: Iterable[str]) -> list[Fraction]:
     return found
 
 
-def _matrix(rows: list[list[float]], width: int | None) -> Array:
-    """Rows of equal length."""
-    wanted = width if width is not None else len(rows[0]) if rows else 0
-    if not rows or any(len(row) != wanted for row in rows):
-        raise InputError(f"a matrix needs at least one row, and {wanted} numbers in each")
+def _matrix(rows: list[list[float]], _over: Over) -> Array:
+    """Rows of equal length; of which length, the class says."""
+    if not rows or any(len(row) != len(rows[0]) for row in rows):
+        raise InputError("a matrix needs at least one row, and equally many numbers in each")
     return np.array(rows, np.float64)
 
 
@@ -173,10 +170,8 @@ Integers = Annotated[Array, Form(Items[Integer], np.ndarray.tolist, lambda raw, 
 """A list of integers."""
 Numbers = Annotated[Array, Form(Items[Finite], np.ndarray.tolist, lambda raw, _: np.array(raw, np.float64))]
 """A list of numbers."""
-Matrix = Annotated[Array, Form(Items[Items[Finite]], np.ndarray.tolist, lambda raw, _: _matrix(raw, None))]
+Matrix = Annotated[Array, Form(Items[Items[Finite]], np.ndarray.tolist, _matrix)]
 """Rows of equally many numbers."""
-Points = Annotated[Array, Form(Items[Items[Finite]], np.ndarray.tolist, lambda raw, over: _matrix(raw, over.size))]
-"""Rows of as many numbers as the design has weights."""
 
 
 def _list_of(part: Any) -> Any:
@@ -197,7 +192,7 @@ def _form(hint: Any) -> Form:
     if hint is Fraction:
         return Form(Budget, as_text, _budget)
     if isinstance(hint, type) and is_dataclass(hint):
-        return Form(part_of(hint), encode, lambda raw, over: decode(raw, over))
+        return Form(_KINDS[hint].part, encode, lambda raw, over: decode(raw, over))
     if origin in (Union, types.UnionType):
         one = _form(next(part for part in inner if part is not type(None)))
         return Form(
@@ -288,6 +283,9 @@ def kind(
 
     Returns:
         A decorator, to stand above `dataclass`.
+
+    Raises:
+        TypeError: an order that leaves out a field: it would be lost in every document.
     """
 
     def register(cls: T) -> T:
@@ -299,6 +297,9 @@ def kind(
             for attribute in names
             if scoped is None or attribute != scoped.name
         }
+        known = {over, *names, *(scoped.columns if scoped else ())}
+        if not hasattr(cls, "made") and not {part.name for part in fields(cls)} <= known:
+            raise TypeError(f"documents of {cls.__name__} would leave out a field: its order must name all of them")
         parts: dict[str, Any] = {}
         if name is not None:
             parts["kind"] = (Literal[name] | None, None) if unnamed else (Literal[name], ...)
@@ -334,11 +335,6 @@ def _column(hint: Any) -> Form:
     """The form of one value of a mapping over sets of variables; arrays get their axes later."""
     value = get_args(hint)[1]
     return Form(Items[Integer], lambda array: array.ravel().tolist(), _same) if value is Array else _form(value)
-
-
-def part_of(cls: type) -> type[Part]:
-    """What pydantic takes for a kind."""
-    return _KINDS[cls].part
 
 
 def union_of(classes: Iterable[type]) -> Any:

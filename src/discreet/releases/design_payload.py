@@ -24,7 +24,6 @@ from discreet.releases.codec import (
     Integers,
     Matrix,
     Numbers,
-    Points,
     Positive,
     kind,
 )
@@ -139,8 +138,8 @@ class GradientTrace:
     """
 
     design: Design
-    points: Points
-    gradients: Points
+    points: Matrix
+    gradients: Matrix
     scale: Positive
     weights: Numbers
     total: NoisyTotal | None
@@ -184,7 +183,7 @@ class WeightDraws:
     """
 
     design: Design
-    weights: Points
+    weights: Matrix
     variance: Positive
     radius: Positive
     temper: Positive
