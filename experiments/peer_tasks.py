@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import discreet as dc
 from discreet.inference import elimination
-from discreet.releases.payload import noise_variance
+from discreet.releases.measurement import noise_variance
 
 from . import logistic_sets
 from .chowdhury import frequencies

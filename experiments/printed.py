@@ -20,8 +20,7 @@ from scipy.stats import binom
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise
-from discreet.releases.calibration import Selection
-from discreet.releases.payload import Choice
+from discreet.releases.kinds.candidate_choice import Choice, Selection
 from discreet.theory.truncated import log_beta_mass
 
 __all__ = [

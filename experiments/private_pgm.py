@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.releases.payload import noise_variance
+from discreet.releases.measurement import noise_variance
 
 __all__ = ["importable", "mirror_descent", "read_by_mbi"]
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import discreet as dc
 from discreet.model.design import GRID
 from discreet.posterior.design.direction import Method
-from discreet.releases.design_payload import FactoredChoice
+from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.theory.factors import (
     STEPS,
     DirectionFactor,

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 
 import discreet as dc
-from discreet.releases.design_payload import DesignPayload
+from discreet.releases.kinds import DesignPayload
 
 CLASSES = dc.Variable("class", ("no", "yes"))
 NUMBER = dc.Variable("number", bounds=(-3, 7))

@@ -18,7 +18,10 @@ from hypothesis import strategies as st
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design, numeric, promise, rows_of
 from discreet.model.design import GRID
-from discreet.releases.design_calibration import BITS, FactoredNoise, ObjectiveNoise, Truncation, VectorNoise
+from discreet.releases.kinds.factored_choice import FactoredNoise
+from discreet.releases.kinds.gradient_trace import BITS, ObjectiveNoise
+from discreet.releases.kinds.noisy_sums import VectorNoise
+from discreet.releases.kinds.weight_draws import Truncation
 from discreet.releases.release import RecordsPolicy
 from published import DATA
 

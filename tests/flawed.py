@@ -22,7 +22,9 @@ from discreet.mechanisms.map_estimate import map_estimate
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.planned import planned
 from discreet.mechanisms.posterior_sampler import posterior_sampler
-from discreet.releases.payload import NoisyCounts, NoisyTables, TwoStageCounts
+from discreet.releases.kinds.noisy_counts import NoisyCounts
+from discreet.releases.kinds.noisy_tables import NoisyTables
+from discreet.releases.kinds.two_stages import TwoStageCounts
 from discreet.sensitive.counts import cells_moved
 from tiny import network_of
 

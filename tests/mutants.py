@@ -9,7 +9,7 @@ import numpy as np
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise
-from discreet.releases.calibration import TableNoise
+from discreet.releases.kinds.noisy_counts import TableNoise
 
 Tables = dict[str, np.ndarray]
 

@@ -30,7 +30,10 @@ import discreet as dc
 from discreet.posterior.compiling import COMPILED as COMPILED_HERE
 from discreet.posterior.diagnostics import effective_size
 from discreet.posterior.exact import by_record, by_type, chains, moves
-from discreet.releases.payload import NoisyCoefficients, NoisyCounts, Payload, TwoStageCounts
+from discreet.releases.kinds import Payload
+from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
+from discreet.releases.kinds.noisy_counts import NoisyCounts
+from discreet.releases.kinds.two_stages import TwoStageCounts
 from discreet.theory.contrasts import coefficients
 from tiny import network_of
 

@@ -11,7 +11,7 @@ import pytest
 
 import discreet as dc
 from discreet.posterior.consistency import consistent, merged
-from discreet.releases.payload import laplace_variance
+from discreet.releases.measurement import laplace_variance
 from tiny import network_of
 
 Tables = dict[str, np.ndarray]

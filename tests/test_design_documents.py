@@ -23,14 +23,11 @@ from design_releases import DESIGN_KINDS, PUBLISHED, committed, design_releases,
 from discreet.app.cli import main
 from discreet.model.design import GRID
 from discreet.releases import release as release_module
-from discreet.releases.design_calibration import (
-    DesignCalibration,
-    FactoredNoise,
-    ObjectiveNoise,
-    Truncation,
-    VectorNoise,
-)
-from discreet.releases.design_payload import DesignPayload
+from discreet.releases.kinds import DesignCalibration, DesignPayload
+from discreet.releases.kinds.factored_choice import FactoredNoise
+from discreet.releases.kinds.gradient_trace import ObjectiveNoise
+from discreet.releases.kinds.noisy_sums import VectorNoise
+from discreet.releases.kinds.weight_draws import Truncation
 from discreet.releases.release import release_schema
 from published import committed as network_file
 

@@ -24,18 +24,13 @@ from hypothesis import strategies as st
 import discreet as dc
 from design_releases import DESIGN_KINDS
 from discreet.releases import release as release_module
-from discreet.releases.calibration import (
-    Calibration,
-    CoefficientNoise,
-    GaussianNoise,
-    PlannedNoise,
-    Selection,
-    Stages,
-    TableNoise,
-    Tempering,
-    Trimming,
-)
-from discreet.releases.payload import Payload
+from discreet.releases.kinds import Calibration, Payload
+from discreet.releases.kinds.candidate_choice import Selection
+from discreet.releases.kinds.noisy_contrasts import CoefficientNoise
+from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
+from discreet.releases.kinds.noisy_tables import PlannedNoise
+from discreet.releases.kinds.parameter_draws import Tempering, Trimming
+from discreet.releases.kinds.two_stages import Stages
 from discreet.releases.release import RecordsPolicy, release_schema
 from networks import asia
 from published import DATA, committed, example

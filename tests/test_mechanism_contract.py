@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.privacy.ledger import Ledger
-from discreet.releases.calibration import Stages, TableCalibration
-from discreet.releases.payload import TablePayload
+from discreet.releases.kinds import TableCalibration, TablePayload
+from discreet.releases.kinds.two_stages import Stages
 from discreet.releases.release import RecordsPolicy
 from registry import DELTA, NO_DELTA, RELATIONS, VARIANTS, Variant, arrays
 from strategies import networks

@@ -21,8 +21,10 @@ import discreet as dc
 from discreet.mechanisms.allocated import node_weights, table_shares
 from discreet.mechanisms.map_estimate import widest_range
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise, scale_for
+from discreet.model.arrays import margin
 from discreet.posterior.consistency import merged
-from discreet.releases.calibration import Selection, Tempering, Trimming
+from discreet.releases.kinds.candidate_choice import Selection
+from discreet.releases.kinds.parameter_draws import Tempering, Trimming
 from discreet.theory.bounds import largest_integer_noise
 from discreet.theory.contrasts import coefficients, family_tables
 from discreet.theory.lattice import resolution_for
@@ -346,7 +348,15 @@ def test_the_split_beats_even_budgets_on_asia() -> None:
         evenly.append(error(dict(even.draw(counts, prior, plain, noise).tables)))
         payload = split.draw(counts, prior, staged, noise)
         tables, second = merged(payload)[0], payload.second
-        merged_errors.append(error({node: second.margin(node, tables[second.source(node)]) for node in network.nodes}))
+        sources = {node: second.source(node) for node in network.nodes}
+        merged_errors.append(
+            error(
+                {
+                    node: margin(tables[name], network.family(name), network.family(node))
+                    for node, name in sources.items()
+                }
+            )
+        )
     assert np.mean(merged_errors) < 0.75 * np.mean(evenly)
 
 

@@ -15,7 +15,7 @@ import discreet as dc
 from discreet.posterior import particles as module
 from discreet.posterior.particles import _log_grid_mass, _refresh, _resize, _Row, _subset
 from discreet.posterior.totals import TotalLaw, log_flat_law, normal_law
-from discreet.releases.calibration import Tempering, Trimming
+from discreet.releases.kinds.parameter_draws import Tempering, Trimming
 from discreet.theory.lattice import lattice_law, resolution_for
 from releases import guarantee
 from tiny import counts_of, network_of

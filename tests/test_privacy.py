@@ -28,7 +28,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.releases.calibration import Calibration
+from discreet.releases.kinds import Calibration
 from mutants import (
     a_cell_without_noise,
     a_table_uncounted,

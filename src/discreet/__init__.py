@@ -60,17 +60,17 @@ if TYPE_CHECKING:
     from discreet.queries.released_covariates import released_covariates
     from discreet.queries.score import Score, read_score
     from discreet.queries.synthetic import sample_records, synthetic, write_records
-    from discreet.releases.calibration import PlannedNoise
     from discreet.releases.combined import Combined, combine, evidence_of, load, loads
-    from discreet.releases.design_payload import FactoredChoice, GradientTrace, NoisyMoments, NoisyTotal, WeightDraws
-    from discreet.releases.payload import (
-        Choice,
-        NoisyCoefficients,
-        NoisyCounts,
-        NoisyTables,
-        ParameterDraws,
-        TwoStageCounts,
-    )
+    from discreet.releases.kinds.candidate_choice import Choice
+    from discreet.releases.kinds.factored_choice import FactoredChoice
+    from discreet.releases.kinds.gradient_trace import GradientTrace
+    from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
+    from discreet.releases.kinds.noisy_counts import NoisyCounts
+    from discreet.releases.kinds.noisy_sums import NoisyMoments, NoisyTotal
+    from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
+    from discreet.releases.kinds.parameter_draws import ParameterDraws
+    from discreet.releases.kinds.two_stages import TwoStageCounts
+    from discreet.releases.kinds.weight_draws import WeightDraws
     from discreet.releases.release import Release
     from discreet.sensitive.counts import Counts, count, count_codes, sensitivity
     from discreet.sensitive.gradients import Gradients, gradients
@@ -120,19 +120,19 @@ _HOMES = {
     "posterior.noise_aware": ("Method", "drowned_rows", "noise_aware"),
     "posterior.plug_in": ("plug_in",),
     "posterior.design.weights": ("PublicRecords", "WeightPosterior", "even_law", "weights"),
-    "releases.calibration": ("PlannedNoise",),
     "releases.combined": ("Combined", "combine", "evidence_of", "load", "loads"),
-    "releases.design_payload": ("FactoredChoice", "GradientTrace", "NoisyMoments", "NoisyTotal", "WeightDraws"),
+    "releases.kinds.candidate_choice": ("Choice",),
+    "releases.kinds.factored_choice": ("FactoredChoice",),
+    "releases.kinds.gradient_trace": ("GradientTrace",),
+    "releases.kinds.noisy_contrasts": ("NoisyCoefficients",),
+    "releases.kinds.noisy_counts": ("NoisyCounts",),
+    "releases.kinds.noisy_sums": ("NoisyMoments", "NoisyTotal"),
+    "releases.kinds.noisy_tables": ("NoisyTables", "PlannedNoise"),
+    "releases.kinds.parameter_draws": ("ParameterDraws",),
+    "releases.kinds.two_stages": ("TwoStageCounts",),
+    "releases.kinds.weight_draws": ("WeightDraws",),
     "privacy.guarantee": ("Guarantee", "Relation", "compose", "convert"),
     "privacy.ledger": ("Account", "Ledger"),
-    "releases.payload": (
-        "Choice",
-        "NoisyCoefficients",
-        "NoisyCounts",
-        "NoisyTables",
-        "ParameterDraws",
-        "TwoStageCounts",
-    ),
     "releases.release": ("Release",),
     "queries.pooled_estimates": ("PooledEstimate", "pool_estimates"),
     "queries.released_covariates": ("released_covariates",),

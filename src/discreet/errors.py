@@ -13,6 +13,7 @@ __all__ = [
     "DiscreetError",
     "InputError",
     "listed",
+    "require",
     "shortened",
     "shown",
     "shown_path",
@@ -47,6 +48,20 @@ class InputError(DiscreetError, ValueError):
 
 class BudgetError(DiscreetError):
     """The privacy budget does not allow what was asked; nothing was spent."""
+
+
+def require(holds: bool, message: str) -> None:
+    """Refuse the caller's input unless a condition holds.
+
+    Args:
+        holds: the condition.
+        message: of the `InputError`.
+
+    Raises:
+        InputError: it does not hold.
+    """
+    if not holds:
+        raise InputError(message)
 
 
 def shown(value: object) -> str:

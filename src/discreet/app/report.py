@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING
 
 import discreet as dc
 from discreet.privacy.guarantee import as_text
-from discreet.releases.calibration import (
-    CoefficientNoise,
-    GaussianNoise,
-    PlannedNoise,
-    Selection,
-    Stages,
-    TableNoise,
-    Tempering,
-    Trimming,
-)
-from discreet.releases.payload import Choice, ParameterDraws
+from discreet.releases.kinds.candidate_choice import Choice, Selection
+from discreet.releases.kinds.noisy_contrasts import CoefficientNoise
+from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
+from discreet.releases.kinds.noisy_tables import PlannedNoise
+from discreet.releases.kinds.parameter_draws import ParameterDraws, Tempering, Trimming
+from discreet.releases.kinds.two_stages import Stages
 from discreet.theory.bounds import largest_integer_noise
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ from discreet.model.schema import Variable
 from discreet.posterior.design.weights import WeightPosterior, weights
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
-from discreet.releases.design_payload import WeightDraws
+from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.release import Release
 from discreet.sensitive.moments import moments
 from discreet.sensitive.rows import grid_rows

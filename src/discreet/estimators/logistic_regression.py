@@ -55,7 +55,7 @@ from discreet.posterior.design.weights import (
 )
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
-from discreet.releases.design_payload import GradientTrace
+from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.release import Release
 from discreet.sensitive.gradients import gradients
 from discreet.sensitive.rows import grid_rows

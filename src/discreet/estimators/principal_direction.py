@@ -37,7 +37,7 @@ from discreet.posterior.design.direction import Method, mean_axis
 from discreet.posterior.design.weights import WeightPosterior, weights
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
-from discreet.releases.design_payload import FactoredChoice
+from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
 from discreet.sensitive.rows import grid_rows
 from discreet.theory.factors import DirectionFactor, spread_candidates

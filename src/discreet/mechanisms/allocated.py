@@ -22,8 +22,8 @@ from discreet.mechanisms.noise import Noise, scale_for
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Number, Relation, as_rational, before_sampling
-from discreet.releases.calibration import Stages
-from discreet.releases.payload import NoisyCounts, TwoStageCounts
+from discreet.releases.kinds.noisy_counts import NoisyCounts
+from discreet.releases.kinds.two_stages import Stages, TwoStageCounts
 from discreet.sensitive.counts import Counts, cells_moved
 
 __all__ = ["allocated", "node_weights", "table_shares"]

@@ -23,8 +23,8 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
-from discreet.releases.calibration import Calibration, PlannedNoise
-from discreet.releases.payload import Payload
+from discreet.releases.kinds import Calibration, Payload
+from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.release import Release
 from discreet.sensitive.counts import Counts
 from discreet.sensitive.gradients import Gradients

@@ -12,8 +12,7 @@ from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
 from discreet.model.design import GRID, Design, Normal
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.design_calibration import FactoredNoise
-from discreet.releases.design_payload import FactoredChoice, FactorKind
+from discreet.releases.kinds.factored_choice import FactoredChoice, FactoredNoise, FactorKind
 from discreet.sensitive.rows import Integers, Rows
 from discreet.theory.factors import STEPS, CategoricalFactor, DirectionFactor, Factor
 

@@ -13,7 +13,7 @@ from discreet.mechanisms.noise import Integers, scale_for
 from discreet.model.network import Network
 from discreet.model.tables import Array
 from discreet.privacy.guarantee import Guarantee, as_text
-from discreet.releases.calibration import TableNoise
+from discreet.releases.kinds.noisy_counts import TableNoise
 
 __all__ = ["checked_budgets", "even_budgets", "laplace_scales", "noisy_tables", "pure_only", "table_noise"]
 

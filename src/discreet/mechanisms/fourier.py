@@ -17,8 +17,7 @@ from discreet.mechanisms.noise import Noise, scale_for
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.releases.calibration import CoefficientNoise
-from discreet.releases.payload import NoisyCoefficients
+from discreet.releases.kinds.noisy_contrasts import CoefficientNoise, NoisyCoefficients
 from discreet.sensitive.counts import Counts
 from discreet.theory.contrasts import coefficients, sensitivity, stealth_shift
 

@@ -12,8 +12,7 @@ from discreet.mechanisms.noise import Noise, deviation_for
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.calibration import GaussianNoise
-from discreet.releases.payload import NoisyCounts
+from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts
 from discreet.sensitive.counts import Counts, cells_moved
 
 __all__ = ["gaussian"]

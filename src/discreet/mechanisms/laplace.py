@@ -16,8 +16,7 @@ from discreet.mechanisms.noise import Noise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Number, as_rational
-from discreet.releases.calibration import TableNoise
-from discreet.releases.payload import NoisyCounts
+from discreet.releases.kinds.noisy_counts import NoisyCounts, TableNoise
 from discreet.sensitive.counts import Counts, cells_moved
 
 __all__ = ["laplace"]

@@ -22,8 +22,8 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.releases.calibration import Selection, Trimming
-from discreet.releases.payload import Choice, ParameterDraws
+from discreet.releases.kinds.candidate_choice import Choice, Selection
+from discreet.releases.kinds.parameter_draws import ParameterDraws, Trimming
 from discreet.sensitive.counts import Counts
 
 __all__ = ["map_estimate"]

@@ -17,8 +17,8 @@ from discreet.mechanisms.k_norm import BALL_SLACK, k_norm_scale
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.model.design import GRID, Design, Normal
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.releases.design_calibration import VectorNoise
-from discreet.releases.design_payload import GradientTrace, NoisyTotal
+from discreet.releases.kinds.gradient_trace import GradientTrace
+from discreet.releases.kinds.noisy_sums import NoisyTotal, VectorNoise
 from discreet.sensitive.gradients import Gradients, gradient_sensitivity
 
 __all__ = ["TOTAL_SHARE", "noisy_gradients", "noisy_total", "require_records", "total_noise"]

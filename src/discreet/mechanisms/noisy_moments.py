@@ -8,8 +8,7 @@ from discreet.mechanisms.k_norm import k_norm_scale
 from discreet.mechanisms.noise import Noise
 from discreet.model.design import Design, Normal
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.releases.design_calibration import VectorNoise
-from discreet.releases.design_payload import NoisyMoments
+from discreet.releases.kinds.noisy_sums import NoisyMoments, VectorNoise
 from discreet.sensitive.moments import Moments, moment_sensitivity
 
 __all__ = ["noisy_moments"]

@@ -42,8 +42,7 @@ from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, require_records, total_noise
 from discreet.model.design import GRID, Design, Normal
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.design_calibration import BITS, ObjectiveNoise
-from discreet.releases.design_payload import GradientTrace
+from discreet.releases.kinds.gradient_trace import BITS, GradientTrace, ObjectiveNoise
 from discreet.sensitive.gradients import Gradients, gradient_sensitivity
 
 __all__ = ["objective_perturbation"]

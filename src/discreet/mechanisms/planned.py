@@ -26,8 +26,8 @@ from discreet.model.grammar import Query
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.calibration import PlannedNoise
-from discreet.releases.payload import CellNoise, NoisyTables, noise_variance
+from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
+from discreet.releases.measurement import CellNoise, noise_variance
 from discreet.sensitive.counts import Counts, cells_moved
 from discreet.theory.workload import default_shares, workload_error, workload_shares
 

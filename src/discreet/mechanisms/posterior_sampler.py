@@ -19,8 +19,7 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.releases.calibration import Tempering, Trimming
-from discreet.releases.payload import ParameterDraws
+from discreet.releases.kinds.parameter_draws import ParameterDraws, Tempering, Trimming
 from discreet.sensitive.counts import Counts
 from discreet.theory.lattice import lattice_law, resolution_for
 from discreet.theory.renyi import temper_for

@@ -19,8 +19,7 @@ from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.model.design import GRID, Design, Normal
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.design_calibration import Truncation
-from discreet.releases.design_payload import WeightDraws
+from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 from discreet.sensitive.moments import Moments
 from discreet.theory.truncated_normal import sampler_loss, truncated_normal
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, shortened, shown
+from discreet.model.arrays import Array
 from discreet.model.bif import Bif, read_bif
 from discreet.model.bif_writing import format_bif, write_bif
 from discreet.model.network import Network
@@ -22,8 +23,6 @@ __all__ = ["Array", "Tables"]
 
 MAKING = threading.RLock()
 """Held while a table is made: a draw may need others', and their order must not depend on threads."""
-
-Array = npt.NDArray[Any]
 
 
 class Tables(Mapping[str, Array]):

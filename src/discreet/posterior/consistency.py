@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.model.network import Network
-from discreet.releases.payload import TwoStageCounts, laplace_variance
+from discreet.releases.kinds.two_stages import TwoStageCounts
+from discreet.releases.measurement import laplace_variance
 
 __all__ = ["consistent", "merged"]
 

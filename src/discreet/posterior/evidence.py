@@ -17,14 +17,11 @@ import numpy.typing as npt
 from scipy.special import erfcx, log_ndtr
 
 from discreet.model.tables import Tables
-from discreet.releases.payload import (
-    NoisyCoefficients,
-    NoisyCounts,
-    NoisyTables,
-    TwoStageCounts,
-    laplace_variance,
-    noise_variance,
-)
+from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
+from discreet.releases.kinds.noisy_counts import NoisyCounts
+from discreet.releases.kinds.noisy_tables import NoisyTables
+from discreet.releases.kinds.two_stages import TwoStageCounts
+from discreet.releases.measurement import laplace_variance, noise_variance
 from discreet.theory.contrasts import family_tables, row_covariances
 
 __all__ = [

@@ -32,7 +32,8 @@ from discreet.posterior.draws import PosteriorDraws
 from discreet.posterior.evidence import Evidence, NoisyStatistics, family_evidence, total_measurements
 from discreet.posterior.latent_counts import NotDrawnError, draw_counts
 from discreet.posterior.totals import TotalLaw, normal_law, total_laws
-from discreet.releases.payload import NoisyCoefficients, TwoStageCounts
+from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
+from discreet.releases.kinds.two_stages import TwoStageCounts
 from discreet.releases.release import Release
 
 __all__ = ["independent"]

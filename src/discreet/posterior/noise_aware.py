@@ -39,14 +39,12 @@ from discreet.posterior.particles import parameter_cells
 from discreet.posterior.pooled.least_squares import least_squares, measured, poolable
 from discreet.posterior.pooled.worlds import worlds
 from discreet.releases.combined import Combined, evidence_of
-from discreet.releases.payload import (
-    Choice,
-    NoisyCoefficients,
-    NoisyCounts,
-    NoisyTables,
-    ParameterDraws,
-    TwoStageCounts,
-)
+from discreet.releases.kinds.candidate_choice import Choice
+from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
+from discreet.releases.kinds.noisy_counts import NoisyCounts
+from discreet.releases.kinds.noisy_tables import NoisyTables
+from discreet.releases.kinds.parameter_draws import ParameterDraws
+from discreet.releases.kinds.two_stages import TwoStageCounts
 from discreet.releases.release import Release
 
 __all__ = ["Method", "drowned_rows", "noise_aware"]

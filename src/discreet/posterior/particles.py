@@ -32,8 +32,7 @@ from discreet.errors import DiscreetError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.tables import Array, Tables
 from discreet.posterior.totals import TotalLaw, log_flat_law, normal_law, total_laws
-from discreet.releases.calibration import Trimming
-from discreet.releases.payload import ParameterDraws
+from discreet.releases.kinds.parameter_draws import ParameterDraws, Trimming
 from discreet.releases.release import Release
 from discreet.theory.lattice import resolution_for
 from discreet.theory.truncated import log_beta_mass

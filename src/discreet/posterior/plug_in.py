@@ -10,20 +10,19 @@ from functools import partial
 
 import numpy as np
 
+from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Array, Tables
 from discreet.posterior.consistency import consistent, merged
 from discreet.posterior.draws import PosteriorDraws, Source, prior_for
 from discreet.posterior.evidence import NoisyStatistics, unshifted_tables
 from discreet.posterior.pooled.least_squares import Margins, least_squares, measured, nonnegative, refitted
-from discreet.releases.payload import (
-    Choice,
-    NoisyCoefficients,
-    NoisyCounts,
-    NoisyTables,
-    ParameterDraws,
-    TwoStageCounts,
-)
+from discreet.releases.kinds.candidate_choice import Choice
+from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
+from discreet.releases.kinds.noisy_counts import NoisyCounts
+from discreet.releases.kinds.noisy_tables import NoisyTables
+from discreet.releases.kinds.parameter_draws import ParameterDraws
+from discreet.releases.kinds.two_stages import TwoStageCounts
 from discreet.releases.release import Release
 
 __all__ = ["plug_in"]
@@ -95,7 +94,10 @@ def _tables(release: Release, payload: NoisyStatistics | NoisyTables) -> dict[st
             tables, variances = merged(payload)
             agreed = consistent(network, tables, variances, release.records)
             stage = payload.second
-            return {node: stage.margin(node, agreed[stage.source(node)]) for node in network.nodes}
+            return {
+                node: margin(agreed[stage.source(node)], network.family(stage.source(node)), network.family(node))
+                for node in network.nodes
+            }
 
 
 def _proper(rows: Array) -> Array:

@@ -31,7 +31,7 @@ from discreet.model.schema import Variable
 from discreet.posterior.design.weights import require_level
 from discreet.posterior.noise_aware import noise_aware
 from discreet.queries.query import credible_interval
-from discreet.releases.design_payload import NoisyMoments
+from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
 
 __all__ = ["STATES", "Metric", "Score", "accuracy_network", "error_design", "read_score"]

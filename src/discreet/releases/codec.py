@@ -45,6 +45,7 @@ __all__ = [
     "Probabilities",
     "Scoped",
     "Whole",
+    "all_positive",
     "decode",
     "encode",
     "kind",
@@ -63,6 +64,12 @@ Count = Annotated[int, pydantic.Field(ge=0, lt=2**63, strict=True)]
 Whole = Annotated[int, pydantic.Field(gt=0, lt=2**63, strict=True)]
 Flag = Annotated[bool, pydantic.Field(strict=True)]
 Budget = Annotated[str, pydantic.Field(pattern=r"^[0-9]+(\.[0-9]+|/[0-9]+)?$")]
+
+
+def all_positive(*numbers: float | None) -> bool:
+    """Whether numbers, where there are any, are positive and finite."""
+    return all(number is None or 0 < number < math.inf for number in numbers)
+
 
 Item = TypeVar("Item")
 Items = Annotated[list[Item], pydantic.Field(fail_fast=True)]

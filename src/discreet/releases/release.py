@@ -1,6 +1,6 @@
 """The release: all that leaves the private side, as a versioned JSON document.
 
-This file owns the document as a whole; its parts are in `document.py`, `payload.py` and `calibration.py`. Nothing in it
+This file owns the document as a whole; its parts are in `document.py` and `kinds/`. Nothing in it
 comes from a record but the payload (and, where replacing a record is the neighbouring relation, the public number of
 records); there is no seed, no path and no time finer than a day. The document's JSON Schema is kept beside this file
 and tested against it.
@@ -25,21 +25,7 @@ from discreet.model.limits import DOCUMENT_BYTES, at_most, check_name, free_cell
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Guarantee, Relation, as_text
-from discreet.releases.calibration import (
-    Calibration,
-    CoefficientNoise,
-    GaussianNoise,
-    PlannedNoise,
-    Selection,
-    Stages,
-    TableCalibration,
-    TableNoise,
-    Tempering,
-    Trimming,
-)
 from discreet.releases.codec import Budget, Part, Positive, decode, encode, shaped, union_of
-from discreet.releases.design_calibration import DesignCalibration, counts_records, describes
-from discreet.releases.design_payload import DesignPayload
 from discreet.releases.document import (
     DesignPart,
     NetworkPart,
@@ -49,15 +35,13 @@ from discreet.releases.document import (
     write_design,
     write_network,
 )
-from discreet.releases.payload import (
-    Choice,
-    NoisyCoefficients,
-    NoisyCounts,
-    NoisyTables,
-    ParameterDraws,
+from discreet.releases.kinds import (
+    Calibration,
+    DesignCalibration,
+    DesignPayload,
     Payload,
+    TableCalibration,
     TablePayload,
-    TwoStageCounts,
 )
 
 __all__ = ["FORMAT", "RecordsPolicy", "Release", "read_release", "release_schema"]
@@ -122,8 +106,7 @@ class Release:
 
     def __post_init__(self) -> None:
         """Refuse parts that contradict each other."""
-        over = self.payload.over if isinstance(self.payload, DesignPayload) else self.payload.network
-        if over != self.prior.over:
+        if self.payload.over != self.prior.over:
             raise InputError("a release needs a prior and a payload over the same network or design")
         if (self.records is not None) != (self.guarantee.relation is Relation.REPLACE):
             raise InputError("a release states its number of records exactly where replacing a record is the relation")
@@ -131,9 +114,9 @@ class Release:
             raise InputError("a number of records cannot be negative")
         if self.calibration.total > self.guarantee.epsilon:
             raise InputError("the calibration spends more epsilon than the guarantee promises")
-        if not _belong_together(self.calibration, self.payload):
+        if not self.payload.agrees(self.calibration):
             raise InputError("the payload is not what the calibration describes: its kind, or a number such as a scale")
-        if not counts_records(self.payload, self.guarantee.relation):
+        if not self.payload.counts_records(self.guarantee.relation):
             raise InputError("over a design the number of records is either public, or measured with noise")
 
     @property
@@ -396,35 +379,6 @@ def _head(document: _Head) -> dict[str, Any]:
         "policy": RecordsPolicy(document.records.missing, document.records.out_of_bounds),
         "records": document.records.count,
     }
-
-
-def _belong_together(calibration: Calibration, payload: Payload) -> bool:
-    """Whether a payload is what a calibration describes."""
-    match calibration, payload:
-        case TableNoise(), NoisyCounts(noise="discrete_laplace"):
-            return dict(payload.scales) == dict(calibration.scales)
-        case GaussianNoise(), NoisyCounts(noise="discrete_gaussian"):
-            return set(payload.scales.values()) == {calibration.scale}
-        case PlannedNoise(), NoisyTables():
-            same = payload.noise == calibration.noise and dict(payload.scales) == dict(calibration.scales)
-            return same and set(calibration.expected) == set(payload.network.nodes)
-        case CoefficientNoise(), NoisyCoefficients():
-            noise = (calibration.scale, calibration.shift, calibration.noisy_total)
-            return noise == (payload.scale, payload.shift, payload.noisy_total)
-        case Trimming(), ParameterDraws():
-            stated = (calibration.temper, calibration.draws, dict(calibration.floors))
-            return stated == (payload.temper, payload.cells.draws, dict(payload.floors))
-        case Tempering(), ParameterDraws():
-            return (calibration.temper, calibration.draws, {}) == (payload.temper, payload.cells.draws, payload.floors)
-        case Stages(), TwoStageCounts():
-            return (
-                dict(payload.first.scales) == dict(calibration.first.scales)
-                and payload.sampling == calibration.sampling
-            )
-        case Selection(), Choice():
-            return True
-        case _:
-            return describes(calibration, payload)
 
 
 def _compact(alpha: Array) -> float | list[float]:

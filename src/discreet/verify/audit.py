@@ -37,16 +37,12 @@ from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.releases.calibration import (
-    CoefficientNoise,
-    GaussianNoise,
-    PlannedNoise,
-    Selection,
-    Stages,
-    TableNoise,
-    Tempering,
-    Trimming,
-)
+from discreet.releases.kinds.candidate_choice import Selection
+from discreet.releases.kinds.noisy_contrasts import CoefficientNoise
+from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
+from discreet.releases.kinds.noisy_tables import PlannedNoise
+from discreet.releases.kinds.parameter_draws import Tempering, Trimming
+from discreet.releases.kinds.two_stages import Stages
 from discreet.releases.release import RecordsPolicy
 from discreet.sensitive.counts import Counts
 from discreet.theory.trimming import log_range

@@ -19,7 +19,8 @@ from discreet.posterior.noise_aware import noise_aware
 from discreet.posterior.plug_in import plug_in
 from discreet.privacy.guarantee import Guarantee
 from discreet.queries.synthetic import sample_codes
-from discreet.releases.payload import Choice, ParameterDraws
+from discreet.releases.kinds.candidate_choice import Choice
+from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.sensitive.counts import count_codes
 
 __all__ = ["SAMPLING_ALONE", "Expected", "compare"]

@@ -18,9 +18,7 @@ from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.model.design import Shape
 from discreet.model.dirichlet import Dirichlet
-from discreet.releases.calibration import (
-    Tempering,
-)
+from discreet.releases.kinds.parameter_draws import Tempering
 from discreet.sensitive.counts import Counts
 
 __all__ = ["SCRIPTS", "Answers", "Leak", "Log", "Lost", "Script", "logged", "numbers"]

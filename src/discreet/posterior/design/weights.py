@@ -18,7 +18,10 @@ from discreet.posterior.design.extra import sampler
 from discreet.posterior.design.laws import Law, UniformBox, UniformSphere, WeightedPoints
 from discreet.posterior.design.linear import moment_draws
 from discreet.posterior.draws import Mixing
-from discreet.releases.design_payload import FactoredChoice, GradientTrace, NoisyMoments, WeightDraws
+from discreet.releases.kinds.factored_choice import FactoredChoice
+from discreet.releases.kinds.gradient_trace import GradientTrace
+from discreet.releases.kinds.noisy_sums import NoisyMoments
+from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.release import Release
 from discreet.theory.factors import DirectionFactor
 

@@ -32,7 +32,12 @@ from discreet.posterior.exact import by_record, by_type
 from discreet.posterior.exact.moves import SMALLEST, Model
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
-from discreet.releases.payload import CellNoise, NoisyCoefficients, NoisyCounts, NoisyTables, Payload, TwoStageCounts
+from discreet.releases.kinds import Payload
+from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
+from discreet.releases.kinds.noisy_counts import NoisyCounts
+from discreet.releases.kinds.noisy_tables import NoisyTables
+from discreet.releases.kinds.two_stages import TwoStageCounts
+from discreet.releases.measurement import CellNoise
 
 __all__ = ["joint", "visits"]
 

@@ -12,7 +12,8 @@ from discreet.model.tables import Tables
 from discreet.posterior.draws import PosteriorDraws, learned_prior, prior_for
 from discreet.posterior.pooled.least_squares import poolable
 from discreet.posterior.pooled.worlds import worlds
-from discreet.releases.payload import NoisyCounts, NoisyTables
+from discreet.releases.kinds.noisy_counts import NoisyCounts
+from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.release import Release
 
 __all__ = ["estimate"]

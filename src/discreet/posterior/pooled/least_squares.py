@@ -37,7 +37,9 @@ from discreet.inference.interactions import (
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.posterior.evidence import KNOWN
-from discreet.releases.payload import CellNoise, NoisyCounts, NoisyTables, noise_variance
+from discreet.releases.kinds.noisy_counts import NoisyCounts
+from discreet.releases.kinds.noisy_tables import NoisyTables
+from discreet.releases.measurement import CellNoise, noise_variance
 
 __all__ = [
     "Fit",

@@ -64,7 +64,8 @@ from discreet.posterior.pooled.least_squares import (
 from discreet.posterior.pooled.raking import raked
 from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows, draw_margin, draw_rows
 from discreet.releases.combined import Combined, evidence_of
-from discreet.releases.payload import NoisyCounts, NoisyTables
+from discreet.releases.kinds.noisy_counts import NoisyCounts
+from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.release import Release
 
 __all__ = ["Worlds", "worlds"]

@@ -1,0 +1,68 @@
+"""Arrays that cannot be changed, and how frozen dataclasses come to hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Array", "Floats", "Ints", "freeze", "margin", "read_only"]
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
+    """A copy of an array that nobody can write to.
+
+    Args:
+        array: of any shape.
+        dtype: of the copy; None for that of the array.
+
+    Returns:
+        The copy.
+    """
+    copy = np.array(array, dtype)
+    copy.flags.writeable = False
+    return copy
+
+
+def freeze(instance: object, **values: object) -> None:
+    """Set fields of a frozen dataclass, for its `__post_init__`: arrays and mappings become read-only copies.
+
+    Args:
+        instance: of a frozen dataclass.
+        values: by field.
+    """
+    for name, value in values.items():
+        object.__setattr__(instance, name, _frozen(value))
+
+
+def _frozen(value: object) -> object:
+    """A read-only copy of an array or a mapping; anything else as it is."""
+    if isinstance(value, np.ndarray):
+        return read_only(value)
+    if isinstance(value, Mapping):
+        return MappingProxyType({name: _frozen(part) for name, part in value.items()})
+    return value
+
+
+def margin(table: Array, scope: Sequence[str], kept: Sequence[str]) -> Array:
+    """A table over some of its variables: sums over the others.
+
+    Args:
+        table: an axis for each variable of the scope; axes behind them, such as one of draws, stay where they are.
+        scope: names of the table's axes.
+        kept: names that are in the scope, in the order that is wanted.
+
+    Returns:
+        The sums, axes `(*kept, ...)`.
+    """
+    left = [name for name in scope if name in kept]
+    summed = table.sum(axis=tuple(axis for axis, name in enumerate(scope) if name not in kept))
+    behind = range(len(left), summed.ndim)
+    return np.asarray(summed.transpose([*(left.index(name) for name in kept), *behind]))

@@ -1,0 +1,33 @@
+"""The kinds of releases: a file each, with its calibration, its payload, how they agree, and what was measured.
+
+A calibration says how a budget became noise; it is public, and computed before any record is seen. It states what the
+noise is calibrated to, what was chosen, and the `total` epsilon that it costs, at the guarantee's delta where that is
+not 0. A payload is what was released, with all that inference needs to know of its noise.
+"""
+
+from discreet.releases.kinds.candidate_choice import Choice, Selection
+from discreet.releases.kinds.factored_choice import FactoredChoice, FactoredNoise
+from discreet.releases.kinds.gradient_trace import GradientTrace, ObjectiveNoise
+from discreet.releases.kinds.noisy_contrasts import CoefficientNoise, NoisyCoefficients
+from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts, TableNoise
+from discreet.releases.kinds.noisy_sums import NoisyMoments, VectorNoise
+from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
+from discreet.releases.kinds.parameter_draws import ParameterDraws, Tempering, Trimming
+from discreet.releases.kinds.two_stages import Stages, TwoStageCounts
+from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
+
+__all__ = ["Calibration", "DesignCalibration", "DesignPayload", "Payload", "TableCalibration", "TablePayload"]
+
+TableCalibration = (
+    TableNoise | GaussianNoise | PlannedNoise | CoefficientNoise | Trimming | Tempering | Selection | Stages
+)
+"""The closed union of calibrations over a network."""
+DesignCalibration = VectorNoise | ObjectiveNoise | Truncation | FactoredNoise
+"""The closed union of calibrations over a design."""
+Calibration = TableCalibration | DesignCalibration
+
+TablePayload = NoisyCounts | NoisyTables | NoisyCoefficients | ParameterDraws | Choice | TwoStageCounts
+"""The closed union of what a release over a network can carry."""
+DesignPayload = NoisyMoments | GradientTrace | WeightDraws | FactoredChoice
+"""The closed union of what a release over a design can carry."""
+Payload = TablePayload | DesignPayload

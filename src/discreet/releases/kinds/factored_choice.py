@@ -1,0 +1,125 @@
+"""One of finitely many public candidates, by a bounded factor for each record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from discreet.errors import require
+from discreet.model.arrays import freeze
+from discreet.model.design import Design
+from discreet.privacy.guarantee import Relation
+from discreet.releases.codec import Count, Finite, Matrix, Positive, all_positive, kind
+from discreet.releases.kinds.noisy_sums import NoisyTotal, total_scale
+from discreet.releases.measurement import Released
+
+__all__ = ["FactorKind", "FactoredChoice", "FactoredNoise"]
+
+FactorKind = Literal["direction", "categorical"]
+"""Likelihood behind a factored exponential mechanism."""
+PARAMETERS: Mapping[str, set[str]] = {"direction": {"noise_variance", "tau"}, "categorical": {"floor"}}
+"""Names of each likelihood's parameters."""
+
+
+@kind("factored_noise")
+@dataclass(frozen=True)
+class FactoredNoise:
+    """A choice among candidates, `P(z) ~ exp(rate sum_i f(z, x_i))` with f between 0 and 1.
+
+    Args:
+        rate: nats for one record at most.
+        total_scale: of discrete Laplace noise on the number of records; None where it is public.
+        reported: epsilon of choice and number together, rounded up.
+
+    Raises:
+        InputError: a number is not positive and finite.
+    """
+
+    rate: Positive
+    total_scale: Positive | None
+    reported: Fraction
+
+    def __post_init__(self) -> None:
+        """Refuse what is no calibration."""
+        require(
+            all_positive(self.rate, self.total_scale), "a calibration needs a positive, finite rate and noise scale"
+        )
+        require(self.reported > 0, "a calibration needs a report greater than 0")
+
+    @property
+    def total(self) -> Fraction:
+        """Epsilon of the release."""
+        return self.reported
+
+
+@kind(
+    "factored_choice",
+    order=("kind", "parameters", "rate", "total", "index", "candidates"),
+    renamed={"kind": "factor"},
+)
+@dataclass(frozen=True, eq=False)
+class FactoredChoice(Released):
+    """One of finitely many public candidates, `P(z) ~ exp(rate sum_i f(z, x_i))` with f between 0 and 1.
+
+    Args:
+        design: without a target.
+        kind: which likelihood f is made of; see `theory/factors.py`.
+        candidates: float64, shape `(candidates, numbers)`.
+        parameters: of the likelihood.
+        index: of the chosen candidate.
+        rate: nats for one record at most.
+        total: noisy number of records; None where it is public.
+
+    Raises:
+        InputError: fewer than two candidates, an index that names none, numbers that are not finite, a design that has
+            a target or intercept or another number of features, or other parameters than the likelihood's.
+    """
+
+    design: Design
+    kind: FactorKind
+    candidates: Matrix
+    parameters: Mapping[str, Finite]
+    index: Count
+    rate: Positive
+    total: NoisyTotal | None
+
+    def __post_init__(self) -> None:
+        """Freeze, then refuse what inference could not read."""
+        freeze(self, candidates=np.asarray(self.candidates), parameters=self.parameters)
+        require(
+            self.candidates.ndim == 2 and len(self.candidates) >= 2 and bool(np.all(np.isfinite(self.candidates))),
+            "a choice needs at least two candidates, each a row of finite numbers",
+        )
+        require(0 <= self.index < len(self.candidates), "the chosen candidate is not in the list")
+        require(self.kind in PARAMETERS, "a factor is of kind 'direction' or 'categorical'")
+        wanted = PARAMETERS[self.kind]
+        require(set(self.parameters) == wanted, f"a {self.kind} factor has the parameters {', '.join(sorted(wanted))}")
+        size = self.candidates.shape[1] if self.kind == "direction" else 1
+        require(
+            self.design.target is None and not self.design.intercept and len(self.design.features) == size,
+            f"this choice needs a design of {size} features, without target and intercept",
+        )
+        require(
+            all_positive(self.rate) and all(math.isfinite(value) for value in self.parameters.values()),
+            "a choice needs a positive rate and finite parameters",
+        )
+
+    @property
+    def over(self) -> Design:
+        """The design."""
+        return self.design
+
+    def agrees(self, calibration: object) -> bool:
+        """See `Released`."""
+        if not isinstance(calibration, FactoredNoise):
+            return False
+        return (calibration.rate, calibration.total_scale) == (self.rate, total_scale(self.total))
+
+    def counts_records(self, relation: Relation) -> bool:
+        """See `Released`."""
+        return (self.total is not None) == (relation is Relation.ADD_REMOVE)

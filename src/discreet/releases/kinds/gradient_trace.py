@@ -1,0 +1,130 @@
+"""Noisy gradients of a logistic log-likelihood, from steps or from a perturbed objective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from discreet.errors import require
+from discreet.model.arrays import freeze
+from discreet.model.design import GRID, Design
+from discreet.privacy.guarantee import Relation
+from discreet.releases.codec import Matrix, Numbers, Positive, Whole, all_positive, kind
+from discreet.releases.kinds.noisy_sums import NoisyTotal, VectorNoise, total_scale
+from discreet.releases.measurement import Released
+
+__all__ = ["BITS", "GradientTrace", "ObjectiveNoise"]
+
+BITS = 32
+"""The random linear term of a perturbed objective is a whole multiple of 2^-32."""
+
+
+@kind("objective_noise")
+@dataclass(frozen=True)
+class ObjectiveNoise:
+    """A random linear term in a regularised objective, and a little noise on its minimiser.
+
+    Args:
+        regularisation: strong convexity that is added to the objective; it does not depend on the records.
+        sensitivity: most that one record can move the gradient, in the norm of the design's shape, in steps of
+            `2^-BITS`, with what the lattice of the linear term costs.
+        scale: of the linear term, in the same steps.
+        curvature: epsilon that the change of the objective's curvature costs.
+        polish: scale of cube noise on the weights, in its own steps; it hides what the minimiser is off.
+        polish_step: one step of the released weights.
+        total_scale: of discrete Laplace noise on the number of records; None where it is public.
+        reported: epsilon of all together, rounded up.
+
+    Raises:
+        InputError: a number is not positive and finite.
+    """
+
+    regularisation: Positive
+    sensitivity: Whole
+    scale: Positive
+    curvature: Fraction
+    polish: Positive
+    polish_step: Positive
+    total_scale: Positive | None
+    reported: Fraction
+
+    def __post_init__(self) -> None:
+        """Refuse what is no calibration."""
+        parts = (self.regularisation, self.scale, self.polish, self.polish_step, self.total_scale)
+        require(all_positive(*parts), "a calibration needs a positive, finite regularisation and noise scales")
+        require(
+            self.sensitivity > 0 and self.curvature > 0 and self.reported > 0,
+            "a calibration needs positive sensitivity and losses",
+        )
+
+    @property
+    def total(self) -> Fraction:
+        """Epsilon of the release."""
+        return self.reported
+
+
+@kind("gradient_trace", order=("scale", "total", "weights", "points", "gradients"))
+@dataclass(frozen=True, eq=False)
+class GradientTrace(Released):
+    """Noisy gradients of a logistic log-likelihood at public weights, and the weights they lead to.
+
+    `gradients[t] = sum_i (y_i - sigmoid(points[t] . v_i)) v_i + b_t`, the b_t independent with a density proportional
+    to `exp(-|b| / scale)` in the norm of the design's shape.
+
+    Args:
+        design: whose target has two states.
+        points: float64, shape `(steps, size)`.
+        gradients: float64, same shape.
+        scale: of the noise.
+        weights: float64, shape `(size,)`; the released classifier.
+        total: noisy number of records; None where it is public.
+
+    Raises:
+        InputError: a target that has not two states, numbers that are not finite, other shapes, or a scale that is not
+            positive and finite.
+    """
+
+    design: Design
+    points: Matrix
+    gradients: Matrix
+    scale: Positive
+    weights: Numbers
+    total: NoisyTotal | None
+
+    def __post_init__(self) -> None:
+        """Freeze, then refuse what inference could not read."""
+        for name in ("points", "gradients", "weights"):
+            freeze(self, **{name: np.asarray(getattr(self, name))})
+        target, size = self.design.target, self.design.size
+        require(target is not None and not target.numeric, "gradients need a design with a target of two classes")
+        require(
+            self.points.ndim == 2 and len(self.points) > 0 and self.points.shape == self.gradients.shape,
+            "a trace needs one gradient for each point, at least one",
+        )
+        require(
+            self.points.shape[1] == size and self.weights.shape == (size,), f"weights of this design are {size} numbers"
+        )
+        finite = all(np.all(np.isfinite(part)) for part in (self.points, self.gradients, self.weights))
+        require(finite and all_positive(self.scale), "a trace needs finite numbers and a positive noise scale")
+
+    @property
+    def over(self) -> Design:
+        """The design."""
+        return self.design
+
+    def agrees(self, calibration: object) -> bool:
+        """See `Released`."""
+        match calibration:
+            case VectorNoise():
+                noise = (calibration.rounds, calibration.scale / GRID)
+            case ObjectiveNoise():
+                noise = (1, calibration.scale * 2.0**-BITS)
+            case _:
+                return False
+        return noise == (len(self.points), self.scale) and calibration.total_scale == total_scale(self.total)
+
+    def counts_records(self, relation: Relation) -> bool:
+        """See `Released`."""
+        return (self.total is not None) == (relation is Relation.ADD_REMOVE)

@@ -1,0 +1,159 @@
+"""Draws of all probabilities from a tempered posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from discreet.errors import InputError, require, shown
+from discreet.model.arrays import Array, freeze
+from discreet.model.network import Network
+from discreet.model.tables import Tables
+from discreet.releases.codec import FlatTables, Positive, Whole, all_positive, kind, shaped
+from discreet.releases.measurement import Released
+
+__all__ = ["ParameterDraws", "Tempering", "Trimming"]
+
+
+@kind("trimming")
+@dataclass(frozen=True)
+class Trimming:
+    """Draws from a tempered posterior whose probabilities lie on a public grid above a floor.
+
+    Args:
+        floors: smallest probability of each node's states.
+        temper: tau; the records count as `tau N`.
+        draws: joint draws of all rows.
+        resolution: steps of the grid from the floor to the largest probability, for each node.
+        reported: epsilon of all draws, rounded up, with the reserve for rounding errors.
+
+    Raises:
+        InputError: no draws, or a number that is not positive and finite.
+    """
+
+    floors: Mapping[str, Positive]
+    temper: Positive
+    draws: Whole
+    resolution: Mapping[str, Whole]
+    reported: Fraction
+
+    def __post_init__(self) -> None:
+        """Freeze, then refuse what is no calibration."""
+        freeze(self, floors=self.floors, resolution=self.resolution)
+        require(
+            self.draws > 0 and self.reported > 0, "a calibration needs at least one draw and a report greater than 0"
+        )
+        require(all_positive(self.temper, *self.floors.values()), "a calibration needs positive temper and floors")
+        require(
+            self.floors.keys() == self.resolution.keys() and all(step > 0 for step in self.resolution.values()),
+            "a calibration needs one grid for each floor",
+        )
+
+    @property
+    def total(self) -> Fraction:
+        """Epsilon of all draws."""
+        return self.reported
+
+
+@kind("tempering")
+@dataclass(frozen=True)
+class Tempering:
+    """Draws from a tempered, untrimmed posterior, rounded to a public grid; for a guarantee with delta.
+
+    Args:
+        temper: tau; the records count as `tau N`.
+        draws: joint draws of all rows.
+        digits: decimal digits that are released.
+        reported: epsilon of all draws at the guarantee's delta.
+
+    Raises:
+        InputError: no draws or digits, or a number that is not positive and finite.
+    """
+
+    temper: Positive
+    draws: Whole
+    digits: Whole
+    reported: Fraction
+
+    def __post_init__(self) -> None:
+        """Refuse what is no calibration."""
+        numbers = self.draws > 0 and self.digits > 0 and self.reported > 0
+        require(numbers, "a calibration needs draws, digits and a report greater than 0")
+        require(all_positive(self.temper), "a calibration needs a positive temper")
+
+    @property
+    def total(self) -> Fraction:
+        """Epsilon at the guarantee's delta."""
+        return self.reported
+
+
+@kind("parameter_draws", order=("draws", "temper", "floors", "tables"))
+@dataclass(frozen=True, eq=False)
+class ParameterDraws(Released):
+    """Draws of all probabilities from a tempered posterior, on a public grid.
+
+    Args:
+        cells: probabilities, float64, shape `(*parents, child, draws)`; rows sum to 1 within 1e-6.
+        temper: tau; the records counted as `tau N`.
+        floors: smallest probability of each node's states; empty where nothing was trimmed.
+
+    Raises:
+        InputError: tables without draws, or rows that are no probabilities.
+    """
+
+    cells: Tables
+    temper: Positive
+    floors: Mapping[str, Positive]
+
+    def __post_init__(self) -> None:
+        """Freeze, then refuse what inference could not read."""
+        freeze(self, floors=self.floors)
+        if not self.cells.draws or not all_positive(self.temper):
+            raise InputError("parameter draws need at least one draw and a positive temper")
+        if self.floors and set(self.floors) != set(self.cells):
+            raise InputError("parameter draws need the floor of every node, or of none")
+        for node, array in self.cells.items():
+            if not (np.all(array >= 0) and np.all(np.abs(array.sum(axis=-2) - 1) < 1e-6)):
+                raise InputError(f"the drawn rows of {shown(node)} are no probabilities")
+
+    @classmethod
+    def made(
+        cls, network: Network, *, draws: int, temper: float, floors: Mapping[str, float], tables: Mapping[str, Array]
+    ) -> ParameterDraws:
+        """From flat tables, whose last axis is the draws."""
+        cells = {node: shaped(network, node, np.array(flat), draws) for node, flat in tables.items()}
+        return cls(Tables(network, cells, draws=draws), temper, floors)
+
+    @property
+    def network(self) -> Network:
+        """The network of the draws."""
+        return self.cells.network
+
+    @property
+    def over(self) -> Network:
+        """The network."""
+        return self.network
+
+    @property
+    def draws(self) -> Whole:
+        """How many there are."""
+        return self.cells.draws or 0
+
+    @property
+    def tables(self) -> FlatTables:
+        """The probabilities, with the draws as last axis."""
+        return self.cells
+
+    def agrees(self, calibration: object) -> bool:
+        """See `Released`."""
+        match calibration:
+            case Trimming():
+                stated = (calibration.temper, calibration.draws, dict(calibration.floors))
+            case Tempering():
+                stated = (calibration.temper, calibration.draws, {})
+            case _:
+                return False
+        return stated == (self.temper, self.cells.draws, dict(self.floors))

@@ -1,0 +1,79 @@
+"""What was measured: sums over records that a release has with noise, in the one form that all readers take.
+
+Each kind of payload (`kinds/`) says once what it measured. Posteriors, fits, summaries and reports read that, and need
+to know no payload.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from discreet.model.arrays import Ints
+from discreet.model.schema import Scope
+from discreet.privacy.guarantee import Relation
+
+__all__ = ["KNOWN", "NO_NOISE", "CellNoise", "Measurement", "Released", "laplace_variance", "noise_variance"]
+
+NO_NOISE = 2.0**63
+"""Scales from here on fit into no table: its numbers have 64 bits."""
+KNOWN = 1e-6
+"""Variance of what is known exactly: the next whole number is a thousand deviations away."""
+
+CellNoise = Literal["discrete_laplace", "discrete_gaussian"]
+"""Integer noise: `P(k) ~ exp(-|k| / scale)`, or `P(k) ~ exp(-k^2 / (2 scale^2))`."""
+
+
+def laplace_variance(scale: float) -> float:
+    """Variance of discrete Laplace noise: `2 q / (1 - q)^2` with `q = exp(-1 / scale)`."""
+    return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
+
+
+def noise_variance(noise: CellNoise, scale: float) -> float:
+    """Variance of the noise in a cell; of discrete Gaussian noise a bound, Canonne et al. (2020), Corollary 9."""
+    return scale**2 if noise == "discrete_gaussian" else laplace_variance(scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """A table of the records, or its contrasts, with independent noise in every number.
+
+    Args:
+        scope: the table's variables, in the order of its axes.
+        values: int64, shape (size for the scope), unit: records; of contrasts (size - 1 for the scope), see
+            `theory/contrasts.py`. Without noise, if there were any.
+        scale: of the noise; None for numbers that are known exactly.
+        noise: its law.
+        contrasts: whether the values are contrasts of neighbouring states.
+        sampling: probability with which each record, by itself, was counted; None where all were.
+    """
+
+    scope: Scope
+    values: Ints
+    scale: float | None
+    noise: CellNoise = "discrete_laplace"
+    contrasts: bool = False
+    sampling: float | None = None
+
+    @property
+    def variance(self) -> float:
+        """Of the noise in one number; noise that never shows still leaves a proper weight."""
+        return KNOWN if self.scale is None else max(noise_variance(self.noise, self.scale), KNOWN)
+
+
+class Released:
+    """What every kind of payload answers: what it measured, and whether it is what a calibration describes."""
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """What was measured of the records by the states of some variables; nothing where that is another thing."""
+        return ()
+
+    def agrees(self, calibration: object) -> bool:
+        """Whether this is what a calibration describes: its kind, and all numbers that both state."""
+        raise NotImplementedError
+
+    def counts_records(self, relation: Relation) -> bool:
+        """Whether a reader knows the number of records once: as it is where it is public, or with noise."""
+        return True
