@@ -45,7 +45,6 @@ METHODS: dict[str, dc.Method] = {
     "noise-aware": "auto",
     "exact": "exact",
     "pooled": "pooled",
-    "independent": "independent",
     "particles": "particles",
     "sequential": "sequential",
     "plug-in": "auto",

@@ -33,6 +33,7 @@ __all__ = [
     "cell_variance",
     "centred",
     "contrast_matrices",
+    "from_neighbours",
     "margin",
     "pooled_variances",
     "positions",
@@ -95,6 +96,22 @@ def contrast_matrices(sizes: Iterable[int]) -> tuple[Floats, ...]:
         A matrix of shape (size, size) for each.
     """
     return tuple(_contrasts(size) for size in sizes)
+
+
+@lru_cache(maxsize=256)
+def from_neighbours(size: int) -> Floats:
+    """The matrix that takes differences of neighbouring states of an axis to its coordinates of `contrast_matrices`.
+
+    Args:
+        size: of the axis.
+
+    Returns:
+        Shape (size - 1, size - 1); differences, row k of the one state less the next, are multiplied from the left.
+    """
+    differences = np.eye(size)[:, :-1] - np.eye(size)[:, 1:]
+    matrix: Floats = np.linalg.inv(_contrasts(size)[1:] @ differences).astype(np.float64)
+    matrix.flags.writeable = False
+    return matrix
 
 
 def transformed(table: Floats, matrices: Sequence[Floats], *, back: bool = False) -> Floats:

@@ -4,9 +4,8 @@
                  number of them on any number of data sets; all that they share informs all the rest. Rows with
                  Dirichlet priors.
     pooled       tables pooled by least squares, records that flow from the roots down, rows with a prior that is
-                 learned from the release or with a Dirichlet prior (`pooled/`): noisy counts and tables on one data
-                 set.
-    independent  exact latent counts of each row on its own (`independent.py`): noisy counts, contrasts, two stages.
+                 learned from the release or with a Dirichlet prior (`pooled/`): noisy counts, tables or contrasts on
+                 one data set.
     particles    released draws of parameters (`particles.py`).
     sequential   data set by data set, the posterior of those before as the prior of the next, by its first two moments.
 
@@ -18,7 +17,6 @@ Where no prior is given it takes the curator's, and is not chosen by itself (`do
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -32,24 +30,19 @@ from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.tables import Tables
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
-from discreet.posterior.evidence import family_evidence
 from discreet.posterior.exact.chains import joint, visits
-from discreet.posterior.independent import independent
+from discreet.posterior.measurements import measurements
 from discreet.posterior.particles import parameter_cells
-from discreet.posterior.pooled.least_squares import least_squares, measured, poolable
+from discreet.posterior.pooled.least_squares import poolable, pooled_margins
 from discreet.posterior.pooled.worlds import worlds
 from discreet.releases.combined import Combined, evidence_of
 from discreet.releases.kinds.candidate_choice import Choice
-from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
-from discreet.releases.kinds.noisy_counts import NoisyCounts
-from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.kinds.parameter_draws import ParameterDraws
-from discreet.releases.kinds.two_stages import TwoStageCounts
 from discreet.releases.release import Release
 
 __all__ = ["Method", "drowned_rows", "noise_aware"]
 
-Method = Literal["auto", "exact", "pooled", "independent", "particles", "sequential"]
+Method = Literal["auto", "exact", "pooled", "particles", "sequential"]
 
 QUICK = 8e6
 """Visits of a sweep times draws up to which the exact posterior is chosen by itself: seconds, compiled. That is 500
@@ -137,23 +130,16 @@ def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
     Returns:
         For each node with such rows: (how many, of how many); nothing for releases that measure no counts.
     """
-    payload, network = release.network_payload, release.network
-    found: dict[str, tuple[int, int]] = {}
-    match payload:
-        case ParameterDraws() | Choice():
-            return found
-        case NoisyTables():
-            margins = least_squares(measured(payload), release.records)
-            rows = {node: margins.table(network.parents[node]).ravel() for node in network.nodes}
-            noise = {node: [margins.deviation(network.parents[node])] * len(rows[node]) for node in network.nodes}
-        case _:
-            totals = {node: [part.total() for part in family_evidence(payload, node)] for node in network.nodes}
-            rows = {node: np.array([total.centre[0] for total in totals[node]]) for node in network.nodes}
-            noise = {node: [math.sqrt(2) * total.scale for total in totals[node]] for node in network.nodes}
+    network, parts = release.network, measurements([release])
+    if not parts or not poolable(parts):
+        return {}
+    margins, found = pooled_margins(network, parts, release.records), dict[str, tuple[int, int]]()
     for node in network.nodes:
-        drowned = int(np.sum(rows[node] <= np.array(noise[node])))
+        parents = network.parents[node]
+        rows = margins.table(parents)
+        drowned = int(np.sum(rows <= margins.deviation(parents)))
         if drowned:
-            found[node] = (drowned, len(rows[node]))
+            found[node] = (drowned, rows.size)
     return found
 
 
@@ -162,19 +148,14 @@ def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
 
 def _able(combined: Combined) -> list[Method]:
     """Methods that read the evidence, the preferred one first."""
-    payloads = [release.payload for release in combined.releases]
-    counted = all(isinstance(part, NoisyCounts | NoisyTables | NoisyCoefficients | TwoStageCounts) for part in payloads)
+    parts = measurements(combined.releases)
+    counted = all(measurements([release]) for release in combined.releases)
     exact: list[Method] = ["exact"] if counted else []
     if len(combined.data_sets) > 1:
         return ["sequential", *exact] if all(_able(part) for part in _apart(combined)) else exact
-    found: list[Method] = []
-    if all(isinstance(part, NoisyCounts | NoisyTables) and poolable(part) for part in payloads):
-        found.append("pooled")
-    if len(payloads) == 1:
-        if isinstance(payloads[0], NoisyCounts | NoisyCoefficients | TwoStageCounts):
-            found.append("independent")
-        if isinstance(payloads[0], ParameterDraws):
-            found.append("particles")
+    found: list[Method] = ["pooled"] if counted and poolable(parts) else []
+    if len(combined.releases) == 1 and isinstance(combined.releases[0].payload, ParameterDraws):
+        found.append("particles")
     if not found and not exact:
         raise InputError("releases of parameter draws on one data set cannot be combined: their records are not known")
     return found + exact
@@ -216,7 +197,7 @@ def _kernel(combined: Combined, believed: Dirichlet | None, method: Method) -> s
     """Which code draws; empty where there is one alone."""
     if method == "sequential":
         return next(filter(None, (_kernel(part, believed, _able(part)[0]) for part in _apart(combined))), "")
-    if method in ("independent", "particles") and (believed is not None or combined.public is None):
+    if method == "particles" and (believed is not None or combined.public is None):
         return ""
     return "compiled" if COMPILED else "plain"
 
@@ -230,7 +211,6 @@ def _drawn(
     progress: Callable[[Mixing], None] | None,
 ) -> PosteriorDraws:
     """The posterior by one method; None as prior learns it."""
-    first = combined.releases[0]
     if method == "sequential":
         return _sequential(combined, believed, draws, rng)
     if method == "exact":
@@ -240,15 +220,10 @@ def _drawn(
     if method == "pooled":
         drawn = worlds(combined, draws, rng, believed)
         return PosteriorDraws(drawn.cells, "pooled", drawn.twins)
-    known = believed or first.dirichlet
-    match first.payload:
-        case ParameterDraws():
-            cells, worth = parameter_cells(first, first.payload, known, draws, rng)
-            return PosteriorDraws(cells, "particles", worth=worth)
-        case NoisyCounts() | NoisyCoefficients() | TwoStageCounts():
-            return independent(first, first.payload, known, draws, rng)
-        case _:
-            raise AssertionError(method)
+    first = combined.releases[0]
+    assert isinstance(first.payload, ParameterDraws)
+    cells, worth = parameter_cells(first, first.payload, believed or first.dirichlet, draws, rng)
+    return PosteriorDraws(cells, "particles", worth=worth)
 
 
 def _apart(combined: Combined) -> list[Combined]:

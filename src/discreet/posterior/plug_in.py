@@ -10,19 +10,22 @@ from functools import partial
 
 import numpy as np
 
-from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Array, Tables
-from discreet.posterior.consistency import consistent, merged
 from discreet.posterior.draws import PosteriorDraws, Source, prior_for
-from discreet.posterior.evidence import NoisyStatistics, unshifted_tables
-from discreet.posterior.pooled.least_squares import Margins, least_squares, measured, nonnegative, refitted
+from discreet.posterior.pooled.least_squares import (
+    Margins,
+    least_squares,
+    measured,
+    nonnegative,
+    pooled_margins,
+    refitted,
+)
+from discreet.releases.kinds import TablePayload
 from discreet.releases.kinds.candidate_choice import Choice
-from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
 from discreet.releases.kinds.noisy_counts import NoisyCounts
 from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.kinds.parameter_draws import ParameterDraws
-from discreet.releases.kinds.two_stages import TwoStageCounts
 from discreet.releases.release import Release
 
 __all__ = ["plug_in"]
@@ -33,9 +36,8 @@ def plug_in(
 ) -> PosteriorDraws:
     """Draw from `Dirichlet(alpha + max(noisy count, 0))`, which ignores the noise; or take released draws as they are.
 
-    Tables over sets of variables are fitted by least squares with no cell below 0. Two stages are merged by their
-    inverse variances and made consistent; contrasts are turned into tables without their shift. Released draws are
-    drawn from with replacement; a chosen candidate is every draw.
+    Tables over sets of variables are fitted by least squares with no cell below 0; two stages, and contrasts, by plain
+    least squares. Released draws are drawn from with replacement; a chosen candidate is every draw.
 
     Args:
         release: of any kind.
@@ -77,27 +79,18 @@ def _dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) -> Po
     return PosteriorDraws(posterior.draws(draws, rng), "plug-in", source=source)
 
 
-def _tables(release: Release, payload: NoisyStatistics | NoisyTables) -> dict[str, Array]:
+def _tables(release: Release, payload: TablePayload) -> dict[str, Array]:
     """Estimated counts of every family."""
-    network = release.network
-    match payload:
-        case NoisyCounts():
-            return {node: payload.table(node) for node in network.nodes}
-        case NoisyTables():
-            noisy = measured(payload)
-            plain = least_squares(noisy, release.records)
-            fitted = Margins(network, refitted(noisy, nonnegative(noisy, max(plain.total[0], 1.0))), plain.variances)
-            return {node: fitted.table(network.family(node)) for node in network.nodes}
-        case NoisyCoefficients():
-            return dict(unshifted_tables(payload))
-        case TwoStageCounts():
-            tables, variances = merged(payload)
-            agreed = consistent(network, tables, variances, release.records)
-            stage = payload.second
-            return {
-                node: margin(agreed[stage.source(node)], network.family(stage.source(node)), network.family(node))
-                for node in network.nodes
-            }
+    network, parts = release.network, payload.measurements
+    if isinstance(payload, NoisyCounts):
+        return {node: payload.table(node) for node in network.nodes}
+    if isinstance(payload, NoisyTables):
+        noisy = measured(network, parts)
+        plain = least_squares(noisy, release.records)
+        fitted = Margins(network, refitted(noisy, nonnegative(noisy, max(plain.total[0], 1.0))), plain.variances)
+    else:
+        fitted = pooled_margins(network, parts, release.records)
+    return {node: fitted.table(network.family(node)) for node in network.nodes}
 
 
 def _proper(rows: Array) -> Array:

@@ -113,7 +113,7 @@ def read_score(release: Release, *, level: float, draws: int = 1000, rng: np.ran
         if bounds is not None and design == error_design(bounds[1]):
             return _error(release, release.payload, bounds[1], level, draws, rng)
     elif not release.over_design and release.network == accuracy_network():
-        posterior = noise_aware(release, draws=draws, rng=rng, prior=release.dirichlet, method="independent")
+        posterior = noise_aware(release, draws=draws, rng=rng, prior=release.dirichlet, method="pooled")
         right = posterior.cells["prediction"][STATES.index("right")]
         lower, upper = credible_interval(right, level)
         return Score("accuracy", float(right.mean()), float(lower), float(upper), level, release)

@@ -27,17 +27,12 @@ from discreet.model.tables import Array, Tables
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.diagnostics import effective_size, r_hat
 from discreet.posterior.draws import ENOUGH, Mixing, PosteriorDraws
-from discreet.posterior.evidence import total_measurements
 from discreet.posterior.exact import by_record, by_type
 from discreet.posterior.exact.moves import SMALLEST, Model
+from discreet.posterior.measurements import measurements, number_of_records
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
-from discreet.releases.kinds import Payload
-from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
-from discreet.releases.kinds.noisy_counts import NoisyCounts
-from discreet.releases.kinds.noisy_tables import NoisyTables
-from discreet.releases.kinds.two_stages import TwoStageCounts
-from discreet.releases.measurement import CellNoise
+from discreet.releases.measurement import Measurement
 
 __all__ = ["joint", "visits"]
 
@@ -88,58 +83,31 @@ class _Sums:
     gaussian: bool
 
 
-def _released(network: Network, payload: Payload, owner: int, members: dict[str, float]) -> list[_Sums]:
-    """What a payload released; notes the memberships of samples that its tables need, with their probabilities."""
-    match payload:
-        case NoisyTables():
-            return [
-                _counted(scope, owner, table, payload.scales[scope], payload.noise)
-                for scope, table in payload.tables.items()
-            ]
-        case NoisyCounts():
-            return [
-                _counted(network.family(node), owner, table, payload.scales[node], payload.noise)
-                for node, table in payload.tables.items()
-            ]
-        case TwoStageCounts():
-            found = _released(network, payload.second, owner, members)
-            for part in _released(network, payload.first, owner, members):
-                member = f"member {len(members)}"
-                while member in network.schema:
-                    member += "'"
-                members[member] = float(payload.sampling)
-                # The membership is the last axis: 0 is out of the sample.
-                inside = [(2 * cell + 1, statistic, amount) for cell, statistic, amount in part.weights]
-                found.append(_Sums((*part.scope, member), owner, part.released, inside, part.scale, part.gaussian))
-            return found
-        case NoisyCoefficients():
-            found = []
-            for scope, array in payload.components.items():
-                if not scope and not payload.noisy_total:
-                    continue
-                sizes = [network.schema[name].size for name in scope]
-                weights = []
-                for cell, states in enumerate(product(*map(range, sizes))):
-                    # State k adds to the contrast of k with k + 1, and takes from that of k - 1 with k.
-                    near = [
-                        [(k - 1, -1)] * (k > 0) + [(k, 1)] * (k < size - 1)
-                        for k, size in zip(states, sizes, strict=True)
-                    ]
-                    for picked in product(*near):
-                        place = np.ravel_multi_index([k for k, _ in picked], array.shape) if scope else 0
-                        weights.append((cell, int(place), math.prod(sign for _, sign in picked)))
-                released = array - payload.shift if not scope else array
-                found.append(_Sums(scope, owner, released, weights, payload.scale, False))
-            return found
-        case _:
-            raise InputError("the joint posterior reads releases of noisy counts, tables or contrasts")
+def _released(network: Network, part: Measurement, owner: int, members: dict[str, float]) -> _Sums:
+    """What was measured; notes the membership of a sample that it needs, with its probability."""
+    sizes = [network.schema[name].size for name in part.scope]
+    weights = _contrast_weights(sizes) if part.contrasts else [(cell, cell, 1) for cell in range(math.prod(sizes))]
+    scope = part.scope
+    if part.sampling is not None:
+        member = f"member {len(members)}"
+        while member in network.schema:
+            member += "'"
+        members[member] = part.sampling
+        # The membership is the last axis: 0 is out of the sample.
+        scope, weights = (*scope, member), [(2 * cell + 1, statistic, amount) for cell, statistic, amount in weights]
+    return _Sums(scope, owner, part.values, weights, part.scale or 0.0, part.noise == "discrete_gaussian")
 
 
-def _counted(scope: Scope, owner: int, table: Ints, scale: float, noise: CellNoise) -> _Sums:
-    """A table whose cells count records."""
-    return _Sums(
-        scope, owner, table, [(cell, cell, 1) for cell in range(table.size)], scale, noise == "discrete_gaussian"
-    )
+def _contrast_weights(sizes: Sequence[int]) -> list[tuple[int, int, int]]:
+    """What a record in each cell adds to contrasts: state k adds to that of k with k + 1, takes from k - 1 with k."""
+    shape = tuple(size - 1 for size in sizes)
+    weights = []
+    for cell, states in enumerate(product(*map(range, sizes))):
+        near = [[(k - 1, -1)] * (k > 0) + [(k, 1)] * (k < size - 1) for k, size in zip(states, sizes, strict=True)]
+        for picked in product(*near):
+            place = np.ravel_multi_index([k for k, _ in picked], shape) if shape else 0
+            weights.append((cell, int(place), math.prod(sign for _, sign in picked)))
+    return weights
 
 
 def _model(network: Network, parts: Sequence[_Sums], members: Mapping[str, float], counted: Sequence[bool]) -> Model:
@@ -273,11 +241,9 @@ def visits(evidence: Combined) -> float:
     Args:
         evidence: whose number of records is read off the noisy tables where it is not public.
     """
-    network, members = evidence.network, dict[str, float]()
-    for release in evidence.releases:
-        if isinstance(release.payload, TwoStageCounts):
-            _released(network, release.payload, 0, members)
-    types = math.prod([*(network.schema[node].size for node in network.nodes), *(2 for _ in members)])
+    network = evidence.network
+    members = sum(part.sampling is not None for part in measurements(evidence.releases))
+    types = math.prod([*(network.schema[node].size for node in network.nodes), 2**members])
     records = min(sum(most for _, most in _numbers(evidence)), TYPE * types * len(evidence.data_sets))
     return records * len(network.nodes)
 
@@ -328,11 +294,13 @@ class _Task:
     def of(evidence: Combined, prior: Dirichlet) -> _Task:
         """Read what was released."""
         network, members = evidence.network, dict[str, float]()
+        if not all(measurements([release]) for release in evidence.releases):
+            raise InputError("the joint posterior reads releases of noisy counts, tables or contrasts")
         parts = [
-            part
+            _released(network, part, owner, members)
             for owner, releases in enumerate(evidence.data_sets)
-            for release in releases
-            for part in _released(network, release.payload, owner, members)
+            for part in measurements(releases)
+            if part.scale is not None
         ]
         model = _model(network, parts, members, [number is not None for number in evidence.records])
         alpha = _joined(network, prior.alpha, members, 1.0)
@@ -413,15 +381,7 @@ def _numbers(evidence: Combined) -> list[tuple[int, int]]:
         if known is not None:
             found.append((known, known))
             continue
-        told = [
-            part
-            for release in releases
-            if isinstance(release.payload, NoisyCounts | NoisyTables | NoisyCoefficients | TwoStageCounts)
-            for part in total_measurements(release.payload, None)
-        ]
-        weights = np.array([1 / max(variance, 1.0) for _, variance in told])
-        mean = float(weights @ [number for number, _ in told] / weights.sum()) if told else 0.0
-        deviation = float(weights.sum()) ** -0.5 if told else 0.0
+        mean, deviation = number_of_records(measurements(releases))
         most = max(mean, 0.0) + DEVIATIONS * deviation + ROOM
         found.append((round(max(mean, 0.0)), math.ceil(most)))
     return found

@@ -7,13 +7,12 @@ from typing import Literal
 import numpy as np
 
 from discreet.errors import InputError
+from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Tables
 from discreet.posterior.draws import PosteriorDraws, learned_prior, prior_for
 from discreet.posterior.pooled.least_squares import poolable
 from discreet.posterior.pooled.worlds import worlds
-from discreet.releases.kinds.noisy_counts import NoisyCounts
-from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.release import Release
 
 __all__ = ["estimate"]
@@ -33,7 +32,7 @@ def estimate(
     """The probabilities with the least expected error, under the model of `noise_aware` and its learned prior.
 
     Args:
-        release: of noisy tables (`planned`, `laplace`, `gaussian`).
+        release: of noisy tables or contrasts (`planned`, `laplace`, `gaussian`, `fourier`, `allocated`).
         rng: source of randomness; nothing here is private.
         loss: "squared" for posterior means, best for marginals and other queries; "absolute" for rows with the least
             expected sum of absolute errors, which take a side where a row is nearly deterministic.
@@ -51,9 +50,10 @@ def estimate(
     Source:
         The model is in `worlds.py` and `shrinkage.py`; Rao-Blackwell for the means.
     """
-    if not isinstance(release.payload, NoisyCounts | NoisyTables) or not poolable(release.payload):
+    parts = release.network_payload.measurements
+    if not parts or not poolable(parts):
         raise InputError(
-            "estimate reads releases of planned, laplace and gaussian with at most 14 variables in a table; use "
+            f"estimate reads noisy tables and contrasts over at most {MOST_VARIABLES} variables; use "
             "noise_aware or plug_in"
         )
     if loss not in CHAINS:

@@ -19,7 +19,7 @@ for the iteration.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -30,16 +30,16 @@ import scipy.sparse as sp
 from discreet.inference.interactions import (
     MOST_VARIABLES,
     contrast_matrices,
+    from_neighbours,
     positions,
     subsets,
     transformed,
 )
+from discreet.model.arrays import margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.posterior.evidence import KNOWN
-from discreet.releases.kinds.noisy_counts import NoisyCounts
-from discreet.releases.kinds.noisy_tables import NoisyTables
-from discreet.releases.measurement import CellNoise, noise_variance
+from discreet.posterior.measurements import number_of_records
+from discreet.releases.measurement import KNOWN, CellNoise, Measurement, noise_variance
 
 __all__ = [
     "Fit",
@@ -50,6 +50,7 @@ __all__ = [
     "measured",
     "nonnegative",
     "poolable",
+    "pooled_margins",
     "refitted",
 ]
 
@@ -165,53 +166,86 @@ class Fit:
     steps: int
 
 
-def measured(*payloads: NoisyCounts | NoisyTables) -> Measured:
-    """The tables of payloads on one data set, in the schema's order, as one repetition.
+def measured(network: Network, parts: Sequence[Measurement]) -> Measured:
+    """Tables on one data set, in the schema's order, as one repetition.
 
     Args:
-        payloads: over one network. Of tables over the same variables the mean weighted by precision is taken, with its
-            standard deviation as the scale of noise that is taken as Gaussian: it is a sum of several.
+        network: for the sizes.
+        parts: tables of counts, and no contrasts. Where several are over the same variables, of different laws, or of
+            samples, the mean weighted by precision is taken of those over the same variables, with its standard
+            deviation as the scale of noise that is taken as Gaussian: it is a sum of several.
 
     Returns:
         One table for each set of variables.
     """
-    if len(payloads) == 1:
-        tables, scales = _tables(payloads[0])
-        return Measured(payloads[0].network, tables, scales, payloads[0].noise)
+    tables = [(network.ordered(part.scope), _in_order(network, part)) for part in parts]
+    alike = len({part.noise for part in parts}) == 1 and all(part.sampling is None for part in parts)
+    if alike and len(dict(tables)) == len(parts):
+        scales = {scope: part.scale or 0.0 for (scope, _), part in zip(tables, parts, strict=True)}
+        return Measured(network, dict(tables), scales, parts[0].noise)
+    number, _ = number_of_records([part for part in parts if part.sampling is None] or parts)
     sums, weights = dict[Scope, Floats](), dict[Scope, float]()
-    for payload in payloads:
-        tables, scales = _tables(payload)
-        for scope, table in tables.items():
-            weight = 1 / max(noise_variance(payload.noise, scales[scope]), KNOWN)
-            sums[scope] = sums.get(scope, 0.0) + weight * table
-            weights[scope] = weights.get(scope, 0.0) + weight
-    network = payloads[0].network
+    for (scope, table), part in zip(tables, parts, strict=True):
+        share = 1.0 if part.sampling is None else part.sampling
+        # That a count varies with who was in the sample enters by the mean count of the table.
+        sampled = max(number / table.size, 1.0) * (1 - share) / share
+        weight = 1 / (part.variance / share**2 + sampled)
+        sums[scope] = sums.get(scope, 0.0) + weight / share * table
+        weights[scope] = weights.get(scope, 0.0) + weight
     place = {name: index for index, name in enumerate(network.nodes)}
     ordered = sorted(sums, key=lambda scope: [place[name] for name in scope])
     means = {scope: sums[scope] / weights[scope] for scope in ordered}
     return Measured(network, means, {scope: weights[scope] ** -0.5 for scope in ordered}, "discrete_gaussian")
 
 
-def _tables(payload: NoisyCounts | NoisyTables) -> tuple[dict[Scope, Floats], dict[Scope, float]]:
-    """The tables of a payload by their variables, with the scales of their noise."""
-    if isinstance(payload, NoisyTables):
-        return {scope: table[..., None].astype(np.float64) for scope, table in payload.tables.items()}, dict(
-            payload.scales
-        )
-    network = payload.network
-    found, scales = dict[Scope, Floats](), dict[Scope, float]()
-    for node, table in payload.tables.items():
-        family = network.family(node)
-        scope = network.ordered(family)
-        found[scope] = table.transpose([family.index(name) for name in scope])[..., None].astype(np.float64)
-        scales[scope] = payload.scales[node]
-    return found, scales
+def _in_order(network: Network, part: Measurement) -> Floats:
+    """A measured table with its axes in the schema's order, then one of repetitions."""
+    return margin(part.values, part.scope, network.ordered(part.scope))[..., None].astype(np.float64)
 
 
-def poolable(payload: NoisyCounts | NoisyTables) -> bool:
+def poolable(parts: Iterable[Measurement]) -> bool:
     """Whether tables are over few enough variables for all their subsets to be told apart."""
-    names = payload.tables if isinstance(payload, NoisyTables) else map(payload.network.family, payload.tables)
-    return all(len(scope) <= MOST_VARIABLES for scope in names)
+    return all(len(part.scope) <= MOST_VARIABLES for part in parts)
+
+
+def pooled_margins(network: Network, parts: Sequence[Measurement], records: int | None) -> Margins:
+    """Plain least squares of all that was measured on one data set, tables and contrasts.
+
+    Args:
+        network: for the sizes.
+        parts: at least one.
+        records: the number of records, where it is public.
+
+    Returns:
+        Estimates and variances of all margins of the families.
+    """
+    tables = [part for part in parts if not part.contrasts]
+    if len(tables) == len(parts):
+        return least_squares(measured(network, parts), records)
+    found = [_of_contrasts(network, part) for part in parts if part.contrasts]
+    if tables:
+        told = least_squares(measured(network, tables), None)
+        found += [(subset, values, told.variances[subset]) for subset, values in told.values.items()]
+    sums, weights = dict[Scope, Floats](), dict[Scope, float]()
+    for subset, values, variance in found:
+        sums[subset] = sums.get(subset, 0.0) + values / variance
+        weights[subset] = weights.get(subset, 0.0) + 1 / variance
+    means = {subset: values / weights[subset] for subset, values in sums.items()}
+    return _with_total(Margins(network, means, {subset: 1 / weight for subset, weight in weights.items()}), records)
+
+
+def _of_contrasts(network: Network, part: Measurement) -> tuple[Scope, Floats, float]:
+    """A set of variables, the coordinates of its interaction as contrasts tell them, and the variance of their errors.
+
+    Of more than two states errors in the coordinates are not alike and not independent: they are given their mean.
+    """
+    scope = network.ordered(part.scope)
+    values, variance = margin(part.values, part.scope, scope).astype(np.float64), part.variance
+    for axis, name in enumerate(scope):
+        matrix = from_neighbours(network.schema[name].size)
+        values = np.moveaxis(np.tensordot(values, matrix, axes=(axis, 0)), -1, axis)
+        variance *= float((matrix**2).sum()) / max(len(matrix), 1)
+    return scope, values, variance
 
 
 def least_squares(noisy: Measured, records: int | None) -> Margins:

@@ -60,7 +60,6 @@ from scipy.special import gammaln, ndtr
 from discreet.inference.interactions import contrast_matrices, transformed
 from discreet.model.dirichlet import dirichlet_draws
 from discreet.posterior.compiling import COMPILED
-from discreet.posterior.evidence import KNOWN
 from discreet.posterior.pooled import shrinkage_compiled
 from discreet.posterior.pooled.shrinkage_compiled import (
     ALONE,
@@ -71,6 +70,7 @@ from discreet.posterior.pooled.shrinkage_compiled import (
     TINY,
     risen,
 )
+from discreet.releases.measurement import KNOWN
 
 __all__ = ["COMPONENTS", "Rows", "draw_margin", "draw_rows"]
 

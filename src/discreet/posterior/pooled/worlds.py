@@ -52,20 +52,19 @@ from discreet.inference.sampling import sample_codes
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.posterior.measurements import measurements
 from discreet.posterior.pooled.least_squares import (
     Margins,
     Measured,
     coordinates_of,
-    least_squares,
     measured,
     nonnegative,
+    pooled_margins,
     refitted,
 )
 from discreet.posterior.pooled.raking import raked
 from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows, draw_margin, draw_rows
 from discreet.releases.combined import Combined, evidence_of
-from discreet.releases.kinds.noisy_counts import NoisyCounts
-from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.release import Release
 
 __all__ = ["Worlds", "worlds"]
@@ -223,7 +222,7 @@ def worlds(
     """Joint draws of counts and probabilities from noisy tables.
 
     Args:
-        evidence: releases of `NoisyTables` or `NoisyCounts` on one data set; public records are not read.
+        evidence: releases of noisy counts, tables or contrasts on one data set; public records are not read.
         draws: how many.
         rng: source of randomness.
         prior: Dirichlet rows instead of the learned prior.
@@ -233,27 +232,26 @@ def worlds(
         The draws; the module's docstring has the model.
 
     Raises:
-        InputError: a payload of another kind, several data sets, or counts that are beyond all counting.
+        InputError: a release of something else, several data sets, or counts that are beyond all counting.
     """
     combined = evidence_of(evidence)
-    payloads = [release.payload for release in combined.releases]
-    tables = [payload for payload in payloads if isinstance(payload, NoisyCounts | NoisyTables)]
-    if len(combined.data_sets) > 1 or len(tables) < len(payloads):
-        raise InputError("only noisy tables of one data set can be read in this way")
-    records = combined.records[0]
-    noisy, first_pass, second_pass = measured(*tables), *rng.spawn(2)
-    if any(float(np.abs(table).max()) > LARGEST for table in noisy.tables.values()):
+    if len(combined.data_sets) > 1 or not all(measurements([release]) for release in combined.releases):
+        raise InputError("only noisy tables and contrasts of one data set can be read in this way")
+    network, records, parts = combined.network, combined.records[0], measurements(combined.releases)
+    if any(float(np.abs(part.values).max(initial=0)) > LARGEST for part in parts):
         raise InputError("the release has noisy counts beyond 2^60, which nothing can be read from; is it damaged?")
-    cells = sum(table.size for table in noisy.tables.values())
-    plain = least_squares(noisy, records)
+    first_pass, second_pass = rng.spawn(2)
+    noisy = None if any(part.contrasts for part in parts) else measured(network, parts)
+    plain = pooled_margins(network, parts, records)
     if doubt and prior is not None:
         # Beside a prior that is right, errors that are known and independent leave the truth's ranks uniform.
         return Worlds(plain, draws, second_pass, prior=prior)
     first = Worlds(plain, WORLDS, first_pass, prior=prior)
-    usage = np.sum([first.rows(node).usage for node in combined.network.nodes], axis=0) + 0.5
+    usage = np.sum([first.rows(node).usage for node in network.nodes], axis=0) + 0.5
     margins = plain
-    # Made-up tables of that size would not fit into memory; intervals are then longer than they could be.
-    if cells <= MOST_CELLS:
+    # Noise of contrasts is not independent in cells, and made-up tables beyond that size would not fit into memory:
+    # intervals are then longer than they could be.
+    if noisy is not None and sum(table.size for table in noisy.tables.values()) <= MOST_CELLS:
         constrained = _constrained(noisy, plain, first.cells, first_pass)
         margins = constrained.for_intervals() if doubt else constrained.as_measured()
     return Worlds(margins, draws, second_pass, weights=usage / usage.sum(), prior=prior, doubt=doubt)
