@@ -66,7 +66,7 @@ class Plan:
     records: int
     runs: int
     slow_runs: int
-    methods: tuple[str, ...] = ("exact", "pooled", "independent", "particles", "default")
+    methods: tuple[str, ...] = ("exact", "pooled", "particles", "default")
     mechanisms: tuple[str, ...] = (
         "planned",
         "laplace",
@@ -104,8 +104,8 @@ class Plan:
         return sum(runs for _, runs in self.read_by(cell.mechanism).values())
 
 
-FAST = ("pooled", "independent", "default")
-TOLD = ("exact", "pooled", "independent", "particles")
+FAST = ("pooled", "default")
+TOLD = ("exact", "pooled", "particles")
 """Methods that are told the prior of the truths: no others' ranks are uniform."""
 USERS = ("default", "plug-in")
 TINY = Plan(("tiny",), 100, 40, 10)

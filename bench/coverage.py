@@ -151,17 +151,16 @@ def _plug_in(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.rando
 METHODS: Mapping[str, Method] = {
     "exact": _by("exact", KEPT),
     "pooled": _by("pooled"),
-    "independent": _by("independent"),
     "particles": _by("particles"),
     "default": _default,
     "plug-in": _plug_in,
 }
 READ_BY: Mapping[str, tuple[str, ...]] = {
     "planned": ("exact", "pooled", "default", "plug-in"),
-    "laplace": ("exact", "pooled", "independent", "default", "plug-in"),
-    "gaussian": ("exact", "pooled", "independent", "default", "plug-in"),
-    "fourier": ("exact", "independent", "plug-in"),
-    "allocated": ("exact", "independent", "plug-in"),
+    "laplace": ("exact", "pooled", "default", "plug-in"),
+    "gaussian": ("exact", "pooled", "default", "plug-in"),
+    "fourier": ("exact", "pooled", "plug-in"),
+    "allocated": ("exact", "pooled", "plug-in"),
     "posterior_sampler": ("particles", "plug-in"),
     "map_estimate": ("particles", "plug-in"),
 }

@@ -23,7 +23,6 @@ __all__ = ["draw_coverage", "draw_ranks"]
 STYLES: dict[str, dict[str, Any]] = {
     "exact": {"color": "black", "linestyle": "-", "marker": "o"},
     "pooled": {"color": "#0060a0", "linestyle": "--", "marker": "s"},
-    "independent": {"color": "#b04000", "linestyle": "-.", "marker": "^"},
     "particles": {"color": "#207020", "linestyle": (0, (1, 1)), "marker": "D"},
     "default": {"color": "#7030a0", "linestyle": (0, (5, 1, 1, 1, 1, 1)), "marker": "v"},
     "plug-in": {"color": "#707070", "linestyle": (0, (6, 3)), "marker": "x"},

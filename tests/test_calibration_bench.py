@@ -276,10 +276,10 @@ def test_methods_are_those_that_the_package_has(mechanism: str) -> None:
 
 def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     monkeypatch.setattr(calibration, "find_spec", lambda name: None)
-    few = ["--mechanisms", "laplace", "--methods", "independent", "plug-in", "--runs", "3", "--records", "40"]
+    few = ["--mechanisms", "laplace", "--methods", "pooled", "plug-in", "--runs", "3", "--records", "40"]
     calibration.main(["--networks", "tiny", "nowhere", "--epsilon", "1", *few, "--output", str(tmp_path)])
     printed = capsys.readouterr()
-    assert printed.out.count("| tiny | Dirichlet(1) | 40 | laplace | replace | 1 | independent | 3 |") == 2
+    assert printed.out.count("| tiny | Dirichlet(1) | 40 | laplace | replace | 1 | pooled | 3 |") == 2
     assert printed.out.count("| tiny | own | 40 | laplace | replace | 1 | plug-in | 3 |") == 1
     assert "skipped ranks on nowhere: no network 'nowhere'" in printed.err
     assert "no pictures: matplotlib is missing" in printed.err

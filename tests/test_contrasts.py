@@ -14,19 +14,8 @@ from hypothesis import strategies as st
 import discreet as dc
 from discreet.errors import InputError
 from discreet.model.schema import Scope
-from discreet.theory.contrasts import (
-    CoefficientSensitivity,
-    _cases,
-    _groups,
-    _Part,
-    coefficients,
-    family_tables,
-    noise_covariance,
-    row_covariances,
-    sensitivity,
-    stealth_shift,
-    table_map,
-)
+from discreet.theory.contrast_sensitivity import CoefficientSensitivity, _cases, _groups, _Part, sensitivity
+from discreet.theory.contrasts import coefficients, family_tables, stealth_shift, table_map
 from networks import asia, network_path
 from strategies import networks
 from tiny import Record, all_records, counts_of, network_of
@@ -197,9 +186,6 @@ def test_components_are_checked(change: str) -> None:
         family_tables(MIXED, components)
 
 
-# ------------------------------------------------------------------------------------------ covariances
-
-
 @given(network=networks(max_nodes=4, max_states=5), seed=st.integers(0, 99))
 def test_the_map_gives_the_tables(network: dc.Network, seed: int) -> None:
     components = random_components(network, np.random.default_rng(seed))
@@ -212,46 +198,9 @@ def test_the_map_gives_the_tables(network: dc.Network, seed: int) -> None:
         assert np.allclose(matrix @ flat, tables[node].ravel(), rtol=0, atol=ROUNDING * 1e3)
 
 
-@given(network=networks(max_nodes=4, max_states=5), seed=st.integers(0, 99))
-def test_covariances_are_those_of_the_map(network: dc.Network, seed: int) -> None:
-    variances = random_variances(network, seed)
-    for node in network.nodes:
-        matrix, subsets = table_map(network, node)
-        sizes = [math.prod(network.schema[name].size - 1 for name in subset) for subset in subsets]
-        flat = np.repeat([variances[subset] for subset in subsets], sizes)
-        wanted = (matrix * flat) @ matrix.T
-        assert np.allclose(noise_covariance(network, node, variances), wanted, rtol=0, atol=ROUNDING)
-        states = network.shape(node)[-1]
-        blocks = [wanted[row : row + states, row : row + states] for row in range(0, len(wanted), states)]
-        assert np.allclose(row_covariances(network, node, variances), blocks, rtol=0, atol=ROUNDING)
-
-
-def test_large_tables_have_covariances_by_row() -> None:
-    network = complete(7, states=4)
-    variances = dict.fromkeys(network.downward_closure, 1.0)
-    for refused in (lambda: table_map(network, "x6"), lambda: noise_covariance(network, "x6", variances)):
-        with pytest.raises(InputError, match="16,384 cells"):
-            refused()
-    rows = row_covariances(network, "x6", variances)
-    assert rows.shape == (4**6, 4, 4)
-    # All components have variance 1, so each axis contributes a factor of its own: the sum and the contrasts.
-    inverse = np.linalg.inv(np.vstack([np.ones(4), *(np.eye(4)[k] - np.eye(4)[k + 1] for k in range(3))]))
-    factor = inverse @ inverse.T
-    assert np.allclose(rows[0], factor[0, 0] ** 6 * factor)
-    assert np.allclose(rows[1], factor[0, 0] ** 5 * factor[1, 1] * factor)
-
-
-@pytest.mark.parametrize("variance", [None, -1.0, math.inf, math.nan])
-def test_variances_are_checked(variance: float | None) -> None:
-    variances = dict.fromkeys(MIXED.downward_closure, 1.0)
-    del variances[("c", "d")]
-    if variance is not None:
-        variances[("c", "d")] = variance
-    assert noise_covariance(MIXED, "e", variances | {("c", "d"): 0.0}).shape == (10, 10)
-    for function in (noise_covariance, row_covariances):
-        function(MIXED, "e", variances)
-        with pytest.raises(InputError, match="'c', 'd'"):
-            function(MIXED, "d", variances)
+def test_a_map_of_a_large_table_is_refused() -> None:
+    with pytest.raises(InputError, match="16,384 cells"):
+        table_map(complete(7, states=4), "x6")
 
 
 # ------------------------------------------------------------------------------------------ sensitivity
@@ -408,17 +357,17 @@ def test_sensitivities_of_zhang_et_al(network: dc.Network, exact: int, printed: 
     assert exact <= 2 * (len(network.downward_closure) - 1)
 
 
-def cell_variances(network: dc.Network, node: str, scale: float) -> np.ndarray:
-    """Of every cell under Laplace noise of this scale on every component, the empty one too."""
-    rows = row_covariances(network, node, dict.fromkeys(network.downward_closure, 2 * scale**2))
-    return np.diagonal(rows, axis1=1, axis2=2)
+def cell_variances(network: dc.Network, node: str, variances: Mapping[Scope, float]) -> np.ndarray:
+    """Of every cell of a family of binary variables under noise of these variances on the components."""
+    matrix, subsets = table_map(network, node)
+    return matrix**2 @ np.array([variances[subset] for subset in subsets])
 
 
 def variance_ratio(network: dc.Network, node: str, scale: float) -> float:
     """Variance of a cell over that of noise on the counts, whose sensitivity is twice the number of nodes."""
-    found = cell_variances(network, node, scale)
+    found = cell_variances(network, node, dict.fromkeys(network.downward_closure, 2 * scale**2))
     assert np.ptp(found) < ROUNDING * found.max()
-    return float(found[0, 0]) / (2 * (2 * len(network.nodes)) ** 2)
+    return float(found[0]) / (2 * (2 * len(network.nodes)) ** 2)
 
 
 @pytest.mark.parametrize(
@@ -437,8 +386,8 @@ def test_ratios_of_variances_per_cell(network: dc.Network, node: str, printed_sc
     # An exact number of records takes away one of the equal contributions of the subsets.
     variances = {**dict.fromkeys(network.downward_closure, 1.0), (): 0.0}
     share = 1 - 2.0 ** -len(network.family(node))
-    all_noisy, total_exact = (row_covariances(network, node, v) for v in (variances | {(): 1.0}, variances))
-    assert total_exact[0, 0, 0] == pytest.approx(share * all_noisy[0, 0, 0])
+    all_noisy, total_exact = (cell_variances(network, node, v) for v in (variances | {(): 1.0}, variances))
+    assert total_exact == pytest.approx(share * all_noisy)
 
 
 @pytest.mark.parametrize("size", range(1, 17))

@@ -83,7 +83,7 @@ def test_intervals_are_calibrated(n: int, epsilon: float, relation: str) -> None
     def one(rng: np.random.Generator) -> tuple[dc.Tables, dc.Tables]:
         theta = dc.Dirichlet.uniform(NETWORK).draws(1, rng)
         release = simulated(first(theta), n, guarantee(epsilon, relation), rng)
-        return theta, dc.noise_aware(release, draws=DRAWS, rng=rng, prior=release.prior, method="independent").cells
+        return theta, dc.noise_aware(release, draws=DRAWS, rng=rng, prior=release.prior, method="pooled").cells
 
     seed = [n, round(10 * epsilon), dc.Relation(relation) is dc.Relation.REPLACE]
     entries, margins = replicated(one, seed, REPLICATIONS)

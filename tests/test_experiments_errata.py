@@ -35,7 +35,8 @@ from scipy.stats import binom
 import discreet as dc
 from discreet.papers.distance import least_distinguishable
 from discreet.papers.utility import dirichlet_kl
-from discreet.theory.contrasts import coefficients, sensitivity
+from discreet.theory.contrast_sensitivity import sensitivity
+from discreet.theory.contrasts import coefficients
 from discreet.theory.trimming import log_range
 from tiny import all_records, counts_of
 

@@ -15,11 +15,11 @@ from discreet.inference.interactions import (
     cell_variance,
     centred,
     contrast_matrices,
-    margin,
     pooled_variances,
     subsets,
     transformed,
 )
+from discreet.model.arrays import margin
 from discreet.model.schema import Scope
 from oracle import interactions, spread
 from tiny import network_of
@@ -48,7 +48,7 @@ def test_subsets_come_once_smaller_ones_first() -> None:
 
 def test_margin_keeps_the_order_of_the_scope() -> None:
     table = np.arange(24.0).reshape(2, 3, 4)
-    np.testing.assert_array_equal(margin(table, ("a", "b", "c"), ("c", "a")), table.sum(axis=1))
+    np.testing.assert_array_equal(margin(table, ("a", "b", "c"), ("c", "a")), table.sum(axis=1).T)
     np.testing.assert_array_equal(margin(table, ("a", "b", "c"), "abc"), table)
     assert margin(table, ("a", "b", "c"), ()) == table.sum()
 

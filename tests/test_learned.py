@@ -277,7 +277,11 @@ def test_the_rule_of_priors(release: dc.Release) -> None:
 def test_other_releases_are_refused() -> None:
     counts = dc.count_codes(NETWORKS["one node"], {"a": np.array([0, 1, 1])})
     made = dc.simulate(
-        dc.fourier(), counts, dc.Dirichlet.uniform(NETWORKS["one node"]), guarantee(), rng=np.random.default_rng(0)
+        dc.posterior_sampler(),
+        counts,
+        dc.Dirichlet.uniform(NETWORKS["one node"]),
+        guarantee(),
+        rng=np.random.default_rng(0),
     )
     with pytest.raises(dc.InputError, match="only noisy tables"):
         worlds(made, 3, np.random.default_rng(0))
@@ -353,7 +357,7 @@ def test_weights_of_the_second_pass_come_from_the_first(release: dc.Release, mon
 
 
 def test_errors_are_never_larger_than_plain_ones_and_mostly_smaller(release: dc.Release) -> None:
-    noisy = measured(release.payload)  # type: ignore[arg-type]
+    noisy = measured(release.network, release.payload.measurements)  # type: ignore[arg-type]
     plain = least_squares(noisy, release.records)
     first = Worlds(plain, 16, np.random.default_rng(10))
     constrained = module._constrained(noisy, plain, first.cells, np.random.default_rng(11))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -25,8 +26,11 @@ from discreet.posterior.pooled.least_squares import (
     least_squares,
     measured,
     nonnegative,
+    pooled_margins,
     refitted,
 )
+from discreet.releases.measurement import Measurement, laplace_variance
+from discreet.theory.contrasts import coefficients, table_map
 from releases import guarantee, noisy_release, simulated, simulated_counts
 from strategies import networks
 from tiny import TINY, network_of
@@ -164,7 +168,7 @@ def test_exact_tables_are_returned() -> None:
     truth = dc.Tables(network, {node: theta[node][..., 0] for node in network.nodes})
     counts = simulated_counts(truth, 500, np.random.default_rng(1))
     made = noisy_release(dc.Dirichlet.uniform(network), {node: counts.tables[node] for node in ("c",)}, 1e-3)
-    given = measured(made.payload)
+    given = measured(made.network, made.payload.measurements)
     total = float(given.tables[("a", "b", "c")].sum())
     for margins in (least_squares(given, None), least_squares(given, 500)):
         for node in network.nodes:
@@ -179,7 +183,7 @@ def test_measured_puts_families_into_the_schemas_order() -> None:
     truth = dc.Tables(network, {node: theta[node][..., 0] for node in network.nodes})
     made = simulated(truth, 100, guarantee(), np.random.default_rng(2))
     assert isinstance(made.payload, dc.NoisyCounts)
-    given = measured(made.payload)
+    given = measured(made.network, made.payload.measurements)
     ((scope, table),) = given.tables.items()
     assert scope == ("c", "b", "a") and table.shape == (2, 3, 2, 1) and table.dtype == np.float64
     # The family of `c` has axes (a, b, c).
@@ -187,6 +191,63 @@ def test_measured_puts_families_into_the_schemas_order() -> None:
     margins = least_squares(given, None)
     np.testing.assert_allclose(margins.table(network.family("c")), made.payload.tables["c"], atol=1e-9)
     assert given.scales == {scope: made.payload.scales["c"]}
+
+
+# ------------------------------------------------------------------------------------- contrasts, stages, or both
+
+
+def contrasts_of(tables: dc.Tables, scale: float) -> tuple[Measurement, ...]:
+    """What contrasts of some counts measure, without noise."""
+    return dc.NoisyCoefficients(tables.network, coefficients(tables), scale, 0, True).measurements
+
+
+@pytest.mark.parametrize("records", [None, 300])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_contrasts_tell_their_tables_and_the_mean_of_their_errors(name: str, records: int | None) -> None:
+    """Against the matrix from contrasts to tables, for any number of states and any order of names."""
+    network = NETWORKS[name]
+    theta = dc.Dirichlet.uniform(network, 1.0).draws(1, np.random.default_rng(0))
+    truth = dc.Tables(network, {node: theta[node][..., 0] for node in network.nodes})
+    counts = simulated_counts(truth, 300, np.random.default_rng(1)).tables
+    margins = pooled_margins(network, contrasts_of(counts, 3.0), records)
+    for node in network.nodes:
+        family = network.family(node)
+        np.testing.assert_allclose(margins.table(family), counts[node], atol=1e-9)
+        matrix, told = table_map(network, node)
+        sizes = [math.prod(network.schema[part].size - 1 for part in subset) for subset in told]
+        known = np.repeat([float(bool(subset) or records is None) for subset in told], sizes)
+        variance = laplace_variance(3.0) * (matrix**2 @ known).mean()
+        assert margins.deviation(family) ** 2 == pytest.approx(variance)
+
+
+def test_contrasts_and_tables_are_weighed_by_their_precision() -> None:
+    """Where both tell an interaction, each counts by the inverse of its variance."""
+    network = NETWORKS["one node"]
+    size = network.schema["a"].size
+    counts = dc.Tables(network, {"a": np.arange(10, 10 + size)})
+    others = Measurement(("a",), np.arange(20, 20 + size), 5.0, "discrete_gaussian")
+    alone = [pooled_margins(network, parts, None) for parts in (contrasts_of(counts, 2.0), (others,))]
+    both = pooled_margins(network, (*contrasts_of(counts, 2.0), others), None)
+    for subset in ((), ("a",)):
+        weights = [1 / part.variances[subset] for part in alone]
+        assert both.variances[subset] == pytest.approx(1 / sum(weights))
+        expected = np.average([part.values[subset] for part in alone], axis=0, weights=weights)
+        np.testing.assert_allclose(both.values[subset], expected)
+
+
+@pytest.mark.parametrize("sampling", [Fraction(1), Fraction(3, 10)])
+def test_stages_are_merged_by_their_variances(sampling: Fraction) -> None:
+    """A count in the sample also varies with who is in it; both means are 72 of 144 records."""
+    network = network_of({"a": 2})
+    first = dc.NoisyCounts(network, {"a": np.array([30, 12])}, {"a": 2.0})
+    second = dc.NoisyCounts(network, {"a": np.array([100, 44])}, {"a": 5.0})
+    found = measured(network, dc.TwoStageCounts(first, second, sampling).measurements)
+    share = float(sampling)
+    one = laplace_variance(2.0) / share**2 + 72.0 * (1 - share) / share
+    two = laplace_variance(5.0)
+    expected = [(x / share / one + y / two) / (1 / one + 1 / two) for x, y in ((30, 100), (12, 44))]
+    np.testing.assert_allclose(found.tables["a",][:, 0], expected)
+    assert found.variances["a",] == pytest.approx(1 / (1 / one + 1 / two))
 
 
 def test_new_noise_has_the_variance_of_its_law() -> None:

@@ -21,8 +21,7 @@ import discreet as dc
 from discreet.mechanisms.allocated import node_weights, table_shares
 from discreet.mechanisms.map_estimate import widest_range
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise, scale_for
-from discreet.model.arrays import margin
-from discreet.posterior.consistency import merged
+from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.releases.kinds.candidate_choice import Selection
 from discreet.releases.kinds.parameter_draws import Tempering, Trimming
 from discreet.theory.bounds import largest_integer_noise
@@ -347,16 +346,8 @@ def test_the_split_beats_even_budgets_on_asia() -> None:
     for _ in range(100):
         evenly.append(error(dict(even.draw(counts, prior, plain, noise).tables)))
         payload = split.draw(counts, prior, staged, noise)
-        tables, second = merged(payload)[0], payload.second
-        sources = {node: second.source(node) for node in network.nodes}
-        merged_errors.append(
-            error(
-                {
-                    node: margin(tables[name], network.family(name), network.family(node))
-                    for node, name in sources.items()
-                }
-            )
-        )
+        margins = pooled_margins(network, payload.measurements, None)
+        merged_errors.append(error({node: margins.table(network.family(node)) for node in network.nodes}))
     assert np.mean(merged_errors) < 0.75 * np.mean(evenly)
 
 

@@ -52,9 +52,9 @@ CHOSEN = [
     (LAPLACE, None, "pooled"),
     (PLANNED, None, "pooled"),
     (LAPLACE, PRIOR, "pooled"),
-    (FOURIER, None, "independent"),
-    (FOURIER, PRIOR, "independent"),
-    (STAGES, None, "independent"),
+    (FOURIER, None, "pooled"),
+    (FOURIER, PRIOR, "pooled"),
+    (STAGES, None, "pooled"),
     (DRAWS, None, "particles"),
     (FEW, None, "pooled"),
     (FEW, PRIOR, "pooled"),
@@ -97,14 +97,12 @@ def test_what_takes_too_long_is_not_chosen() -> None:
     ("evidence", "method"),
     [
         (PLANNED, "independent"),
-        (FOURIER, "pooled"),
         (DRAWS, "exact"),
-        (DRAWS, "independent"),
+        (DRAWS, "pooled"),
         (LAPLACE, "particles"),
         (LAPLACE, "sequential"),
         (LAPLACE, "guess"),
         (dc.combine(LAPLACE, PLANNED, data="different"), "pooled"),
-        (dc.combine(LAPLACE, FOURIER, data="same"), "pooled"),
     ],
 )
 def test_methods_that_cannot_read_it(evidence: dc.Release, method: dc.Method) -> None:
@@ -139,7 +137,7 @@ def near(posteriors: Sequence[dc.PosteriorDraws], node: str, width: float) -> No
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_methods_agree_where_one_table_says_it_all(relation: str) -> None:
     release = made(dc.laplace(), 400, 9, 1, relation)
-    posteriors = [drawn(release, prior=PRIOR, method=method) for method in ("exact", "pooled", "independent")]
+    posteriors = [drawn(release, prior=PRIOR, method=method) for method in ("exact", "pooled")]
     for node in NETWORK.nodes:
         near(posteriors, node, 0.25)
 
@@ -165,7 +163,7 @@ def test_public_records_are_certain() -> None:
     vague = noisy_release(PRIOR, {"y": np.array([[3, 1], [2, 4]])}, 1000.0, 10)
     evidence = dc.combine(vague, data="same", public=public)
     exact = PRIOR.updated(public)
-    posteriors = [drawn(evidence, prior=PRIOR, method=method) for method in ("exact", "pooled", "independent")]
+    posteriors = [drawn(evidence, prior=PRIOR, method=method) for method in ("exact", "pooled")]
     for posterior in posteriors:
         for node in NETWORK.nodes:
             known = exact.alpha[node]
@@ -243,7 +241,7 @@ def test_priors_of_another_network_and_no_draws_are_refused() -> None:
     assert replace(LAPLACE).id == LAPLACE.id
 
 
-@pytest.mark.parametrize(("prior", "method"), [(None, "pooled"), (PRIOR_OF_ASIA, "independent")])
+@pytest.mark.parametrize(("prior", "method"), [(None, "pooled"), (PRIOR_OF_ASIA, "pooled")])
 def test_threads_draw_what_one_thread_draws(prior: dc.Dirichlet | None, method: dc.Method) -> None:
     """Each asks for the families in another order, and for draws and twins at the same time."""
     release = simulated(asia(), 500, guarantee(), RNG(21))
@@ -287,7 +285,6 @@ def test_code_is_compiled_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPa
 KERNELS = [
     (PLANNED, None, "pooled", True),
     (FEW, PRIOR, "exact", True),
-    (LAPLACE, PRIOR, "independent", False),
     (DRAWS, None, "particles", False),
     (dc.combine(LAPLACE, PLANNED, data="different"), PRIOR, "sequential", True),
     (dc.combine(LAPLACE, DRAWS, data="different"), PRIOR, "sequential", True),

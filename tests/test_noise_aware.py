@@ -1,43 +1,27 @@
-"""The sampler of the noise-aware posterior against enumeration, limits and high-precision arithmetic."""
+"""The noise-aware posterior as a whole: limits, what seeds and order decide, and which rows the noise drowns."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import betabinom
 
 import discreet as dc
-from discreet.posterior import independent as module
-from discreet.posterior.latent_counts import draw_counts
 from discreet.posterior.noise_aware import drowned_rows, noise_aware
+from discreet.posterior.pooled import worlds as module
+from discreet.posterior.pooled.shrinkage import Rows, draw_rows
+from discreet.posterior.pooled.worlds import worlds
+from discreet.releases.measurement import laplace_variance
 from networks import asia
-from oracle import RowPosterior, row_posterior
 from releases import guarantee, noisy_release, row_release, simulated
-from rows import DISTANCE, DRAWS, EFFECTIVE, ROWS, SIGMAS
+from rows import SIGMAS
 
 
 def read(release: dc.Release, *, draws: int, rng: np.random.Generator) -> dc.PosteriorDraws:
-    """Row by row under the release's own Dirichlet prior, whatever it says of the rows."""
-    return noise_aware(release, draws=draws, rng=rng, prior=release.prior, method="independent")
-
-
-@pytest.mark.parametrize("case", ROWS)
-def test_theta_has_the_exact_law(case: str) -> None:
-    z, a, b, top = ROWS[case]
-    exact = row_posterior(z, a, b, top)
-    rng = np.random.default_rng(1 + sum(map(ord, case)))
-    theta = read(row_release(z, a, b), draws=DRAWS, rng=rng).cells["x"]
-    np.testing.assert_allclose(theta.sum(axis=0), 1, rtol=1e-12)
-    errors = np.abs(theta.mean(axis=-1) - exact.mean()) / (theta.std(axis=-1) / math.sqrt(EFFECTIVE))
-    assert errors.max() < SIGMAS
-    grid = np.linspace(0.04, 0.96, 12)
-    for k in range(len(z)):
-        found = np.searchsorted(np.sort(theta[k]), grid, side="right") / DRAWS
-        assert np.abs(found - exact.theta_cdf(k, grid)).max() < DISTANCE
+    """Pooled, under the release's own Dirichlet prior, whatever it says of the rows."""
+    return noise_aware(release, draws=draws, rng=rng, prior=release.prior, method="pooled")
 
 
 @pytest.mark.parametrize(("size", "scale"), [(10**7, 20_000.0), (10**7, 80.0), (10**12, 20_000.0), (10**15, 80.0)])
@@ -53,73 +37,15 @@ def test_huge_counts_have_the_normal_limit(size: int, scale: float) -> None:
     assert theta[0].var() == pytest.approx(variance, rel=0.14)
 
 
-# ------------------------------------------------------------------------------------------------------- row totals
-
-
-def check_first_state(theta: np.ndarray, exact: RowPosterior, other: RowPosterior, slack: float = 0.0) -> None:
-    """Draws of the first state's probability follow one law, and are far from another."""
-    grid = np.linspace(0.04, 0.96, 12)
-    found = np.searchsorted(np.sort(theta[0]), grid, side="right") / theta.shape[-1]
-    assert np.abs(found - exact.theta_cdf(0, grid)).max() < DISTANCE + slack
-    assert np.abs(found - other.theta_cdf(0, grid)).max() > 2 * (DISTANCE + slack)
-
-
-def believing(total: int) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda totals: np.where(totals == total, 0.0, -np.inf)
-
-
 X, Y = (dc.Variable(name, ("no", "yes")) for name in "xy")
 
 
-def test_a_public_number_of_records_is_the_roots_total() -> None:
-    network = dc.Network((X,), {"x": ()})
-    made = noisy_release(dc.Dirichlet.uniform(network), {"x": np.array([30, 16])}, 12.0, records=20)
-    theta = read(made, draws=DRAWS, rng=np.random.default_rng(20)).cells["x"]
-    row = ((30, 16), (0.25, 0.25), 12.0)
-    check_first_state(theta, row_posterior(*row, (21, 21), believing(20)), row_posterior(*row, (400, 400)))
-
-
 @pytest.mark.parametrize("n", [0, 1, 700])
-def test_roots_hold_exactly_the_public_number_of_records(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    totals = []
-
-    def spy(*arguments: object) -> np.ndarray:
-        counts = draw_counts(*arguments)
-        totals.append(counts.sum(axis=0))
-        return counts
-
-    monkeypatch.setattr(module, "draw_counts", spy)
+def test_roots_hold_exactly_the_public_number_of_records(n: int) -> None:
     made = simulated(asia(), n, guarantee(relation="replace"), np.random.default_rng(25))
-    cells = read(made, draws=200, rng=np.random.default_rng(26)).cells
+    drawn = worlds(made, 200, np.random.default_rng(26), made.dirichlet)
     for node in ("asia", "smoke"):
-        assert cells[node].shape == (2, 200)
-    assert np.array_equal(totals, np.full((2, 200), n))
-
-
-def test_other_tables_tell_the_number_of_records() -> None:
-    """Two roots under ADD_REMOVE: `y` is nearly exact and counts 20 records."""
-    network = dc.Network((X, Y), {"x": (), "y": ()})
-    tables = {"x": np.array([30, 16]), "y": np.array([13, 7])}
-    made = noisy_release(dc.Dirichlet.uniform(network), tables, {"x": 12.0, "y": 0.05})
-    theta = read(made, draws=DRAWS, rng=np.random.default_rng(21)).cells["x"]
-    row = ((30, 16), (0.25, 0.25), 12.0)
-    check_first_state(theta, row_posterior(*row, (21, 21), believing(20)), row_posterior(*row, (400, 400)))
-
-
-def test_the_parents_tell_a_rows_total() -> None:
-    """About 10 of 1,000 records reach the second row of `y`, so that most of its 40 noisy records are noise."""
-    network = dc.Network((X, Y), {"x": (), "y": ("x",)})
-    tables = {"x": np.array([990, 10]), "y": np.array([[500, 490], [42, -2]])}
-    made = noisy_release(dc.Dirichlet.uniform(network), tables, {"x": 0.05, "y": 15.0}, records=1000)
-    theta = read(made, draws=DRAWS, rng=np.random.default_rng(22)).cells["y"][1]
-
-    def predictive(totals: np.ndarray) -> np.ndarray:
-        return betabinom.logpmf(totals, 1000, 10.25, 990.25)
-
-    row = ((42, -2), (0.25, 0.25), 15.0)
-    exact, flat = row_posterior(*row, (120, 120), predictive), row_posterior(*row, (450, 450))
-    # The predictive law is a smoothed histogram of which 2 % are spread over all totals.
-    check_first_state(theta, exact, flat, slack=0.03)
+        assert np.array_equal(drawn.rows(node).counts.sum(axis=0), np.full(200, n))
 
 
 @pytest.mark.parametrize("relation", list(dc.Relation))
@@ -169,34 +95,23 @@ def test_a_family_does_not_depend_on_those_asked_before(release: dc.Release) -> 
 def test_families_are_drawn_when_asked(release: dc.Release, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
 
-    def spy(*arguments: object) -> np.ndarray:
+    def spy(*arguments: object, **options: object) -> Rows:
         drawn.append(arguments)
-        return draw_counts(*arguments)
+        return draw_rows(*arguments, **options)
 
-    monkeypatch.setattr(module, "draw_counts", spy)
+    monkeypatch.setattr(module, "draw_rows", spy)
     cells = read(release, draws=30, rng=np.random.default_rng(7)).cells
     assert len(drawn) == 0
     assert cells["tub"].shape == (2, 2, 30)
-    # The two rows of `tub`, and at most the one of its only ancestor, whatever the other six families hold.
-    assert 2 <= len(drawn) <= 3
-    before = len(drawn)
+    # `tub` and its only ancestor, whatever the other six families hold.
+    assert len(drawn) == 2
     assert cells["tub"] is cells["tub"]
-    assert len(drawn) == before
-
-
-def test_rows_and_families_are_independent() -> None:
-    """Equal rows get draws of their own: correlations of 20,000 pairs stay within 6 / sqrt(10,000)."""
-    network = dc.Network((dc.Variable("x", ("no", "yes")), dc.Variable("y", ("no", "yes"))), {"x": (), "y": ("x",)})
-    tables = {"x": np.array([30, 20]), "y": np.array([[15, 10], [15, 10]])}
-    made = noisy_release(dc.Dirichlet.uniform(network), tables, 5.0)
-    cells = read(made, draws=20_000, rng=np.random.default_rng(8)).cells
-    correlations = np.corrcoef([cells["x"][0], cells["y"][0, 0], cells["y"][1, 0]])
-    assert np.abs(correlations - np.eye(3)).max() < 0.06
+    assert len(drawn) == 2
 
 
 def test_another_prior(release: dc.Release) -> None:
     other = dc.Dirichlet.uniform(release.network, 3.0)
-    given = noise_aware(release, draws=30, rng=np.random.default_rng(9), prior=other, method="independent").cells
+    given = noise_aware(release, draws=30, rng=np.random.default_rng(9), prior=other, method="pooled").cells
     stored = read(replace(release, prior=other), draws=30, rng=np.random.default_rng(9)).cells
     own = read(release, draws=30, rng=np.random.default_rng(9)).cells
     assert same(given, stored)
@@ -215,15 +130,6 @@ def test_no_draws(release: dc.Release, draws: int) -> None:
         read(release, draws=draws, rng=np.random.default_rng(0))
 
 
-def test_gate_is_an_error_when_the_family_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A prior worth 10,000 records of one state against 2,000 noisy records of the other, without tilts."""
-    monkeypatch.setattr("discreet.posterior.latent_counts.ATTEMPTS", ((0, 3),))
-    monkeypatch.setattr("discreet.posterior.latent_counts.GENTLE", math.inf)
-    posterior = read(row_release((2000, 0), (1.0, 10_000.0), 3.0), draws=1000, rng=np.random.default_rng(0))
-    with pytest.raises(dc.DiscreetError, match=r"posterior of 'x', row 0, could not be drawn"):
-        posterior.cells["x"]
-
-
 @pytest.mark.parametrize("a", [0.05, 0.01])
 def test_empty_rows_with_a_sparse_prior_can_be_drawn(a: float) -> None:
     """Rows nobody is in are common, and so are priors this sparse (`from_probabilities` with base 0)."""
@@ -238,18 +144,45 @@ def test_one_state() -> None:
 
 
 def test_drowned_rows_are_those_below_one_standard_deviation() -> None:
+    """Of least squares over the joint table of all variables, in matrices."""
     made = simulated(asia(), 500, guarantee(0.5), np.random.default_rng(10))
+    network = made.network
+    states = list(np.ndindex(*(network.schema[node].size for node in network.nodes)))
+
+    def summing(names: tuple[str, ...]) -> np.ndarray:
+        """What each joint state adds to the cells of a table."""
+        cells = list(np.ndindex(*(network.schema[name].size for name in names)))
+        places = [network.nodes.index(name) for name in names]
+        return np.array([[float(tuple(state[at] for at in places) == cell) for state in states] for cell in cells])
+
+    scales = [made.payload.scales[node] for node in made.payload.tables]
+    variances = np.concatenate(
+        [
+            np.full(table.size, laplace_variance(scale))
+            for table, scale in zip(made.payload.tables.values(), scales, strict=True)
+        ]
+    )
+    design = np.vstack([summing(network.family(node)) for node in made.payload.tables])
+    noisy = np.concatenate([table.ravel() for table in made.payload.tables.values()])
+    covariance = np.linalg.pinv(design.T @ (design / variances[:, None]))
     expected = {}
-    for node in made.network.nodes:
-        table, source = made.payload.table(node), made.payload.source(node)
-        limit = made.payload.scales[source] * math.sqrt(2 * table.shape[-1] * made.payload.terms(node))
-        totals = [int(table[index].sum()) for index in np.ndindex(*table.shape[:-1])]
-        below = sum(total < limit for total in totals)
+    for node in network.nodes:
+        margin = summing(network.parents[node])
+        rows = margin @ covariance @ design.T @ (noisy / variances)
+        below = int(np.sum(rows <= np.sqrt(np.diag(margin @ covariance @ margin.T))))
         if below:
-            expected[node] = (below, len(totals))
+            expected[node] = (below, len(rows))
     assert expected
-    assert len(expected) < len(made.network.nodes)
+    assert len(expected) < len(network.nodes)
     assert dict(drowned_rows(made)) == expected
+
+
+def test_nothing_drowns_where_no_counts_were_measured() -> None:
+    network = dc.Network((X,), {"x": ()})
+    counts = dc.count_codes(network, {"x": np.zeros(3, np.int64)})
+    prior = dc.Dirichlet.uniform(network)
+    made = dc.simulate(dc.posterior_sampler(), counts, prior, guarantee(1), rng=np.random.default_rng(0))
+    assert drowned_rows(made) == {}
 
 
 def test_drowned_rows_at_the_edge() -> None:
@@ -298,9 +231,3 @@ def test_a_long_chain_listed_backwards_can_be_drawn() -> None:
 def test_noise_that_never_shows_is_no_obstacle(epsilon: str) -> None:
     release = simulated(asia(), 1000, guarantee(float(epsilon)), np.random.default_rng(0))
     assert np.isfinite(read(release, draws=50, rng=np.random.default_rng(0)).cells["dysp"]).all()
-
-
-def test_noise_beyond_all_tables_is_an_error_and_no_exhaustion() -> None:
-    posterior = read(row_release((5, 7), (0.25, 0.25), 1e9), draws=10, rng=np.random.default_rng(0))
-    with pytest.raises(dc.DiscreetError, match="noise of scale"):
-        posterior.cells["x"]

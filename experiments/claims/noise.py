@@ -12,7 +12,7 @@ from scipy.special import betainc
 
 import discreet as dc
 from discreet.papers.utility import dirichlet_kl
-from discreet.theory.contrasts import row_covariances
+from discreet.theory.contrasts import table_map
 
 from .claim import Claim, Group, claimed, difference, measured
 
@@ -187,8 +187,8 @@ def variance_ratio(network: dc.Network, node: str, sensitivity: float) -> float:
     Returns:
         The ratio, the same for all cells.
     """
-    variances = dict.fromkeys(network.downward_closure, 2 * sensitivity**2)
-    return float(row_covariances(network, node, variances)[0, 0, 0]) / (2 * (2 * len(network.nodes)) ** 2)
+    matrix, _ = table_map(network, node)
+    return float((matrix[0] ** 2).sum()) * sensitivity**2 / (2 * len(network.nodes)) ** 2
 
 
 def remark_1(network: dc.Network, node: str) -> tuple[float, float]:

@@ -34,7 +34,6 @@ __all__ = [
     "centred",
     "contrast_matrices",
     "from_neighbours",
-    "margin",
     "pooled_variances",
     "positions",
     "subsets",
@@ -67,13 +66,6 @@ def positions(scope: Sequence[str]) -> Iterator[tuple[Scope, tuple[slice, ...]]]
     for present in product((False, True), repeat=len(scope)):
         inside = tuple(name for name, there in zip(scope, present, strict=True) if there)
         yield inside, tuple(slice(1, None) if there else slice(0, 1) for there in present)
-
-
-def margin(table: Floats, scope: Scope, kept: Iterable[str]) -> Floats:
-    """Sums of a table over the variables that are not kept; the axes of those that are keep their order."""
-    wanted = set(kept)
-    dropped = tuple(axis for axis, name in enumerate(scope) if name not in wanted)
-    return np.asarray(table.sum(axis=dropped)) if dropped else np.asarray(table)
 
 
 def centred(table: Floats, axes: int) -> Floats:

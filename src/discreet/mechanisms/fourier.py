@@ -19,7 +19,8 @@ from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.noisy_contrasts import CoefficientNoise, NoisyCoefficients
 from discreet.sensitive.counts import Counts
-from discreet.theory.contrasts import coefficients, sensitivity, stealth_shift
+from discreet.theory.contrast_sensitivity import sensitivity
+from discreet.theory.contrasts import coefficients, stealth_shift
 
 __all__ = ["fourier"]
 
@@ -48,7 +49,7 @@ def fourier(*, stealth: float | None = None) -> Mechanism[CoefficientNoise]:
 
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithm 2 and Theorem 2; Barak et al. (2007) for the idea; the
-        sensitivities are derived in `theory/contrasts.py`.
+        sensitivities are derived in `theory/contrast_sensitivity.py`.
     """
     if stealth is not None and not 0 < stealth < 1:
         raise InputError(f"stealth is a probability between 0 and 1, got {stealth}")

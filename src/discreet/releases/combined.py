@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from discreet.errors import InputError, shown
+from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.json_files import read_json, read_text, write_whole
 from discreet.model.limits import DOCUMENT_BYTES, RELEASES, at_most, free_cells, repeated
@@ -258,10 +259,9 @@ def _check_public(public: Tables, network: Network) -> None:
     if len({int(table.sum()) for table in public.values()}) > 1:
         raise InputError("counts of public records must have the same total in every family")
     for node in network.nodes:
-        for axis, name in enumerate(network.family(node)):
-            margin = public[node].sum(axis=tuple(other for other in range(public[node].ndim) if other != axis))
-            own = public[name].sum(axis=tuple(range(public[name].ndim - 1)))
-            if not np.array_equal(margin, own):
+        for name in network.family(node):
+            found = margin(public[node], network.family(node), (name,))
+            if not np.array_equal(found, margin(public[name], network.family(name), (name,))):
                 raise InputError(
                     f"counts of public records disagree on {shown(name)} between its own family and {shown(node)}'s"
                 )

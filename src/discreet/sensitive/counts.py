@@ -17,6 +17,7 @@ import ibis.expr.types as ir
 import numpy as np
 
 from discreet.errors import InputError
+from discreet.model.arrays import margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Array, Tables
@@ -337,6 +338,4 @@ def _margin(tables: Mapping[Scope, Array], scope: Scope) -> Array:
         return tables[scope]
     wanted = set(scope)
     held = min((other for other in tables if wanted <= set(other)), key=lambda other: tables[other].size)
-    kept = [name for name in held if name in wanted]
-    summed = tables[held].sum(axis=tuple(axis for axis, name in enumerate(held) if name not in wanted))
-    return np.array(summed.transpose([kept.index(name) for name in scope]), order="C")
+    return np.array(margin(tables[held], held, scope), order="C")

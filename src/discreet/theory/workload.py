@@ -25,7 +25,8 @@ from scipy.optimize import minimize
 
 from discreet.errors import InputError
 from discreet.inference.elimination import joint
-from discreet.inference.interactions import centred, margin, pooled_variances, subsets
+from discreet.inference.interactions import centred, pooled_variances, subsets
+from discreet.model.arrays import margin
 from discreet.model.cover import readers
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.grammar import Probability, Query, check_names, parse_query

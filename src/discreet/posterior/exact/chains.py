@@ -116,50 +116,38 @@ def _model(network: Network, parts: Sequence[_Sums], members: Mapping[str, float
     position = {name: index for index, name in enumerate(order)}
     sizes = np.array([*(network.schema[name].size for name in network.order), *(2 for _ in members)], np.int64)
     above = [[position[name] for name in network.parents[node]] if node in network.parents else [] for node in order]
-    parents = np.full((len(order), max(1, *map(len, above))), -1, np.int64)
-    strides, firsts = np.zeros_like(parents), np.zeros(len(order) + 1, np.int64)
+    parents, strides, rows = _strided(above, sizes)
+    strides *= sizes[:, None]  # a row has a cell for each state of its node
     below = np.zeros((len(order), len(order)), np.bool_)
     for node, names in enumerate(above):
-        stride = int(sizes[node])
-        for place in reversed(range(len(names))):
-            parents[node, place], strides[node, place] = names[place], stride
-            stride *= int(sizes[names[place]])
-        firsts[node + 1] = firsts[node] + stride
         for parent in names:
             below[:, node] |= below[:, parent]
             below[parent, node] = True
-    scopes = np.full((len(parts), max(1, *(len(part.scope) for part in parts))), -1, np.int64)
-    places, starts = np.zeros_like(scopes), np.zeros(len(parts) + 1, np.int64)
+    measured = [[position[name] for name in part.scope] for part in parts]
+    scopes, places, cells = _strided(measured, sizes)
     touched = np.zeros((len(order), len(parts)), np.bool_)
-    entries: list[list[tuple[int, int]]] = []
-    statistics = 0
-    for table, part in enumerate(parts):
-        nodes = [position[name] for name in part.scope]
-        stride = 1
-        for place in reversed(range(len(nodes))):
-            scopes[table, place], places[table, place] = nodes[place], stride
-            stride *= int(sizes[nodes[place]])
-        starts[table + 1] = starts[table] + stride
+    for table, nodes in enumerate(measured):
         touched[:, table] = below[:, nodes].any(axis=1)
         touched[nodes, table] = True
-        cells: list[list[tuple[int, int]]] = [[] for _ in range(stride)]
-        for cell, statistic, amount in part.weights:
-            cells[cell].append((statistics + statistic, amount))
-        entries += cells
-        statistics += part.released.size
-    flat = [entry for cell in entries for entry in cell]
     each = [part.released.size for part in parts]
+    entries: list[list[tuple[int, int]]] = []
+    for part, first, count in zip(parts, _starts(each)[:-1], cells, strict=True):
+        own: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+        for cell, statistic, amount in part.weights:
+            own[cell].append((int(first) + statistic, amount))
+        entries += own
+    flat = [entry for cell in entries for entry in cell]
     return Model(
         sizes,
         parents,
         strides,
-        firsts,
+        _starts(sizes * rows),
         below,
         scopes,
         places,
-        starts,
+        _starts(cells),
         touched,
-        np.concatenate([[0], np.cumsum([len(cell) for cell in entries])]).astype(np.int64),
+        _starts([len(cell) for cell in entries]),
         np.array([statistic for statistic, _ in flat], np.int64),
         np.array([amount for _, amount in flat], np.int64),
         np.concatenate([part.released.ravel() for part in parts]).astype(np.float64),
@@ -169,6 +157,22 @@ def _model(network: Network, parts: Sequence[_Sums], members: Mapping[str, float
         np.array([part.owner for part in parts], np.int64),
         np.array(counted, np.bool_),
     )
+
+
+def _strided(sets: Sequence[Sequence[int]], sizes: Ints) -> tuple[Ints, Ints, Ints]:
+    """Sets of variables in rows filled up with -1, by how many cells a step of each moves, and cells of each set."""
+    names = np.full((len(sets), max(1, *map(len, sets))), -1, np.int64)
+    strides, cells = np.zeros_like(names), np.ones(len(sets), np.int64)
+    for row, held in enumerate(sets):
+        for place in reversed(range(len(held))):
+            names[row, place], strides[row, place] = held[place], cells[row]
+            cells[row] *= sizes[held[place]]
+    return names, strides, cells
+
+
+def _starts(lengths: Sequence[int] | Ints) -> Ints:
+    """Where each of some pieces begins, laid one after the other, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 # ---------------------------------------------------------------------------------------------------- chains

@@ -244,7 +244,7 @@ def _of_contrasts(network: Network, part: Measurement) -> tuple[Scope, Floats, f
     for axis, name in enumerate(scope):
         matrix = from_neighbours(network.schema[name].size)
         values = np.moveaxis(np.tensordot(values, matrix, axes=(axis, 0)), -1, axis)
-        variance *= float((matrix**2).sum()) / max(len(matrix), 1)
+        variance *= float((matrix**2).sum()) / len(matrix) if len(matrix) else 1.0
     return scope, values, variance
 
 

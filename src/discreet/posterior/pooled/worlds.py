@@ -49,6 +49,7 @@ from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.inference.interactions import contrast_matrices, positions, transformed
 from discreet.inference.sampling import sample_codes
+from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
@@ -157,8 +158,8 @@ class Worlds:
         totals = self._totals(node, rng)
         found = draw_rows(values, variances, totals, self._weights, rng, alpha=alpha, doubt=doubt)
         if doubt and self.network.parents[node]:
-            margin = draw_margin(*self._margins.coordinates([node]), found.counts, rng)
-            found = found.recounted(raked(found.counts, margin, rng), rng)
+            wanted = draw_margin(*self._margins.coordinates([node]), found.counts, rng)
+            found = found.recounted(raked(found.counts, wanted, rng), rng)
         self._rows[node] = found
 
     def _totals(self, node: str, rng: np.random.Generator) -> Codes:
@@ -194,12 +195,7 @@ class Worlds:
         largest = {names: own for names, own in sets.items() if not any(set(names) < set(other) for other in sets)}
         found = {}
         for names, own in largest.items():
-            family = network.family(own)
-            counts = self._rows[own].counts.sum(
-                axis=tuple(axis for axis, name in enumerate(family) if name not in names)
-            )
-            kept = [name for name in family if name in names]
-            found[names] = counts.transpose([*(kept.index(name) for name in names), len(names)])
+            found[names] = margin(self._rows[own].counts, network.family(own), names)
         return found
 
     def _predicted(self, parents: Sequence[str]) -> Floats:
@@ -238,7 +234,7 @@ def worlds(
     if len(combined.data_sets) > 1 or not all(measurements([release]) for release in combined.releases):
         raise InputError("only noisy tables and contrasts of one data set can be read in this way")
     network, records, parts = combined.network, combined.records[0], measurements(combined.releases)
-    if any(float(np.abs(part.values).max(initial=0)) > LARGEST for part in parts):
+    if any(np.abs(part.values.astype(np.float64)).max(initial=0) > LARGEST for part in parts):
         raise InputError("the release has noisy counts beyond 2^60, which nothing can be read from; is it damaged?")
     first_pass, second_pass = rng.spawn(2)
     noisy = None if any(part.contrasts for part in parts) else measured(network, parts)
@@ -332,7 +328,7 @@ def _constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.
 def _margin(tables: Mapping[Scope, Floats], subset: Scope) -> Floats:
     """Over some variables, from the smallest table that has them all."""
     smallest = min((scope for scope in tables if set(subset) <= set(scope)), key=lambda scope: tables[scope].size)
-    return np.asarray(tables[smallest].sum(axis=tuple(a for a, name in enumerate(smallest) if name not in subset)))
+    return margin(tables[smallest], smallest, subset)
 
 
 def _made_up(cells: Tables, scopes: Sequence[Scope], total: float, rng: np.random.Generator) -> dict[Scope, Floats]:
