@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from discreet.errors import InputError
+from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
@@ -253,7 +254,9 @@ def learned_prior(release: Release | Combined, prior: Dirichlet | None) -> bool:
     """Whether the prior of rows is learned from the release: none is given, and the curator's says nothing of the rows.
 
     Args:
-        release: whose prior counts where no other is given; says nothing if all cells have the same concentration.
+        release: whose prior counts where no other is given; says nothing if all cells have the same concentration. With
+            a family of more than 14 variables nothing is learned.
         prior: another than the curator's, or None.
     """
-    return prior is None and release.dirichlet.flat
+    largest = max(len(parents) + 1 for parents in release.network.parents.values())
+    return prior is None and release.dirichlet.flat and largest <= MOST_VARIABLES

@@ -131,7 +131,7 @@ def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
         For each node with such rows: (how many, of how many); nothing for releases that measure no counts.
     """
     network, parts = release.network, measurements([release])
-    if not parts or not poolable(parts):
+    if not parts:
         return {}
     margins, found = pooled_margins(network, parts, release.records), dict[str, tuple[int, int]]()
     for node in network.nodes:

@@ -7,11 +7,10 @@ from typing import Literal
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Tables
 from discreet.posterior.draws import PosteriorDraws, learned_prior, prior_for
-from discreet.posterior.pooled.least_squares import poolable
+from discreet.posterior.pooled.least_squares import MOST_POOLED, poolable
 from discreet.posterior.pooled.worlds import worlds
 from discreet.releases.release import Release
 
@@ -53,7 +52,7 @@ def estimate(
     parts = release.network_payload.measurements
     if not parts or not poolable(parts):
         raise InputError(
-            f"estimate reads noisy tables and contrasts over at most {MOST_VARIABLES} variables; use "
+            f"estimate reads noisy tables and contrasts over at most {MOST_POOLED} variables; use "
             "noise_aware or plug_in"
         )
     if loss not in CHAINS:
