@@ -88,10 +88,7 @@ def _merged(
 ) -> list[frozenset[str]]:
     """Greedy merging; of every table the best partner is remembered, and only what a merge may change is renewed."""
     scopes, alive = list(tables), np.ones(len(tables), np.bool_)
-    holders: dict[str, set[int]] = {name: set() for name in sizes}
-    for index, scope in enumerate(tables):
-        for name in scope:
-            holders[name].add(index)
+    holders = {name: {index for index, scope in enumerate(tables) if name in scope} for name in sizes}
     cells = np.array([float(_cells(sizes, scope)) for scope in tables])
     lengths = np.array([len(scope) for scope in tables])
 
@@ -105,8 +102,7 @@ def _merged(
                 names[other] -= 1
         costs = np.sqrt(np.sqrt(cells) * roots)
         saved = costs + costs[index] - np.sqrt(np.sqrt(union) * (roots + roots[index]))
-        saved[(union > limit) | (names > AXES) | ~alive] = -math.inf
-        saved[index] = -math.inf
+        saved[(union > limit) | (names > AXES) | ~alive | (np.arange(len(tables)) == index)] = -math.inf
         return np.asarray(np.round(saved, DIGITS))
 
     best, partner = np.full(len(tables), -math.inf), np.zeros(len(tables), np.int64)

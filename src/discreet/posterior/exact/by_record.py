@@ -236,6 +236,27 @@ def _renew_records(model: Model, state: State, changes: Changes, rng: np.random.
 
 
 @compiled
+def _put_last(records: Codes, sources: Ints, source: int, number: int, size: int, rng: np.random.Generator) -> bool:
+    """Exchange random records of a data set for the last ones; whether it has so many."""
+    own = 0
+    for index in range(number):
+        own += sources[index] == source
+    if own < size:
+        return False
+    for index in range(number - 1, number - size - 1, -1):
+        picked = int(rng.random() * (index + 1))
+        while sources[picked] != source:
+            picked = int(rng.random() * (index + 1))
+        for node in range(records.shape[1]):
+            kept = records[picked, node]
+            records[picked, node] = records[index, node]
+            records[index, node] = kept
+        sources[picked] = sources[index]
+        sources[index] = source
+    return True
+
+
+@compiled
 def _change_number(
     model: Model, state: State, changes: Changes, source: int, size: int, rng: np.random.Generator
 ) -> None:
@@ -258,22 +279,9 @@ def _change_number(
             _draw(sizes, firsts, parents, strides, theta, records[index], rng)
             sources[index] = source
     else:
-        own = 0
-        for index in range(number):
-            own += sources[index] == source
-        if own < size:
+        if not _put_last(records, sources, source, number, size, rng):
             return
         first, last = number - size, number
-        for index in range(last - 1, first - 1, -1):
-            picked = int(rng.random() * (index + 1))
-            while sources[picked] != source:
-                picked = int(rng.random() * (index + 1))
-            for node in range(len(sizes)):
-                kept = records[picked, node]
-                records[picked, node] = records[index, node]
-                records[index, node] = kept
-            sources[picked] = sources[index]
-            sources[index] = source
     count = 0
     for index in range(first, last):
         for table in range(len(owner)):
@@ -364,29 +372,25 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                 crossed, count = 0, 0
                 for position in range(begins[row], begins[row + 1]):
                     index = order[position]
-                    record = records[index]
+                    record, changed = records[index], crossing[crossed]
                     if record[node] != source or rng.random() >= chance:
                         continue
-                    changed = crossing[crossed]
                     _cross(sizes, firsts, parents, strides, below, theta, record, changed, node, goal, rng)
                     who[crossed] = index
                     crossed += 1
                     for table in range(len(owner)):
                         if touched[node, table] and owner[table] == sources[index]:
-                            left, entered = (
-                                _cell(starts, scopes, places, record, table),
-                                _cell(starts, scopes, places, changed, table),
-                            )
+                            left = _cell(starts, scopes, places, record, table)
+                            entered = _cell(starts, scopes, places, changed, table)
                             if left != entered:
                                 count = note(entries, statistic, amount, change, marked, listed, count, left, -1)
                                 count = note(entries, statistic, amount, change, marked, listed, count, entered, 1)
                 good = accepted(gain + log_ratio(released, scale, gaussian, sums, change, listed, count), rng)
                 settle(sums, change, marked, listed, count, good)
                 tried += 1
-                if good:
-                    taken += 1
-                    for position in range(crossed):
-                        records[who[position]] = crossing[position]
+                taken += good
+                for position in range(crossed if good else 0):
+                    records[who[position]] = crossing[position]
                 moved(theta, lengths, a, b, wanted, good, adapt)
     return taken / max(tried, 1)
 
