@@ -109,11 +109,8 @@ def registered(name: str, structure: dc.Network | dc.Design | None = None) -> En
     if entry is None:
         raise InputError(f"no mechanism {shown(name)}; there are: {', '.join(fit)}")
     if entry.name not in fit:
-        what = (
-            "a network"
-            if isinstance(structure, dc.Network)
-            else f"a design that predicts {PREDICTS[structure.predicts]}"
-        )
+        predicts = PREDICTS[structure.predicts] if isinstance(structure, dc.Design) else ""
+        what = f"a design that predicts {predicts}" if predicts else "a network"
         raise InputError(f"mechanism {entry.name!r} does not fit {what}; there are: {', '.join(fit)}")
     return entry
 

@@ -104,7 +104,7 @@ def audit(
     option: Annotated[list[str] | None, typer.Option(help="Option of the mechanism; repeatable.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure what a mechanism reveals, on all neighbouring data sets of tiny networks; needs no data."""
+    """Measure what a mechanism reveals, on neighbouring data sets of tiny networks or designs; needs no data."""
     if records < 1:
         raise InputError(f"an audit needs data sets of at least one record, got {records}")
     entry = registered(mechanism)
@@ -120,8 +120,8 @@ def audit(
             refused[each] = str(error)
     if not found:
         raise InputError("; ".join(dict.fromkeys(refused.values())))
-    told = {"mechanism": mechanism, "findings": [_finding(part) for part in found], "refused": refused}
-    show(as_json, told, _finding_lines(found))
+    told = {"mechanism": mechanism, "findings": [_finding(part, entry.over) for part in found], "refused": refused}
+    show(as_json, told, _finding_lines(found, entry.over))
     for relations, reason in refused.items():
         say(f"discreet: not offered for {relations}: {reason}")
     for part in found:
@@ -177,29 +177,28 @@ def _expected_lines(found: list[tuple[dc.Relation, dc.Expected]], over: Over) ->
     return columns(("relation", "mechanism", *errors), rows)
 
 
-def _finding(part: dc.Finding) -> dict[str, Any]:
+def _finding(part: dc.Finding, over: Over) -> dict[str, Any]:
     """What an audit found on one network, as JSON."""
     return {
-        "network": part.network,
+        over: part.network,
         "relation": part.guarantee.relation,
         "promised": as_text(part.guarantee.epsilon),
         "delta": as_text(part.guarantee.delta),
         "measured": part.measured if math.isfinite(part.measured) else None,
         "leak": part.leak or None,
         "exact": part.exact,
+        "how": part.how,
         "pairs": part.pairs,
         "holds": part.holds,
     }
 
 
-def _finding_lines(found: list[dc.Finding]) -> str:
+def _finding_lines(found: list[dc.Finding], over: Over) -> str:
     """What an audit found, as a table."""
-    from discreet.verify.audit import CONFIDENCE
-
     rows = [
         (part.network, part.guarantee.relation, as_text(part.guarantee.epsilon), f"{part.measured:.6f}",
-         "exactly" if part.exact else f"at least, {100 * CONFIDENCE:.4f} % sure", str(part.pairs),
+         part.how, str(part.pairs),
          "NO" if not part.holds else "yes" if part.exact else "not refuted")
         for part in found
     ]  # fmt: skip
-    return columns(("network", "relation", "promised", "measured", "how", "pairs", "holds"), rows)
+    return columns((over, "relation", "promised", "measured", "how", "pairs", "holds"), rows)

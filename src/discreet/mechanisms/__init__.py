@@ -154,7 +154,7 @@ MECHANISMS: Mapping[str, Entry] = {
             options=("factor",),
             needed={
                 "factor": '{"factor": "direction", "parameters": {"noise_variance": 0.25, "tau": 2.0}, '
-                '"candidates": [[0.9, 0.0], [0.0, 0.9], [0.6, 0.6]]}'
+                '"candidates": [[0.7, 0.7], [0.7, -0.7]]}'
             },
         ),
     )
