@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import discreet as dc
+from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.noise import ExactNoise
 from discreet.releases.release import RecordsPolicy
 
@@ -106,7 +107,7 @@ def main() -> None:
     """Read the command line and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", nargs="+", default=["alarm", "sparse", "dense"])
-    parser.add_argument("--mechanisms", nargs="+", default=list(dc.MECHANISMS))
+    parser.add_argument("--mechanisms", nargs="+", default=list(mechanisms_over("network")))
     parser.add_argument("--relations", nargs="+", default=["add-remove", "replace"])
     parser.add_argument("--epsilon", default="1")
     parser.add_argument("--repeats", type=int, default=3)

@@ -25,6 +25,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import discreet as dc
+from discreet.mechanisms import mechanisms_over
 
 from . import coverage_networks
 from .coverage_networks import (
@@ -49,6 +50,7 @@ from .regressions import READ, WEIGHTS
 
 __all__ = ["EPSILONS", "EXPERIMENT", "calibration_checks", "naive_checks", "pooled_checks"]
 
+NAMES = tuple(mechanisms_over("network"))
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 DRAWS = 400
 """Of each posterior: where it is right, an interval between two of so many draws holds 94.5 % at the least."""
@@ -88,7 +90,7 @@ def _asked(truths: str) -> tuple[dc.Tables, list[Evidence]]:
 def plan(quick: bool) -> list[tuple[dict[str, Any], int]]:
     """Repeats of each mechanism at each epsilon; few where posteriors are slow."""
     found = []
-    asked = {"prior": dc.MECHANISMS, "add-remove": COUNTS[:2], "asia": dc.MECHANISMS, "weights": READ}
+    asked = {"prior": NAMES, "add-remove": COUNTS[:2], "asia": NAMES, "weights": READ}
     for truths, names in asked.items():
         for name in names:
             repeats = (_quick if quick else _full)(truths, name)
@@ -255,7 +257,7 @@ def present(frame: pd.DataFrame) -> Page:
             )
         ),
     ]
-    left = [name for name in (*dc.MECHANISMS, *READ) if name not in set(frame["mechanism"])]
+    left = [name for name in (*NAMES, *READ) if name not in set(frame["mechanism"])]
     notes = (
         _failing(frame)
         + NOTES
@@ -320,7 +322,7 @@ def _table(frame: pd.DataFrame, truths: str) -> str:
     for key, found in coverage.items():
         if key[0] == truths:
             rows.setdefault((key[1], key[2], key[3]), {})[key[4]] = f"{percent(found)}; {widths[key].mean:.3f}"
-    order = [*dc.MECHANISMS, *READ]
+    order = [*NAMES, *READ]
     ordered = sorted(rows, key=lambda row: (order.index(row[0]), READERS.index(row[1])))
     return markdown(
         ["mechanism", "read by", "numbers", *(f"{e:g}" for e in EPSILONS)],
@@ -334,7 +336,7 @@ def _networks(frame: pd.DataFrame) -> Figure:
     part = frame[(frame["metric"] == "coverage") & (frame["kind"] == "entries")]
     for row, (truths, title) in zip(panels, (("prior", "truths from the prior"), ("asia", "asia")), strict=True):
         for panel, reader in zip(row, READERS, strict=True):
-            _lines(panel, part[(part["truths"] == truths) & (part["reader"] == reader)], tuple(dc.MECHANISMS), reader)
+            _lines(panel, part[(part["truths"] == truths) & (part["reader"] == reader)], NAMES, reader)
             panel.set_title(f"{title}, {reader}")
     for panel in panels[1]:
         log_axis(panel, EPSILONS, "epsilon (nats, log scale), replace")

@@ -15,6 +15,7 @@ from bench import calibration, coverage, ranks
 from scipy.stats import multinomial
 
 import discreet as dc
+from discreet.mechanisms import mechanisms_over
 
 RUNS = 200
 THETA = coverage.network_for("tiny")
@@ -262,7 +263,7 @@ def test_entries_of_0_and_1_are_counted_apart() -> None:
 # ------------------------------------------------------------------------------------------ the command
 
 
-@pytest.mark.parametrize("mechanism", list(dc.MECHANISMS))
+@pytest.mark.parametrize("mechanism", list(mechanisms_over("network")))
 def test_methods_are_those_that_the_package_has(mechanism: str) -> None:
     """A method that cannot read a release is refused with the names of those that can."""
     cell = coverage.Cell("tiny", mechanism, dc.Relation.ADD_REMOVE, "1", 50, 1.0)

@@ -202,9 +202,9 @@ def test_rounding_of_far_scores_is_paid_for(epsilon: str) -> None:
     worst = Fraction(0)
     for n in range(900_000, 900_040, 3):
         scores = []
-        for last in (-GRID, GRID):
+        for last in (0.0, 1.0):
             script = Script()
-            rows = dc.Rows(over, np.repeat([[-GRID], [last]], [n, 1], axis=0), np.empty(0, np.int64))
+            rows = dc.grid_rows(over, np.repeat([[0.0], [last]], [n, 1], axis=0))
             mechanism.draw(rows, dc.Normal(over, 1.0), calibration, script)
             (_, far, scale, _) = script.asked[0]
             scores.append([Fraction(float(score)) / Fraction(scale) for score in far])

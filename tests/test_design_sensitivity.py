@@ -141,7 +141,7 @@ def test_moments_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyP
     over = design(3, NUMBER)
     rows = dc.grid_rows(over, RNG(1).uniform(-1, 1, (100, 3)), RNG(2).uniform(-3, 7, 100))
     whole = dc.moments(rows)
-    monkeypatch.setattr("discreet.sensitive.moments.BLOCK", 7)
+    monkeypatch.setattr("discreet.sensitive.rows.BLOCK", 7)
     assert np.array_equal(dc.moments(rows).values, whole.values)
 
 
@@ -150,7 +150,7 @@ def test_gradients_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.Monke
     states = RNG(2).choice(list(CLASSES.states), 100)
     private, theta = dc.gradients(dc.grid_rows(over, RNG(1).uniform(-1, 1, (100, 3)), states)), RNG(4).normal(size=4)
     whole, (slope, curvature), cost = private.at(theta), private.slope(theta), private.cost(theta)
-    monkeypatch.setattr("discreet.sensitive.gradients.BLOCK", 7)
+    monkeypatch.setattr("discreet.sensitive.rows.BLOCK", 7)
     assert np.array_equal(private.at(theta), whole)
     assert np.allclose(private.slope(theta)[0], slope, rtol=0, atol=1e-12)
     assert np.allclose(private.slope(theta)[1], curvature) and math.isclose(private.cost(theta), cost)

@@ -163,7 +163,7 @@ def test_releases_are_promised_what_the_page_says(
 
 
 def test_a_plan_has_every_mechanism() -> None:
-    every = {"prior": dc.MECHANISMS, "asia": dc.MECHANISMS, "weights": regressions.READ}
+    every = {"prior": coverage.NAMES, "asia": coverage.NAMES, "weights": regressions.READ}
     for truths, names in {**every, "add-remove": ("planned", "laplace")}.items():
         for quick, left in ((False, set()), (True, {"map_estimate"} if truths == "asia" else set())):
             found = {setting["mechanism"] for setting, _ in coverage.plan(quick) if setting["truths"] == truths}

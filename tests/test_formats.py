@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from design_releases import DESIGN_KINDS
+from discreet.mechanisms import mechanisms_over
 from discreet.releases import release as release_module
 from discreet.releases.kinds import Calibration, Payload
 from discreet.releases.kinds.candidate_choice import Selection
@@ -243,7 +244,7 @@ def releases(draw: st.DrawFn, kind: str) -> dc.Release:
             relation=relation,
             unit=draw(st.sampled_from("aé雪")),
         ),
-        mechanism=draw(st.sampled_from(sorted(dc.MECHANISMS))),
+        mechanism=draw(st.sampled_from(sorted(mechanisms_over("network")))),
         policy=RecordsPolicy(draw(st.sampled_from(("error", "drop"))), draw(st.sampled_from(("error", "clip")))),
         records=draw(st.integers(0, 2**53)) if relation is dc.Relation.REPLACE else None,
         prior=draw(priors_over(network) | st.just(dc.Dirichlet.uniform(network))),

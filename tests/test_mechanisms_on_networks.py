@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dc
+from discreet.mechanisms import mechanisms_over
 from networks import ASIA, network_path
 from shell import Shell
 from sources import PEER_WARNINGS
@@ -27,7 +28,7 @@ pytestmark = PEER_WARNINGS
 
 RECORDS = 400
 NETWORKS = ("asia", "child", "alarm", "naive Bayes")
-CASES = [(mechanism, relation) for mechanism in dc.MECHANISMS for relation in dc.Relation]
+CASES = [(mechanism, relation) for mechanism in mechanisms_over("network") for relation in dc.Relation]
 DRAWN = ("posterior_sampler", "map_estimate")
 """Mechanisms that release rows; the posterior of all families takes them seconds."""
 
@@ -205,7 +206,7 @@ def test_a_large_budget_answers_what_the_records_say(case: Case, counts: dc.Coun
     table = counts.tables[case.root]
     exact = (table + 0.25) / (table.sum() + 0.25 * table.size)
     prior = dc.Dirichlet.uniform(counts.network)
-    for mechanism in dc.MECHANISMS:
+    for mechanism in mechanisms_over("network"):
         if mechanism == "map_estimate" or (mechanism in DRAWN and case.name != "asia"):
             continue  # the support of the one is trimmed, whatever the budget; many draws of the other take seconds
         epsilon = 400 if mechanism == "gaussian" else 20_000

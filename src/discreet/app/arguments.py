@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import discreet as dc
+from discreet.app.terminal import say
 from discreet.errors import InputError, shown
+from discreet.mechanisms import MECHANISMS, Entry, Over, mechanisms_over
 from discreet.model.json_files import read_text
 from discreet.model.limits import QUERIES, QUERIES_BYTES, at_most
 
 __all__ = [
+    "DesignFile",
     "Draws",
+    "EitherNetwork",
     "EquivalentSampleSize",
     "Json",
     "Method",
@@ -23,15 +28,38 @@ __all__ = [
     "Prior",
     "ReleaseFile",
     "Replace",
+    "SchemaFile",
     "Seed",
     "Workload",
+    "belief_of",
+    "described",
+    "fitting",
     "mechanism_of",
     "prior_of",
     "queries_in",
     "queries_of",
+    "registered",
+    "structure_of",
 ]
 
-NetworkFile = Annotated[Path, typer.Option("--network", help="BIF file (.bif or .bif.gz) with the public structure.")]
+PREDICTS = {"number": "a number", "class": "one of two classes", "nothing": "nothing"}
+"""A design's target, for a message."""
+DEFAULT_CONCENTRATION, DEFAULT_DEVIATION = "0.25", 1.0
+"""The curator's priors: of every cell of a network, and of every weight of a design in its coordinates."""
+
+BIF_HELP = "BIF file (.bif or .bif.gz) with the public structure"
+NetworkFile = Annotated[Path, typer.Option("--network", help=f"{BIF_HELP}.")]
+EitherNetwork = Annotated[Path | None, typer.Option("--network", help=f"{BIF_HELP}; or name a --design.")]
+DesignFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--design",
+        help="JSON file with the public features, target and bounds of a regression, in the words of a release.",
+    ),
+]
+SchemaFile = Annotated[
+    Path | None, typer.Option("--schema", help="JSON with bounds and bins of numeric columns; see `schema`.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ReleaseFile = Annotated[str, typer.Argument(metavar="RELEASE", help="Release file; - reads stdin.")]
 Method = Annotated[
@@ -67,30 +95,77 @@ Seed = Annotated[
 ]
 
 
-def mechanism_of(name: str, options: list[str], workload: list[str] | None) -> dc.Mechanism[Any]:
-    """A mechanism of the registry with options given as NAME=VALUE, and the queries that it shall serve."""
-    name = name.replace("-", "_")
-    if name not in dc.MECHANISMS:
-        raise InputError(f"no mechanism {shown(name)}; there are: {', '.join(dc.MECHANISMS)}")
-    make = dc.MECHANISMS[name]
-    known = {
-        key: part.annotation
-        for key, part in inspect.signature(make).parameters.items()
-        if key not in ("epsilons", "candidates", "workload")
-    }
-    given: dict[str, Any] = {}
+def fitting(structure: dc.Network | dc.Design) -> dict[str, Entry]:
+    """The mechanisms for a network, or for a design and its target."""
+    if isinstance(structure, dc.Network):
+        return mechanisms_over("network")
+    return mechanisms_over("design", structure.predicts)
+
+
+def registered(name: str, structure: dc.Network | dc.Design | None = None) -> Entry:
+    """A mechanism's entry in the registry; where it shall be for some structure, one that fits."""
+    entry = MECHANISMS.get(name.replace("-", "_"))
+    fit = MECHANISMS if structure is None else fitting(structure)
+    if entry is None:
+        raise InputError(f"no mechanism {shown(name)}; there are: {', '.join(fit)}")
+    if entry.name not in fit:
+        predicts = PREDICTS[structure.predicts] if isinstance(structure, dc.Design) else ""
+        what = f"a design that predicts {predicts}" if predicts else "a network"
+        raise InputError(f"mechanism {entry.name!r} does not fit {what}; there are: {', '.join(fit)}")
+    return entry
+
+
+def mechanism_of(
+    entry: Entry, options: list[str], workload: list[str] | None, defaults: Mapping[str, str] | None = None
+) -> dc.Mechanism[Any, Any, Any, Any]:
+    """A mechanism with options given as NAME=VALUE (`defaults` otherwise), and the queries that it shall serve."""
+    given = dict(defaults or {})
     for text in options:
         key, equals, value = text.partition("=")
-        if key not in known or not equals:
-            raise InputError(
-                f"{shown(text)} is no option of {name!r}; it takes {', '.join(f'{key}=...' for key in known) or 'none'}"
-            )
-        given[key] = _option(key, value, str(known[key]))
+        given[key if equals else text] = value
+    more: dict[str, Any] = {}
     if workload:
-        if name != "planned":
-            raise InputError(f"only planned serves a workload, not {name}; leave out --workload")
-        given["workload"] = [query for word in workload for query in queries_of(word)]
-    return make(**given)
+        if "workload" not in inspect.signature(entry.make).parameters:
+            raise InputError(f"{entry.name} serves no workload, as planned does; leave out --workload")
+        more["workload"] = [query for word in workload for query in queries_of(word)]
+    return entry.from_text(given, **more)
+
+
+def described(over: Over) -> str:
+    """The mechanisms over a network or a design, for a help text."""
+    return "; ".join(f"{name} ({entry.help})" for name, entry in mechanisms_over(over).items())
+
+
+def structure_of(network: Path | None, design: Path | None, schema: Path | None = None) -> dc.Network | dc.Design:
+    """The public structure: a network, with the numeric variables of a schema file, or a design."""
+    if (network is None) == (design is None):
+        raise InputError("name one of --network and --design")
+    if design is not None:
+        from discreet.releases.document import read_design_file
+
+        if schema is not None:
+            raise InputError("a design has the bounds of its columns itself; leave out --schema")
+        return read_design_file(design)
+    assert network is not None
+    found = dc.Network.read(network)
+    if schema is None:
+        return found
+    listed = dc.Schema.read(schema)
+    beside = [variable.name for variable in listed if variable.name not in found.schema]
+    if beside:
+        say(f"not in the network, and not used: {', '.join(map(repr, beside[:8]))} of {schema}")
+    return found.with_variables([variable for variable in listed if variable.name in found.schema])
+
+
+def belief_of(structure: dc.Network | dc.Design, text: str | None, records: float) -> dc.Dirichlet | dc.Normal:
+    """The prior: over a network a concentration or a prior network, over a design the deviation of each weight."""
+    if isinstance(structure, dc.Network):
+        return prior_of(structure, DEFAULT_CONCENTRATION if text is None else text, records)
+    try:
+        return dc.Normal(structure, DEFAULT_DEVIATION if text is None else float(text))
+    except ValueError as error:
+        reason = error if isinstance(error, InputError) else f"{shown(text)} is no number"
+        raise InputError(f"over a design --prior is the standard deviation of each weight: {reason}") from None
 
 
 def prior_of(network: dc.Network, text: str, equivalent_sample_size: float) -> dc.Dirichlet:
@@ -128,13 +203,3 @@ def queries_in(text: str) -> list[str]:
     found = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     at_most(QUERIES, found, "queries of one file")
     return found
-
-
-def _option(key: str, value: str, kind: str) -> Any:
-    """The value of an option: whole, a fraction kept exactly, a float, or a word, as the mechanism declares it."""
-    try:
-        if kind.startswith("int"):
-            return int(value)
-        return float(value) if kind.startswith("float") else value
-    except ValueError:
-        raise InputError(f"option {key} needs a number, got {shown(value)}") from None

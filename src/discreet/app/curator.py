@@ -12,10 +12,26 @@ from typing import Annotated, Any
 import typer
 
 import discreet as dc
-from discreet.app.arguments import EquivalentSampleSize, Json, NetworkFile, Workload, mechanism_of, prior_of
+from discreet.app.arguments import (
+    DEFAULT_CONCENTRATION,
+    DEFAULT_DEVIATION,
+    DesignFile,
+    EitherNetwork,
+    EquivalentSampleSize,
+    Json,
+    SchemaFile,
+    Workload,
+    belief_of,
+    described,
+    fitting,
+    mechanism_of,
+    registered,
+    structure_of,
+)
 from discreet.app.report import columns, release_lines, release_summary
 from discreet.app.terminal import abandon_stdout, check_writable, say, show
 from discreet.errors import DiscreetError, InputError
+from discreet.mechanisms import MECHANISMS
 from discreet.privacy.guarantee import as_text
 
 __all__ = ["check", "ledger_app", "release", "schema"]
@@ -23,12 +39,10 @@ __all__ = ["check", "ledger_app", "release", "schema"]
 ledger_app = typer.Typer(rich_markup_mode=None)
 """`ledger open` and `ledger show`."""
 
+TAKES_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta != "refused"]
 DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
 
 Data = Annotated[str, typer.Argument(help="Parquet or CSV file, glob, or database URL; - reads CSV from stdin.")]
-SchemaFile = Annotated[
-    Path | None, typer.Option("--schema", help="JSON with bounds and bins of numeric columns; see `schema`.")
-]
 TableName = Annotated[str | None, typer.Option("--table", help="Table, where DATA is a database URL.")]
 Missing = Annotated[str, typer.Option(help="Records with a missing value: error, or drop them.")]
 NaValues = Annotated[
@@ -54,7 +68,8 @@ def schema(
 
 def check(
     data: Data,
-    network: NetworkFile,
+    network: EitherNetwork = None,
+    design: DesignFile = None,
     schema: SchemaFile = None,
     table: TableName = None,
     missing: Missing = "error",
@@ -63,7 +78,8 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Hold records against the schema; costs nothing. The counts it shows are private: for your own screen."""
-    records = _records(data, _network(network, schema), table, missing, out_of_bounds, na_values)
+    structure = structure_of(network, design, schema)
+    records = _records(data, structure.schema, table, missing, out_of_bounds, na_values)
     faults = dc.check(records)
     at_fault = [part for part in faults if part.missing or part.unknown or part.out_of_bounds]
     blocking = [
@@ -142,27 +158,32 @@ def ledger_show(
 
 def release(
     data: Data,
-    network: NetworkFile,
     account: Annotated[str, typer.Option(help="Account that pays; it fixes the relation and the unit.")],
     epsilon: Annotated[str, typer.Option(help="Budget of this release, as decimal text.")],
     output: Annotated[Path, typer.Option(help="New file for the release; - writes stdout.")],
-    delta: Annotated[
-        str, typer.Option(help="Delta of this release, for planned, gaussian and posterior_sampler.")
-    ] = "0",
+    network: EitherNetwork = None,
+    design: DesignFile = None,
+    delta: Annotated[str, typer.Option(help=f"Delta of this release, for {', '.join(TAKES_DELTA)}.")] = "0",
     mechanism: Annotated[
-        str, typer.Option(help="planned, laplace, fourier, gaussian, allocated, posterior_sampler or map_estimate.")
-    ] = "planned",
+        str | None,
+        typer.Option(help=f"Over a network: {described('network')}. Over a design: {described('design')}."),
+    ] = None,
     workload: Workload = None,
     option: Annotated[
-        list[str] | None, typer.Option(help="Option of the mechanism, such as draws=20 or stealth=0.9; repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="Option of the mechanism, such as draws=20 or stealth=0.9; repeatable. "
+            + " ".join(f"{name}: {', '.join(entry.options)}." for name, entry in MECHANISMS.items() if entry.options)
+        ),
     ] = None,
     prior: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Concentration of every cell (readers of noisy tables then learn a prior), or a public BIF file with "
-            "prior probabilities."
+            f"prior probabilities, {DEFAULT_CONCENTRATION} without it; over a design the standard deviation of each "
+            f"scaled weight, {DEFAULT_DEVIATION} without it."
         ),
-    ] = "0.25",
+    ] = None,
     equivalent_sample_size: EquivalentSampleSize = 1.0,
     schema: SchemaFile = None,
     table: TableName = None,
@@ -174,13 +195,17 @@ def release(
 ) -> None:
     """Count the records, charge the account, add exact noise, and write a file that is safe to publish."""
     from discreet.app.progress import LateBar
+    from discreet.mechanisms.crossing import measured
 
-    structure = _network(network, schema)
+    structure = structure_of(network, design, schema)
+    if mechanism is None and isinstance(structure, dc.Design):
+        raise InputError(f"name a --mechanism for this design: {', '.join(fitting(structure))}")
+    entry = registered(mechanism or next(iter(MECHANISMS)), structure)
     payer = dc.Ledger(ledger).account(account)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
-    chosen = mechanism_of(mechanism, option or [], workload)
-    believed = prior_of(structure, prior, equivalent_sample_size)
+    chosen = mechanism_of(entry, option or [], workload)
+    believed = belief_of(structure, prior, equivalent_sample_size)
     chosen.calibrate(structure, believed, promise)
     payer.check(promise)
     to_stdout = str(output) == "-"
@@ -188,10 +213,10 @@ def release(
         raise InputError("the release and the summary cannot both go to stdout; name a file, or leave out --json")
     if not to_stdout:
         _check_output(output)
-    records = _records(data, structure, table, missing, out_of_bounds, na_values)
+    records = _records(data, structure.schema, table, missing, out_of_bounds, na_values)
     with LateBar("counting") as bar:
-        counts = dc.count(records, structure, progress=bar)
-    made = dc.release(chosen, counts, believed, promise, account=payer)
+        statistic = measured(chosen, records, structure, bar)
+    made = dc.release(chosen, statistic, believed, promise, account=payer)
     saved = _publish(made, None if to_stdout else output)
     balance = payer.balance()
     say(release_lines(made, balance))
@@ -207,25 +232,13 @@ def _source(data: str) -> Any:
     return sys.stdin.buffer if data == "-" else data
 
 
-def _network(path: Path, schema: Path | None) -> dc.Network:
-    """The public structure, with the numeric variables of a schema file."""
-    network = dc.Network.read(path)
-    if schema is None:
-        return network
-    listed = dc.Schema.read(schema)
-    beside = [variable.name for variable in listed if variable.name not in network.schema]
-    if beside:
-        say(f"not in the network, and not used: {', '.join(map(repr, beside[:8]))} of {schema}")
-    return network.with_variables([variable for variable in listed if variable.name in network.schema])
-
-
 def _records(
-    data: str, network: dc.Network, table: str | None, missing: str, out_of_bounds: str, na_values: list[str] | None
+    data: str, schema: dc.Schema, table: str | None, missing: str, out_of_bounds: str, na_values: list[str] | None
 ) -> dc.Records:
     """The private table."""
     return dc.read_records(
         _source(data),
-        network.schema,
+        schema,
         table=table,
         missing=missing,
         out_of_bounds=out_of_bounds,

@@ -10,23 +10,40 @@ import numpy as np
 import typer
 
 import discreet as dc
-from discreet.app.arguments import Json, NetworkFile, Workload, mechanism_of
+from discreet.app.arguments import (
+    DesignFile,
+    EitherNetwork,
+    Json,
+    Workload,
+    fitting,
+    mechanism_of,
+    registered,
+    structure_of,
+)
 from discreet.app.report import UNUSED, columns, plan_lines, plan_summary
 from discreet.app.terminal import say, show
 from discreet.errors import InputError
+from discreet.mechanisms import MECHANISMS, Over
 from discreet.privacy.guarantee import as_text
 
 __all__ = ["audit", "plan"]
 
+DELTA = "1e-6"
+"""Of an audit, where the mechanism needs one and none is given."""
+DEFAULT_MECHANISM = next(iter(MECHANISMS))
+NEEDS_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta == "needed"]
+
 
 def plan(
-    network: NetworkFile,
     epsilon: Annotated[str, typer.Option(help="Budget of the release, as decimal text.")],
     records: Annotated[int, typer.Option(help="Number of records to make up; a public guess will do.")],
+    network: EitherNetwork = None,
+    design: DesignFile = None,
     delta: Annotated[str, typer.Option(help="Delta of the release, for mechanisms that use one.")] = "0",
     mechanism: Annotated[
         str | None, typer.Option(help="One mechanism; all without it. planned shows its tables and budgets, too.")
     ] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Option of the one mechanism; repeatable.")] = None,
     workload: Workload = None,
     relation: Annotated[str | None, typer.Option(help="add-remove or replace; both without it.")] = None,
     repeats: Annotated[int, typer.Option(help="Made-up data sets.")] = 5,
@@ -35,50 +52,64 @@ def plan(
 ) -> None:
     """Show the error to expect of each mechanism, on made-up records; reads no data and costs nothing.
 
-    Records are made up from the network file's probabilities, or, where it has none, from random ones.
+    Records are made up from the network file's probabilities, or, where it has none, from random ones; over a design
+    from random weights.
     """
+    from discreet.verify.plan import compare
+
     rng = np.random.default_rng(seed)
-    theta, source = _probabilities(network, rng)
-    structure = theta.network
-    names = list(dc.MECHANISMS) if mechanism is None else [mechanism.replace("-", "_")]
-    chosen = {name: mechanism_of(name, [], workload if name == "planned" or mechanism else None) for name in names}
+    world, source = _world(network, design, rng)
+    over: Over = "network" if isinstance(world, dc.Tables) else "design"
+    if option and mechanism is None:
+        raise InputError("name the --mechanism that the options are for")
+    structure = world.network if isinstance(world, dc.Tables) else world
+    entries = [registered(mechanism, structure)] if mechanism else list(fitting(structure).values())
+    chosen = {}
+    for entry in entries:
+        stands = {**entry.needed, **({"records": str(records)} if "records" in entry.options else {})}
+        queries = workload if mechanism or entry.name == DEFAULT_MECHANISM else None
+        chosen[entry.name] = mechanism_of(entry, option or [], queries, stands)
     found: list[tuple[dc.Relation, dc.Expected]] = []
     plans: dict[dc.Relation, dc.PlannedNoise] = {}
     for each in _relations(relation):
         promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=each, unit="record")
-        compared = dc.compare(theta, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
+        compared = compare(world, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
         found += [(each, part) for part in compared]
-        if names == ["planned"]:
-            plans[each] = chosen["planned"].calibrate(structure, dc.Dirichlet.uniform(structure), promise)
+        if isinstance(world, dc.Tables) and list(chosen) == [DEFAULT_MECHANISM]:
+            prior = dc.Dirichlet.uniform(world.network)
+            plans[each] = chosen[DEFAULT_MECHANISM].calibrate(world.network, prior, promise)
     told = {
         "records": records,
         "epsilon": epsilon,
         "source": source,
-        "expected": [_expected(each, part) for each, part in found],
+        "expected": [_expected(each, part, over) for each, part in found],
     }
-    text = _expected_lines(found) + f"\n\n{records:,} records made up from {source}, {repeats} times"
+    text = _expected_lines(found, over) + f"\n\n{records:,} records made up from {source}, {repeats} times"
     if plans:
         told["plans"] = {each.value: plan_summary(plan) for each, plan in plans.items()}
     for each, plan in plans.items():
         idle = promise.delta and plan.noise == "discrete_laplace"
-        text += f"\n\nplan, {each}{f' ({UNUSED})' if idle else ''}:\n\n{plan_lines(structure, plan)}"
+        text += f"\n\nplan, {each}{f' ({UNUSED})' if idle else ''}:\n\n{plan_lines(prior.network, plan)}"
     show(as_json, told, text)
 
 
 def audit(
     mechanism: Annotated[str, typer.Argument(help="Name of a mechanism; see `release --help`.")],
     epsilon: Annotated[str, typer.Option(help="Promise to hold it to, as decimal text.")] = "1",
-    delta: Annotated[str | None, typer.Option(help="0 without it, but 1e-6 for gaussian, which needs one.")] = None,
+    delta: Annotated[
+        str | None, typer.Option(help=f"0 without it, but {DELTA} for {', '.join(NEEDS_DELTA)}, which needs one.")
+    ] = None,
     relation: Annotated[str | None, typer.Option(help="add-remove or replace; both without it.")] = None,
     records: Annotated[int, typer.Option(help="Most records of a data set.")] = 3,
     option: Annotated[list[str] | None, typer.Option(help="Option of the mechanism; repeatable.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure what a mechanism reveals, on all neighbouring data sets of tiny networks; needs no data."""
+    """Measure what a mechanism reveals, on neighbouring data sets of tiny networks or designs; needs no data."""
     if records < 1:
         raise InputError(f"an audit needs data sets of at least one record, got {records}")
-    chosen = mechanism_of(mechanism, option or [], None)
-    given = delta if delta is not None else "1e-6" if mechanism == "gaussian" else "0"
+    entry = registered(mechanism)
+    chosen = mechanism_of(entry, option or [], None, entry.needed)
+    given = delta if delta is not None else DELTA if entry.delta == "needed" else "0"
     found: list[dc.Finding] = []
     refused: dict[str, str] = {}
     for each in _relations(relation):
@@ -89,8 +120,8 @@ def audit(
             refused[each] = str(error)
     if not found:
         raise InputError("; ".join(dict.fromkeys(refused.values())))
-    told = {"mechanism": mechanism, "findings": [_finding(part) for part in found], "refused": refused}
-    show(as_json, told, _finding_lines(found))
+    told = {"mechanism": mechanism, "findings": [_finding(part, entry.over) for part in found], "refused": refused}
+    show(as_json, told, _finding_lines(found, entry.over))
     for relations, reason in refused.items():
         say(f"discreet: not offered for {relations}: {reason}")
     for part in found:
@@ -108,60 +139,66 @@ def _relations(name: str | None) -> list[dc.Relation]:
     return list(dc.Relation) if name is None else [dc.Relation(name)]
 
 
-def _probabilities(path: Path, rng: np.random.Generator) -> tuple[dc.Tables, str]:
-    """Those of a network file, or random ones where it has none; and what to call them."""
-    structure = dc.Network.read(path)
+def _world(network: Path | None, design: Path | None, rng: np.random.Generator) -> tuple[dc.Tables | dc.Design, str]:
+    """What records are made up from, and its name: a network's probabilities, or random ones, or a design."""
+    structure = structure_of(network, design)
+    if isinstance(structure, dc.Design):
+        return structure, "random weights"
     try:
-        return dc.Tables.read(path), "the network file's probabilities"
+        return dc.Tables.read(str(network)), "the network file's probabilities"
     except InputError:
         drawn = dc.Dirichlet.uniform(structure).draws(1, rng)
         return dc.Tables(structure, {node: table[..., 0] for node, table in drawn.items()}), "random probabilities"
 
 
-def _expected(relation: dc.Relation, part: dc.Expected) -> dict[str, Any]:
+def _expected(relation: dc.Relation, part: dc.Expected, over: Over) -> dict[str, Any]:
     """What to expect of one mechanism, as JSON."""
+    names = {"network": ("cells", "marginals"), "design": ("weights", "predictions")}[over]
     return {
         "relation": relation,
         "mechanism": part.mechanism,
         "delta": as_text(part.guarantee.delta) if part.guarantee else None,
-        "cells": None if part.refused else part.cells,
-        "marginals": None if part.refused or np.isnan(part.marginals) else part.marginals,
+        names[0]: None if part.refused else part.cells,
+        names[1]: None if part.refused or np.isnan(part.marginals) else part.marginals,
         "refused": part.refused,
     }
 
 
-def _expected_lines(found: list[tuple[dc.Relation, dc.Expected]]) -> str:
+def _expected_lines(found: list[tuple[dc.Relation, dc.Expected]], over: Over) -> str:
     """What to expect of every mechanism, as a table."""
     rows = [
         (each, part.mechanism, part.refused or f"{part.cells:.4f}", "" if part.refused else f"{part.marginals:.4f}")
         for each, part in found
     ]
-    return columns(("relation", "mechanism", "mean error of table entries", "of single variables"), rows)
+    errors = {
+        "network": ("mean error of table entries", "of single variables"),
+        "design": ("mean error of scaled weights", "of predictions"),
+    }[over]
+    return columns(("relation", "mechanism", *errors), rows)
 
 
-def _finding(part: dc.Finding) -> dict[str, Any]:
+def _finding(part: dc.Finding, over: Over) -> dict[str, Any]:
     """What an audit found on one network, as JSON."""
     return {
-        "network": part.network,
+        over: part.network,
         "relation": part.guarantee.relation,
         "promised": as_text(part.guarantee.epsilon),
         "delta": as_text(part.guarantee.delta),
         "measured": part.measured if math.isfinite(part.measured) else None,
         "leak": part.leak or None,
         "exact": part.exact,
+        "how": part.how,
         "pairs": part.pairs,
         "holds": part.holds,
     }
 
 
-def _finding_lines(found: list[dc.Finding]) -> str:
+def _finding_lines(found: list[dc.Finding], over: Over) -> str:
     """What an audit found, as a table."""
-    from discreet.verify.audit import CONFIDENCE
-
     rows = [
         (part.network, part.guarantee.relation, as_text(part.guarantee.epsilon), f"{part.measured:.6f}",
-         "exactly" if part.exact else f"at least, {100 * CONFIDENCE:.4f} % sure", str(part.pairs),
+         part.how, str(part.pairs),
          "NO" if not part.holds else "yes" if part.exact else "not refuted")
         for part in found
     ]  # fmt: skip
-    return columns(("network", "relation", "promised", "measured", "how", "pairs", "holds"), rows)
+    return columns((over, "relation", "promised", "measured", "how", "pairs", "holds"), rows)

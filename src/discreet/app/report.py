@@ -7,13 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import discreet as dc
+from discreet.model.design import GRID
 from discreet.privacy.guarantee import as_text
+from discreet.releases.codec import encode
 from discreet.releases.kinds.candidate_choice import Choice, Selection
+from discreet.releases.kinds.factored_choice import FactoredChoice, FactoredNoise
+from discreet.releases.kinds.gradient_trace import BITS, ObjectiveNoise
 from discreet.releases.kinds.noisy_contrasts import CoefficientNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
+from discreet.releases.kinds.noisy_sums import NoisyMoments, VectorNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.kinds.parameter_draws import ParameterDraws, Tempering, Trimming
 from discreet.releases.kinds.two_stages import Stages
+from discreet.releases.kinds.weight_draws import Truncation
 from discreet.theory.bounds import largest_integer_noise
 
 if TYPE_CHECKING:
@@ -104,7 +110,7 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
         + (f"; delta left {as_text(balance.delta_left)}" if limit.delta else ""),
         _noise_line(release),
     ]
-    if isinstance(release.payload, ParameterDraws | Choice):
+    if release.over_design or isinstance(release.payload, ParameterDraws | Choice):
         return "\n".join(lines)
     drowned = dc.drowned_rows(release)
     if drowned:
@@ -127,6 +133,8 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         "mechanism": release.mechanism,
         "delta": as_text(promise.delta),
     }
+    if release.over_design:
+        return {**summary, "calibration": encode(release.calibration)}
     if isinstance(release.payload, dc.NoisyCounts):
         summary["scales"] = dict(release.payload.scales)
     if isinstance(release.calibration, dc.PlannedNoise):
@@ -208,7 +216,46 @@ def _noise_line(release: dc.Release) -> str:
             scales = _range(calibration.first.scales.values())
             return f"first stage: discrete Laplace of scale {scales} records; the second's are in the release"
         case _:
-            raise AssertionError("a report is of a release over a network")
+            return _design_line(release)
+
+
+def _design_line(release: dc.Release) -> str:
+    """The same over a design; sums are in its coordinates, where one record adds 1 at most."""
+    match release.calibration, release.payload:
+        case VectorNoise(), NoisyMoments() as payload:
+            sums = len(payload.values)
+            return (
+                f"cube noise of scale {payload.sums_scale:.4g} records on {sums:,} sums of products together, each off "
+                f"by about {payload.sums_scale * math.sqrt((sums + 1) * (sums + 2) / 3):.4g}"
+            )
+        case VectorNoise() as calibration, _:
+            return (
+                f"{calibration.rounds} gradients, with {release.design.shape} noise of scale "
+                f"{calibration.scale / GRID:.4g} records on each{_total(calibration.total_scale)}"
+            )
+        case ObjectiveNoise() as calibration, _:
+            return (
+                f"the minimum of the log loss, {calibration.regularisation / 2:.4g} |w|^2 and a random slope: "
+                f"{release.design.shape} noise of scale {calibration.scale * 2.0**-BITS:.4g} records"
+                + _total(calibration.total_scale)
+            )
+        case Truncation() as calibration, _:
+            return (
+                f"{calibration.draws} draws of all weights from the posterior of {calibration.temper:.4g} times the "
+                f"records, no longer than {calibration.radius:.4g}"
+            )
+        case FactoredNoise() as calibration, FactoredChoice() as payload:
+            return (
+                f"one candidate of {len(payload.candidates)}, by scores to which a record adds at most "
+                f"{calibration.rate:.4g} nats{_total(calibration.total_scale)}"
+            )
+        case _:
+            raise AssertionError("no other release passes the release's own check")
+
+
+def _total(scale: float | None) -> str:
+    """How the number of records is told, where it is private."""
+    return "" if scale is None else f"; on the number of records discrete Laplace noise of scale {scale:.4g}"
 
 
 def _range(values: Iterable[float]) -> str:

@@ -34,7 +34,7 @@ from discreet.estimators.contract import (
     require_drawable,
     whole_number,
 )
-from discreet.mechanisms import MECHANISMS
+from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.crossing import Mechanism, release
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
@@ -404,10 +404,11 @@ def _require_room(bins: Any, features: int) -> None:
 
 def _mechanism(mechanism: Any) -> Mechanism[Any]:
     """The mechanism by name, or as it is."""
-    if isinstance(mechanism, str) and mechanism in MECHANISMS:
-        mechanism = MECHANISMS[mechanism]()
-    if not isinstance(mechanism, Mechanism) or mechanism.name not in MECHANISMS or mechanism.name == UNREAD:
-        names = ", ".join(name for name in MECHANISMS if name != UNREAD)
+    read = {name: entry for name, entry in mechanisms_over("network").items() if name != UNREAD}
+    if isinstance(mechanism, str) and mechanism in read:
+        mechanism = read[mechanism]()
+    if not isinstance(mechanism, Mechanism) or mechanism.name not in read:
+        names = ", ".join(read)
         raise InputError(f"mechanism is one of {names}, or a mechanism made by a function of that name")
     return mechanism
 

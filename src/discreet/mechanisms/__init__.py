@@ -1,26 +1,171 @@
-"""The private wing, the only way out: from counts to a release, with exact noise."""
+"""The private wing, the only way out: from statistics to a release, with exact noise.
 
+This file is the one list of mechanisms. Whoever offers, compares, audits or describes them reads it; it loads none of
+their modules until one is made, so that a command line can print its help at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
-from discreet.mechanisms.allocated import allocated
-from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.fourier import fourier
-from discreet.mechanisms.gaussian import gaussian
-from discreet.mechanisms.laplace import laplace
-from discreet.mechanisms.map_estimate import map_estimate
-from discreet.mechanisms.planned import planned
-from discreet.mechanisms.posterior_sampler import posterior_sampler
+from discreet.errors import InputError, shown
 
-__all__ = ["MECHANISMS"]
+if TYPE_CHECKING:
+    from discreet.mechanisms.crossing import Mechanism
 
-MECHANISMS: Mapping[str, Callable[[], Mechanism[Any]]] = {
-    "planned": planned,
-    "laplace": laplace,
-    "fourier": fourier,
-    "gaussian": gaussian,
-    "allocated": allocated,
-    "posterior_sampler": posterior_sampler,
-    "map_estimate": map_estimate,
+__all__ = ["MECHANISMS", "Entry", "Over", "Target", "mechanisms_over"]
+
+Over = Literal["network", "design"]
+"""What a mechanism is over: the families of a network, or the features and target of a design."""
+Target = Literal["number", "class", "nothing"]
+"""What a design predicts."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A mechanism of the registry: what it is over, what it can be given, and how it is made.
+
+    Args:
+        name: of the mechanism, of its module, and of the function there that makes it.
+        over: what it is over.
+        help: one line for whoever chooses among them.
+        delta: whether a guarantee with a delta is refused, of use, or needed.
+        targets: what a design may predict for it; nothing over a network.
+        options: names of the arguments that can be given as text.
+        needed: those of them that have no default, with values that stand for them where nothing is at stake: in audits
+            on tiny data sets and in plans.
+    """
+
+    name: str
+    over: Over
+    help: str
+    delta: Literal["refused", "used", "needed"] = "refused"
+    targets: tuple[Target, ...] = ()
+    options: tuple[str, ...] = ()
+    needed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def make(self) -> Callable[..., Mechanism[Any, Any, Any, Any]]:
+        """The function that makes it."""
+        found: Callable[..., Mechanism[Any, Any, Any, Any]] = getattr(
+            importlib.import_module(f"discreet.mechanisms.{self.name}"), self.name
+        )
+        return found
+
+    def __call__(self, *arguments: Any, **options: Any) -> Mechanism[Any, Any, Any, Any]:
+        """Make the mechanism."""
+        return self.make(*arguments, **options)
+
+    def from_text(self, options: Mapping[str, str], **more: Any) -> Mechanism[Any, Any, Any, Any]:
+        """Make the mechanism with options as a command line gives them.
+
+        Args:
+            options: values by name, as text.
+            more: arguments that are no text.
+
+        Returns:
+            The mechanism.
+
+        Raises:
+            InputError: no such option, one that is needed and not there, or a value that is none.
+        """
+        for name in options:
+            if name not in self.options:
+                raise InputError(f"{shown(name)} is no option of {self.name!r}; it takes {self._takes()}")
+        absent = [name for name in self.needed if name not in options]
+        if absent:
+            raise InputError(f"{self.name!r} needs the option {absent[0]}=...; it takes {self._takes()}")
+        kinds = inspect.signature(self.make).parameters
+        return self.make(**{name: _value(name, text, kinds[name].annotation) for name, text in options.items()}, **more)
+
+    def _takes(self) -> str:
+        """Its options, for an error."""
+        return ", ".join(f"{name}=..." for name in self.options) or "none"
+
+
+def _value(name: str, text: str, kind: str) -> Any:
+    """The value of an option as the mechanism declares it: whole, a float, or text that the mechanism reads itself."""
+    try:
+        return int(text) if kind.startswith("int") else float(text) if kind.startswith("float") else text
+    except ValueError:
+        raise InputError(f"option {name} needs a number, got {shown(text)}") from None
+
+
+MECHANISMS: Mapping[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry("planned", "network", "noise on few merged tables, planned for least error; the default", "used"),
+        Entry("laplace", "network", "Laplace noise on the families' tables"),
+        Entry("fourier", "network", "Laplace noise on contrasts", options=("stealth",)),
+        Entry("gaussian", "network", "Gaussian noise on the families' tables", "needed"),
+        Entry(
+            "allocated",
+            "network",
+            "two stages, the second where it helps most",
+            options=("first", "sampling", "weights", "floor"),
+        ),
+        Entry(
+            "posterior_sampler",
+            "network",
+            "draws from a trimmed posterior",
+            "used",
+            options=("draws", "temper", "floor"),
+        ),
+        Entry("map_estimate", "network", "one likely set of probabilities", options=("floor",)),
+        Entry(
+            "noisy_moments",
+            "design",
+            "noise on all sums of products: linear regression, second moments",
+            targets=("number", "nothing"),
+        ),
+        Entry(
+            "truncated_posterior",
+            "design",
+            "draws of a linear regression's weights",
+            targets=("number",),
+            options=("draws", "variance", "radius"),
+            needed={"variance": "0.04"},
+        ),
+        Entry(
+            "noisy_gradients",
+            "design",
+            "noise on gradients of a logistic regression",
+            targets=("class",),
+            options=("steps", "records"),
+            needed={"records": "10"},
+        ),
+        Entry(
+            "objective_perturbation",
+            "design",
+            "weights of a logistic regression, from a randomly tilted objective",
+            targets=("class",),
+            options=("records", "regularisation"),
+            needed={"records": "10"},
+        ),
+        Entry(
+            "factored",
+            "design",
+            "one of finitely many directions or laws",
+            targets=("nothing",),
+            options=("factor",),
+            needed={
+                "factor": '{"factor": "direction", "parameters": {"noise_variance": 0.25, "tau": 2.0}, '
+                '"candidates": [[0.7, 0.7], [0.7, -0.7]]}'
+            },
+        ),
+    )
 }
-"""The closed registry: every mechanism with its default options, by name."""
+"""The closed registry: every mechanism, by name; called, an entry makes its mechanism."""
+
+
+def mechanisms_over(over: Over, target: Target | None = None) -> dict[str, Entry]:
+    """The part of the registry that is over a network, or over a design, perhaps one that predicts such a target."""
+    return {
+        name: entry
+        for name, entry in MECHANISMS.items()
+        if entry.over == over and (target is None or target in entry.targets)
+    }

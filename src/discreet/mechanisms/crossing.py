@@ -8,15 +8,16 @@ is published that nobody paid for.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Generic, cast
+from typing import Any, Generic, cast
 
 import numpy as np
 from typing_extensions import TypeVar
 
 from discreet.errors import InputError
+from discreet.mechanisms import Over
 from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
@@ -26,16 +27,24 @@ from discreet.privacy.ledger import Account
 from discreet.releases.kinds import Calibration, Payload
 from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.release import Release
-from discreet.sensitive.counts import Counts
-from discreet.sensitive.gradients import Gradients
-from discreet.sensitive.moments import Moments
-from discreet.sensitive.rows import Rows
+from discreet.sensitive.counts import Counts, count
+from discreet.sensitive.gradients import Gradients, gradients
+from discreet.sensitive.moments import Moments, moments
+from discreet.sensitive.records import Records
+from discreet.sensitive.rows import Rows, grid_rows
 
-__all__ = ["DesignMechanism", "Mechanism", "release", "simulate"]
+__all__ = ["DesignMechanism", "Mechanism", "Statistic", "measured", "release", "simulate"]
 
 
 Statistic = Counts | Moments | Gradients | Rows
 """All that a mechanism can draw from: private, and over something public."""
+
+OF_ROWS: Mapping[type[Statistic], Callable[[Rows], Statistic]] = {
+    Moments: moments,
+    Gradients: gradients,
+    Rows: lambda r: r,
+}
+"""How each statistic of a design is made of its records."""
 
 C = TypeVar("C", bound=Calibration)
 S = TypeVar("S", bound=Statistic, default=Counts)
@@ -63,9 +72,45 @@ class Mechanism(Generic[C, S, P, O]):
     statistic: type[Statistic] = Counts
     require: Callable[[S], None] = lambda _statistic: None
 
+    @property
+    def over(self) -> Over:
+        """What it is over: a network, or a design."""
+        return "network" if self.statistic is Counts else "design"
+
 
 DesignMechanism = Mechanism[C, S, Normal, Design]
 """A mechanism over a design."""
+
+
+def measured(
+    mechanism: Mechanism[Any, Any, Any, Any],
+    records: Records | Rows,
+    over: Network | Design,
+    progress: Callable[[int, int], None] | None = None,
+) -> Statistic:
+    """The statistic that a mechanism draws from.
+
+    Args:
+        mechanism: from the registry.
+        records: private, of any source; or rows of the design.
+        over: the public network or design; of the mechanism's kind.
+        progress: as of `count`.
+
+    Returns:
+        The statistic: private, for the mechanism only.
+
+    Raises:
+        InputError: another kind of description than the mechanism's, or records that do not fit it.
+
+    Guarantee:
+        None spent: nothing leaves.
+    """
+    if isinstance(over, Network) != (mechanism.over == "network"):
+        raise InputError(f"mechanism {mechanism.name!r} is over a {mechanism.over}, and something else was given")
+    if isinstance(over, Network):
+        return count(cast(Records, records), over, progress=progress)
+    rows = records if isinstance(records, Rows) else grid_rows(over, records)
+    return OF_ROWS[mechanism.statistic](rows)
 
 
 def release(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +12,8 @@ from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
 from discreet.model.design import GRID, Design, Normal
+from discreet.model.json_files import read_json, read_text
+from discreet.model.limits import NETWORK_BYTES
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.factored_choice import FactoredChoice, FactoredNoise, FactorKind
 from discreet.sensitive.rows import Integers, Rows
@@ -30,12 +33,14 @@ BLOCK = 2**14
 """Records whose factors are in memory at once."""
 
 
-def factored(factor: Factor) -> DesignMechanism[FactoredNoise, Rows]:
+def factored(factor: Factor | str) -> DesignMechanism[FactoredNoise, Rows]:
     """One candidate z of a public list, with `P(z) ~ exp(rate sum_i f(x_i, z))` and f between 0 and 1.
 
     Args:
         factor: public; `DirectionFactor` reads records as `design.scaled` rows, `CategoricalFactor` as codes of the
-            states of one feature whose bounds are 0 and the number of states less 1.
+            states of one feature whose bounds are 0 and the number of states less 1. Text is JSON, or the name of a
+            JSON file, in the words of a release: `{"factor": "direction", "parameters": {"noise_variance": 0.1, "tau":
+            2}, "candidates": [[0.9, 0], [0, 0.9]]}`, or "categorical" with the parameter "floor".
 
     Returns:
         The mechanism.
@@ -53,6 +58,8 @@ def factored(factor: Factor) -> DesignMechanism[FactoredNoise, Rows]:
         Williams and McSherry (NIPS 2010), Section 2, with the range of a factor in place of twice its largest value;
         McSherry and Talwar (2007).
     """
+    if isinstance(factor, str):
+        factor = _read_factor(factor)
     if type(factor) not in (DirectionFactor, CategoricalFactor):
         raise InputError(
             "a factor is a DirectionFactor or a CategoricalFactor; one of your own could break the guarantee"
@@ -93,14 +100,38 @@ def factored(factor: Factor) -> DesignMechanism[FactoredNoise, Rows]:
     return Mechanism("factored", calibrate, draw, Rows)
 
 
+def _read_factor(text: str) -> Factor:
+    """A factor from JSON, or from a file of it."""
+    document = read_json(
+        text if text.lstrip().startswith("{") else read_text(text, "factor", NETWORK_BYTES), "factor", NETWORK_BYTES
+    )
+    match document:
+        case {"factor": "direction", "parameters": {"noise_variance": _, "tau": _}, "candidates": list()}:
+            make: Callable[..., Factor] = DirectionFactor
+        case {"factor": "categorical", "parameters": {"floor": _}, "candidates": list()}:
+            make = CategoricalFactor
+        case _:
+            raise InputError(
+                "a factor has the fields 'factor' (direction or categorical), 'parameters' (noise_variance and tau, or "
+                "floor) and 'candidates', a list of lists of numbers"
+            )
+    parameters = document["parameters"]
+    if not all(type(value) in (int, float) for value in parameters.values()):
+        raise InputError("the parameters of a factor are numbers")
+    try:
+        return make(np.array(document["candidates"], np.float64), **parameters)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"the factor is none: {error}") from None
+
+
 def _scores(factor: Factor, rows: Rows) -> list[int]:
     """Sums of the records' factors, in whole steps."""
     total = np.zeros(len(factor.candidates), np.int64)
-    for start in range(0, rows.records, BLOCK):
-        block = rows.coordinates[start : start + BLOCK]
-        total += factor.steps(_codes(factor, block) if isinstance(factor, CategoricalFactor) else block / GRID).sum(
-            axis=0
-        )
+    for coordinates, _ in rows.blocks():
+        for start in range(0, len(coordinates), BLOCK):
+            part = coordinates[start : start + BLOCK]
+            steps = factor.steps(_codes(factor, part) if isinstance(factor, CategoricalFactor) else part / GRID)
+            total += steps.sum(axis=0)
     return [int(score) for score in total]
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError, shown
 from discreet.model.limits import SUMS, repeated
-from discreet.model.schema import Variable
+from discreet.model.schema import Schema, Variable
 
 __all__ = ["GRID", "Design", "Normal", "Shape"]
 
@@ -83,6 +83,16 @@ class Design:
                     f"root of their number, which the bounds allow; got {self.norm}"
                 )
             object.__setattr__(self, "norm", float(self.norm))
+
+    @property
+    def predicts(self) -> Literal["number", "class", "nothing"]:
+        """What kind of target there is."""
+        return "nothing" if self.target is None else "number" if self.target.numeric else "class"
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The columns of its records: the features, then the target."""
+        return Schema((*self.features, *([] if self.target is None else [self.target])))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -6,16 +6,29 @@ parts follow from the fields of their classes, in `codec.py`.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from discreet.errors import shown
+import pydantic
+
+from discreet.errors import InputError, shown, shown_path
 from discreet.model.design import Design
-from discreet.model.limits import PARENTS, at_most, check_states
+from discreet.model.json_files import read_json, read_text
+from discreet.model.limits import NETWORK_BYTES, PARENTS, at_most, check_states
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.releases.codec import Finite, Flag, Items, Part, Positive
 
-__all__ = ["DesignPart", "NetworkPart", "NormalPart", "read_design", "read_network", "write_design", "write_network"]
+__all__ = [
+    "DesignPart",
+    "NetworkPart",
+    "NormalPart",
+    "read_design",
+    "read_design_file",
+    "read_network",
+    "write_design",
+    "write_network",
+]
 
 
 class _Variable(Part):
@@ -101,6 +114,30 @@ def read_design(part: DesignPart) -> Design:
     check_states(column.states or () for column in part.features)
     target = None if part.target is None else _variable(part.target)
     return Design(tuple(map(_variable, part.features)), target, part.norm, part.intercept)
+
+
+def read_design_file(path: str | Path) -> Design:
+    """Read a design from a JSON file, in the words of a release's part `design`.
+
+    Args:
+        path: `{"features": [{"name": "age", "bounds": [20, 60]}], "target": {"name": "income", "bounds": [0, 1000]},
+            "intercept": true}`, or a target with two `states`; `target` and `norm` may be left out.
+
+    Returns:
+        The design.
+
+    Raises:
+        InputError: no such file, not JSON of this form, or no design; the message has the place.
+    """
+    what = f"design {shown_path(path)}"
+    raw = read_json(read_text(path, "design", NETWORK_BYTES), what, NETWORK_BYTES)
+    try:
+        return read_design(DesignPart.model_validate(raw))
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise InputError(f"{what}, at {shown('.'.join(map(str, first['loc'])))}: {first['msg']}") from None
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from None
 
 
 def _column(variable: Variable) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Relation
 from discreet.releases.release import RecordsPolicy
-from discreet.sensitive.records import MISSING, Records, codes, decode, grouping
+from discreet.sensitive.records import Records, codes, complete, decode, grouping, refuse_faulty
 from discreet.sensitive.sources import arrow
 
 __all__ = ["COUNT_LIMIT", "Counts", "Sensitivity", "cells_moved", "count", "count_codes", "sensitivity"]
@@ -239,7 +239,7 @@ def count(
             )
         if node not in records.schema or records.schema[node] != network.schema[node]:
             raise InputError(f"variable {node!r} of the network must be in the records' schema, with the same states")
-    kept = _complete(records, network) if records.policy.missing == "drop" else records
+    kept = complete(records, network.variables) if records.policy.missing == "drop" else records
     covers = network.cover_sets()
     tables: dict[tuple[str, ...], Array] = {}
     faulty: set[str] = set()
@@ -248,13 +248,7 @@ def count(
     for done, cover in enumerate(covers, 1):
         tables[cover] = _joint_counts(kept, network, cover, faulty)
         report(done, len(covers))
-    if faulty:
-        names = ", ".join(repr(name) for name in network.nodes if name in faulty)
-        raise InputError(
-            f"records hold a missing value, an unknown state or a number out of bounds in column {names}; "
-            "`check` shows how many, and nothing was spent; if the table writes missing values as a word such as ? or "
-            "NA, name it in na_values (--na-values)"
-        )
+    refuse_faulty(name for name in network.nodes if name in faulty)
     return _counts(network, tables, records.policy)
 
 
@@ -283,12 +277,6 @@ def count_codes(network: Network, codes: Mapping[str, Array]) -> Counts:
         tables[clique] = np.zeros(tuple(network.schema[name].size for name in clique), np.int64)
         np.add.at(tables[clique], tuple(codes[name] for name in clique), 1)
     return _counts(network, tables, RecordsPolicy("error", "error"))
-
-
-def _complete(records: Records, network: Network) -> Records:
-    """Only the records without a missing value; each record decides for itself alone."""
-    present = [codes(records, network.schema[node]) != MISSING for node in network.nodes]
-    return Records(records.table.filter(*present), records.schema, records.policy, records.bytewise)
 
 
 def _joint_counts(records: Records, network: Network, cover: tuple[str, ...], faulty: set[str]) -> Array:

@@ -7,7 +7,6 @@ the grid for each record by itself; because the coordinates are on the grid alre
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -24,9 +23,6 @@ from discreet.sensitive.rows import Integers, Rows
 __all__ = ["Gradients", "gradient_sensitivity", "gradients"]
 
 Floats = npt.NDArray[np.float64]
-
-BLOCK = 2**16
-"""Records whose gradients are in memory at once."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,7 +68,7 @@ class Gradients:
             int64, shape `(size,)`, in steps of the grid.
         """
         total = np.zeros(len(theta), np.int64)
-        for coordinates, target in self._blocks():
+        for coordinates, target in self.rows.blocks():
             # Entry by entry: a matrix product may round a record's sum in an order that depends on how many there are.
             a = np.zeros(len(target))
             for column, weight in zip(coordinates.T, theta / GRID, strict=True):
@@ -82,7 +78,11 @@ class Gradients:
 
     def signed(self) -> Integers:
         """Sum of `(2 y - 1) v`: twice the gradient at weights of 0, without rounding; in steps of the grid."""
-        return np.asarray((2 * self.rows.target - 1) @ self.rows.coordinates, np.int64)
+        total = np.zeros(self.over.size, np.int64)
+        for coordinates, target in self.rows.blocks():
+            # Whole numbers below 2^53, so that floating point is exact: see `moments`.
+            total += ((2.0 * target - 1) @ coordinates.astype(np.float64)).astype(np.int64)
+        return total
 
     def slope(self, theta: Floats) -> tuple[Floats, Floats]:
         """Gradient and curvature of the negative log-likelihood, in floating point.
@@ -96,7 +96,7 @@ class Gradients:
             and blocks of them are added exactly.
         """
         parts, curvature = [], np.zeros((len(theta), len(theta)))
-        for coordinates, target in self._blocks():
+        for coordinates, target in self.rows.blocks():
             v = np.ascontiguousarray(coordinates.T) / GRID
             p = expit(theta @ v)
             parts.append((v * (p - target)).sum(axis=1))
@@ -106,15 +106,10 @@ class Gradients:
     def cost(self, theta: Floats) -> float:
         """The negative log-likelihood, in floating point."""
         total = 0.0
-        for coordinates, target in self._blocks():
+        for coordinates, target in self.rows.blocks():
             a = coordinates @ (theta / GRID)
             total += float(np.logaddexp(0, a).sum() - a @ target)
         return total
-
-    def _blocks(self) -> Iterator[tuple[Integers, Integers]]:
-        """Coordinates and classes of some records at a time; at least one block, perhaps empty."""
-        for start in range(0, max(self.records, 1), BLOCK):
-            yield self.rows.coordinates[start : start + BLOCK], self.rows.target[start : start + BLOCK]
 
 
 def gradients(rows: Rows) -> Gradients:

@@ -19,9 +19,6 @@ from discreet.sensitive.rows import Integers, Rows
 
 __all__ = ["Moments", "moment_sensitivity", "moments"]
 
-BLOCK = 2**16
-"""Records whose products are in memory at once."""
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Moments:
@@ -31,11 +28,13 @@ class Moments:
         design: public.
         values: int64, one for each pair in `design.moments`; sums of `v_i v_j`, of `2 v_i^2 - 1` for squares.
         records: number of records; private under ADD_REMOVE.
+        policy: as the rows'.
     """
 
     design: Design
     values: Integers
     records: int
+    policy: RecordsPolicy
 
     def __repr__(self) -> str:
         """Nothing of the records."""
@@ -49,11 +48,6 @@ class Moments:
     def over(self) -> Design:
         """The design."""
         return self.design
-
-    @property
-    def policy(self) -> RecordsPolicy:
-        """As the rows'."""
-        return RecordsPolicy("error", "clip")
 
     def vector(self, relation: Relation) -> Integers:
         """What is released: under ADD_REMOVE the number of records comes first, in the same unit as the sums."""
@@ -78,14 +72,16 @@ def moments(rows: Rows) -> Moments:
     if design.target is not None and not design.target.numeric:
         raise InputError("second moments need a numeric target")
     pairs = design.moments  # refuses more than memory has room for
-    wide = [rows.coordinates] if design.target is None else [rows.coordinates, rows.target[:, None]]
-    total = np.zeros((sum(part.shape[1] for part in wide),) * 2, np.int64)
-    for start in range(0, rows.records, BLOCK):
-        block = np.column_stack([part[start : start + BLOCK] for part in wide])
-        total += block.T @ block
+    wide = design.size + (design.target is not None)
+    total = np.zeros((wide, wide), np.int64)
+    for coordinates, target in rows.blocks():
+        # Whole numbers of at most GRID = 2^12 in size: any sum of the products of a block of 2^16 records is one of at
+        # most 2^40, below 2^53, so floating point is exact in whatever order it adds, and much faster than integers.
+        block = np.column_stack([coordinates, *([] if design.target is None else [target])]).astype(np.float64)
+        total += (block.T @ block).astype(np.int64)
     squares = np.diag(total).copy()
     np.fill_diagonal(total, 2 * squares - rows.records * GRID**2)
-    return Moments(design, np.array([total[pair] for pair in pairs], np.int64), rows.records)
+    return Moments(design, np.array([total[pair] for pair in pairs], np.int64), rows.records, rows.policy)
 
 
 def moment_sensitivity(relation: Relation) -> int:

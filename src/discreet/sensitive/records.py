@@ -29,10 +29,13 @@ __all__ = [
     "Records",
     "check",
     "codes",
+    "complete",
     "decode",
     "draft_schema",
     "grouping",
+    "numbers",
     "read_records",
+    "refuse_faulty",
 ]
 
 MISSING = -1
@@ -195,6 +198,32 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
         spelled = other_spellings(variable).items()
         cases += [(column.re_search(pattern(spelling)), code) for spelling, code in spelled]
     return ibis.cases((absent, MISSING), *cases, else_=UNKNOWN)
+
+
+def numbers(records: Records, variable: Variable) -> ir.FloatingColumn:
+    """The column of a numeric variable as numbers of 64 bits; NULL where there is none."""
+    return _number(records.table[variable.name])
+
+
+def complete(records: Records, variables: Iterable[Variable]) -> Records:
+    """Only the records without a missing value of these variables; each record decides for itself alone."""
+    present = [codes(records, variable) != MISSING for variable in variables]
+    return Records(records.table.filter(*present), records.schema, records.policy, records.bytewise)
+
+
+def refuse_faulty(columns: Iterable[str]) -> None:
+    """Refuse records that are at fault in some columns.
+
+    Raises:
+        InputError: there is a column; the message names it, and no value or number of records.
+    """
+    names = ", ".join(map(repr, columns))
+    if names:
+        raise InputError(
+            f"records hold a missing value, an unknown state or a number out of bounds in column {names}; "
+            "`check` shows how many, and nothing was spent; if the table writes missing values as a word such as ? or "
+            "NA, name it in na_values (--na-values)"
+        )
 
 
 def grouping(records: Records, variable: Variable) -> ir.Column:

@@ -1,4 +1,4 @@
-"""Rows: private records of a design, as whole numbers on a public grid.
+"""Rows: private records of a design, as whole numbers on a public grid, a block at a time.
 
 This file owns how numbers become coordinates. Every record is moved, clipped and rounded by itself, before anything is
 summed; from here on all is integer arithmetic, and what one record can change is a whole number of grid steps.
@@ -7,6 +7,7 @@ summed; from here on all is integer arithmetic, and what one record can change i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -17,28 +18,38 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.model.design import GRID, Design
 from discreet.releases.release import RecordsPolicy
+from discreet.sensitive.records import Records, codes, complete, numbers, refuse_faulty
+from discreet.sensitive.sources import arrow, arrow_blocks
 
-__all__ = ["Integers", "Rows", "grid_rows"]
+__all__ = ["BLOCK", "Integers", "Rows", "grid_rows"]
 
 RECORDS_LIMIT = 10**7
 """Most records: sums of their products stay below 2^48, and certified sums of floats below 1e-7."""
+BLOCK = 2**16
+"""Records that are in memory at once: sums of their products, of at most 2^24 each, stay far below 2^53."""
 
 Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Block = tuple[Integers, Integers]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows:
-    """Private records as whole numbers.
+    """Private records as whole numbers, read anew at every pass.
 
     Args:
         design: public.
-        coordinates: int64, shape `(records, design.size)`, in steps of the grid.
-        target: int64, shape `(records,)`: steps of the grid, or codes 0 and 1 of two classes; empty without a target.
+        records: number of records; private under ADD_REMOVE.
+        policy: what was done with missing values, and with numbers out of bounds.
+        read: starts a pass over the records, `BLOCK` of them at a time: (coordinates, int64 of shape `(records,
+            design.size)` in steps of the grid; target, int64 of shape `(records,)`: steps of the grid, or codes 0 and 1
+            of two classes; without a target nothing).
     """
 
     design: Design
-    coordinates: Integers
-    target: Integers
+    records: int
+    policy: RecordsPolicy
+    read: Callable[[], Iterator[Block]]
 
     def __repr__(self) -> str:
         """Nothing of the records."""
@@ -53,52 +64,120 @@ class Rows:
         """The design."""
         return self.design
 
-    @property
-    def records(self) -> int:
-        """Number of records; private under ADD_REMOVE."""
-        return len(self.coordinates)
+    def blocks(self) -> Iterator[Block]:
+        """One pass over the records; at least one block, perhaps empty.
+
+        Raises:
+            InputError: the table holds another number of records than when it was first read.
+        """
+        done = 0
+        for block in self.read():
+            done += len(block[0])
+            yield block
+        if done != self.records:
+            raise InputError("the records changed while they were read")
 
     @property
-    def policy(self) -> RecordsPolicy:
-        """Missing values are refused, numbers out of bounds are moved to the nearest bound."""
-        return RecordsPolicy("error", "clip")
+    def coordinates(self) -> Integers:
+        """Those of all records at once."""
+        return np.concatenate([coordinates for coordinates, _ in self.blocks()])
+
+    @property
+    def target(self) -> Integers:
+        """Those of all records at once."""
+        return np.concatenate([target for _, target in self.blocks()])
 
 
-def grid_rows(design: Design, features: npt.ArrayLike, target: npt.ArrayLike | None = None) -> Rows:
+def grid_rows(design: Design, features: npt.ArrayLike | Records, target: npt.ArrayLike | None = None) -> Rows:
     """Put records onto the grid.
 
     Args:
         design: public.
-        features: numbers, shape `(records, features)`, in the design's order and the units of its bounds.
-        target: numbers, or names of the target's two states; None where the design has no target.
+        features: records as `read_records` views them, of any source and size, with every variable of the design in
+            their schema: they are read anew, in blocks, whenever they are summed. Or numbers in memory, shape
+            `(records, features)`, in the design's order and the units of its bounds; these are clipped to the bounds.
+        target: of numbers in memory, where the design has a target: numbers, or names of its two states.
 
     Returns:
         The rows.
 
     Raises:
         InputError: another shape, a value that is missing, infinite or no number, a class that was not declared, or
-            more than 10,000,000 records. The message names columns, never a value.
+            more than 10,000,000 records; of a table, what its policy does not allow. The message names columns, never a
+            value.
 
     Guarantee:
         None spent: nothing leaves. Assumes one row for each unit of protection.
     """
+    if isinstance(features, Records):
+        if target is not None:
+            raise InputError("records of a table bring their target with them")
+        return _streamed(design, features)
     table = _numbers(features, "the features")
     if table.ndim != 2 or table.shape[1] != len(design.features):
         raise InputError(f"the design has {len(design.features)} features, one column each")
-    if len(table) > RECORDS_LIMIT:
-        raise InputError(f"a design takes at most {RECORDS_LIMIT:,} records")
+    _require_few(len(table))
     for name, column in zip(design.names, table.T, strict=True):
         if not np.all(np.isfinite(column)):
             raise InputError(f"column {name!r} holds a value that is missing or infinite")
     if (target is None) != (design.target is None):
         raise InputError("records need a target exactly where the design has one")
-    codes = np.empty(0, np.int64) if target is None else _target(design, target)
-    if target is not None and codes.shape != (len(table),):
+    told = np.empty(0, np.int64) if target is None else _frozen(_target(design, target))
+    if target is not None and told.shape != (len(table),):
         raise InputError("the target needs one value for each record")
-    return Rows(design, _frozen(_on_grid(design, table)), _frozen(codes))
+    coordinates = _frozen(_on_grid(design, table))
+
+    def read() -> Iterator[Block]:
+        for start in range(0, max(len(coordinates), 1), BLOCK):
+            yield coordinates[start : start + BLOCK], told[start : start + BLOCK]
+
+    return Rows(design, len(coordinates), RecordsPolicy("error", "clip"), read)
 
 
-def _on_grid(design: Design, table: npt.NDArray[np.float64]) -> Integers:
+def _streamed(design: Design, records: Records) -> Rows:
+    """Rows of a table: one pass counts them and finds what is at fault; others read them in blocks."""
+    for variable in design.schema:
+        if variable.name not in records.schema or records.schema[variable.name] != variable:
+            raise InputError(
+                f"variable {variable.name!r} of the design must be in the records' schema, with the same bounds or "
+                "states"
+            )
+    kept = complete(records, design.schema) if records.policy.missing == "drop" else records
+    names = [f"c{at}" for at in range(len(design.schema))]
+    coded = {name: codes(kept, variable) for name, variable in zip(names, design.schema, strict=True)}
+    found = arrow(
+        kept.table.aggregate(n=kept.table.count(), **{name: (code < 0).sum() for name, code in coded.items()})
+    ).to_pylist()[0]
+    refuse_faulty(variable.name for name, variable in zip(names, design.schema, strict=True) if found[name])
+    _require_few(found["n"])
+    columns = kept.table.select(
+        **{
+            name: numbers(kept, variable) if variable.numeric else coded[name]
+            for name, variable in zip(names, design.schema, strict=True)
+        }
+    )
+
+    def read() -> Iterator[Block]:
+        for block in arrow_blocks(columns, BLOCK):
+            values = [block[name].to_numpy().astype(np.float64) for name in names]
+            if any(np.isnan(column).any() for column in values):
+                raise InputError("the records changed while they were read")
+            width = len(design.features)
+            coordinates = _on_grid(design, np.column_stack(values[:width]))
+            last = np.empty(0) if design.target is None else values[width]
+            numeric = design.target is not None and design.target.numeric
+            yield coordinates, (_target(design, last) if numeric else last.astype(np.int64))
+
+    return Rows(design, found["n"], records.policy, read)
+
+
+def _require_few(records: int) -> None:
+    """Refuse more records than sums have room for."""
+    if records > RECORDS_LIMIT:
+        raise InputError(f"a design takes at most {RECORDS_LIMIT:,} records")
+
+
+def _on_grid(design: Design, table: Floats) -> Integers:
     """Coordinates in steps; rounding never makes a record longer than the design's norm."""
     steps = design.scaled(table) * GRID
     found = np.rint(steps).astype(np.int64)
@@ -127,7 +206,7 @@ def _target(design: Design, values: npt.ArrayLike) -> Integers:
     return np.asarray(found[1], np.int64)
 
 
-def _numbers(values: Any, what: str) -> npt.NDArray[np.float64]:
+def _numbers(values: Any, what: str) -> Floats:
     """Floats; what cannot be one is refused without being shown."""
     try:
         return np.asarray(values, np.float64)

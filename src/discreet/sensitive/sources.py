@@ -8,7 +8,7 @@ means is not its business.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ from discreet.model.frames import arrow_table, guarded
 from discreet.sensitive.engine import open_engine
 from discreet.sensitive.record_files import open_file, parse_csv, positions
 
-__all__ = ["arrow", "open_source"]
+__all__ = ["arrow", "arrow_blocks", "open_source"]
 
 T = TypeVar("T")
 
@@ -50,6 +50,7 @@ HINTS = {
     "UnicodeDecodeError": "is it UTF-8 text, not packed?",
 }
 """What to look at, for the engine's kinds of failure; their own text may quote a record."""
+UNREADABLE = "the records could not be read to the end"
 SERVER_HINT = "does the server answer, and are its name, port, user, password and base right?"
 
 
@@ -86,7 +87,46 @@ def arrow(expression: ir.Table) -> pa.Table:
     Raises:
         InputError: the engine failed; the message has no value.
     """
-    return _guarded(expression.to_pyarrow, "the records could not be read to the end")
+    return _guarded(expression.to_pyarrow, UNREADABLE)
+
+
+def arrow_blocks(expression: ir.Table, size: int) -> Iterator[pa.Table]:
+    """Run an expression, and give its rows a block at a time; the engine holds few of them.
+
+    Args:
+        expression: over records.
+        size: rows of a block.
+
+    Returns:
+        Blocks of this size, the last one shorter, perhaps empty.
+
+    Raises:
+        InputError: as of `arrow`.
+    """
+    batches = _guarded(lambda: _batches(expression, size), UNREADABLE)
+    rest = expression.schema().to_pyarrow().empty_table()
+    while (batch := _guarded(partial(next, batches, None), UNREADABLE)) is not None:
+        rest = pa.concat_tables([rest, pa.Table.from_batches([batch])])
+        while len(rest) >= size:
+            yield rest.slice(0, size)
+            rest = rest.slice(size)
+    yield rest
+
+
+def _batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
+    """What an engine returns of numbers, as it comes: Ibis would read all of SQLite's rows at once."""
+    engine, schema = expression.get_backend(), expression.schema().to_pyarrow()
+    if engine.name not in EMBEDDED:
+        return iter(expression.to_pyarrow_batches(chunk_size=size))
+    query = engine.compile(expression)
+    if engine.name == "sqlite":
+        parts = iter(partial(engine.raw_sql(query).fetchmany, size), [])
+        columns = (list(map(pa.array, zip(*part, strict=True), schema.types)) for part in parts)
+        return (pa.RecordBatch.from_arrays(part, schema=schema) for part in columns)
+    # Ibis 12 calls this by a name that DuckDB 2 has no longer.
+    relation = engine.con.sql(query)
+    read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
+    return (batch.cast(schema) for batch in read(size))
 
 
 def _guarded(read: Callable[[], T], failure: str, hint: str = "look at it with a tool of your own.") -> T:

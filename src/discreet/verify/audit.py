@@ -30,30 +30,38 @@ import numpy.typing as npt
 from scipy.stats import beta as beta_law
 
 from discreet.errors import InputError
-from discreet.mechanisms.crossing import Mechanism
+from discreet.mechanisms import MECHANISMS
+from discreet.mechanisms.crossing import Mechanism, Statistic, measured
 from discreet.mechanisms.noise import ExactNoise
+from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.candidate_choice import Selection
+from discreet.releases.kinds.factored_choice import FactoredNoise
+from discreet.releases.kinds.gradient_trace import ObjectiveNoise
 from discreet.releases.kinds.noisy_contrasts import CoefficientNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
+from discreet.releases.kinds.noisy_sums import VectorNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.kinds.parameter_draws import Tempering, Trimming
 from discreet.releases.kinds.two_stages import Stages
+from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 from discreet.releases.release import RecordsPolicy
 from discreet.sensitive.counts import Counts
+from discreet.sensitive.rows import grid_rows
 from discreet.theory.trimming import log_range
-from discreet.verify.losses import loss
+from discreet.verify.densities import objective_loss, truncation_loss
+from discreet.verify.losses import loss, refuse_leaks
 from discreet.verify.script import SCRIPTS, Answers, Leak, logged, numbers
 
-__all__ = ["CONFIDENCE", "Finding", "audit", "audit_networks"]
+__all__ = ["CONFIDENCE", "Finding", "audit", "audit_designs", "audit_networks"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-Record = tuple[int, ...]
+Record = tuple[Any, ...]
 
 MOST_RECORDS = 3
 """Records of the larger of two neighbouring data sets."""
@@ -76,8 +84,14 @@ LEAST_HITS = 200
 """Draws beyond a threshold that is considered: further out a bound is too loose to tell anything."""
 EXTREMES = 2
 """Pairs of data sets for a statistical bound."""
+FEW = 30
+"""The same for a mechanism that is told how many records to expect."""
 SLACK = 1e-7
 """Log ratios are computed in floating point; mechanisms keep more than this back where they are not exact either."""
+VECTOR_SLACK = 1e-12
+"""The same for noise on vectors, whose losses are quotients of whole numbers: one step of a sensitivity is seen."""
+BOUND = f"at least, {100 * CONFIDENCE:.4f} % sure"
+"""What kind of check a statistical bound is."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +99,15 @@ class Finding:
     """What the audit found for one network and relation.
 
     Args:
-        network: its name.
+        network: its name, or that of the design.
         guarantee: what the mechanism promised.
         measured: largest loss: epsilon at the guarantee's delta; infinite for a leak.
         exact: whether `measured` is the loss itself on the data sets looked at, given that rows are independent, that
             there is no randomness but the source's, and that scripts not tried tell nothing new; False for a lower
             bound that holds with `CONFIDENCE`, which can refute the promise but never prove it.
         pairs: of neighbouring data sets that were looked at.
+        how: what kind of check it was.
+        slack: nats by which `measured` may be off, as a sum of floats.
         leak: what depends on the records although the noise is held fixed, or what makes the draw impossible to
             follow; empty where nothing does.
     """
@@ -102,11 +118,13 @@ class Finding:
     exact: bool
     pairs: int
     leak: str = ""
+    how: str = "exactly"
+    slack: float = SLACK
 
     @property
     def holds(self) -> bool:
         """Whether the promise stands; where `exact` is False: whether it is not refuted."""
-        return self.measured <= float(self.guarantee.epsilon) * (1 + 1e-9) + SLACK
+        return self.measured <= float(self.guarantee.epsilon) * (1 + 1e-9) + self.slack
 
 
 def audit_networks() -> dict[str, Network]:
@@ -120,75 +138,123 @@ def audit_networks() -> dict[str, Network]:
     }
 
 
+def audit_designs() -> dict[str, Design]:
+    """The designs of the audit: every target, with bounds and in a ball, of one or two coordinates."""
+    x, z = (Variable(name, bounds=(-1, 1)) for name in "xz")
+    number, states = Variable("y", bounds=(-1, 1)), Variable("y", ("no", "yes"))
+    return {
+        "one number": Design((x,), intercept=False),
+        "two numbers": Design((x, z), intercept=False),
+        "line": Design((x,), number),
+        "line in a ball": Design((x,), number, 0.5),
+        "two classes": Design((x,), states),
+        "two classes in a ball": Design((x, z), states, 1.0, intercept=False),
+    }
+
+
 def audit(
-    mechanism: Mechanism[Any],
+    mechanism: Mechanism[Any, Any, Any, Any],
     guarantee: Guarantee,
-    networks: Mapping[str, Network] | None = None,
+    networks: Mapping[str, Network] | Mapping[str, Design] | None = None,
     *,
     most: int = MOST_RECORDS,
 ) -> tuple[Finding, ...]:
-    """Measure a mechanism's loss on all neighbouring data sets of tiny networks.
+    """Measure a mechanism's loss on all neighbouring data sets of tiny networks or designs.
 
     Args:
         mechanism: any; its draw must take all randomness from the source it is given.
         guarantee: what it shall promise.
-        networks: tiny ones, by name; None for `audit_networks()`.
+        networks: tiny ones, by name, or designs of at most two weights; None for `audit_networks()`, or for those of
+            `audit_designs()` that the mechanism takes.
         most: records of the larger data set.
 
     Returns:
-        A finding for each network.
+        A finding for each of them.
 
     Raises:
         InputError: the mechanism refuses the guarantee, or takes randomness in a way that cannot be followed.
     """
-    return tuple(
-        _finding(mechanism, name, network, guarantee, most)
-        for name, network in (audit_networks() if networks is None else networks).items()
-    )
+    if networks is not None or mechanism.over == "network":
+        given = audit_networks() if networks is None else networks
+        return tuple(_finding(mechanism, name, over, guarantee, most) for name, over in given.items())
+    found, refused = [], ""
+    for name, design in audit_designs().items():
+        try:
+            if design.predicts in MECHANISMS[mechanism.name].targets:
+                found.append(_finding(mechanism, name, design, guarantee, most))
+        except InputError as error:
+            refused = str(error)
+    if not found:
+        raise InputError(refused)
+    return tuple(found)
 
 
-def _finding(mechanism: Mechanism[Any], name: str, network: Network, guarantee: Guarantee, most: int) -> Finding:
-    """One network."""
-    prior = Dirichlet.uniform(network)
-    calibration = mechanism.calibrate(network, prior, guarantee)
-    pairs = list(_neighbours(network, guarantee.relation, most, _crowd(network, calibration)))
-    followed, real, draws, exact = calibration, None, 1, True
+def _finding(
+    mechanism: Mechanism[Any, Any, Any, Any], name: str, over: Network | Design, guarantee: Guarantee, most: int
+) -> Finding:
+    """One network or design."""
+    prior = Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
+    calibration = mechanism.calibrate(over, prior, guarantee)
+    continuous = isinstance(calibration, Truncation | ObjectiveNoise)
+    pairs = list(_neighbours(over, guarantee.relation, 1 if continuous else most, _crowd(over, calibration)))
+    try:
+        measured_loss, how = _measure(mechanism, calibration, prior, pairs, guarantee)
+    except Leak as leak:
+        return Finding(name, guarantee, math.inf, exact=True, pairs=len(pairs), leak=str(leak))
+    slack = VECTOR_SLACK if isinstance(calibration, VectorNoise) else SLACK
+    return Finding(name, guarantee, measured_loss, exact=how == "exactly", pairs=len(pairs), how=how, slack=slack)
+
+
+def _measure(
+    mechanism: Mechanism[Any, Any, Any, Any], calibration: Any, prior: Any, pairs: list[Any], guarantee: Guarantee
+) -> tuple[float, str]:
+    """The largest loss, and what kind of check found it."""
     # Every kind of calibration has its place here: one that is forgotten would be followed as if it had no rows.
     match calibration:
         case TableNoise() | GaussianNoise() | PlannedNoise() | CoefficientNoise() | Selection() | Stages():
-            pass
+            return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
+        case VectorNoise() | FactoredNoise():
+            return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
         case Trimming():
             # Independent draws cost alike: one is enumerated, on a coarse grid. What only the real draws and grid do is
             # run once, without a loss.
             steps = dict.fromkeys(calibration.resolution, STEPS)
-            followed, real, draws = replace(calibration, resolution=steps, draws=1), calibration, calibration.draws
+            followed = replace(calibration, resolution=steps, draws=1)
+            draws = calibration.draws
+            return _largest_loss(mechanism, followed, prior, pairs, guarantee, draws, calibration), "exactly"
         case Tempering():
-            exact = False
+            exact = _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None)
+            return max(exact, _largest_bound(mechanism, calibration, prior, pairs, guarantee)), BOUND
+        case Truncation():
+            statistics = {data: grid_rows(prior.design, *_columns(prior.design, data)) for data in set(chain(*pairs))}
+            stated = truncation_loss(calibration, prior, statistics, pairs)
+            bound = _largest_bound(mechanism, calibration, prior, pairs, guarantee)
+            return max(stated, bound), f"density as stated; draws {BOUND}"
+        case ObjectiveNoise():
+            few = [pair for pair in pairs if max(map(len, pair)) <= 2]
+            _largest_loss(mechanism, calibration, prior, few, guarantee, 0, None)
+            found = {data: _statistic(mechanism, prior.design, data) for data in set(chain(*pairs))}
+            return objective_loss(mechanism, calibration, prior, found, pairs), "densities at points"
         case _:
             raise InputError(f"the audit does not know calibrations of type {type(calibration).__name__}")
-    try:
-        measured = _largest_loss(mechanism, followed, prior, pairs, guarantee, draws, real)
-        if isinstance(calibration, Tempering):
-            found = (_statistical(mechanism, calibration, prior, pair, guarantee) for pair in _extreme(pairs))
-            measured = max(measured, *found)
-    except Leak as leak:
-        return Finding(name, guarantee, math.inf, exact=True, pairs=len(pairs), leak=str(leak))
-    return Finding(name, guarantee, measured, exact=exact, pairs=len(pairs))
 
 
 def _largest_loss(
-    mechanism: Mechanism[Any],
+    mechanism: Mechanism[Any, Any, Any, Any],
     calibration: Any,
-    prior: Dirichlet,
+    prior: Dirichlet | Normal,
     pairs: Iterable[tuple[Any, Any]],
     guarantee: Guarantee,
     draws: int,
     real: Any,
 ) -> float:
-    """Over all pairs and scripts; data sets of the same counts are looked at once."""
+    """Over all pairs and scripts; data sets of the same counts are looked at once. Without draws only leaks are."""
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
-    known = {data: _counts(prior.network, data) for data in {data for pair in pairs for data in pair}}
-    keys = {data: numbers((counts.tables, counts.joints)) for data, counts in known.items()}
+    known = {data: _statistic(mechanism, prior.over, data) for data in {data for pair in pairs for data in pair}}
+    keys = {
+        data: numbers((counts.tables, counts.joints)) if isinstance(counts, Counts) else tuple(sorted(data))
+        for data, counts in known.items()
+    }
     different = {(keys[one], keys[other]) for one, other in pairs if keys[one] != keys[other]}
     by_key = {keys[data]: counts for data, counts in known.items()}
     largest = 0.0
@@ -198,6 +264,10 @@ def _largest_loss(
             key: logged(mechanism, calibration, prior, counts, script, real if number == 0 else None, again=number == 0)
             for key, counts in by_key.items()
         }
+        if not draws:
+            for one, other in different:
+                refuse_leaks(logs[one], logs[other])
+            different = set()
         losses = (loss(logs[one], logs[other], draws, epsilon=epsilon, delta=delta) for one, other in different)
         largest = max(largest, *losses) if different else largest
         for log in logs.values():
@@ -219,18 +289,33 @@ def _largest_loss(
 # -------------------------------------------------------------------------------------------- statistical bounds
 
 
+def _largest_bound(
+    mechanism: Mechanism[Any, Any, Any, Any], calibration: Any, prior: Any, pairs: list[Any], guarantee: Guarantee
+) -> float:
+    """Over a few pairs: the fewest records, and a crowd of equal ones."""
+    return max(_statistical(mechanism, calibration, prior, pair, guarantee) for pair in (pairs[0], pairs[-1]))
+
+
 def _statistical(
-    mechanism: Mechanism[Any], calibration: Any, prior: Dirichlet, pair: tuple[Any, Any], guarantee: Guarantee
+    mechanism: Mechanism[Any, Any, Any, Any],
+    calibration: Any,
+    prior: Dirichlet | Normal,
+    pair: tuple[Any, Any],
+    guarantee: Guarantee,
 ) -> float:
     """A lower bound of epsilon at delta, from draws of both data sets: half of them find an event, the others count."""
-    network = prior.network
-    outputs = []
+    outputs, besides = [], set()
     for data in pair:
-        counts = _counts(network, data)
         many = replace(calibration, draws=calibration.draws * SAMPLES)
-        payload: Any = mechanism.draw(counts, prior, many, ExactNoise())
-        cells = [payload.cells[node].reshape(-1, SAMPLES, calibration.draws).sum(axis=2) for node in network.nodes]
-        outputs.append(np.concatenate(cells))
+        payload: Any = mechanism.draw(_statistic(mechanism, prior.over, data), prior, many, ExactNoise())
+        if isinstance(payload, WeightDraws):
+            cells = [payload.weights.T]
+            besides.add(numbers(replace(payload, weights=np.zeros_like(payload.weights))))
+        else:
+            cells = [payload.cells[node] for node in payload.network.nodes]
+        outputs.append(np.concatenate([part.reshape(-1, SAMPLES, calibration.draws).sum(axis=2) for part in cells]))
+    if len(besides) > 1:
+        raise Leak("what is released beside the draws depends on the records")
     best = 0.0
     half = SAMPLES // 2
     each = (1 - CONFIDENCE) / (EXTREMES * 4 * len(outputs[0]))
@@ -278,11 +363,40 @@ def _counts(network: Network, records: Iterable[Record]) -> Counts:
     return Counts(Tables(network, tables), RecordsPolicy("error", "error"), {network.nodes: whole})
 
 
+def _statistic(mechanism: Mechanism[Any, Any, Any, Any], over: Network | Design, data: Iterable[Any]) -> Statistic:
+    """What the mechanism draws from, of some records."""
+    if isinstance(over, Network):
+        return _counts(over, data)
+    return measured(mechanism, grid_rows(over, *_columns(over, data)), over)
+
+
+def _columns(design: Design, data: Iterable[Any]) -> tuple[Floats, list[Any] | None]:
+    """Features and target of records."""
+    listed, width = list(data), len(design.features)
+    features = np.array([record[:width] for record in listed], np.float64).reshape(-1, width)
+    return features, None if design.target is None else [record[width] for record in listed]
+
+
+def _kinds(over: Network | Design) -> list[Record]:
+    """Every record of a network; of a design those at the corners of its bounds, in the middle, and a few more."""
+    if isinstance(over, Network):
+        return list(product(*(range(variable.size) for variable in over.variables)))
+    bounds = [variable.bounds for variable in over.features if variable.bounds is not None]
+    places = [*product(*bounds), tuple(low / 2 + high / 2 for low, high in bounds)]
+    if over.norm is not None and len(bounds) > 1:
+        # Nearly alike, and told apart by weights along the first axis: their gradients are opposite there.
+        low, high = (0.02 * end for end in bounds[0])
+        places += [(first, *(top for _, top in bounds[1:])) for first in (low, high)]
+    target = over.target
+    ends = [()] if target is None else [(value,) for value in target.bounds or target.states]
+    return [(*place, *end) for place in places for end in ends]
+
+
 def _neighbours(
-    network: Network, relation: Relation, most: int, crowd: int
+    over: Network | Design, relation: Relation, most: int, crowd: int
 ) -> Iterator[tuple[tuple[Record, ...], tuple[Record, ...]]]:
     """Every pair of neighbouring data sets, up to the order of their records, and some that share a crowd or two."""
-    records = list(product(*(range(variable.size) for variable in network.variables)))
+    records = _kinds(over)
     small = (rest for size in range(most) for rest in combinations_with_replacement(records, size))
     crowds = (
         (records[0],) * size + (record,) * (size // FEWER) for size in (crowd // FEWER, crowd) for record in records
@@ -295,14 +409,11 @@ def _neighbours(
                 yield from (((*rest, record), (*rest, other)) for other in records[:index])
 
 
-def _crowd(network: Network, calibration: Any) -> int:
+def _crowd(over: Network | Design, calibration: Any) -> int:
     """How many equal records make a crowd; so many that a trimmed posterior has a peak."""
-    if not isinstance(calibration, Trimming):
+    if isinstance(calibration, ObjectiveNoise):
+        return FEW
+    if not isinstance(calibration, Trimming) or not isinstance(over, Network):
         return CROWD
-    ranges = (log_range(network.schema[node].size, floor) for node, floor in calibration.floors.items())
+    ranges = (log_range(over.schema[node].size, floor) for node, floor in calibration.floors.items())
     return min(math.ceil(PEAK / (calibration.temper * min(ranges))), MOST_CROWD)
-
-
-def _extreme(pairs: list[Any]) -> list[Any]:
-    """A few pairs for a statistical bound: the fewest records, and a crowd of equal ones."""
-    return [pairs[0], pairs[-1]]

@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binom
 
+from discreet.mechanisms.k_norm import BALL_SLACK
+from discreet.model.design import Shape
 from discreet.verify.script import Leak, Log
 
-__all__ = ["loss"]
+__all__ = ["length", "loss", "refuse_leaks"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -40,7 +42,7 @@ def loss(one: Log, other: Log, draws: int, *, epsilon: float, delta: float) -> f
         Leak: something else than what the noise hides is not the same for both.
     """
     a, b = one.source, other.source
-    _refuse_leaks(one, other)
+    refuse_leaks(one, other)
     # Of the first data set against the second, and the other way round: an output has one of the two ratios.
     total = np.zeros(2)
     for (u, scale, shares), (v, _, _) in zip(a.laplace, b.laplace, strict=True):
@@ -52,11 +54,14 @@ def loss(one: Log, other: Log, draws: int, *, epsilon: float, delta: float) -> f
         least = COIN - math.log(len(paths)) if _credited(one, other, row) else -math.inf
         gaps = [_gap(paths[path], others[path], least) for path in paths]
         total += draws * max(gaps), -draws * min(gaps)
+    for (u, scale, shape), (v, _, _) in zip(a.vectors, b.vectors, strict=True):
+        slack = float(BALL_SLACK) * u.size if shape == "ball" else 0.0
+        total += length(u - v, shape) / scale + slack
     calls = [(np.abs(u - v), scale) for (u, scale), (v, _) in zip(a.gaussian, b.gaussian, strict=True)]
     return float(total.max()) + (_gaussian_loss(calls, epsilon, delta) if calls else 0.0)
 
 
-def _refuse_leaks(one: Log, other: Log) -> None:
+def refuse_leaks(one: Log, other: Log) -> None:
     """Everything but the values that noise hides must be the same for both."""
     if bool(one.raised) != bool(other.raised):
         raise Leak(f"whether the draw fails depends on the records: {one.raised or other.raised}")
@@ -80,9 +85,11 @@ def _shape(log: Log) -> Any:
     source = log.source
     laplace = [(values.shape, scale, shares) for values, scale, shares in source.laplace]
     gaussian = [(values.shape, scale) for values, scale in source.gaussian]
+    vectors = [(values.shape, scale, shape) for values, scale, shape in source.vectors]
     return (
         laplace,
         gaussian,
+        vectors,
         [len(logs) for logs in source.choices],
         [row.keys() for row in log.rows],
         (source.gammas, source.coins),
@@ -93,6 +100,15 @@ def _gap(one: float, other: float, least: float) -> float:
     """Difference of two log-probabilities, after `exp(least)` is added to both probabilities."""
     a, b = np.logaddexp([one, other], least).tolist() if least > -math.inf else (one, other)
     return 0.0 if a == b else a - b
+
+
+def length(vector: npt.NDArray[Any], shape: Shape) -> int:
+    """Norm of a vector of whole numbers, rounded up: what noise on it costs for each part of its scale."""
+    exact = [abs(int(entry)) for entry in vector.ravel().tolist()]
+    if shape == "cube":
+        return max(exact, default=0)
+    squares = sum(entry * entry for entry in exact)
+    return math.isqrt(squares - 1) + 1 if squares else 0
 
 
 def _laplace_loss(u: Integers, v: Integers, scale: float, shares: tuple[Fraction, ...]) -> Floats:

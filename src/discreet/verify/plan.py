@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from discreet.errors import DiscreetError, InputError
 from discreet.inference import elimination
-from discreet.mechanisms import MECHANISMS
-from discreet.mechanisms.crossing import Mechanism, simulate
+from discreet.mechanisms import mechanisms_over
+from discreet.mechanisms.crossing import Mechanism, Statistic, measured, simulate
+from discreet.mechanisms.objective_perturbation import minimiser
+from discreet.model.design import GRID, Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Tables
+from discreet.posterior.design.direction import mean_axis
+from discreet.posterior.design.weights import weights
 from discreet.posterior.noise_aware import noise_aware
 from discreet.posterior.plug_in import plug_in
 from discreet.privacy.guarantee import Guarantee
 from discreet.queries.synthetic import sample_codes
 from discreet.releases.kinds.candidate_choice import Choice
+from discreet.releases.kinds.factored_choice import FactoredChoice
+from discreet.releases.kinds.gradient_trace import GradientTrace
+from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.kinds.parameter_draws import ParameterDraws
+from discreet.releases.release import Release
 from discreet.sensitive.counts import count_codes
+from discreet.sensitive.gradients import gradients
+from discreet.sensitive.rows import Rows, grid_rows
 
 __all__ = ["SAMPLING_ALONE", "Expected", "compare"]
+
+Floats = npt.NDArray[np.float64]
 
 MOST_MADE_UP = 100_000_000
 """Records of a plan; each takes eight bytes for every node."""
 SAMPLING_ALONE = "(no privacy)"
 """Row of the error that is left without any noise: records are a sample, too."""
 DRAWS = 200
+RESIDUAL = 0.2
+"""Deviation of a made-up target, or of features from their axis, in the design's coordinates."""
+LEAST_CONVEXITY = 1e-3
+"""Regularisation of made-up classes, and the length of the gradient at their minimum: theirs may be apart."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +56,9 @@ class Expected:
     Args:
         mechanism: its name.
         guarantee: under which it was simulated; None for `SAMPLING_ALONE`.
-        cells: mean absolute error of the conditional probabilities of all tables, averaged over tables.
-        marginals: mean absolute error of the probabilities of single variables.
+        cells: mean absolute error of the conditional probabilities of all tables, averaged over tables; over a design
+            of the weights, or of the coordinates of an axis.
+        marginals: mean absolute error of the probabilities of single variables; over a design of predictions.
         errors: standard errors of the two.
         refused: why there are no numbers; None where there are.
     """
@@ -54,31 +72,35 @@ class Expected:
 
 
 def compare(
-    theta: Tables,
+    world: Tables | Design,
     guarantee: Guarantee,
     records: int,
     *,
     rng: np.random.Generator,
     repeats: int = 5,
-    mechanisms: Mapping[str, Mechanism[Any]] | None = None,
-    prior: Dirichlet | None = None,
+    mechanisms: Mapping[str, Mechanism[Any, Any, Any, Any]] | None = None,
+    prior: Dirichlet | Normal | None = None,
 ) -> tuple[Expected, ...]:
-    """Simulate mechanisms on records made up from known probabilities, and compare what they release with these.
+    """Simulate mechanisms on made-up records, and compare what they release with what the records were made up from.
 
-    Noisy statistics are read by the noise-aware posterior's mean, released draws and choices as they are. Mechanisms
-    that have no use for a delta are simulated without it, at the same epsilon.
+    Over a network noisy statistics are read by the noise-aware posterior's mean, released draws and choices as they
+    are. Over a design features fill their bounds evenly, or their ball; a numeric target is linear in them with a
+    residual of `RESIDUAL`, the log odds of a class are linear, features without a target lie along an axis; weights are
+    random. Moments are read by their posterior's mean, gradients by the weights that they lead to. Mechanisms that have
+    no use for a delta are simulated without it, at the same epsilon.
 
     Args:
-        theta: probabilities of the whole network, one table a node: public ones, or a guess.
+        world: probabilities of the whole network, one table a node: public ones, or a guess; or a public design.
         guarantee: what a release would promise.
         records: number of records.
         rng: source of the records and the noise; everything here is made up.
         repeats: data sets, each with new noise.
-        mechanisms: by name; None for the whole registry with default options.
-        prior: of releases and posteriors; None for Dirichlet(1/4).
+        mechanisms: by name; None for all over a network, or a design, with options that stand for others. Those that do
+            not fit are refused, with the reason.
+        prior: of releases and posteriors; None for Dirichlet(1/4), or a deviation of 1.
 
     Returns:
-        For every mechanism its error, the sampling error alone first.
+        For every mechanism its error, the sampling error alone first; over a design in its coordinates.
 
     Raises:
         InputError: no repeats, fewer than one record or too many, or tables of draws.
@@ -86,14 +108,43 @@ def compare(
     Guarantee:
         None spent, none given: no record is read.
     """
-    if theta.draws is not None or repeats < 1 or not 0 < records <= MOST_MADE_UP:
+    drawn = isinstance(world, Tables) and world.draws is not None
+    if drawn or repeats < 1 or not 0 < records <= MOST_MADE_UP:
         raise InputError(
             "a comparison needs one table for each node, at least one record and one repeat, and at most "
             f"{MOST_MADE_UP:,} records: they are made up in memory"
         )
-    believed = prior or Dirichlet.uniform(theta.network)
-    chosen = {name: make() for name, make in MECHANISMS.items()} if mechanisms is None else mechanisms
-    errors: dict[str, list[tuple[float, float]]] = {SAMPLING_ALONE: []}
+    if mechanisms is None:
+        fit = mechanisms_over("network") if isinstance(world, Tables) else mechanisms_over("design", world.predicts)
+        mechanisms = {name: entry.from_text(entry.needed) for name, entry in fit.items()}
+    if isinstance(world, Design):
+        believed = Normal(world, 1.0) if prior is None else prior
+        return _compared(mechanisms, believed, guarantee, lambda: _over_design(world, records, rng), repeats, rng)
+    believed = Dirichlet.uniform(world.network) if prior is None else prior
+    truth = _marginals(world)
+    return _compared(
+        mechanisms, believed, guarantee, lambda: _over_network(world, truth, believed, records, rng), repeats, rng
+    )
+
+
+_MadeUp = tuple[
+    Callable[[Mechanism[Any, Any, Any, Any]], Statistic],
+    tuple[float, float],
+    Callable[[Release], tuple[float, float]],
+]
+"""Made-up records: their statistic for a mechanism, the errors of reading them without noise, those of a release."""
+
+
+def _compared(
+    chosen: Mapping[str, Mechanism[Any, Any, Any, Any]],
+    believed: Dirichlet | Normal,
+    guarantee: Guarantee,
+    made_up: Callable[[], _MadeUp],
+    repeats: int,
+    rng: np.random.Generator,
+) -> tuple[Expected, ...]:
+    """The errors of all mechanisms, on the same data sets."""
+    errors: dict[str, list[tuple[float, float]]] = {SAMPLING_ALONE: [], **{name: [] for name in chosen}}
     promised: dict[str, Guarantee] = {}
     refused: dict[str, str] = {}
     for name, mechanism in chosen.items():
@@ -101,16 +152,13 @@ def compare(
             promised[name] = _promise(mechanism, believed, guarantee)
         except InputError as error:
             refused[name] = str(error)
-        errors[name] = []
-    truth = _marginals(theta)
     for _ in range(repeats):
-        counts = count_codes(theta.network, sample_codes(theta, records, rng))
-        errors[SAMPLING_ALONE].append(_errors(believed.updated(counts.tables).mean(), theta, truth))
+        statistic, without_noise, read = made_up()
+        errors[SAMPLING_ALONE].append(without_noise)
         for name, promise in promised.items():
             try:
-                release = simulate(chosen[name], counts, believed, promise, rng=rng)
-                read = plug_in if isinstance(release.payload, ParameterDraws | Choice) else noise_aware
-                errors[name].append(_errors(read(release, draws=DRAWS, rng=rng).mean(), theta, truth))
+                release = simulate(chosen[name], statistic(chosen[name]), believed, promise, rng=rng)
+                errors[name].append(read(release))
             except DiscreetError as error:
                 refused[name] = str(error)
         promised = {name: promise for name, promise in promised.items() if name not in refused}
@@ -120,20 +168,98 @@ def compare(
     )
 
 
-def _promise(mechanism: Mechanism[Any], prior: Dirichlet, guarantee: Guarantee) -> Guarantee:
+def _over_network(
+    theta: Tables, truth: Mapping[str, Floats], believed: Any, records: int, rng: np.random.Generator
+) -> _MadeUp:
+    """Records made up from a network's probabilities."""
+
+    def read(release: Release) -> tuple[float, float]:
+        reader = plug_in if isinstance(release.payload, ParameterDraws | Choice) else noise_aware
+        return _errors(reader(release, draws=DRAWS, rng=rng).mean(), theta, truth)
+
+    counts = count_codes(theta.network, sample_codes(theta, records, rng))
+    return lambda _mechanism: counts, _errors(believed.updated(counts.tables).mean(), theta, truth), read
+
+
+def _over_design(design: Design, records: int, rng: np.random.Generator) -> _MadeUp:
+    """Records made up from a design's random weights."""
+    rows, truth = _made_up_rows(design, records, rng)
+
+    def read(release: Release) -> tuple[float, float]:
+        return _weight_errors(_point(release, rng), truth, rows)
+
+    return lambda mechanism: measured(mechanism, rows, design), _weight_errors(_fitted(rows), truth, rows), read
+
+
+def _promise(mechanism: Mechanism[Any, Any, Any, Any], prior: Dirichlet | Normal, guarantee: Guarantee) -> Guarantee:
     """The guarantee, without its delta where the mechanism has no use for one."""
     try:
-        mechanism.calibrate(prior.network, prior, guarantee)
+        mechanism.calibrate(prior.over, prior, guarantee)
         return guarantee
     except InputError:
         if not guarantee.delta:
             raise
     pure = Guarantee(epsilon=guarantee.epsilon, delta=0, relation=guarantee.relation, unit=guarantee.unit)
-    mechanism.calibrate(prior.network, prior, pure)
+    mechanism.calibrate(prior.over, prior, pure)
     return pure
 
 
-def _marginals(theta: Tables) -> dict[str, npt.NDArray[np.float64]]:
+def _made_up_rows(design: Design, records: int, rng: np.random.Generator) -> tuple[Rows, Floats]:
+    """Records of a design, and the weights or the axis that made them."""
+    wide, target = len(design.features), design.target
+    lower, upper = np.array([variable.bounds for variable in design.features], np.float64).T
+    inside = rng.uniform(-1, 1, (records, wide))
+    if target is None:
+        axis = rng.normal(size=wide)
+        inside = (rng.uniform(-1, 1, records)[:, None] * axis + RESIDUAL * inside) / np.abs(axis).max()
+    features = lower / 2 + upper / 2 + np.clip(inside, -1, 1) * (upper / 2 - lower / 2)
+    if target is None:
+        return grid_rows(design, features), axis
+    scaled = design.scaled(features)
+    truth = rng.normal(size=design.size)
+    if not target.numeric:
+        second = rng.random(records) < expit(scaled @ truth)
+        return grid_rows(design, features, np.array(target.states)[second.astype(int)]), truth
+    truth *= 0.5 / np.abs(scaled * truth).sum(axis=1).max()
+    return grid_rows(design, features, design.predicted(scaled @ truth + RESIDUAL * rng.normal(size=records))), truth
+
+
+def _fitted(rows: Rows) -> Floats:
+    """The weights, or the axis, of records without privacy: least squares, most likely weights, leading eigenvector."""
+    design = rows.design
+    if design.target is not None and not design.target.numeric:
+        return minimiser(gradients(rows), np.zeros(design.size), LEAST_CONVEXITY, LEAST_CONVEXITY)
+    v = rows.coordinates / GRID
+    if design.target is None:
+        return mean_axis(v)
+    return np.asarray(np.linalg.lstsq(v, rows.target / GRID, rcond=None)[0])
+
+
+def _point(release: Release, rng: np.random.Generator) -> Floats:
+    """One set of weights, or an axis, from a release."""
+    match release.payload:
+        case GradientTrace() as payload:
+            return payload.weights
+        case FactoredChoice(kind="direction") as payload:
+            return np.asarray(payload.candidates[payload.index])
+        case NoisyMoments(design=Design(target=None)):
+            raise InputError("moments without a target predict nothing; their noise is in the calibration")
+        case _:
+            return weights(release, draws=DRAWS, rng=rng).mean()
+
+
+def _weight_errors(found: Floats, truth: Floats, rows: Rows) -> tuple[float, float]:
+    """Mean absolute errors of weights, and of predictions; of an axis, of unit vectors of the same direction."""
+    v, target = rows.coordinates / GRID, rows.design.target
+    if target is None:
+        found, truth = (axis / np.linalg.norm(axis) for axis in (found, truth))
+        found = found * np.sign(found @ truth)
+        return float(np.abs(found - truth).mean()), float("nan")
+    before, after = (v @ part if target.numeric else expit(v @ part) for part in (truth, found))
+    return float(np.abs(found - truth).mean()), float(np.abs(after - before).mean())
+
+
+def _marginals(theta: Tables) -> dict[str, Floats]:
     """Probabilities of single variables; none where exact inference is out of reach."""
     single = Tables(theta.network, {node: table[..., None] for node, table in theta.items()}, draws=1)
     try:
@@ -142,7 +268,7 @@ def _marginals(theta: Tables) -> dict[str, npt.NDArray[np.float64]]:
         return {}
 
 
-def _errors(estimate: Tables, theta: Tables, truth: Mapping[str, npt.NDArray[np.float64]]) -> tuple[float, float]:
+def _errors(estimate: Tables, theta: Tables, truth: Mapping[str, Floats]) -> tuple[float, float]:
     """Mean absolute errors of table entries and of marginals."""
     cells = float(np.mean([np.abs(estimate[node] - theta[node]).mean() for node in theta]))
     found = _marginals(estimate) if truth else {}

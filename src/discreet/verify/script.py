@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.mechanisms.crossing import Mechanism
-from discreet.model.design import Shape
+from discreet.mechanisms.crossing import Mechanism, Statistic
+from discreet.model.design import Normal, Shape
 from discreet.model.dirichlet import Dirichlet
 from discreet.releases.kinds.parameter_draws import Tempering
-from discreet.sensitive.counts import Counts
 
 __all__ = ["SCRIPTS", "Answers", "Leak", "Log", "Lost", "Script", "logged", "numbers"]
 
@@ -72,6 +71,7 @@ class Script:
         continuous: whether gamma variates may be asked for.
         scramble: seed of paths that differ from row to row and from draw to draw; 0 for `path`.
         tagging: seed of the tags of samples.
+        first: answer to the first vector; None for that of the script.
         astray: None for coins that come up False; else how many picks each row has: then all coins come up True, and
             `path` is for the picks that follow a coin.
     """
@@ -81,9 +81,11 @@ class Script:
     continuous: bool = False
     scramble: int = 0
     tagging: int = 0
+    first: Integers | None = None
     astray: tuple[int, ...] | None = None
     laplace: list[tuple[Integers, float, tuple[Fraction, ...]]] = field(default_factory=list)
     gaussian: list[tuple[Integers, float]] = field(default_factory=list)
+    vectors: list[tuple[Integers, float, Shape]] = field(default_factory=list)
     gammas: list[tuple[int, ...]] = field(default_factory=list)
     choices: list[Floats] = field(default_factory=list)
     rows: list[list[tuple[int, int, float]]] = field(default_factory=lambda: [[]])
@@ -95,16 +97,16 @@ class Script:
     @property
     def scripted(self) -> bool:
         """Whether answers were noisy numbers."""
-        return bool(self.laplace or self.gaussian or self.gammas)
+        return bool(self.laplace or self.gaussian or self.vectors or self.gammas)
 
     @property
-    def cells(self) -> tuple[int, int]:
+    def cells(self) -> tuple[int, ...]:
         """How many noisy numbers were asked for; not by how many calls, as honest noise is grouped by its scale."""
-        return sum(values.size for values, _, _ in self.laplace), sum(values.size for values, _ in self.gaussian)
+        return tuple(sum(call[0].size for call in calls) for calls in (self.laplace, self.gaussian, self.vectors))
 
     def _answer(self, shape: tuple[int, ...]) -> Integers:
         """The same for every data set."""
-        calls = len(self.laplace) + len(self.gaussian)
+        calls = len(self.laplace) + len(self.gaussian) + len(self.vectors)
         if calls > MOST_CALLS:
             raise Leak("noise is asked for again and again, until an answer suits")
         kind = self.answers.noise
@@ -184,11 +186,12 @@ class Script:
         return np.random.default_rng([self.answers.noise, len(self.gammas)]).normal(size=shapes.shape)
 
     def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
-        """No mechanism over a network adds noise to vectors."""
-        raise Leak("noise on a vector was asked for, which this audit cannot follow")
+        """Log, and answer."""
+        self.vectors.append((values, scale, shape))
+        return self.first if len(self.vectors) == 1 and self.first is not None else self._answer(values.shape)
 
     def uniforms(self, number: int) -> Floats:
-        """No mechanism over a network asks for uniform variates."""
+        """What is made of uniform variates is measured statistically, and never run by a script."""
         raise Leak("uniform variates were asked for, which this audit cannot follow")
 
 
@@ -213,10 +216,10 @@ class Log:
 
 
 def logged(
-    mechanism: Mechanism[Any],
+    mechanism: Mechanism[Any, Any, Any, Any],
     calibration: Any,
-    prior: Dirichlet,
-    counts: Counts,
+    prior: Dirichlet | Normal,
+    counts: Statistic,
     answers: Answers,
     real: Any = None,
     *,
@@ -228,7 +231,7 @@ def logged(
         mechanism: whose draw is run.
         calibration: by which it is enumerated.
         prior: public.
-        counts: of one data set.
+        counts: or another statistic, of one data set.
         answers: of the script.
         real: another calibration by which the draw is run once, without a loss; None for none.
         again: whether to run it once more, to find randomness that is not the source's.
@@ -277,7 +280,11 @@ def logged(
 
 
 def _released(
-    mechanism: Mechanism[Any], prior: Dirichlet, counts: Counts, calibration: Any, source: Script
+    mechanism: Mechanism[Any, Any, Any, Any],
+    prior: Dirichlet | Normal,
+    counts: Statistic,
+    calibration: Any,
+    source: Script,
 ) -> tuple[Any, str]:
     """Numbers of the payload, or the exception in its place."""
     try:
@@ -286,8 +293,8 @@ def _released(
         raise
     except Exception as error:  # whatever it is, whoever waits for the release learns of it
         return ("raised", type(error).__name__, str(error)), f"{type(error).__name__}: {error}"
-    if payload.network != prior.network:
-        raise Leak("the release is over another network than the records")
+    if (payload.network if isinstance(prior, Dirichlet) else payload.over) != prior.over:
+        raise Leak("the release is over another network or design than the records")
     return numbers(payload), ""
 
 
@@ -331,7 +338,9 @@ def _asked(source: Script) -> Any:
     """All that was asked along one path."""
     laplace = [(values.tolist(), scale, shares) for values, scale, shares in source.laplace]
     gaussian = [(values.tolist(), scale) for values, scale in source.gaussian]
-    return laplace, gaussian, [logs.tolist() for logs in source.choices], source.rows, source.gammas, source.coins
+    vectors = [(values.tolist(), scale, shape) for values, scale, shape in source.vectors]
+    choices = [logs.tolist() for logs in source.choices]
+    return laplace, gaussian, vectors, choices, source.rows, source.gammas, source.coins
 
 
 def numbers(value: Any) -> Any:
