@@ -109,7 +109,7 @@ def test_draws_are_those_of_a_grid(
 
 
 @pytest.mark.usefixtures("coarse")
-@every(("records", "scale"), [(60, 40.0), (-15, 30.0)])
+@pytest.mark.parametrize(("records", "scale"), [pytest.param(60, 40.0, marks=pytest.mark.thorough), (-15, 30.0)])
 def test_a_noisy_number_of_records_is_averaged_over(records: int, scale: float) -> None:
     epsilon, index = 0.5, 7
     n = np.arange(0.0, 400.0).reshape(-1, 16)
@@ -193,6 +193,7 @@ def test_the_likelihood_is_that_of_random_records() -> None:
             assert function(theta[None], np.array([n]))[0] == pytest.approx(expected[method][index], abs=0.06)
 
 
+@pytest.mark.thorough
 def test_figure_4_in_three_panels() -> None:
     """The paper's epsilon is half the width of a factor: n = 1,000 records of theta = (4, 2), noise variance 1."""
     n, rng = 1000, np.random.default_rng(1)

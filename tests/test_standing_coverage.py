@@ -3,10 +3,11 @@
 This runs always, with fixed seeds, so it guards the posterior, inference and noise. A panel is a network, the budgets
 of its releases, and how many there are; in each run a *share* of the intervals of a stratum holds its truth. Wanted are
 93 % of entries, marginals and conditionals, 85 % of the entries at 0 or 1 and 90 % of every other stratum. The bound
-lies as far below as shares of runs spread: a posterior that keeps the promise fails one of these tests that
-run together with probability below 1e-7, were all seeds drawn anew (Pearson's law of type III for the mean of runs, because shares are
-skewed to the left). Coverage at the bound is found in half of all cases; 1.3 standard errors of the mean lower, which
-is a fifth of the way from the promise to the bound, in nine of ten; twice as far from the promise as the bound, always.
+lies as far below as shares of runs spread: a posterior that keeps the promise fails one of the tests that run together
+with probability below 1e-7, were all seeds drawn anew (Pearson's law of type III for the mean of runs, because shares
+are skewed to the left). Coverage at the bound is found in half of all cases; 1.3 standard errors of the mean lower,
+which is a fifth of the way from the promise to the bound, in nine of ten; twice as far from the promise as the bound,
+always.
 """
 
 from __future__ import annotations
