@@ -19,15 +19,30 @@ endif
 
 # What the tests run, and how: `make test TESTS=tests/test_query.py`. What libraries keep in a user's home is kept in
 # the environment instead: the home may be empty, or not be ours to write. Two processes share two cores: threads of the
-# linear algebra would stand in each other's way.
+# linear algebra would stand in each other's way. A file's tests share what they compile, load and draw, so that one
+# process runs them all.
 TESTS ?=
 WORKERS ?= 2
+ALWAYS := not slow and not thorough
 CACHE = "$(CURDIR)/$(VENV)/cache"
-RUN_TESTS = XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 \
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" -q --durations=20 $(TESTS)
+# One number for all that stands in some files and folders.
+SUM = find $(1) -type f ! -name '*.pyc' | LC_ALL=C sort | xargs cksum | cksum | tr ' ' '-'
+# Machine code is kept from one process and one run to the next. numba looks whether the file of a function has changed,
+# not whether the files have whose functions it calls: so the folder is named after all of them. JAX names what it keeps
+# after the program itself.
+COMPILED = $(shell $(call SUM,src/discreet/posterior))
+RUN = XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CACHE)/numba-$(COMPILED) \
+	JAX_COMPILATION_CACHE_DIR=$(CACHE)/jax JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.2 \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q --durations=20
+# Tests of the experiments are the pages' and not the package's: they run where something that they read has changed since
+# they last passed. The stamp is named after all of it, so that a fresh clone has none.
+PAGES := tests/test_experiments_*.py
+PAGES_READ := src/discreet experiments docs/experiments $(PAGES) tests/conftest.py tests/folding.py tests/tiny.py \
+	pyproject.toml $(CONSTRAINTS)
+PAGES_STAMP = $(VENV)/.experiments-tested-$(shell $(call SUM,$(PAGES_READ)))
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo install postgres test check format lint types coverage bench experiments test-newest test-lowest clean
+.PHONY: demo install postgres test test-thorough test-experiments check format lint types coverage bench experiments test-newest test-lowest clean
 
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
@@ -42,10 +57,22 @@ postgres:
 	      >/dev/null || echo "PostgreSQL could not be installed: tests that need it are skipped"; \
 	  else echo "no PostgreSQL here: tests that need it are skipped"; fi
 
-test: $(STAMP) postgres  ## all tests but the slow statistical ones, and the doctests of src and README
-	$(RUN_TESTS)
+test: $(STAMP) postgres  ## the tests of every change: all but the next two and `coverage`; doctests of src and README
+	find $(CACHE) -maxdepth 1 -name 'numba-*' ! -name 'numba-$(COMPILED)' -exec rm -rf {} + 2>/dev/null || true
+	$(RUN) -m "$(ALWAYS)" $(or $(TESTS),--ignore-glob="$(CURDIR)/$(PAGES)")
 
-check: lint types test  ## what continuous integration runs
+test-thorough: $(STAMP) postgres  ## repeats of what quicker tests say: more cases, seeds and networks
+	$(RUN) -m thorough $(TESTS)
+
+test-experiments: $(STAMP)  ## the tests of the experiments and of their pages
+	$(RUN) -m "$(ALWAYS)" $(PAGES)
+	rm -f $(VENV)/.experiments-tested-*
+	touch $(PAGES_STAMP)
+
+$(PAGES_STAMP): $(STAMP)
+	$(MAKE) test-experiments
+
+check: lint types test $(PAGES_STAMP)  ## what continuous integration runs
 
 format: $(STAMP)  ## rewrite the sources in the house format
 	$(BIN)/ruff check --fix src tests bench experiments

@@ -16,6 +16,7 @@ from scipy.stats import binom
 
 import discreet as dc
 from discreet.privacy.guarantee import amplified, as_text, before_sampling
+from folding import every
 
 DIGITS = 800
 EXACT = Fraction(1, 10**300)
@@ -40,7 +41,7 @@ PROBABILITIES = st.fractions(Fraction(1, 10**12), 1) | st.fractions(Fraction(1, 
 # ---------------------------------------------------------------------------------------------------------- amplified
 
 
-@pytest.mark.parametrize(
+@every(
     ("epsilon", "probability", "value"),
     [
         ("1", "0.1", 0.15856507), ("2", "0.1", 0.494029), ("0.1", "0.5", 0.051249),
@@ -53,7 +54,7 @@ def test_known_values(epsilon: str, probability: str, value: float) -> None:
     assert float(amplified(Fraction(epsilon), Fraction(probability))) == pytest.approx(value, rel=1e-4)
 
 
-@pytest.mark.parametrize(("probability", "relative_noise"), [("0.1", 13.9), ("0.01", 40.9), ("1", 10.0)])
+@every(("probability", "relative_noise"), [("0.1", 13.9), ("0.01", 40.9), ("1", 10.0)])
 def test_sampling_makes_relative_noise_worse(probability: str, relative_noise: float) -> None:
     """Printed to three digits: `1 / (beta log(1 + (exp(0.1) - 1) / beta))`, never below 1 / 0.1."""
     share = Fraction(probability)
@@ -72,8 +73,8 @@ def test_what_sampling_gives_is_never_promised_too_small(epsilon: Fraction, prob
     assert found <= epsilon * (1 + Fraction(1, 10**14))
 
 
-@pytest.mark.parametrize("probability", ["1/10", "1/2", "999/1000"])
-@pytest.mark.parametrize("epsilon", ["1/10", "1", "5", "40"])
+@every("probability", ["1/10", "1/2", "999/1000"])
+@every("epsilon", ["1/10", "1", "5", "40"])
 def test_usual_values_are_right_to_thirty_digits(epsilon: str, probability: str) -> None:
     exact = reference(Fraction(epsilon), Fraction(probability))
     found = amplified(Fraction(epsilon), Fraction(probability))
@@ -86,7 +87,7 @@ def test_nothing_changes_without_sampling(epsilon: Fraction) -> None:
     assert before_sampling(epsilon, Fraction(1)) == epsilon
 
 
-@pytest.mark.parametrize("exponent", [15, 20, 25, 30, 38, 45, 100, 300])
+@every("exponent", [15, 20, 25, 30, 38, 45, 100, 300])
 def test_tiny_budgets_are_rounded_up(exponent: int) -> None:
     """They lose digits, 1e-39 in all, but to the safe side."""
     for probability in (Fraction(1, 3), Fraction(1, 10**9), Fraction(1, 10**30)):
@@ -118,8 +119,8 @@ def test_the_inverse_never_allows_too_much(epsilon: Fraction, probability: Fract
     assert reference(found, probability) * (1 - EXACT) <= epsilon
 
 
-@pytest.mark.parametrize("probability", ["1/10", "1/2", "999/1000"])
-@pytest.mark.parametrize("epsilon", ["1/10", "1", "5", "40"])
+@every("probability", ["1/10", "1/2", "999/1000"])
+@every("epsilon", ["1/10", "1", "5", "40"])
 def test_the_usual_inverse_gives_nothing_away(epsilon: str, probability: str) -> None:
     budget, share = Fraction(epsilon), Fraction(probability)
     found = before_sampling(budget, share)
@@ -134,7 +135,7 @@ def test_the_inverse_can_be_written_down() -> None:
         assert Fraction(as_text(found)) == found
 
 
-@pytest.mark.parametrize(
+@every(
     ("epsilon", "probability"),
     [
         ("1e-27", "1/10"),
@@ -158,8 +159,8 @@ def test_a_budget_too_small_for_a_sample_is_refused_or_kept(epsilon: str, probab
 # ------------------------------------------------------------------------------------------------------------ refusals
 
 
-@pytest.mark.parametrize("direction", [amplified, before_sampling])
-@pytest.mark.parametrize(
+@every("direction", [amplified, before_sampling])
+@every(
     ("epsilon", "probability", "why"),
     [
         (1, 0, "sampling probability must be greater than 0"), (1, -1, "sampling probability"),
@@ -176,8 +177,8 @@ def test_what_is_no_sampling_is_refused(direction: object, epsilon: Fraction, pr
 # --------------------------------------------------------------------------------------------------------- the theorem
 
 
-@pytest.mark.parametrize("probability", [Fraction(1, 10), Fraction(1, 2), Fraction(19, 20)], ids=str)
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+@every("probability", [Fraction(1, 10), Fraction(1, 2), Fraction(19, 20)], ids=str)
+@every("epsilon", [0.3, 1.0, 3.0])
 def test_the_bound_holds_and_is_attained_by_laplace_noise_on_a_sampled_count(
     epsilon: float, probability: Fraction
 ) -> None:

@@ -16,6 +16,7 @@ from discreet.model.grammar import Query
 from discreet.queries import query as module
 from discreet.queries.noise_share import noise_share, noise_share_error
 from discreet.queries.query import Explanation, Probability, answer_many
+from folding import every
 from networks import asia
 from oracle import conditional, event, most_probable, random_draws, with_draws
 from strategies import networks
@@ -48,7 +49,7 @@ def test_conditional_answer_in_the_order_of_the_query() -> None:
     check_rows(answer, ["xray", "asia"], conditional(CELLS, ("xray", "asia"), {"dysp": 0, "smoke": 1}))
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "evidence"),
     [
         ("P(tub=no, bronc, lung=yes | dysp=yes)", {"dysp": 0}),
@@ -73,7 +74,7 @@ def test_fixed_states_keep_their_rows_of_the_joint(text: str, evidence: dict[str
         assert [row["state"]["bronc"] for row in answer.rows] == ["yes", "no"]
 
 
-@pytest.mark.parametrize("evidence", [{}, {"dysp": "yes"}, {"xray": "no", "asia": "yes"}])
+@every("evidence", [{}, {"dysp": "yes"}, {"xray": "no", "asia": "yes"}])
 def test_explanations_of_one_draw_are_those_of_the_oracle(evidence: dict[str, str]) -> None:
     schema = CELLS.network.schema
     codes = {name: schema[name].code(state) for name, state in evidence.items()}
@@ -124,7 +125,7 @@ def test_all_marginals() -> None:
     assert [answer.kind for answer in dc.marginals(POSTERIOR, {}, level=0.9)] == ["marginal"] * 8
 
 
-@pytest.mark.parametrize("level", [0, 1, -0.5, 1.5, 95, math.nan])
+@every("level", [0, 1, -0.5, 1.5, 95, math.nan])
 def test_levels(level: float) -> None:
     for ask in (
         lambda: dc.answer(POSTERIOR, "P(lung)", level=level),
@@ -141,7 +142,7 @@ def test_unknown_evidence_of_all_marginals() -> None:
             dc.marginals(POSTERIOR, evidence, level=0.9)
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     ["P(tub | {})", "P(tub=yes | {})", "P(tub=no, bronc | {})", "MAP(tub | {})", "MPE(| {})"],
 )
@@ -256,7 +257,7 @@ def test_share_of_the_noise() -> None:
     assert dc.answer(posterior, "MAP(x)", level=0.9).rows[0]["noise"] == pytest.approx(share, abs=0.02)
 
 
-@pytest.mark.parametrize("text", ["P(lung | xray=yes)", "P(lung=yes, bronc)", "MAP(tub, lung)", "MPE(| dysp=yes)"])
+@every("text", ["P(lung | xray=yes)", "P(lung=yes, bronc)", "MAP(tub, lung)", "MPE(| dysp=yes)"])
 def test_known_counts_have_no_noise_and_known_probabilities_only_noise(text: str) -> None:
     """Twins that are the draws themselves: all of the variance is noise; of independent ones, none but by chance."""
     same = dc.answer(dc.PosteriorDraws(CELLS, twins=CELLS), text, level=0.9)

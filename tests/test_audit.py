@@ -39,6 +39,7 @@ from flawed import (
     promise,
     recalibrated,
 )
+from folding import every
 from tiny import TINY, all_records, neighbours
 
 # --------------------------------------------------------------------------------------------------- what is promised
@@ -48,8 +49,8 @@ def delta_of(name: str) -> str:
     return "1e-4" if name == "gaussian" else "0"
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("name", dc.MECHANISMS)
+@every("relation", dc.Relation)
+@every("name", mechanisms_over("network"))
 def test_every_mechanism_of_the_registry_passes(name: str, relation: dc.Relation) -> None:
     findings = dc.audit(dc.MECHANISMS[name](), promise(1, relation, delta_of(name)), most=1)
     assert [finding.network for finding in findings] == list(auditing.audit_networks())
@@ -74,7 +75,7 @@ def test_options_pass() -> None:
     assert all(finding.holds for finding in dc.audit(map_estimate(CANDIDATES), guarantee, {"arc": ARC}))
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("relation", dc.Relation)
 def test_merged_tables_and_several_of_them_pass(relation: dc.Relation) -> None:
     """Data sets that agree in every family's counts and not in the merged table's are different ones."""
     for network, mechanism in ((TINY["chain"], planned()), (TINY["fork"], planned(workload=["P(b)"]))):
@@ -94,7 +95,7 @@ def test_a_promise_that_is_not_offered_is_refused() -> None:
         dc.audit(gaussian(), promise(1, ADD_REMOVE))
 
 
-@pytest.mark.parametrize("draws", [1, 2, 5])
+@every("draws", [1, 2, 5])
 def test_independent_draws_cost_alike(draws: int) -> None:
     """One draw is enumerated; the budget is that of all."""
     for finding in dc.audit(posterior_sampler(draws), promise(1, REPLACE), {"coin": COIN}):
@@ -113,7 +114,7 @@ def test_weights_that_underflow_are_followed(monkeypatch: pytest.MonkeyPatch) ->
 # ------------------------------------------------------------------------------------------------------ planted bugs
 
 
-@pytest.mark.parametrize("name", FLAWS)
+@every("name", FLAWS)
 def test_every_bug_is_found(name: str) -> None:
     flaw = FLAWS[name]
     (finding,) = dc.audit(flaw.make(), promise(1, flaw.relation), {"tiny": flaw.network})
@@ -151,8 +152,8 @@ def test_what_is_measured_is_what_enumeration_finds(name: str, monkeypatch: pyte
     assert finding.pairs == len(pairs)
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("mechanism", [gaussian(), *gaussian_flaws().values()])
+@every("relation", dc.Relation)
+@every("mechanism", [gaussian(), *gaussian_flaws().values()])
 def test_gaussian_losses_are_those_of_enumeration(mechanism: dc.Mechanism, relation: dc.Relation) -> None:
     """At the measured epsilon the exact hockey-stick divergence is delta."""
     guarantee = promise(1, relation, "1e-3")
@@ -337,7 +338,7 @@ def found(mechanism: dc.Mechanism, network: dc.Network = COIN, delta: object = 0
     return finding
 
 
-@pytest.mark.parametrize("name", DISHONEST)
+@every("name", DISHONEST)
 def test_every_dishonest_draw_is_found(name: str) -> None:
     finding = found(*DISHONEST[name])
     assert not finding.holds

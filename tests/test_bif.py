@@ -14,6 +14,7 @@ import pytest
 import discreet as dc
 from discreet.model.bif import parse_bif, read_bif
 from discreet.model.bif_writing import format_bif, write_bif
+from folding import every
 from networks import network_path
 from strategies import same_file
 
@@ -43,7 +44,7 @@ def with_line(number: int, line: str) -> str:
 # ------------------------------------------------------------------------------------------ real files
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@every("name", NETWORKS)
 def test_a_published_network_is_read_as_it_is_printed(name: str) -> None:
     """Against a reader that knows only the one style of these files."""
     raw = network_path(name).read_bytes()
@@ -74,7 +75,7 @@ def test_a_published_network_survives_writing(name: str, tmp_path: Path) -> None
 # ------------------------------------------------------------------------------------------ ways of writing one thing
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         TEXT.replace("\n", "\r\n"),
@@ -126,7 +127,7 @@ def test_a_row_is_found_by_the_names_of_its_states() -> None:
     assert table.tolist() == [[[0.5, 0.5], [1, 0]], [[0.5, 0.5], [0.5, 0.5]], [[0, 1], [0.5, 0.5]]]
 
 
-@pytest.mark.parametrize("text", ['{ a: "b" } ( c, d ) | e [ 1 ]', 'author "A. Smith"', "x // no comment", "type /* {"])
+@every("text", ['{ a: "b" } ( c, d ) | e [ 1 ]', 'author "A. Smith"', "x // no comment", "type /* {"])
 def test_anything_but_a_semicolon_may_stand_in_a_property(text: str) -> None:
     bif = parse_bif(
         TEXT.replace("network test { }", f"network test {{ property {text}; property second; }}")
@@ -171,7 +172,7 @@ def test_bytes_may_be_marked_or_packed(tmp_path: Path, pack: Callable[[bytes], b
 # ------------------------------------------------------------------------------------------ refusals
 
 
-@pytest.mark.parametrize(
+@every(
     ("number", "line", "message"),
     [
         (1, 'network "test { }', "a quote that is not closed"),
@@ -225,7 +226,7 @@ def test_what_is_not_bif_is_refused_with_the_line(number: int, line: str, messag
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "message"),
     [
         ("", r"my\.bif: no variable block; is this a BIF file"),
@@ -271,7 +272,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, raw: bytes | None, 
         read_bif(tmp_path / "my.bif")
 
 
-@pytest.mark.parametrize("parents", [40, 70])
+@every("parents", [40, 70])
 def test_a_table_that_no_machine_can_hold_is_refused(parents: int) -> None:
     many = [f"p{number}" for number in range(parents)]
     blocks = [f"variable {p} {{ type discrete {{ x y }}; }} probability ( {p} ) {{ table 0 1; }}" for p in many]

@@ -51,6 +51,7 @@ from discreet.papers.utility import (
     stealth_failure,
 )
 from discreet.theory.bounds import largest_integer_noise, response_error
+from folding import every
 from networks import asia
 from oracle import event, small, with_draws
 from strategies import thetas
@@ -58,9 +59,7 @@ from strategies import thetas
 # ------------------------------------------------------------------------------------------------ noise on counts
 
 
-@pytest.mark.parametrize(
-    ("cells", "scale", "failure"), [(1, 1.0, 0.5), (4, 2.0, 0.05), (36, 16.0, 1e-3), (10**6, 3.0, 1e-12)]
-)
+@every(("cells", "scale", "failure"), [(1, 1.0, 0.5), (4, 2.0, 0.05), (36, 16.0, 1e-3), (10**6, 3.0, 1e-12)])
 def test_the_largest_laplace_variate(cells: int, scale: float, failure: float) -> None:
     bound = largest_noise(cells, scale, failure)
     assert -math.expm1(cells * math.log1p(-math.exp(-bound / scale))) == pytest.approx(failure, rel=1e-9)
@@ -174,7 +173,7 @@ def test_cutting_noisy_counts_can_raise_the_divergence() -> None:
     assert float(dirichlet_kl(exact, [31.0, 51.0])) == pytest.approx(84.6, abs=0.05)
 
 
-@pytest.mark.parametrize(("ones", "records", "epsilon"), [(20, 50, 0.5), (500, 1000, 1.0), (0, 200, 0.2)])
+@every(("ones", "records", "epsilon"), [(20, 50, 0.5), (500, 1000, 1.0), (0, 200, 0.2)])
 def test_the_vertex_bound_is_exceeded_rarely_but_sometimes(ones: int, records: int, epsilon: float) -> None:
     """At failure 0.05 the rates are 0.003 to 0.011; 50,000 draws, and room for 5.9 standard deviations or more."""
     rng = np.random.default_rng(records)
@@ -327,7 +326,7 @@ def test_corollary_three_is_false_for_small_shifts() -> None:
     assert math.exp(-0.3) < actual <= stealth_failure(10, 0.3)
 
 
-@pytest.mark.parametrize("coefficients", [1, 2, 10, 34, 1000])
+@every("coefficients", [1, 2, 10, 34, 1000])
 def test_corollary_three_holds_from_one_half_on(coefficients: int) -> None:
     for t in np.linspace(0.5, 8, 40):
         assert stealth_failure(coefficients, float(t)) <= math.exp(-t)
@@ -382,7 +381,7 @@ def test_posteriors_of_close_priors_are_close_for_every_outcome(seed: int) -> No
         assert distance <= close_distance(gap) + 1e-12
 
 
-@pytest.mark.parametrize("range_", [0.0099, 0.0101, 0.5, 2.0, 4.394, 50.0])
+@every("range_", [0.0099, 0.0101, 0.5, 2.0, 4.394, 50.0])
 def test_the_range_bounds_are_attained(range_: float) -> None:
     """By a log ratio of two values; the best weights are found by search."""
     weights = 1 / (1 + np.exp(np.linspace(-range_ - 8, range_ + 8, 400_001)))  # Q(upper value)
@@ -459,7 +458,7 @@ def test_the_constants_of_the_preliminary_version() -> None:
     assert 2 * root / (1 - math.exp(-root)) ** 2 == pytest.approx(4.91081, abs=5e-6)
 
 
-@pytest.mark.parametrize(("records", "lipschitz", "ratio"), [(20, 2.0, 5.0), (1000, 0.3, 7.2)])
+@every(("records", "lipschitz", "ratio"), [(20, 2.0, 5.0), (1000, 0.3, 7.2)])
 def test_corollary_nine_as_printed_is_false_inside_its_own_set(records: int, lipschitz: float, ratio: float) -> None:
     """Beta(1, 1), no ones against one: the log ratio at the edge of Theta_L exceeds 2 L; 12-fold in the second case."""
     edge = 1 / (1 + math.exp(-lipschitz))
@@ -471,7 +470,7 @@ def test_corollary_nine_as_printed_is_false_inside_its_own_set(records: int, lip
         assert found / (2 * lipschitz) == pytest.approx(12, abs=0.5)
 
 
-@pytest.mark.parametrize(("records", "lipschitz", "shape"), [(20, 2.0, 1), (20, 3.0, 5), (200, 4.0, 20), (50, 1.0, 40)])
+@every(("records", "lipschitz", "shape"), [(20, 2.0, 1), (20, 3.0, 5), (200, 4.0, 20), (50, 1.0, 40)])
 def test_corollary_nine_as_corrected_holds(records: int, lipschitz: float, shape: int) -> None:
     """Exact hockey-stick divergence of all neighbouring Beta posteriors: their density ratio is monotone."""
     low = 1 / (1 + math.exp(lipschitz))
@@ -604,8 +603,8 @@ def test_the_map_bound_holds_on_finite_sets(seed: int, epsilon: float, t: float)
 # ------------------------------------------------------------------------------------------------ distinguishability
 
 
-@pytest.mark.parametrize("draws", [5, 20, 100])
-@pytest.mark.parametrize("probability", [0.05, 0.3, 0.5])
+@every("draws", [5, 20, 100])
+@every("probability", [0.05, 0.3, 0.5])
 def test_the_empirical_error_on_two_cells_is_exact_enough(draws: int, probability: float) -> None:
     failure = 0.06
     bound = empirical_error(draws, 2, failure)
@@ -698,7 +697,7 @@ QUERIES: list[tuple[list[str], dict[str, int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("targets", "evidence"), QUERIES)
+@every(("targets", "evidence"), QUERIES)
 def test_the_gradient_is_that_of_finite_differences(targets: list[str], evidence: dict[str, int]) -> None:
     theta = mixed(12)
     gradient = query_gradient(theta, targets, evidence)
@@ -733,7 +732,7 @@ def test_gradients_along_a_row_and_over_the_targets_vanish(theta: dc.Tables, dat
         assert np.abs(array.sum(axis=tuple(range(theta[node].ndim, array.ndim)))).max() < 1e-9 * scale
 
 
-@pytest.mark.parametrize(("targets", "evidence"), QUERIES[1:4])
+@every(("targets", "evidence"), QUERIES[1:4])
 def test_the_deviation_is_that_of_simulated_errors(targets: list[str], evidence: dict[str, int]) -> None:
     """4,000 normal errors of 1e-3 and less: the standard deviation is known to 1.1 %, eight of which are allowed."""
     theta = mixed(13)
@@ -820,7 +819,7 @@ def test_the_printed_lower_bound_of_a_step_is_false() -> None:
 # ------------------------------------------------------------------------------------------------ refusals
 
 
-@pytest.mark.parametrize(
+@every(
     "attempt",
     [
         lambda: largest_noise(0, 1.0, 0.1),

@@ -16,6 +16,7 @@ from scipy.stats import multinomial
 
 import discreet as dc
 from discreet.mechanisms import mechanisms_over
+from folding import every
 
 RUNS = 200
 THETA = coverage.network_for("tiny")
@@ -128,7 +129,7 @@ def test_ties_are_split_at_random() -> None:
     assert ranks.ranks_of(draws, 0.6, rng) == 3
 
 
-@pytest.mark.parametrize(("draws", "apart"), [(99, 1), (2000, 19), (210, 1), (400, 3)])
+@every(("draws", "apart"), [(99, 1), (2000, 19), (210, 1), (400, 3)])
 def test_thinned_draws_are_the_last_ones_of_all_chains(draws: int, apart: int) -> None:
     cells = dc.Tables(
         THETA.network,
@@ -158,7 +159,7 @@ def enumerated(runs: int, last: int) -> list[tuple[np.ndarray, float]]:
     return [(h, float(multinomial.pmf(h, runs, np.full(last + 1, 1 / (last + 1))))) for h in every]
 
 
-@pytest.mark.parametrize(("runs", "last"), [(4, 3), (5, 2), (6, 1)])
+@every(("runs", "last"), [(4, 3), (5, 2), (6, 1)])
 def test_p_values_of_the_ecdf_are_exact(runs: int, last: int) -> None:
     """`P(p <= q) = q` at every q that occurs, by enumeration."""
     every = enumerated(runs, last)
@@ -167,7 +168,7 @@ def test_p_values_of_the_ecdf_are_exact(runs: int, last: int) -> None:
         assert sum(chance for other, chance in found if other <= p + 1e-9) == pytest.approx(p, abs=1e-9)
 
 
-@pytest.mark.parametrize(("runs", "last"), [(5, 3), (6, 2)])
+@every(("runs", "last"), [(5, 3), (6, 2)])
 def test_the_band_holds_the_whole_ecdf_with_its_level(runs: int, last: int) -> None:
     """And any narrower band of its kind would not."""
     low, high = ranks.band(runs, last, 0.8)
@@ -263,7 +264,7 @@ def test_entries_of_0_and_1_are_counted_apart() -> None:
 # ------------------------------------------------------------------------------------------ the command
 
 
-@pytest.mark.parametrize("mechanism", list(mechanisms_over("network")))
+@every("mechanism", list(mechanisms_over("network")))
 def test_methods_are_those_that_the_package_has(mechanism: str) -> None:
     """A method that cannot read a release is refused with the names of those that can."""
     cell = coverage.Cell("tiny", mechanism, dc.Relation.ADD_REMOVE, "1", 50, 1.0)

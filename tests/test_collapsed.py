@@ -265,6 +265,7 @@ def test_means_are_those_of_enumeration(kernel: Any, name: str) -> None:
 
 @COMPILED
 @KERNELS
+@pytest.mark.thorough
 def test_law_of_the_records_is_that_of_enumeration(kernel: Any) -> None:
     # 200,000 independent draws are at a distance of .0048 on average, the chains were at .0051 and .0047.
     law = exact(case_of("accurate"))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
+from folding import every
 from networks import asia
 from releases import guarantee, noisy_release, simulated
 
@@ -70,7 +71,7 @@ def test_the_document_comes_back(tmp_path: Path) -> None:
     assert dc.loads(dc.combine(told(0), data="same").dumps()).public is None  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "message"),
     [
         (lambda d: d.update(version=2), "version"),
@@ -101,9 +102,7 @@ def test_a_damaged_document_is_refused(change: object, message: str) -> None:
         dc.Combined.loads(json.dumps(raw))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[1]", "3", '{"format": "bif"}', '{"format": "discreet-combined", "format": "x"}']
-)
+@every("text", ["", "[1]", "3", '{"format": "bif"}', '{"format": "discreet-combined", "format": "x"}'])
 def test_other_files_are_refused(text: str) -> None:
     with pytest.raises(dc.InputError):
         dc.loads(text)

@@ -11,6 +11,7 @@ import discreet as dc
 from discreet.inference.sampling import sample_codes
 from discreet.queries.pooled_estimates import PooledEstimate, pool_estimates
 from discreet.queries.synthetic import synthetic
+from folding import every
 
 FALSE_ALARM = 1e-8
 SETS = [2, 3, 5, 20, 200]
@@ -25,8 +26,8 @@ def half(pooled: PooledEstimate) -> np.ndarray:
 # ------------------------------------------------------------------------------------------ the rule
 
 
-@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
-@pytest.mark.parametrize("sets", SETS)
+@every("level", [0.5, 0.9, 0.95, 0.999])
+@every("sets", SETS)
 def test_endless_sets_leave_students_t(sets: int, level: float) -> None:
     """Without sampling error the estimates are draws of Q: t with M - 1 degrees, variance (1 + 1/M) B."""
     q = np.random.default_rng(1).normal(3, 2, sets)
@@ -41,7 +42,7 @@ def test_many_sets_leave_the_normal_law_of_what_is_between_beyond_within() -> No
     assert half(pooled) == pytest.approx(stats.norm.ppf(0.95) * np.sqrt(pooled.variance), rel=2e-3)
 
 
-@pytest.mark.parametrize(("sets", "ratio"), [(2, 0.5), (3, 1.0), (5, 0.2), (10, 0.8), (20, 2.0)])
+@every(("sets", "ratio"), [(2, 0.5), (3, 1.0), (5, 0.2), (10, 0.8), (20, 2.0)])
 def test_intervals_have_their_probability_under_the_law(sets: int, ratio: float) -> None:
     """Against 400,000 draws of (S, Q), those with S below U thrown away; 5.8 standard errors, false alarm 1e-8."""
     rng = np.random.default_rng([3, sets])
@@ -96,7 +97,7 @@ def test_quantities_are_pooled_each_for_itself() -> None:
             assert getattr(together, name)[k] == pytest.approx(getattr(alone, name), rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@every(
     ("estimates", "variances", "level", "match"),
     [
         ([1.0], [1.0], 0.95, "at least two synthetic sets"),
@@ -116,8 +117,8 @@ def test_what_cannot_be_pooled_is_refused(estimates: object, variances: object, 
         pool_estimates(estimates, variances, level=level)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("sets", [10, 20, 50])
-@pytest.mark.parametrize("ratio", [1.0, 3.0])
+@every("sets", [10, 20, 50])
+@every("ratio", [1.0, 3.0])
 def test_intervals_hold_the_truth_of_a_normal_model(sets: int, ratio: float) -> None:
     """Posterior N(E, V), sets of variance U = V / ratio; 2,000 repetitions; 94.2 to 97.1 % of 20,000 were measured.
 

@@ -24,6 +24,7 @@ from discreet.papers.conjugate import (
 from discreet.papers.discrete import BetaBinomial, DiscreteNetwork, MarkovChain
 from discreet.privacy.guarantee import Relation
 from discreet.theory.truncated import log_beta_mass, log_gamma_mass
+from folding import every
 from tiny import network_of
 
 Floats = npt.NDArray[np.float64]
@@ -63,7 +64,7 @@ def some_records(family: Rates) -> Floats:
     return np.array([low, family.bound, (low + family.bound) / 2, np.clip(centre, low, family.bound)])
 
 
-@pytest.mark.parametrize("family", RATES)
+@every("family", RATES)
 def test_no_posterior_ratio_exceeds_the_record_loss_and_one_comes_near(family: Rates) -> None:
     records = some_records(family)
     for relation in Relation:
@@ -78,7 +79,7 @@ def test_no_posterior_ratio_exceeds_the_record_loss_and_one_comes_near(family: R
         assert reached > 0.95 * loss
 
 
-@pytest.mark.parametrize("family", RATES)
+@every("family", RATES)
 def test_no_posterior_ratio_exceeds_the_loss_at_a_distance(family: Rates) -> None:
     rng = np.random.default_rng(1)
     for _ in range(50):
@@ -99,7 +100,7 @@ def test_the_losses_of_the_table() -> None:
     assert NormalPrecision(PRIOR, 0.0, 2.0).record_loss(Relation.REPLACE) == pytest.approx(2.0 * 4 / 2)
 
 
-@pytest.mark.parametrize("family", RATES)
+@every("family", RATES)
 def test_draws_of_rates_follow_the_posterior(family: Rates) -> None:
     after = family.posterior(np.repeat(some_records(family)[:2], 10))
     draws = after.draws(20_000, np.random.default_rng(2))
@@ -140,7 +141,7 @@ def precisions(d: int, directions: Floats) -> list[Floats]:
     return [basis @ np.diag(values) @ basis.T for basis in bases for values in product((0.5, 1.0, 1.3, 2.0), repeat=d)]
 
 
-@pytest.mark.parametrize("mean", [[0.0, 0.0], [0.8, 0.0], [3.0, 0.0], [0.4]])
+@every("mean", [[0.0, 0.0], [0.8, 0.0], [3.0, 0.0], [0.4]])
 def test_the_range_of_matrices_is_never_exceeded_and_reached(mean: list[float]) -> None:
     family, d, rng = matrix_family(mean, 1.0), len(mean), np.random.default_rng(3)
     angles = np.linspace(0, 2 * pi, 33)[:-1]
@@ -189,7 +190,7 @@ def test_a_hopeless_matrix_is_refused() -> None:
 # ------------------------------------------------------------------------------------------ zeros and ones
 
 
-@pytest.mark.parametrize(("a", "printed"), [(1, 0.3715), (2, 0.2759), (4, 0.2026), (10, 0.1353)])
+@every(("a", "printed"), [(1, 0.3715), (2, 0.2759), (4, 0.2026), (10, 0.1353)])
 def test_the_exact_total_variation_of_fifty_bits(a: float, printed: float) -> None:
     assert round(BetaBinomial(a, a, 0).replace_delta(50, 0), 4) == printed
 
@@ -201,7 +202,7 @@ def test_the_total_variation_tends_to_its_limit() -> None:
         assert BetaBinomial(a, a, 0).replace_delta(20_000, 0) == pytest.approx(limit, rel=1e-3)
 
 
-@pytest.mark.parametrize(
+@every(
     ("a", "printed"),
     [
         (1, ("0.369", "0.251", "0.164", "0.065")),
@@ -215,7 +216,7 @@ def test_the_exact_delta_of_two_hundred_bits(a: float, printed: tuple[str, ...])
         assert float(f"{BetaBinomial(a, a, 0).replace_delta(200, epsilon):.{digits}g}") == float(value)
 
 
-@pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (0.3, 2), (4, 1)])
+@every(("alpha", "beta"), [(1, 1), (0.3, 2), (4, 1)])
 def test_the_delta_is_the_integral_of_the_excess(alpha: float, beta: float) -> None:
     for epsilon in (0.0, 0.7):
         values = []
@@ -406,7 +407,7 @@ def test_every_family_has_the_same_members() -> None:
                 family.loss(rho)
 
 
-@pytest.mark.parametrize(
+@every(
     "make",
     [
         lambda bad: ExponentialRate(PRIOR, bad),

@@ -16,6 +16,7 @@ from discreet.errors import InputError
 from discreet.model.schema import Scope
 from discreet.theory.contrast_sensitivity import CoefficientSensitivity, _cases, _groups, _Part, sensitivity
 from discreet.theory.contrasts import coefficients, family_tables, stealth_shift, table_map
+from folding import every
 from networks import asia, network_path
 from strategies import networks
 from tiny import Record, all_records, counts_of, network_of
@@ -138,7 +139,7 @@ def test_tables_come_back_exactly(network: dc.Network, seed: int) -> None:
         assert np.abs(found[node] - counts[node]).max() < ROUNDING
 
 
-@pytest.mark.parametrize("name", ["alarm", "hailfinder", "barley"])
+@every("name", ["alarm", "hailfinder", "barley"])
 def test_tables_of_benchmark_networks_come_back(name: str) -> None:
     network = dc.Network.read(network_path(name))
     counts = counts_of(network, records_in(network, 100, 1)).tables
@@ -170,7 +171,7 @@ def test_counts_only() -> None:
             coefficients(tables)
 
 
-@pytest.mark.parametrize("change", ["no total", "missing", "unknown", "shape"])
+@every("change", ["no total", "missing", "unknown", "shape"])
 def test_components_are_checked(change: str) -> None:
     components: dict[Scope, np.ndarray] = random_components(MIXED, np.random.default_rng(1))
     match change:
@@ -206,7 +207,7 @@ def test_a_map_of_a_large_table_is_refused() -> None:
 # ------------------------------------------------------------------------------------------ sensitivity
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("relation", dc.Relation)
 @settings(max_examples=60)
 @given(network=networks(max_nodes=4, max_states=6))
 def test_the_sensitivity_is_the_largest_move(network: dc.Network, relation: dc.Relation) -> None:
@@ -214,9 +215,9 @@ def test_the_sensitivity_is_the_largest_move(network: dc.Network, relation: dc.R
     assert sensitivity(network, relation) == CoefficientSensitivity(brute_force(network, relation), exact=True)
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("sizes", [(1, 2, 3), (3, 3, 3), (4, 4, 4), (5, 5, 5), (3, 4, 5), (6, 3, 4), (1, 1, 1)])
-@pytest.mark.parametrize("arcs", ["", "a>b", "a>b b>c", "a>c b>c", "a>b a>c b>c"])
+@every("relation", dc.Relation)
+@every("sizes", [(1, 2, 3), (3, 3, 3), (4, 4, 4), (5, 5, 5), (3, 4, 5), (6, 3, 4), (1, 1, 1)])
+@every("arcs", ["", "a>b", "a>b b>c", "a>c b>c", "a>b a>c b>c"])
 def test_every_number_of_states_has_its_largest_move(
     sizes: tuple[int, int, int], arcs: str, relation: dc.Relation
 ) -> None:
@@ -224,7 +225,7 @@ def test_every_number_of_states_has_its_largest_move(
     assert sensitivity(network, relation) == CoefficientSensitivity(brute_force(network, relation), exact=True)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@every("seed", range(4))
 def test_the_move_of_two_states_is_a_search_over_what_differs(seed: int) -> None:
     # 2 max over d of the number of subsets in which d has an odd number of variables.
     network = random_network(11, 3, (2,), seed)
@@ -266,7 +267,7 @@ def test_the_sensitivity_of_a_large_network_is_reached() -> None:
     assert sensitivity(network, REPLACE) == CoefficientSensitivity(best, exact=True)
 
 
-@pytest.mark.parametrize("size", range(1, 9))
+@every("size", range(1, 9))
 def test_no_pair_of_states_is_worth_more_than_a_case_that_is_kept(size: int) -> None:
     columns = [column(size, state) for state in range(size)]
     pairs = {
@@ -325,7 +326,7 @@ def test_buckets_are_split_where_their_sum_would_be_too_large() -> None:
         assert all(2 ** len({name for part in group for name in part.scope}) <= limit for group in found)
 
 
-@pytest.mark.parametrize("limit", [0, -1, math.nan])
+@every("limit", [0, -1, math.nan])
 def test_the_limit_is_checked(limit: float) -> None:
     with pytest.raises(InputError, match="positive limit"):
         sensitivity(MIXED, REPLACE, cell_limit=limit)  # type: ignore[arg-type]
@@ -341,7 +342,7 @@ def published(network: dc.Network) -> tuple[int, int, int]:
     return found[0].l1, found[1].l1, 2 * len(network.downward_closure)
 
 
-@pytest.mark.parametrize(
+@every(
     ("network", "exact", "printed"),
     [
         pytest.param(naive_bayes(4), 16, 20, id="naive Bayes, 4"),
@@ -370,7 +371,7 @@ def variance_ratio(network: dc.Network, node: str, scale: float) -> float:
     return float(found[0]) / (2 * (2 * len(network.nodes)) ** 2)
 
 
-@pytest.mark.parametrize(
+@every(
     ("network", "node", "printed_scale", "exact_scale"),
     [
         pytest.param(naive_bayes(8), "x3", 1.0, 0.79, id="naive Bayes, 8"),
@@ -390,13 +391,13 @@ def test_ratios_of_variances_per_cell(network: dc.Network, node: str, printed_sc
     assert total_exact == pytest.approx(share * all_noisy)
 
 
-@pytest.mark.parametrize("size", range(1, 17))
+@every("size", range(1, 17))
 def test_ties_of_naive_bayes_and_chains(size: int) -> None:
     for network, node in ((naive_bayes(size), "x0"), (chain(size + 1), f"x{size}")):
         assert variance_ratio(network, node, published(network)[2]) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("size", range(1, 11))
+@every("size", range(1, 11))
 def test_a_denser_graph_does_not_help(size: int) -> None:
     # Remark 1 says that it does; the paper's scale loses from 5 nodes on, the exact one from 9 on.
     network, last = complete(size), f"x{size - 1}"
@@ -408,7 +409,7 @@ def test_a_denser_graph_does_not_help(size: int) -> None:
     assert (with_exact > 1 + ROUNDING) == (size >= 9)
 
 
-@pytest.mark.parametrize("network", [asia().network, *(random_network(8, p, (2,), p) for p in (1, 2, 3, 5))])
+@every("network", [asia().network, *(random_network(8, p, (2,), p) for p in (1, 2, 3, 5))])
 def test_when_components_beat_counts(network: dc.Network) -> None:
     # Remark 1, corrected: iff |N_I| < 2^(a/2) |I|, a the number of variables of the family.
     subsets = len(network.downward_closure)
@@ -456,7 +457,7 @@ def least_cell(network: dc.Network, scale: float, shift: float, noisy_total: boo
     return round(min(float(table.min()) for table in family_tables(network, components).values()), 9)
 
 
-@pytest.mark.parametrize("noisy_total", [True, False])
+@every("noisy_total", [True, False])
 def test_the_shift_keeps_its_probability(noisy_total: bool) -> None:
     # The share of fresh draws without a negative cell scatters around p + 3.1 s by s sqrt(2), s = sqrt(p (1 - p) / m);
     # 5.5 of these below it have a chance of 2e-8, and above it too, where an atom of the noise may add 0.01.
@@ -468,7 +469,7 @@ def test_the_shift_keeps_its_probability(noisy_total: bool) -> None:
     assert p + 3.1 * s - 5.5 * math.sqrt(2) * s < found < p + 3.1 * s + 5.5 * math.sqrt(2) * s + 0.01
 
 
-@pytest.mark.parametrize(("probability", "shift"), [(0.5, 0), (0.8, 1), (0.94, 2), (0.975, 3)])
+@every(("probability", "shift"), [(0.5, 0), (0.8, 1), (0.94, 2), (0.975, 3)])
 def test_the_shift_of_one_cell_is_a_quantile_of_the_noise(probability: float, shift: int) -> None:
     # P(noise >= -s) = 1 - q^(s + 1) / (1 + q), q = exp(-1): 0.731, 0.901, 0.963, 0.987; 40,000 draws are 6 standard
     # errors or more away from the steps, after the 3.1 that the confidence takes.
@@ -503,7 +504,7 @@ def test_the_shift_of_many_draws_is_made_in_parts() -> None:
     assert abs(shifts[0] / shifts[1] - 1) < 0.2
 
 
-@pytest.mark.parametrize(
+@every(
     ("scale", "probability", "draws", "message"),
     [
         (0.0, 0.9, 100, "scale"),

@@ -23,6 +23,7 @@ from discreet.posterior.design.laws import (
     moment,
     spread,
 )
+from folding import every
 
 EDGES = np.array([-1.0, -0.5, 0.2, 1.0])
 LAWS: tuple[Law, ...] = (
@@ -36,7 +37,7 @@ LAWS: tuple[Law, ...] = (
 )
 
 
-@pytest.mark.parametrize("law", LAWS)
+@every("law", LAWS)
 def test_points_stand_for_their_law(law: Law) -> None:
     at = spread(law)
     assert at.size == law.size == len(mean_squares(law))
@@ -62,7 +63,7 @@ def test_the_box_agrees_with_an_integral() -> None:
     assert moment(UniformBox(2, 1.0), w) == pytest.approx(slow, abs=1e-5)
 
 
-@pytest.mark.parametrize("features", [2, 3, 4, 7])
+@every("features", [2, 3, 4, 7])
 def test_the_sphere_agrees_with_an_integral_over_the_angle(features: int) -> None:
     law, w = UniformSphere(features, 0.7, 0.4), np.linspace(-3, 4, features + 1)
     slope, offset = float(np.linalg.norm(w[:-1])), w[-1] * 0.4
@@ -117,7 +118,7 @@ def test_arrays_of_a_law_are_its_own() -> None:
         law.rows[0, 0] = 0.3
 
 
-@pytest.mark.parametrize(
+@every(
     ("make", "said"),
     [
         (lambda: WeightedPoints(np.zeros(3), np.ones(3) / 3), "points of a law"),

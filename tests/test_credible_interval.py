@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import discreet as dc
+from folding import every
 
 
 def beta(a: float, b: float, draws: int = 1000) -> np.ndarray:
@@ -28,16 +29,16 @@ def test_equal_tails_are_quantiles() -> None:
     assert upper == pytest.approx(ordered[95])
 
 
-@pytest.mark.parametrize(("a", "b"), [(20, 5), (3, 3), (400, 9000), (2.5, 30)])
-@pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
+@every(("a", "b"), [(20, 5), (3, 3), (400, 9000), (2.5, 30)])
+@every("level", [0.5, 0.8, 0.95])
 def test_interior_posteriors_have_equal_tails(a: float, b: float, level: float) -> None:
     lower, upper = dc.credible_interval(beta(a, b), level)
     tails = stats.beta.cdf([lower, upper], a, b)
     np.testing.assert_allclose(tails, [(1 - level) / 2, (1 + level) / 2], atol=1e-3)
 
 
-@pytest.mark.parametrize(("a", "b"), [(0.25, 50), (0.25, 3), (0.01, 10), (1.0, 200)])
-@pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
+@every(("a", "b"), [(0.25, 50), (0.25, 3), (0.01, 10), (1.0, 200)])
+@every("level", [0.5, 0.8, 0.95])
 def test_posteriors_that_are_densest_at_an_edge_end_there(a: float, b: float, level: float) -> None:
     lower, upper = dc.credible_interval(beta(a, b), level)
     assert lower == 0
@@ -57,8 +58,8 @@ def test_random_draws_of_a_sparse_posterior_end_at_the_edge() -> None:
     np.testing.assert_allclose(1 - low, upper)
 
 
-@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("draws", [1, 2, 50])
+@every("value", [0.0, 0.3, 1.0])
+@every("draws", [1, 2, 50])
 def test_equal_draws(value: float, draws: int) -> None:
     assert dc.credible_interval(np.full(draws, value), 0.95) == (value, value)
 
@@ -68,7 +69,7 @@ def test_draws_at_both_edges_are_not_cut_off() -> None:
     assert dc.credible_interval(np.repeat([0.0, 1.0], 500), 0.95) == (0, 1)
 
 
-@pytest.mark.parametrize(("a", "b"), [(20, 5), (0.25, 50), (50, 0.25), (0.25, 2), (2, 40), (3, 3)])
+@every(("a", "b"), [(20, 5), (0.25, 50), (50, 0.25), (0.25, 2), (2, 40), (3, 3)])
 def test_intervals_are_nested_in_level_and_inside(a: float, b: float) -> None:
     draws = np.random.default_rng(4).beta(a, b, 2000)
     ends = [dc.credible_interval(draws, level) for level in (0.1, 0.5, 0.8, 0.9, 0.95, 0.99)]
@@ -102,12 +103,12 @@ def two_ended(share: float, draws: int = 1000) -> np.ndarray:
     return np.concatenate([0.1 * beta(0.1, 4, draws - above), 1 - 0.1 * beta(0.1, 4, above)])
 
 
-@pytest.mark.parametrize("share", [0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97])
+@every("share", [0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97])
 def test_both_pieces_of_a_posterior_that_is_densest_at_both_ends_are_held(share: float) -> None:
     assert dc.credible_interval(two_ended(share), 0.95) == (0, 1)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.005, 0.02])
+@every("share", [0.0, 0.005, 0.02])
 def test_a_far_piece_of_less_than_a_tail_is_left_out(share: float) -> None:
     lower, upper = dc.credible_interval(two_ended(share), 0.95)
     assert lower == 0 and upper < 0.1
@@ -128,7 +129,7 @@ def test_pieces_that_nearly_touch_are_one() -> None:
     assert lower < 1e-4 and upper <= 0.001
 
 
-@pytest.mark.parametrize("draws", [1, 2, 3, 19, 20, 21])
+@every("draws", [1, 2, 3, 19, 20, 21])
 def test_few_draws_at_both_ends(draws: int) -> None:
     """Nothing is left out of so few but the middle."""
     values = np.where(np.arange(draws) % 2, 1.0, 0.0)

@@ -12,6 +12,7 @@ from scipy.special import betainc
 
 import discreet as dc
 from discreet.posterior.draws import Source
+from folding import every
 from releases import guarantee, simulated, simulated_counts
 from tiny import network_of
 
@@ -53,8 +54,8 @@ def test_the_first_of_equal_responses() -> None:
     assert [row["best"] for row in decision.rows] == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("sure", [(2.0, 2.0), (9.0, 0.2), (0.2, 9.0)])
-@pytest.mark.parametrize(("low", "high"), [(0.0, 100.0), (-10.0, 10.0), (-5.0, -1.0)])
+@every("sure", [(2.0, 2.0), (9.0, 0.2), (0.2, 9.0)])
+@every(("low", "high"), [(0.0, 100.0), (-10.0, 10.0), (-5.0, -1.0)])
 def test_utilities_in_other_units_scale(low: float, high: float, sure: tuple[float, float]) -> None:
     """Means, intervals and the regret of utilities in money are those of the same in [0, 1], in money.
 
@@ -105,7 +106,7 @@ def test_the_regret_bound_holds_for_many_queries_at_once() -> None:
     assert held >= 190
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "message"),
     [
         ({"responses": []}, "at least one response"),
@@ -133,13 +134,13 @@ def test_utilities_of_another_shape_or_that_are_no_numbers() -> None:
         dc.decide(posterior(20), lambda cells, response: np.full(20, math.nan), ["x"])
 
 
-@pytest.mark.parametrize("query", ["P(a, b)", "P(b=s0)", "MAP(b)", "MPE(| b=s0)"])
+@every("query", ["P(a, b)", "P(b=s0)", "MAP(b)", "MPE(| b=s0)"])
 def test_payoffs_of_other_queries(query: str) -> None:
     with pytest.raises(dc.InputError, match="payoff needs"):
         dc.payoff(NETWORK, query, TABLE)
 
 
-@pytest.mark.parametrize("states", [{"s0": 1.0}, {"s0": 1.0, "s1": 0.0, "s3": 1.0}])
+@every("states", [{"s0": 1.0}, {"s0": 1.0, "s1": 0.0, "s3": 1.0}])
 def test_payoffs_must_name_every_state(states: dict[str, float]) -> None:
     with pytest.raises(dc.InputError, match="'wait' must name every state of 'b' once"):
         dc.payoff(NETWORK, "P(b)", {"wait": states})
@@ -175,7 +176,7 @@ def bet_on(seen: dc.Tables) -> Callable[[dc.Tables, str], np.ndarray]:
     return utility
 
 
-@pytest.mark.parametrize("method", ["pooled", "exact", "particles"])
+@every("method", ["pooled", "exact", "particles"])
 def test_a_query_that_was_chosen_after_looking_is_within_the_bound(method: dc.Method) -> None:
     """The bet on the draws that were seen loses .5, where the bound is .12 for independent draws."""
     evidence = TOLD if method == "particles" else RELEASE

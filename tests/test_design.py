@@ -11,13 +11,14 @@ import pytest
 import discreet as dc
 from design_cases import CLASSES, NUMBER, SHAPES, design, numeric
 from discreet.model.design import GRID
+from folding import every
 
 TEXT = dc.Variable("text", ("a", "b", "c"))
 BINNED = dc.Variable("binned", bounds=(0, 10), bins=(5,))
 X = numeric("x", 0, 10)
 
 
-@pytest.mark.parametrize(
+@every(
     ("make", "message"),
     [
         (lambda: dc.Design(()), "at least one feature"),
@@ -37,19 +38,19 @@ def test_what_is_no_design_is_refused(make: object, message: str) -> None:
         make()
 
 
-@pytest.mark.parametrize("norm", [0.0, -1.0, math.nan, math.inf, 1e-160, 0.9 / GRID, math.sqrt(2) + 1e-9])
+@every("norm", [0.0, -1.0, math.nan, math.inf, 1e-160, 0.9 / GRID, math.sqrt(2) + 1e-9])
 def test_a_norm_that_is_none_is_refused(norm: float) -> None:
     with pytest.raises(dc.InputError, match="norm of the scaled features"):
         design(2, norm=norm)
 
 
-@pytest.mark.parametrize("deviation", [0.0, -1.0, math.nan, math.inf, 1e-200, 1e200])
+@every("deviation", [0.0, -1.0, math.nan, math.inf, 1e-200, 1e200])
 def test_a_prior_that_is_none_is_refused(deviation: float) -> None:
     with pytest.raises(dc.InputError, match="standard deviation"):
         dc.Normal(design(1), deviation)
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@every("name", SHAPES)
 def test_lengths_are_what_they_say(name: str) -> None:
     norm, intercept = SHAPES[name]
     over = design(3, norm=norm, intercept=intercept)
@@ -72,8 +73,8 @@ def test_an_exact_reach_is_not_rounded_up() -> None:
     assert design(2, norm=1 / GRID).constant == 1 / GRID
 
 
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("target", [None, NUMBER])
+@every("intercept", [True, False])
+@every("target", [None, NUMBER])
 def test_each_product_is_summed_once_and_the_number_of_records_not_among_them(
     intercept: bool, target: dc.Variable | None
 ) -> None:
@@ -86,8 +87,8 @@ def test_each_product_is_summed_once_and_the_number_of_records_not_among_them(
     assert over.moments == tuple(sorted(over.moments))
 
 
-@pytest.mark.parametrize("norm", [None, 0.7])
-@pytest.mark.parametrize("intercept", [True, False])
+@every("norm", [None, 0.7])
+@every("intercept", [True, False])
 def test_slopes_are_the_weights_in_the_units_of_the_columns(norm: float | None, intercept: bool) -> None:
     """Inside the bounds, where nothing is clipped, both predict the same."""
     over = dc.Design((numeric("a", 10, 30), numeric("b", -4, -2)), NUMBER, norm, intercept)

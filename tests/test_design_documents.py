@@ -29,6 +29,7 @@ from discreet.releases.kinds.gradient_trace import ObjectiveNoise
 from discreet.releases.kinds.noisy_sums import VectorNoise
 from discreet.releases.kinds.weight_draws import Truncation
 from discreet.releases.release import release_schema
+from folding import every
 from published import committed as network_file
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(release_schema()))
@@ -75,7 +76,7 @@ def test_the_schema_in_the_package_is_the_one_of_the_code_and_takes_both_sorts()
     assert not VALIDATOR.is_valid(mixed)
 
 
-@pytest.mark.parametrize("kind", DESIGN_KINDS)
+@every("kind", DESIGN_KINDS)
 @settings(max_examples=30)
 @given(data=st.data())
 def test_a_release_reads_back_as_itself(kind: str, data: st.DataObject) -> None:
@@ -225,7 +226,7 @@ for kind, *path in (
         DAMAGE[f"{wrong!r} at {kind} {place}"] = (kind, at(*path, value=wrong), f"'{place}'|not JSON|number")
 
 
-@pytest.mark.parametrize("name", DAMAGE)
+@every("name", DAMAGE)
 def test_damage_is_refused_with_its_place(name: str) -> None:
     kind, change, message = DAMAGE[name]
     document = copy.deepcopy(json.loads(committed(kind)))
@@ -235,7 +236,7 @@ def test_damage_is_refused_with_its_place(name: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", PUBLISHED)
+@every("kind", PUBLISHED)
 def test_no_field_can_be_left_out(kind: str) -> None:
     """All but what is optional: a bound on the norm, a target of none, a number of records where it is public."""
     document = json.loads(committed(kind))
@@ -348,7 +349,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WRONG)
+@every("name", WRONG)
 def test_parts_refuse_what_they_cannot_mean(name: str) -> None:
     make, values, message = WRONG[name]
     for value in values:
@@ -385,7 +386,7 @@ def test_parts_over_two_designs_make_no_release() -> None:
 # ---------------------------------------------------------------------------------------- releases of the other sort
 
 
-@pytest.mark.parametrize("kind", PUBLISHED)
+@every("kind", PUBLISHED)
 def test_a_release_over_a_design_has_no_network_and_says_what_reads_it(kind: str) -> None:
     release = dc.Release.loads(committed(kind))
     for name, message in (("network", "weights"), ("dirichlet", "from_release"), ("network_payload", "not a network")):

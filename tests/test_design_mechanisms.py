@@ -16,6 +16,7 @@ from design_cases import CLASSES, NUMBER, answers, design, promise, rows_of
 from discreet.errors import DiscreetError
 from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import ExactNoise
+from folding import every
 
 LINEAR, LOGISTIC, PLANE = design(2, NUMBER), design(2, CLASSES), design(2, intercept=False)
 AXES = dc.DirectionFactor([[0.9, 0.0], [0.0, 0.9]], noise_variance=0.2, tau=2.0)
@@ -107,8 +108,8 @@ def test_an_account_that_cannot_pay_draws_nothing(name: str, tmp_path: Path, mon
     assert payer.charges() == ()
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("name", CASES)
+@every("relation", dc.Relation)
+@every("name", CASES)
 def test_a_simulation_repeats_itself_and_no_other(name: str, relation: dc.Relation) -> None:
     make, statistic = CASES[name]
     private = statistic()
@@ -200,7 +201,7 @@ def test_an_epsilon_beyond_floats_buys_a_posterior_that_is_not_tempered() -> Non
     assert found.calibration.temper == 1
 
 
-@pytest.mark.parametrize("epsilon", ["1e-400", "1e-200", "1e400"])
+@every("epsilon", ["1e-400", "1e-200", "1e400"])
 def test_an_objective_with_an_epsilon_beyond_floats_is_refused(epsilon: str) -> None:
     with pytest.raises(dc.InputError, match="epsilon"):
         dc.objective_perturbation(records=3).calibrate(LOGISTIC, dc.Normal(LOGISTIC, 1.0), promise(epsilon, "replace"))
@@ -240,7 +241,7 @@ def test_the_largest_number_of_records_that_was_declared_is_taken() -> None:
     assert np.all(np.isfinite(found.payload.weights))
 
 
-@pytest.mark.parametrize(
+@every(
     ("make", "message"),
     [
         (lambda: dc.noisy_gradients(0, records=1), "steps from 1"),
@@ -273,7 +274,7 @@ def test_options_that_are_none_are_refused(make: Callable[[], Any], message: str
 # ---------------------------------------------------------------------------------------------------------- the parts
 
 
-@pytest.mark.parametrize("deviation", [1e-12, 1e-3, 1e12])
+@every("deviation", [1e-12, 1e-3, 1e12])
 def test_priors_of_any_width_are_sampled_with(deviation: float) -> None:
     mechanism = dc.truncated_posterior(50, variance=0.1, radius=0.5)
     found = dc.simulate(mechanism, numbers(), dc.Normal(LINEAR, deviation), promise(5), rng=RNG(1))
@@ -282,8 +283,8 @@ def test_priors_of_any_width_are_sampled_with(deviation: float) -> None:
     assert (lengths.max() == 0) == (deviation == 1e-12)
 
 
-@pytest.mark.parametrize("norm", [None, 0.5, 1.0])
-@pytest.mark.parametrize("intercept", [True, False])
+@every("norm", [None, 0.5, 1.0])
+@every("intercept", [True, False])
 def test_products_come_back_from_centred_sums(norm: float | None, intercept: bool) -> None:
     """The sampler's matrices are the sums over records, in the design's coordinates."""
     from discreet.mechanisms.truncated_posterior import _products
@@ -354,15 +355,13 @@ def test_a_factor_of_ones_own_is_refused() -> None:
         dc.factored(Foreign(AXES.candidates, noise_variance=0.1, tau=2.0))
 
 
-@pytest.mark.parametrize(
-    "odd", [{"noise_variance": 5e-309}, {"tau": 1e-310}, {"noise_variance": 1e13}, {"tau": np.nan}]
-)
+@every("odd", [{"noise_variance": 5e-309}, {"tau": 1e-310}, {"noise_variance": 1e13}, {"tau": np.nan}])
 def test_a_direction_factor_keeps_its_settings_where_nothing_overflows(odd: dict[str, float]) -> None:
     with pytest.raises(dc.InputError, match="noise_variance and tau must lie between"):
         dc.DirectionFactor(AXES.candidates, **{"noise_variance": 0.1, "tau": 2.0, **odd})
 
 
-@pytest.mark.parametrize("value", [1e-12, 1e12])
+@every("value", [1e-12, 1e12])
 def test_factors_stay_within_one_step_range_at_the_limits(value: float) -> None:
     rows = np.array([[0.0, 0.0], [1e100, -1e100], [1e-300, 1.0], [-1.0, 1.0]])
     for factor in (

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import cache
 from itertools import combinations_with_replacement, product
 from typing import Any
 
@@ -24,6 +25,7 @@ from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms import truncated_posterior as truncated
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID
+from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 Statistic = dc.Moments | dc.Gradients | dc.Rows
@@ -60,9 +62,9 @@ VECTORS: dict[str, tuple[Callable[[], Any], Callable[[dc.Rows], Statistic], dc.V
 }
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", VECTORS)
+@every("relation", dc.Relation)
+@every("shape", SHAPES)
+@every("name", VECTORS)
 def test_noise_on_vectors_is_private_and_tight(name: str, shape: str, relation: dc.Relation) -> None:
     make, statistic, target = VECTORS[name]
     norm, intercept = SHAPES[shape]
@@ -79,9 +81,13 @@ def test_noise_on_vectors_is_private_and_tight(name: str, shape: str, relation: 
     scripts: list[Sequence[Any]] = [()] if "moments" in name else [(), (2**40, 0), (axis,), (-(2**40), 2**40)]
     worst = Fraction(0)
     for vectors in scripts:
+
+        @cache
+        def at(*part: Any, vectors: Sequence[Any] = vectors) -> tuple[dict[str, Any], Script]:
+            return run(mechanism, statistic(rows_of(over, part)), calibration, Script(vectors, total=9))
+
         for one, other in neighbours(over, relation):
-            found = [run(mechanism, statistic(rows_of(over, part)), calibration, Script(vectors, total=9))
-                     for part in (one, other)]  # fmt: skip
+            found = [at(*part) for part in (one, other)]
             worst = max(worst, asked_loss(found[0][1], found[1][1]))
             assert found[0][0] == found[1][0]
     assert worst <= calibration.total
@@ -89,8 +95,8 @@ def test_noise_on_vectors_is_private_and_tight(name: str, shape: str, relation: 
     assert worst >= float(guarantee.epsilon) * (0.6 if name == "three gradients" else 0.98)
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("shape", SHAPES)
+@every("relation", dc.Relation)
+@every("shape", SHAPES)
 def test_parts_of_a_budget_add_up(shape: str, relation: dc.Relation) -> None:
     """By hand: losses of all questions at their sensitivities, of the right scale, shape and length."""
     norm, intercept = SHAPES[shape]
@@ -111,7 +117,7 @@ def test_parts_of_a_budget_add_up(shape: str, relation: dc.Relation) -> None:
         assert total <= calibration.total <= guarantee.epsilon <= calibration.total * Fraction(101, 100)
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("relation", dc.Relation)
 def test_a_released_gradient_has_the_noise_that_it_states(relation: dc.Relation) -> None:
     """Noise of one scale in steps is noise of the payload's scale in the gradient, at each of the points."""
     over = design(1, CLASSES)
@@ -129,8 +135,8 @@ def test_a_released_gradient_has_the_noise_that_it_states(relation: dc.Relation)
     assert len(found.points) == len(found.gradients) == 3
 
 
-@pytest.mark.parametrize("target", [None, NUMBER])
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("target", [None, NUMBER])
+@every("relation", dc.Relation)
 def test_released_moments_are_the_sums_plus_their_noise(relation: dc.Relation, target: dc.Variable | None) -> None:
     over = design(2, target)
     statistic = dc.moments(rows_of(over, [(0.5, -1, 3)[: 2 + (target is not None)]] * 3))
@@ -166,9 +172,9 @@ def choice_law(script: Script) -> np.ndarray:
     return np.asarray(scores / scale - logsumexp(scores / scale))
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 3, 40])
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("name", FACTORS)
+@every("epsilon", [0.1, 3, 40])
+@every("relation", dc.Relation)
+@every("name", FACTORS)
 def test_a_factored_choice_is_private_and_tight(name: str, relation: dc.Relation, epsilon: float) -> None:
     factor, over, domain = FACTORS[name]
     mechanism, guarantee = dc.factored(factor), promise(epsilon, relation)
@@ -176,12 +182,17 @@ def test_a_factored_choice_is_private_and_tight(name: str, relation: dc.Relation
     crowds = [[a] * m + [b] * n for a, b in product(domain, repeat=2) for m, n in ((20, 20), (400, 300), (60, 90))]
     sets = [list(part) for size in (0, 1, 2) for part in combinations_with_replacement(domain, size)] + crowds
     worst = 0.0
+
+    @cache
+    def at(*part: Any) -> tuple[dict[str, Any], Script]:
+        return run(mechanism, rows_of(over, part), calibration, Script(total=4, index=1))
+
     for rest in sets:
         pairs = [(rest, [*rest, one]) for one in domain]
         if relation is REPLACE:
             pairs = [([*rest, one], [*rest, other]) for one, other in product(domain, repeat=2)]
         for pair in pairs:
-            scripts = [run(mechanism, rows_of(over, part), calibration, Script(total=4, index=1)) for part in pair]
+            scripts = [at(*part) for part in pair]
             assert scripts[0][0] == scripts[1][0]
             gap = np.abs(choice_law(scripts[0][1]) - choice_law(scripts[1][1])).max()
             totals = [[(int(v[0]), s) for kind, v, s, _ in script.asked if kind == "laplace"] for _, script in scripts]
@@ -193,7 +204,7 @@ def test_a_factored_choice_is_private_and_tight(name: str, relation: dc.Relation
     assert worst >= (0.5 if name == "axes" else 0.98 if epsilon >= 3 else 0.6) * epsilon
 
 
-@pytest.mark.parametrize("epsilon", ["0.01", "1"])
+@every("epsilon", ["0.01", "1"])
 def test_rounding_of_far_scores_is_paid_for(epsilon: str) -> None:
     """Exactly, on records that leave one candidate thousands of nats behind, where floats are coarse."""
     factor, over, _ = FACTORS["coin"]
@@ -321,9 +332,9 @@ def perturbation_loss(over: dc.Design, relation: dc.Relation, scale: float, conv
     return worst
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("norm", [None, 1.0, 0.5])
-@pytest.mark.parametrize(("epsilon", "regularisation"), [(0.5, None), (4, 1e-3), (12, 0.02)])
+@every("relation", dc.Relation)
+@every("norm", [None, 1.0, 0.5])
+@every(("epsilon", "regularisation"), [(0.5, None), (4, 1e-3), (12, 0.02)])
 def test_the_ideal_minimiser_is_private(
     relation: dc.Relation, norm: float | None, epsilon: float, regularisation: float | None
 ) -> None:
@@ -370,9 +381,9 @@ def test_the_curvature_term_is_what_one_record_can_do_to_the_determinant() -> No
 # ----------------------------------------------------------------- objective perturbation: step 2, the lattice of b
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("norm", [None, 1.0])
-@pytest.mark.parametrize("size", [1, 3, 10])
+@every("relation", dc.Relation)
+@every("norm", [None, 1.0])
+@every("size", [1, 3, 10])
 def test_lattice_points_are_no_further_apart_than_the_sensitivity(
     relation: dc.Relation, norm: float | None, size: int
 ) -> None:
@@ -454,8 +465,8 @@ def test_the_minimiser_is_as_near_as_was_paid_for(name: str, monkeypatch: pytest
     assert len(found) == 3
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("norm", [None, 1.0])
+@every("relation", dc.Relation)
+@every("norm", [None, 1.0])
 def test_all_parts_of_objective_perturbation_are_paid_for(relation: dc.Relation, norm: float | None) -> None:
     over = design(3, CLASSES, norm=norm)
     for epsilon in (0.1, 1, 10):
@@ -578,8 +589,8 @@ AUDITS: dict[str, Callable[[dc.Relation], Case]] = {
 RUNS = 1000
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("name", AUDITS)
+@every("relation", dc.Relation)
+@every("name", AUDITS)
 def test_releases_over_a_design_survive_an_audit(name: str, relation: dc.Relation) -> None:
     """Seeds are fixed; the bound would be wrong for other seeds with probability 1e-8 each. It must see something."""
     mechanism, pair, telling = AUDITS[name](relation)

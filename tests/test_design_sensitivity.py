@@ -15,6 +15,7 @@ from design_cases import CLASSES, NUMBER, SHAPES, design, length, neighbours, nu
 from discreet.model.design import GRID
 from discreet.sensitive.gradients import gradient_sensitivity
 from discreet.sensitive.moments import moment_sensitivity
+from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 RNG = np.random.default_rng
@@ -36,8 +37,8 @@ def long_rows(norm: float, size: int, number: int) -> np.ndarray:
 # ---------------------------------------------------------------------------------------------------------- rounding
 
 
-@pytest.mark.parametrize("norm", [2**-12, 0.01, 0.3, 0.5, 1 / 3, 1.0, math.sqrt(2), 1.7])
-@pytest.mark.parametrize("size", [1, 2, 3, 20])
+@every("norm", [2**-12, 0.01, 0.3, 0.5, 1 / 3, 1.0, math.sqrt(2), 1.7])
+@every("size", [1, 2, 3, 20])
 def test_no_rounding_makes_a_record_longer_than_the_norm(norm: float, size: int) -> None:
     if norm > math.sqrt(size):
         norm = math.sqrt(size)
@@ -66,8 +67,8 @@ def test_coordinates_are_the_nearest_points_of_the_grid() -> None:
 HUGE = (1e308, -1e308, 1.7e308, 5e-324, -0.0)
 
 
-@pytest.mark.parametrize("bounds", [(0, 1), (-1.7e308, 0), (1e308, 1.7e308), (-1.7e308, 1.7e308), (0, 1e-300)])
-@pytest.mark.parametrize("norm", [None, 0.5])
+@every("bounds", [(0, 1), (-1.7e308, 0), (1e308, 1.7e308), (-1.7e308, 1.7e308), (0, 1e-300)])
+@every("norm", [None, 0.5])
 def test_no_number_however_large_leaves_the_bounds_or_says_so(bounds: tuple[float, float], norm: float | None) -> None:
     """Warnings are errors here: a warning that only some records cause would be a word about them."""
     over = dc.Design((dc.Variable("x", bounds=bounds),), dc.Variable("y", bounds=bounds), norm)
@@ -76,7 +77,7 @@ def test_no_number_however_large_leaves_the_bounds_or_says_so(bounds: tuple[floa
     assert np.abs(found.target).max() <= GRID
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@every("name", SHAPES)
 def test_a_record_is_rounded_by_itself(name: str) -> None:
     """Bit by bit: alone, among others, and in any order."""
     norm, intercept = SHAPES[name]
@@ -106,9 +107,9 @@ def slow_vector(rows: dc.Rows, relation: dc.Relation) -> list[int]:
     return sums if relation is REPLACE else [rows.records * GRID**2, *sums]
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("target", [None, NUMBER], ids=["no target", "target"])
-@pytest.mark.parametrize("intercept", [True, False])
+@every("relation", dc.Relation)
+@every("target", [None, NUMBER], ids=["no target", "target"])
+@every("intercept", [True, False])
 def test_moments_move_by_their_sensitivity_at_most(
     relation: dc.Relation, target: dc.Variable | None, intercept: bool
 ) -> None:
@@ -181,8 +182,8 @@ def test_sums_of_the_most_records_stay_whole(monkeypatch: pytest.MonkeyPatch) ->
 THETAS = {"0": 0.0, "1": 1.0, "30": 30.0, "1e6": 1e6, "1e200": 1e200}
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("name", SHAPES)
+@every("relation", dc.Relation)
+@every("name", SHAPES)
 def test_gradients_move_by_their_sensitivity_at_most(relation: dc.Relation, name: str) -> None:
     norm, intercept = SHAPES[name]
     over, reached, rng = design(2, CLASSES, norm=norm, intercept=intercept), {"at": 0.0, "signed": 0.0}, RNG(7)
@@ -237,7 +238,7 @@ def test_gradients_are_their_definition() -> None:
     assert np.allclose(slope, rise, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@every("name", SHAPES)
 def test_a_records_gradient_depends_on_no_other_record(name: str) -> None:
     norm, intercept = SHAPES[name]
     over, rng = design(4, CLASSES, norm=norm, intercept=intercept), RNG(8)
@@ -265,7 +266,7 @@ def test_a_records_factors_depend_on_no_other_record() -> None:
 # ------------------------------------------------------------------------------------------------------------ errors
 
 
-@pytest.mark.parametrize(
+@every(
     ("features", "target", "message"),
     [
         ([[0.0]], ["yes"], "2 features"),
@@ -287,7 +288,7 @@ def test_records_that_are_none_are_refused(features: object, target: object, mes
         dc.grid_rows(design(2, CLASSES), features, target)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, "many", 10**400])
+@every("value", [math.nan, math.inf, "many", 10**400])
 def test_a_numeric_target_that_is_none_is_refused(value: object) -> None:
     with pytest.raises(dc.InputError, match="'number'"):
         dc.grid_rows(design(1, NUMBER), [[0.0]], [value])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.model.dirichlet import DEFAULT_CONCENTRATION, dirichlet_draws
+from folding import every
 from strategies import counts_over, networks, priors_over, same, theta_over
 
 RAIN, WET = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
@@ -122,7 +123,7 @@ def test_one_draw_for_each_entry_of_the_last_axis() -> None:
     assert np.array_equal(draws, dirichlet_draws(alpha, np.random.default_rng(11)))
 
 
-@pytest.mark.parametrize("concentration", [1e-300, 1e-5, 1e300])
+@every("concentration", [1e-300, 1e-5, 1e300])
 def test_extreme_concentrations_still_give_probabilities(concentration: float) -> None:
     prior = dc.Dirichlet.uniform(CHAIN, concentration)
     rng = np.random.default_rng(3)
@@ -135,7 +136,7 @@ def test_extreme_concentrations_still_give_probabilities(concentration: float) -
 BAD = (0.0, -1.0, float("nan"), float("inf"))
 
 
-@pytest.mark.parametrize("bad", BAD)
+@every("bad", BAD)
 def test_an_improper_prior_is_refused_by_node(bad: float) -> None:
     message = "prior of 'wet': every concentration must be a finite number greater than 0"
     with pytest.raises(dc.InputError, match=message):
@@ -146,16 +147,14 @@ def test_an_improper_prior_is_refused_by_node(bad: float) -> None:
         dc.Dirichlet.uniform(CHAIN, bad)
 
 
-@pytest.mark.parametrize(("records", "base"), [(-1.0, 0.25), (float("nan"), 0.25), (1.0, -0.5), (1.0, float("inf"))])
+@every(("records", "base"), [(-1.0, 0.25), (float("nan"), 0.25), (1.0, -0.5), (1.0, float("inf"))])
 def test_a_prior_network_of_no_weight_is_refused(records: float, base: float) -> None:
     theta = dc.Tables(ROOTS, {"rain": [0.5, 0.5], "wet": [0.5, 0.5]})
     with pytest.raises(dc.InputError, match="prior of 'rain': every concentration"):
         dc.Dirichlet.from_probabilities(theta, records, base)
 
 
-@pytest.mark.parametrize(
-    ("concentrations", "odd"), [({"rain": 1.0}, "wet"), ({"rain": 1.0, "wet": 1.0, "snow": 1.0}, "snow")]
-)
+@every(("concentrations", "odd"), [({"rain": 1.0}, "wet"), ({"rain": 1.0, "wet": 1.0, "snow": 1.0}, "snow")])
 def test_every_node_needs_its_concentration(concentrations: dict[str, float], odd: str) -> None:
     with pytest.raises(dc.InputError, match=rf"missing or unknown: \['{odd}'\]"):
         dc.Dirichlet.per_node(CHAIN, concentrations)
@@ -166,14 +165,14 @@ def test_counts_that_make_a_concentration_negative_are_refused() -> None:
         dc.Dirichlet.uniform(ROOTS).updated(dc.Tables(ROOTS, {"rain": [1, -1], "wet": [0, 0]}))
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(CHAIN, ROOTS), (ROOTS, CHAIN)])
+@every(("ours", "theirs"), [(CHAIN, ROOTS), (ROOTS, CHAIN)])
 def test_counts_over_another_network_are_refused(ours: dc.Network, theirs: dc.Network) -> None:
     counts = dc.Tables(theirs, lambda node: np.ones(theirs.shape(node), int))
     with pytest.raises(dc.InputError, match=r"network|shape"):
         dc.Dirichlet.uniform(ours).updated(counts)
 
 
-@pytest.mark.parametrize("alpha", [1e-2, 1e-3, 1e-8])
+@every("alpha", [1e-2, 1e-3, 1e-8])
 def test_sparse_draws_are_vertices_and_never_uniform(alpha: float) -> None:
     """P(largest entry < 0.999) of Beta(a, a) is about 14 a: 0.14 at a = 0.01."""
     theta = dirichlet_draws(np.full((2, 20_000), alpha), np.random.default_rng(0))

@@ -17,6 +17,7 @@ import discreet as dc
 from design_releases import PUBLISHED, committed
 from discreet.releases.codec import kind
 from discreet.releases.release import release_schema
+from folding import every
 from releases import POLICY
 from tiny import counts_of, network_of
 
@@ -120,7 +121,7 @@ def refused(document: Any) -> str:
 # ---------------------------------------------------------------------------------------------------- there and back
 
 
-@pytest.mark.parametrize(("kind", "relation"), PARAMETERS)
+@every(("kind", "relation"), PARAMETERS)
 def test_documents_fit_the_schema(kind: str, relation: dc.Relation) -> None:
     validator().validate(document(kind, relation))
 
@@ -140,7 +141,7 @@ def numbers(value: Any) -> Any:
     return [numbers(part) for part in value] if isinstance(value, tuple) else value
 
 
-@pytest.mark.parametrize(("kind", "relation"), PARAMETERS)
+@every(("kind", "relation"), PARAMETERS)
 def test_documents_read_back_as_they_were(kind: str, relation: dc.Relation) -> None:
     made = release(kind, relation)
     again = dc.Release.loads(made.dumps())
@@ -148,9 +149,20 @@ def test_documents_read_back_as_they_were(kind: str, relation: dc.Relation) -> N
     assert again.calibration == made.calibration
     assert numbers(again.payload) == numbers(made.payload)
     assert (again.guarantee, again.policy, again.records) == (made.guarantee, made.policy, made.records)
-    for read in (dc.plug_in, dc.noise_aware) if kind != "choice" else (dc.plug_in,):
-        one, other = (read(part, draws=3, rng=np.random.default_rng(1)).cells["a"] for part in (made, again))
-        assert np.array_equal(one, other)
+    check_posterior(dc.plug_in, made, again)
+
+
+def check_posterior(read: Callable[..., Any], made: dc.Release, again: dc.Release) -> None:
+    """Draws of a cell from both releases are one."""
+    one, other = (read(part, draws=3, rng=np.random.default_rng(1)).cells["a"] for part in (made, again))
+    assert np.array_equal(one, other)
+
+
+@every("kind", ["planned", "laplace", "fourier", "gaussian", "allocated", "sampler", "map"])
+def test_a_release_that_was_read_has_the_posterior_of_the_one_that_was_made(kind: str) -> None:
+    """One of each payload that has one; that all their numbers are equal is what the test above says."""
+    made = release(kind)
+    check_posterior(dc.noise_aware, made, dc.Release.loads(made.dumps()))
 
 
 def test_every_kind_of_calibration_and_payload_is_covered() -> None:
@@ -166,7 +178,7 @@ def test_every_kind_of_calibration_and_payload_is_covered() -> None:
 # --------------------------------------------------------------------------------------------------------------- damage
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 def test_no_field_can_be_left_out(kind: str) -> None:
     """Each field of the calibration and the payload, and the first cell of each table."""
     whole = document(kind)
@@ -182,7 +194,7 @@ def test_no_field_can_be_left_out(kind: str) -> None:
 WRONG = (None, "x", True, [], {}, -1, 0.5, 10**30, [[]], "nan", {"kind": "choice"})
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 def test_no_field_can_have_another_type(kind: str) -> None:
     """Whatever stands in a place of another type: refused in one line, or (a plausible number) read."""
     whole = document(kind)
@@ -195,8 +207,8 @@ def test_no_field_can_have_another_type(kind: str) -> None:
             refused(changed(whole, place, wrong))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])
+@every("kind", KINDS)
+@every("text", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_no_number_can_be_infinite_or_none(kind: str, text: str) -> None:
     whole = document(kind)
     for place in places({part: whole[part] for part in ("calibration", "payload", "prior")}):
@@ -205,7 +217,7 @@ def test_no_number_can_be_infinite_or_none(kind: str, text: str) -> None:
             refused(json.dumps(changed(whole, place, "HERE")).replace('"HERE"', text))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 def test_tables_must_have_the_shape_of_their_family(kind: str) -> None:
     whole = document(kind)
     for place in places(whole["payload"], ("payload",)):
@@ -215,8 +227,8 @@ def test_tables_must_have_the_shape_of_their_family(kind: str) -> None:
                 refused(changed(whole, place, wrong))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("other", KINDS)
+@every("kind", KINDS)
+@every("other", KINDS)
 def test_calibrations_and_payloads_cannot_be_swapped(kind: str, other: str) -> None:
     """Even of one type: noise of other scales, draws of another temper."""
     if kind == other:
@@ -233,7 +245,7 @@ def test_calibrations_and_payloads_cannot_be_swapped(kind: str, other: str) -> N
         refused(swapped)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 def test_a_calibration_cannot_spend_more_than_the_guarantee(kind: str) -> None:
     whole = document(kind)
     assert "more epsilon than the guarantee" in refused(changed(whole, ("guarantee", "epsilon"), "0.01"))
@@ -242,7 +254,7 @@ def test_a_calibration_cannot_spend_more_than_the_guarantee(kind: str) -> None:
             assert "more epsilon than the guarantee" in refused(changed(whole, ("calibration", field), "2.1"))
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "place", "value"),
     [
         ("planned", ("payload", "noise"), "discrete_gaussian"),
@@ -306,7 +318,7 @@ def test_a_contrast_that_is_there_twice_is_refused() -> None:
     assert "twice" in refused(whole)
 
 
-@pytest.mark.parametrize("part", ["calibration", "payload"])
+@every("part", ["calibration", "payload"])
 def test_a_table_that_is_there_twice_is_refused(part: str) -> None:
     whole = document("planned, workload")
     assert len(whole[part]["tables"]) > 1
@@ -314,14 +326,14 @@ def test_a_table_that_is_there_twice_is_refused(part: str) -> None:
     assert re.search("twice|once", refused(whole))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 def test_unknown_fields_are_refused(kind: str) -> None:
     whole = document(kind)
     for place in [(), ("calibration",), ("payload",), ("guarantee",)]:
         refused(changed(whole, (*place, "extra"), 1))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 def test_half_a_document_is_refused(kind: str) -> None:
     text = release(kind).dumps()
     for end in range(0, len(text) - 3, max(1, len(text) // 40)):

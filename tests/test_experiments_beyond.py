@@ -32,6 +32,7 @@ from experiments.pages import Estimate
 from experiments.strata import STRATA
 
 import discreet as dc
+from folding import every
 
 TINY = intervals.tiny()
 
@@ -224,7 +225,7 @@ def test_intervals_of_another_level_and_of_noise_that_is_not_there_fail() -> Non
     assert "known networks" in {c.what.split(",")[0] for c in higher if not c.holds}
 
 
-@pytest.mark.parametrize("stratum", coverage_networks.LEAST_OF_STRATA)
+@every("stratum", coverage_networks.LEAST_OF_STRATA)
 def test_a_stratum_that_is_held_too_little_everywhere_fails(stratum: str) -> None:
     """Five points below what is wanted, at every place; the page names it and the places."""
     low = coverage_networks.LEAST_OF_STRATA[stratum] - 0.05

@@ -13,12 +13,13 @@ from experiments.pages import Check, Estimate
 
 import discreet as dc
 from discreet.mechanisms.noise import SimulatedNoise
+from folding import every
 from tiny import network_of
 
 # ------------------------------------------------------------------------------------------ what they accept
 
 
-@pytest.mark.parametrize(
+@every(
     ("found", "holds"),
     [
         (Estimate(1.0), True),
@@ -76,7 +77,7 @@ def test_claims_of_clear_differences_need_them() -> None:
 # ------------------------------------------------------------------------------------------ power
 
 
-@pytest.mark.parametrize(("error", "powerful"), [(0.0, True), (0.02, True), (0.026, False), (math.nan, True)])
+@every(("error", "powerful"), [(0.0, True), (0.02, True), (0.026, False), (math.nan, True)])
 def test_the_power_of_a_check_is_its_sane_end(error: float, powerful: bool) -> None:
     """Four errors of .025 reach from the limit to the worst sane value, whatever was found."""
     for mean in (-5.0, 0.0):
@@ -127,15 +128,15 @@ def simulated(mechanism: dc.Mechanism, relation: str, epsilon: float, repeats: i
     return pd.DataFrame([{"repeat": r, **noise_row(release, counts)} for r, release in enumerate(each)])
 
 
-@pytest.mark.parametrize("scale", [0.3, 1.0, 7.5])
+@every("scale", [0.3, 1.0, 7.5])
 def test_the_law_of_noise_by_summation(scale: float) -> None:
     k = np.arange(-2000, 2001)
     weights = np.exp(-np.abs(k) / scale)
     assert law_of_noise(scale) == pytest.approx(float(np.abs(k) @ weights / weights.sum()))
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace"])
-@pytest.mark.parametrize("mechanism", [dc.planned(), dc.laplace()], ids=["planned", "laplace"])
+@every("relation", ["add-remove", "replace"])
+@every("mechanism", [dc.planned(), dc.laplace()], ids=["planned", "laplace"])
 def test_simulated_noise_is_that_of_epsilon(mechanism: dc.Mechanism, relation: str) -> None:
     """400 releases of four cells or more: the mean is within 2.5 % (one standard error); it may be off by .2, 1e-15."""
     rows = simulated(mechanism, relation, 0.5, 400)

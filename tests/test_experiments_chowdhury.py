@@ -19,6 +19,7 @@ from scipy.optimize import minimize
 import discreet as dc
 from discreet.papers.query_error import query_gradient
 from discreet.queries.synthetic import sample_codes
+from folding import every
 from tiny import counts_of as counted_slowly
 from tiny import network_of
 
@@ -75,7 +76,7 @@ def test_a_sample_is_one_sample_for_all_tables() -> None:
 # ------------------------------------------------------------------------------------------ D-Ind
 
 
-@pytest.mark.parametrize("tables", [1, 2])
+@every("tables", [1, 2])
 def test_parameters_without_noise_are_frequencies(tables: d_ind.Measured) -> None:
     rng = np.random.default_rng(5)
     wanted = parts.empirical(COUNTS)
@@ -88,7 +89,7 @@ def test_parameters_without_noise_are_frequencies(tables: d_ind.Measured) -> Non
     assert largest_gap(sparse.first.theta, wanted) > 0.05, "the first stage sees a sample"
 
 
-@pytest.mark.parametrize(("tables", "node", "factor"), [(2, "tub", 2), (2, "asia", 1), (1, "tub", 1)])
+@every(("tables", "node", "factor"), [(2, "tub", 2), (2, "asia", 1), (1, "tub", 1)])
 def test_noise_is_that_of_the_budget(tables: d_ind.Measured, node: str, factor: int) -> None:
     """Mean of 80,000 absolute Laplace variates: 2 % is at least 5.6 standard errors, false alarm below 3e-8 each."""
     runs = 80_000 // COUNTS.tables[node].size
@@ -150,8 +151,8 @@ def test_estimated_error_by_hand() -> None:
     assert found["b"] == pytest.approx(b)
 
 
-@pytest.mark.parametrize("network", [NETWORK, EXAMPLE, network_of({"a": 2, "b": 3, "c": 4, "d": 2}, "a>b a>c b>c c>d")])
-@pytest.mark.parametrize("seed", range(3))
+@every("network", [NETWORK, EXAMPLE, network_of({"a": 2, "b": 3, "c": 4, "d": 2}, "a>b a>c b>c c>d")])
+@every("seed", range(3))
 def test_equation_7_is_a_constant_of_the_graph(network: dc.Network, seed: int) -> None:
     """Whatever the probabilities are; with the own factor of (8) it is smaller by the number of states."""
     theta = some_theta(network, seed)
@@ -257,7 +258,7 @@ def test_geometric_means_leave_out_a_repeat_everywhere() -> None:
 # ------------------------------------------------------------------------------------------ methods
 
 
-@pytest.mark.parametrize("name", [name for name in chowdhury.METHODS if name not in ("mbi", "noise-aware mean")])
+@every("name", [name for name in chowdhury.METHODS if name not in ("mbi", "noise-aware mean")])
 def test_every_method_finds_the_frequencies_without_noise(name: str) -> None:
     """Epsilon 1000: noise of some hundredths of a record; the +1 and priors are less than .02 of all but rare rows."""
     task = task_of("chowdhury_figure_2", network="asia", method=name)

@@ -23,6 +23,7 @@ from scipy.integrate import quad
 
 import discreet as dc
 from discreet.queries.synthetic import sample_codes
+from folding import every
 from tiny import network_of
 
 ASIA = asia()
@@ -90,7 +91,7 @@ def test_ratios_are_those_that_were_put_in() -> None:
     assert {near["asia", "shipped default", "cpt", e].sign for e in (1.0, 3.0)} == {"fl"}, "below the exact counts"
 
 
-@pytest.mark.parametrize(
+@every(
     ("factors", "said", "wrong"),
     [
         ((0.5, 4.0), "Not reproduced: Algorithm 1 as printed needs more budget than D-Ind", 0),
@@ -107,7 +108,7 @@ def test_page_of_figure_2_follows_the_numbers(factors: tuple[float, float], said
     assert len(page.verdict.split()) <= 60
 
 
-@pytest.mark.parametrize(
+@every(
     ("split", "said"),
     [((1.1, 1.9), "mainly by equation (13)'s split (error at epsilon 1, times: equation (13)'s split 1.73, the tenth"),
      ((1.1, 1.2), "mainly by the merge (error at epsilon 1, times: the merge 1.67"),
@@ -154,7 +155,7 @@ def test_a_ratio_that_is_hardly_known_has_no_power() -> None:
     assert weak and all("sachs" in what for what in weak)
 
 
-@pytest.mark.parametrize("name", ["D-Ind", "Zhang's Laplace"])
+@every("name", ["D-Ind", "Zhang's Laplace"])
 def test_a_task_of_figure_2(name: str) -> None:
     at = "grid" if name == "D-Ind" else "all"
     rows = list(figure_2.measure(task_of("chowdhury_figure_2", network="asia", method=name, at=at, releases=2)))
@@ -240,7 +241,7 @@ def frame_of_table_1(scheme: float, ours: float) -> pd.DataFrame:
     )
 
 
-@pytest.mark.parametrize(
+@every(
     ("scheme", "ours", "said", "wrong"),
     [
         (0.7, 0.98, "Not reproduced: Algorithm 1 is less often right", 0),
@@ -296,7 +297,7 @@ def test_one_step_of_elimination() -> None:
     assert table_2.step_deviation([np.full(2, 0.5)] * 3, 1.0) == pytest.approx(np.sqrt(6) / 4)
 
 
-@pytest.mark.parametrize("count", [0.0, 1.5, 20.0])
+@every("count", [0.0, 1.5, 20.0])
 def test_moments_of_cut_noise(count: float) -> None:
     mean, variance = table_2.cut_noise(np.array([count]), 2.0)
 
@@ -340,7 +341,7 @@ def frame_of_table_2(scheme: float, delta: float = 1.0, exact: float = 1.5) -> p
     return pd.DataFrame(rows)
 
 
-@pytest.mark.parametrize(
+@every(
     ("scheme", "delta", "said", "wrong"),
     [
         (0.5, 1.0, "Reproduced: Algorithm 1's mu is clearly below D-Ind's on 4 of 4", 0),
@@ -357,7 +358,7 @@ def test_page_of_table_2_follows_the_numbers(scheme: float, delta: float, said: 
     assert len(failed(page)) == wrong
 
 
-@pytest.mark.parametrize("name", ["D-Ind", "delta method"])
+@every("name", ["D-Ind", "delta method"])
 def test_a_task_of_table_2(name: str) -> None:
     rows = list(table_2.measure(task_of("chowdhury_table_2", network="asia", method=name)))
     values = {(row["metric"], row["epsilon"]): row["value"] for row in rows}

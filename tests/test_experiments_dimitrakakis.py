@@ -25,6 +25,7 @@ import discreet as dc
 from discreet.papers.conjugate import ExponentialRate, LaplaceRate, NormalPrecision, NormalPrecisionMatrix, TrimmedGamma
 from discreet.theory.bounds import response_error
 from discreet.theory.trimming import record_loss
+from folding import every
 
 REPLACE, ADD_REMOVE = dc.Relation.REPLACE, dc.Relation.ADD_REMOVE
 RATES: list[conjugate.Rates] = [
@@ -60,7 +61,7 @@ def failed(page: Page) -> list[str]:
 # ------------------------------------------------------------------------------------------ Figure 1
 
 
-@pytest.mark.parametrize("step", figure_1.STEPS)
+@every("step", figure_1.STEPS)
 def test_constants_of_the_finite_family(step: float) -> None:
     theta = [step * k for k in range(1, round(1 / step))]
     by_hand = [abs(math.log(t) - math.log(1 - t)) for t in theta]
@@ -69,8 +70,8 @@ def test_constants_of_the_finite_family(step: float) -> None:
     assert whole[:-1].tolist() == pytest.approx(by_hand, abs=1e-12) and whole[-1] == math.inf
 
 
-@pytest.mark.parametrize("prior", figure_1.PRIORS)
-@pytest.mark.parametrize("step", figure_1.STEPS)
+@every("prior", figure_1.PRIORS)
+@every("step", figure_1.STEPS)
 def test_the_best_rate_by_bisection(step: float, prior: str) -> None:
     found = figure_1.measured_family(step, prior)
     constants = figure_1.family_constants(step)
@@ -132,7 +133,7 @@ def density(family: conjugate.Rates, data: list[float]):
     return lambda theta: kernel(theta) / whole
 
 
-@pytest.mark.parametrize("family", RATES)
+@every("family", RATES)
 def test_losses_and_variations_of_rates_are_integrals(family: conjugate.Rates) -> None:
     ends = [0.0, 0.75, 1.5] if isinstance(family, ExponentialRate) else [-1.5, 0.0, 1.5, RATES_CENTRES[type(family)]]
     law, losses, variations = family.prior, [], []
@@ -150,7 +151,7 @@ def test_losses_and_variations_of_rates_are_integrals(family: conjugate.Rates) -
 RATES_CENTRES = {LaplaceRate: 0.4, NormalPrecision: 0.3}
 
 
-@pytest.mark.parametrize("family", RATES)
+@every("family", RATES)
 def test_the_largest_ratio_of_likelihoods_is_an_integral(family: conjugate.Rates) -> None:
     found, law, worst = conjugate.rate_largest_ratio(family), family.prior, 0.0
     prior = density(family, [])
@@ -184,7 +185,7 @@ def test_distances_of_records() -> None:
     assert conjugate.theorem_8_1(RATES[1]) == pytest.approx(2 * 2.5 * 3)
 
 
-@pytest.mark.parametrize("a", [1, 2.5])
+@every("a", [1, 2.5])
 def test_ratios_and_divergences_of_bits(a: float) -> None:
     assert conjugate.beta_largest_ratio(1, 12) == pytest.approx(13)
     order, records, worst, ratio = 1.7, 4, 0.0, 0.0
@@ -201,8 +202,8 @@ def test_ratios_and_divergences_of_bits(a: float) -> None:
     assert conjugate.beta_largest_ratio(a, records) == pytest.approx(ratio, rel=0.01)
 
 
-@pytest.mark.parametrize("temper", [1.0, 0.4])
-@pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
+@every("temper", [1.0, 0.4])
+@every("relation", [REPLACE, ADD_REMOVE])
 def test_the_loss_of_a_trimmed_bit_by_integration(relation: dc.Relation, temper: float) -> None:
     records, floor, worst = 3, 0.2, 0.0
     theta = np.linspace(floor, 1 - floor, 2001)
@@ -445,8 +446,8 @@ def trimmed(law: telling.BetaBinomial, theta: np.ndarray) -> np.ndarray:
     return values / integrate.simpson(values, x=theta)
 
 
-@pytest.mark.parametrize("data", telling.DATA)
-@pytest.mark.parametrize("rho", [1, 8, 100])
+@every("data", telling.DATA)
+@every("rho", [1, 8, 100])
 def test_one_draw_tells_what_the_variation_says(data: str, rho: int) -> None:
     x, y = telling.pair(data, rho)
     assert y.alpha - x.alpha == x.beta - y.beta == rho and x.alpha + x.beta == 102

@@ -38,6 +38,7 @@ from discreet.papers.utility import dirichlet_kl
 from discreet.theory.contrast_sensitivity import sensitivity
 from discreet.theory.contrasts import coefficients
 from discreet.theory.trimming import log_range
+from folding import every
 from tiny import all_records, counts_of
 
 # ------------------------------------------------------------------------------------------ exact losses
@@ -49,7 +50,7 @@ def test_the_loss_of_a_choice_is_its_largest_log_ratio() -> None:
     assert choice.loss((2, 0), (0, 2)) == pytest.approx(math.log(3))
 
 
-@pytest.mark.parametrize(("floor", "records", "exact", "looser"), MAP_LOSSES)
+@every(("floor", "records", "exact", "looser"), MAP_LOSSES)
 def test_the_map_mechanism_loses_as_much_under_either_constant(
     floor: float, records: int, exact: float, looser: float
 ) -> None:
@@ -77,9 +78,7 @@ def test_the_restricted_posterior_loses_its_ratio_of_densities() -> None:
         assert choice.loss((records, 0), (records - 1, 1)) == pytest.approx(expected, rel=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [((5, 2), (4, 3)), ((50, 0), (49, 1)), ((3, 1), (3, 0)), ((0.7, 0.0), (0.2, 0.5))]
-)
+@every(("one", "other"), [((5, 2), (4, 3)), ((50, 0), (49, 1)), ((3, 1), (3, 0)), ((0.7, 0.0), (0.2, 0.5))])
 def test_a_trimmed_row_is_that_of_its_densities(one: tuple[float, float], other: tuple[float, float]) -> None:
     floor = 0.1
 
@@ -116,7 +115,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("network", SMALL.values(), ids=SMALL)
+@every("network", SMALL.values(), ids=SMALL)
 def test_moves_are_those_of_counted_records(network: dc.Network) -> None:
     counted = [counts_of(network, [record]).tables for record in all_records(network)]
     moves = [
@@ -135,12 +134,12 @@ def test_moves_are_those_of_counted_records(network: dc.Network) -> None:
     assert largest_move(network) == coefficients_
 
 
-@pytest.mark.parametrize("network", [naive_bayes(8), chain(6), complete(6), asia().network])
+@every("network", [naive_bayes(8), chain(6), complete(6), asia().network])
 def test_moves_are_those_of_the_package(network: dc.Network) -> None:
     assert largest_move(network) == sensitivity(network, dc.Relation.REPLACE).l1
 
 
-@pytest.mark.parametrize(("network", "node"), [(naive_bayes(8), "x3"), (complete(5), "x4"), (asia().network, "dysp")])
+@every(("network", "node"), [(naive_bayes(8), "x3"), (complete(5), "x4"), (asia().network, "dysp")])
 def test_a_cell_has_the_variance_of_its_coefficients(network: dc.Network, node: str) -> None:
     """A cell is a signed sum of 2^a coefficients over 2^a; counts have twice the number of nodes for their scale."""
     members = len(network.family(node))
@@ -150,7 +149,7 @@ def test_a_cell_has_the_variance_of_its_coefficients(network: dc.Network, node: 
 # ------------------------------------------------------------------------------------------ noise
 
 
-@pytest.mark.parametrize(("mean", "scale", "most"), [(50, 2.0, 50), (500, 2e4, 1000), (3, 4.0, math.inf)])
+@every(("mean", "scale", "most"), [(50, 2.0, 50), (500, 2e4, 1000), (3, 4.0, math.inf)])
 def test_the_clipped_law_has_its_atoms_and_its_mean(mean: float, scale: float, most: float) -> None:
     points, masses = clipped_laplace(mean, scale, most)
     assert masses.sum() == pytest.approx(1)
@@ -222,7 +221,7 @@ def exact_coverage(theta: float | None) -> float:
     return total
 
 
-@pytest.mark.parametrize(("theta", "text"), [(None, "theta uniform"), (0.5, "theta = 1/2")])
+@every(("theta", "text"), [(None, "theta uniform"), (0.5, "theta = 1/2")])
 def test_coverage_of_clipped_counts_is_its_sum(theta: float | None, text: str) -> None:
     """Six standard errors of 200,000 draws: a chance of 2e-9."""
     exact = exact_coverage(theta)
@@ -341,7 +340,7 @@ BY_HAND = {
 """Claimed and measured numbers without a reference; None where a test of its own has it, or the rest is a limit."""
 
 
-@pytest.mark.parametrize(("text", "expected"), BY_HAND.items(), ids=BY_HAND)
+@every(("text", "expected"), BY_HAND.items(), ids=BY_HAND)
 def test_numbers_without_a_reference_are_those_by_hand(text: str, expected: tuple[float | None, float | None]) -> None:
     for found, wanted in zip(CLAIMS[key_of(text)].measure(), expected, strict=True):
         if wanted is not None:
@@ -390,7 +389,7 @@ def claim_of(kind: str, *references: object) -> Claim:
     return Claim("item", "printed", "case", kind, lambda: (1.0, 2.0), references)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "refuted"),
     [
         ("at most", (False, False, True)),
@@ -512,7 +511,7 @@ def answered(measured_: float) -> pd.DataFrame:
     return frame
 
 
-@pytest.mark.parametrize(("gap", "verdict"), [(0.0, "Reproduced: "), (1.0, "Not reproduced: ")])
+@every(("gap", "verdict"), [(0.0, "Reproduced: "), (1.0, "Not reproduced: ")])
 def test_the_verdict_counts_what_is_printed(gap: float, verdict: str) -> None:
     assert present(answered(gap)).verdict.startswith(verdict)
 

@@ -20,6 +20,8 @@ from experiments import harness, pictures
 from experiments.harness import Experiment, Task, begun, command, command_by_name, second_seeds
 from experiments.pages import OUTCOMES, Check, Estimate, Illustration, Page, estimate, markdown, mean_and_error
 
+from folding import every
+
 FOLDER = Path(experiments.__file__).parent
 PAGES = FOLDER.parent / "docs" / "experiments"
 
@@ -278,7 +280,7 @@ def test_verdicts_of_both_seed_sets_are_shown_where_they_differ(
 # ------------------------------------------------------------------------------------------ the experiments
 
 
-@pytest.mark.parametrize("name", experiments.NAMES)
+@every("name", experiments.NAMES)
 def test_every_experiment_states_what_it_is(name: str) -> None:
     experiment = importlib.import_module(f"experiments.{name}").EXPERIMENT
     for stated in ("title", "source", "claim", "data", "relation", "guarantee"):
@@ -292,7 +294,7 @@ def test_every_experiment_states_what_it_is(name: str) -> None:
         assert all(isinstance(value, (str, int, float, bool)) for value in task.setting.values())
 
 
-@pytest.mark.parametrize("name", experiments.NAMES)
+@every("name", experiments.NAMES)
 def test_every_experiment_has_its_page(name: str) -> None:
     """As the last `make experiments` left it: its checks held, its files are there, the index quotes its verdict."""
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
@@ -313,7 +315,7 @@ def test_every_experiment_has_its_page(name: str) -> None:
     assert all(check.passes and check.accepts for page in pages for check in page.checks)
 
 
-@pytest.mark.parametrize("name", experiments.NAMES)
+@every("name", experiments.NAMES)
 def test_seed_sets_and_repeats_differ(name: str) -> None:
     """In what the last `make experiments` measured: no random number is the same in all repeats of both sets."""
     frame = pd.read_parquet(PAGES / "data" / f"{name}.parquet")
@@ -329,7 +331,7 @@ def test_seed_sets_and_repeats_differ(name: str) -> None:
     assert (both["nunique"] == 2).mean() > 0.5, "the second set is not the first"
 
 
-@pytest.mark.parametrize("name", experiments.NAMES)
+@every("name", experiments.NAMES)
 def test_verdicts_can_be_read_at_a_glance(name: str) -> None:
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     verdict = text.split("**Verdict.** ")[1].split("\n")[0]

@@ -18,6 +18,7 @@ from scipy.stats import beta
 import discreet as dc
 from discreet.mechanisms.noisy_gradients import noisy_gradients
 from discreet.posterior.design.laws import moment
+from folding import every
 
 AVAILABLE = [name for name in logistic_sets.SETS if name not in logistic_sets.missing_sets()]
 
@@ -94,7 +95,7 @@ def test_the_measured_step_is_the_heuristic_s() -> None:
 # ------------------------------------------------------------------------------------------ the data sets
 
 
-@pytest.mark.parametrize("name", AVAILABLE)
+@every("name", AVAILABLE)
 def test_sets_have_the_published_size_and_made_up_ones_other_records_to_test(name: str) -> None:
     found = logistic_sets.SETS[name](np.random.default_rng(3))
     sizes = {"SYNTH": 1000, "CM1": 17_500, "CM2": 17_500, "PIMA": 691, "ADULT": 16_000}

@@ -22,6 +22,7 @@ from scipy.stats import binom
 
 import discreet as dc
 from discreet.posterior.design.direction import direction_log_likelihood
+from folding import every
 
 
 def rows_of(measured: Iterable[Mapping[str, Any]], **where: Any) -> pd.DataFrame:
@@ -45,7 +46,7 @@ PRINTED = {
 }
 
 
-@pytest.mark.parametrize("reading", PRINTED)
+@every("reading", PRINTED)
 def test_curves_are_the_printed_formulas(reading: str) -> None:
     """Term by term, at a few thetas: equations (2), (3), (5a) and (5b)."""
     epsilon, n = 0.5, 12
@@ -77,7 +78,7 @@ def test_errors_by_hand() -> None:
     assert bounds.errors(found, 0) == pytest.approx({"lower": -0.1, "upper": 0.4, "CLT": 0.01})
 
 
-@pytest.mark.parametrize("place", [None, 6])
+@every("place", [None, 6])
 def test_the_printed_axis_ends_where_it_is_said_to(place: int | None) -> None:
     for method, end in bounds.AXIS_A.items():
         epsilon = bounds.axis_left_at(method, place)

@@ -29,6 +29,7 @@ from scipy.special import gammaincinv
 
 import discreet as dc
 from discreet.theory.contrasts import coefficients, family_tables
+from folding import every
 from tiny import network_of
 
 Learning = zhang_naive_bayes.Learning
@@ -250,7 +251,7 @@ def test_fourier_as_printed() -> None:
     assert zhang_naive_bayes.printed_shift(1.0, math.log(10)) / 4 == pytest.approx(2662, abs=0.5)
 
 
-@pytest.mark.parametrize(("epsilon", "floor"), [(1, 0.493), (5, 0.463), (10, 0.427), (30, 0.293), (100, 0.050)])
+@every(("epsilon", "floor"), [(1, 0.493), (5, 0.463), (10, 0.427), (30, 0.293), (100, 0.050)])
 def test_floors_of_the_record_level_sampler(epsilon: float, floor: float) -> None:
     task = zhang_naive_bayes.repeat(np.random.default_rng(16))
     rng = np.random.default_rng(17)
@@ -397,7 +398,7 @@ def test_a_repeat_of_figure_1_has_sane_rows() -> None:
 # ------------------------------------------------------------------------------------------ Figure 2
 
 
-@pytest.mark.parametrize("precision", [1.0, 30.0, 1e3])
+@every("precision", [1.0, 30.0, 1e3])
 def test_the_loss_of_a_draw_is_the_largest_range_over_pairs(precision: float) -> None:
     """Log-likelihood differences of pairs of records over weights on a grid, in two dimensions; s2 = 1/2."""
     radius = zhang_regression.radius_of(precision)

@@ -29,6 +29,7 @@ from discreet.theory.factors import (
     standard_normals,
     upper_log_marginal,
 )
+from folding import every
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,7 +57,7 @@ def coin(epsilon: float, n: int) -> tuple[Floats, Floats, Floats]:
     )
 
 
-@pytest.mark.parametrize(
+@every(
     ("epsilon", "below", "above"),
     [
         (1e-4, "-2.5e-08", "4.4e-09"),
@@ -78,8 +79,8 @@ def test_peaks_are_those_of_figure_2b() -> None:
     assert peaks == ["0.383", "0.375", "0.420"]
 
 
-@pytest.mark.parametrize("n", [1, 10, 100, 1000])
-@pytest.mark.parametrize("epsilon", np.logspace(-4, 0, 13))
+@every("n", [1, 10, 100, 1000])
+@every("epsilon", np.logspace(-4, 0, 13))
 def test_bounds_bracket_the_coin_on_a_grid(epsilon: float, n: int) -> None:
     phi = epsilon * COIN_FACTORS
     exact = exact_log_marginal(COIN_LAWS, phi, n)
@@ -95,7 +96,7 @@ def test_the_gap_of_the_bounds_shrinks_with_the_square_of_epsilon() -> None:
     assert gaps[0] < 1e-7
 
 
-@pytest.mark.parametrize(("epsilon", "error"), [(0.01, 1e-6), (0.1, 1e-4), (0.5, 2.5e-3), (1.0, 1e-2)])
+@every(("epsilon", "error"), [(0.01, 1e-6), (0.1, 1e-4), (0.5, 2.5e-3), (1.0, 1e-2)])
 def test_the_limit_theorem_is_nearer_than_the_bounds(epsilon: float, error: float) -> None:
     exact, lower, upper = coin(epsilon, 100)
     found = np.exp(clt_log_marginal(COIN_LAWS, epsilon * COIN_FACTORS, 100, normals=NORMALS))
@@ -214,7 +215,7 @@ def test_blocks_of_histograms_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.allclose(exact_log_marginal(laws, phi, 12), whole, rtol=1e-13)
 
 
-@pytest.mark.parametrize(("n", "epsilon"), [(0, 3.0), (1, 0.0), (50, 0.0)])
+@every(("n", "epsilon"), [(0, 3.0), (1, 0.0), (50, 0.0)])
 def test_without_records_or_without_epsilon_every_choice_is_as_likely(n: int, epsilon: float) -> None:
     laws, phi = [0.3, 0.7], epsilon * COIN_FACTORS
     found = [function(laws, phi, n) for function in (exact_log_marginal, lower_log_marginal, upper_log_marginal)]
@@ -245,7 +246,7 @@ def test_likelihoods_too_small_for_a_float_keep_their_logarithm() -> None:
     assert upper[0] < -3800
 
 
-@pytest.mark.parametrize(
+@every(
     ("laws", "phi", "n", "message"),
     [
         ([0.5, 0.6], np.eye(2), 3, "sum to 1"),
@@ -311,7 +312,7 @@ FACTORS = {
 }
 
 
-@pytest.mark.parametrize("name", FACTORS)
+@every("name", FACTORS)
 def test_widths_are_private_and_cannot_be_narrower(name: str) -> None:
     factor, epsilon, most = FACTORS[name], 3.0, 9
     widths = [factor.width(relation) * epsilon / STEPS for relation in (ADD_REMOVE, REPLACE)]
@@ -352,7 +353,7 @@ def test_no_two_vectors_differ_by_more_than_the_width_of_directions() -> None:
 # ------------------------------------------------------------------------------------------------ factors
 
 
-@pytest.mark.parametrize("size", [2, 3, 5])
+@every("size", [2, 3, 5])
 def test_directions_are_scored_by_their_clipped_density(size: int) -> None:
     rng = np.random.default_rng(size)
     candidates, variance, tau = rng.normal(scale=2, size=(6, size)), 0.7, 3.0
@@ -393,19 +394,19 @@ def test_candidates_cannot_be_written_and_are_copies() -> None:
         factor.candidates[0] = 0
 
 
-@pytest.mark.parametrize("rows", [[2], [-1], [0.0], [[0, 1]], [True], [np.nan]])
+@every("rows", [[2], [-1], [0.0], [[0, 1]], [True], [np.nan]])
 def test_what_is_no_code_is_refused_without_showing_it(rows: list[float]) -> None:
     with pytest.raises(dc.InputError, match="codes from 0 to 1"):
         COIN.log_factors(rows)
 
 
-@pytest.mark.parametrize("rows", [[[np.nan, 1]], [[np.inf, 1]], [[1e101, 1]], [[1, 2, 3]], [1, 2]])
+@every("rows", [[[np.nan, 1]], [[np.inf, 1]], [[1e101, 1]], [[1, 2, 3]], [1, 2]])
 def test_what_is_no_vector_is_refused_without_showing_it(rows: list[float]) -> None:
     with pytest.raises(dc.InputError, match="rows of 2 numbers within"):
         DirectionFactor([[1, 0], [0, 1]], 1, 1).log_factors(rows)
 
 
-@pytest.mark.parametrize(
+@every(
     ("candidates", "floor"),
     [
         ([[0.5, 0.5]], 0.1),
@@ -425,7 +426,7 @@ def test_what_is_no_categorical_factor_is_refused(candidates: list[list[float]],
         CategoricalFactor(candidates, floor)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@every(
     ("candidates", "variance", "tau"),
     [
         ([[1.0, 0.0]], 1, 1),
@@ -448,7 +449,7 @@ def test_a_half_circle_is_cut_evenly() -> None:
     assert np.allclose(np.degrees(np.arctan2(found[:, 1], found[:, 0])), np.tile(np.arange(0, 180, 15), 3))
 
 
-@pytest.mark.parametrize(("size", "directions", "apart"), [(3, 6, 54), (3, 24, 24), (5, 5, 75), (10, 40, 58)])
+@every(("size", "directions", "apart"), [(3, 6, 54), (3, 24, 24), (5, 5, 75), (10, 40, 58)])
 def test_half_a_sphere_is_covered_widely(size: int, directions: int, apart: float) -> None:
     found = spread_candidates(size, directions, [2.0])
     assert found.shape == (directions, size)
@@ -460,7 +461,7 @@ def test_half_a_sphere_is_covered_widely(size: int, directions: int, apart: floa
     assert np.array_equal(found, spread_candidates(size, directions, 2.0))
 
 
-@pytest.mark.parametrize(
+@every(
     ("size", "directions", "radii"),
     [(1, 3, [1.0]), (1001, 3, [1.0]), (2, 0, [1.0]), (2, 3, []), (2, 3, [0.0]), (2, 3, [np.nan]), (2, 501, [1.0, 2.0])],
 )
@@ -475,7 +476,7 @@ def test_points_have_the_moments_of_the_normal_law() -> None:
     assert np.allclose(points.T @ points / 4096, np.eye(4), atol=5e-3)
 
 
-@pytest.mark.parametrize(("points", "size"), [(100, 2), (0, 2), (64, 0), (64, 30000)])
+@every(("points", "size"), [(100, 2), (0, 2), (64, 0), (64, 30000)])
 def test_points_that_cannot_be_are_refused(points: int, size: int) -> None:
     with pytest.raises(dc.InputError, match="power of two"):
         standard_normals(points, size)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
+from folding import every
 from networks import asia, theta_of
 from strategies import networks
 from tiny import TINY, Record, all_records, counts_of, network_of
@@ -69,7 +70,7 @@ def test_known_families() -> None:
     )
 
 
-@pytest.mark.parametrize(("name", "most"), [("child", 18), ("alarm", 25)])
+@every(("name", "most"), [("child", 18), ("alarm", 25)])
 def test_real_networks_measure_fewer_tables(name: str, most: int) -> None:
     network = theta_of(name).network
     assert network.maximal_families == maximal(network)
@@ -126,7 +127,7 @@ TABLES = {"c": np.zeros((2, 3, 2), np.int64), "d": np.zeros((2, 2), np.int64)}
 SCALES = {"c": 1.0, "d": 1.0}
 
 
-@pytest.mark.parametrize(
+@every(
     ("tables", "scales", "why"),
     [
         ({"c": TABLES["c"]}, {"c": 1.0}, "table of every family that lies in no other"),
@@ -182,7 +183,7 @@ def test_one_record_moves_the_measured_tables_by_no_more_than_is_charged(
         assert np.abs(change).sum() == tables
 
 
-@pytest.mark.parametrize("network", [*TINY.values(), NESTED], ids=[*TINY, "nested"])
+@every("network", [*TINY.values(), NESTED], ids=[*TINY, "nested"])
 def test_the_cost_is_attained(network: dc.Network) -> None:
     first, last = all_records(network)[0], all_records(network)[-1]
     tables = len(network.maximal_families)
@@ -191,7 +192,7 @@ def test_the_cost_is_attained(network: dc.Network) -> None:
     assert (moved(network, [first], [last]) ** 2).sum() == 2 * tables
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("relation", dc.Relation)
 @given(network=networks(), epsilon=st.fractions(Fraction(1, 1000), 20, max_denominator=1000))
 def test_mechanisms_charge_for_the_measured_tables_alone(
     relation: dc.Relation, network: dc.Network, epsilon: Fraction
@@ -207,7 +208,7 @@ def test_mechanisms_charge_for_the_measured_tables_alone(
     assert noise.total <= epsilon
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("relation", dc.Relation)
 def test_gaussian_noise_charges_for_the_root_of_the_measured_tables(relation: dc.Relation) -> None:
     promise = dc.Guarantee(epsilon=1, delta="1e-6", relation=relation, unit="record")
     found = dc.gaussian().calibrate(NESTED, dc.Dirichlet.uniform(NESTED), promise)

@@ -33,6 +33,7 @@ from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.kinds.parameter_draws import Tempering, Trimming
 from discreet.releases.kinds.two_stages import Stages
 from discreet.releases.release import RecordsPolicy, release_schema
+from folding import every
 from networks import asia
 from published import DATA, committed, example
 from registry import RELATIONS, arrays
@@ -58,12 +59,12 @@ def test_a_published_file_loads_and_is_written_back_byte_for_byte(relation: dc.R
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@every("relation", RELATIONS)
 def test_a_release_made_today_has_the_fields_of_the_published_one(relation: dc.Relation) -> None:
     assert fields(json.loads(example(relation).dumps())) == fields(json.loads(committed(relation)))
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@every("relation", RELATIONS)
 def test_a_release_of_fewer_tables_leaves_out_no_other_field(relation: dc.Relation) -> None:
     """By default the tables that are sums of others are not published; every other field is there, and no new one."""
     network = asia().network
@@ -109,7 +110,7 @@ def test_the_schema_in_the_package_is_the_one_of_the_code() -> None:
     )  # as numbers: pydantic 2.10 writes 0.0 where later ones write 0
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@every("relation", RELATIONS)
 def test_the_schema_accepts_releases(relation: dc.Relation) -> None:
     jsonschema.Draft202012Validator.check_schema(VALIDATOR.schema)
     for text in (committed(relation), example(relation).dumps()):
@@ -268,7 +269,7 @@ def public(payload: Payload) -> dict[str, object]:
             return {"candidates": [{node: t.tolist() for node, t in tables.items()} for tables in payload.candidates]}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 @settings(max_examples=30)
 @given(data=st.data())
 def test_a_release_reads_back_as_itself(kind: str, data: st.DataObject) -> None:
@@ -475,7 +476,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WRONG)
+@every("name", WRONG)
 def test_parts_of_a_release_refuse_what_they_cannot_mean(name: str) -> None:
     make, values, message = WRONG[name]
     for value in values:

@@ -14,6 +14,7 @@ import pytest
 
 import discreet as dc
 from discreet.releases.release import release_schema
+from folding import every
 from published import committed
 from registry import VARIANTS
 from tiny import TINY, counts_of
@@ -159,13 +160,13 @@ def assert_refused(text: str, where: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", DAMAGE)
+@every("name", DAMAGE)
 def test_damage_is_refused_in_one_line_that_says_where(name: str) -> None:
     damage, where = DAMAGE[name]
     assert_refused(damage(json.loads(committed(dc.Relation.REPLACE))), where)
 
 
-@pytest.mark.parametrize(
+@every(
     ("relation", "place", "value"),
     [
         (dc.Relation.ADD_REMOVE, "records.count", 500),
@@ -180,7 +181,7 @@ def test_the_number_of_records_stands_where_it_is_public(relation: dc.Relation, 
     assert_refused(put(place, value)(json.loads(committed(relation))), "number of records|records.count")
 
 
-@pytest.mark.parametrize(
+@every(
     ("place", "value", "where"),
     [
         ("payload.scales.asia", 1.0, "scale"),  # inference would believe this one, not the calibration's
@@ -204,7 +205,7 @@ def places(part: Any, outer: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         yield from places(value, (*outer, name))
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@every("name", VARIANTS)
 def test_no_damage_to_any_kind_of_release_is_anything_but_refused_in_place(name: str) -> None:
     """Every place of a document of every kind, with every odd value, and without it: refused, or read as a release."""
     network, variant = TINY["two and three states"], VARIANTS[name]
@@ -236,9 +237,7 @@ def test_a_field_that_is_there_twice_is_refused() -> None:
     assert_refused(twice, "private")
 
 
-@pytest.mark.parametrize(
-    "name", ["extra field", "missing date", "version 2", "negative scale", "text for a count", "no tables", "cycle"]
-)
+@every("name", ["extra field", "missing date", "version 2", "negative scale", "text for a count", "no tables", "cycle"])
 def test_the_schema_finds_what_a_schema_can(name: str) -> None:
     validator = jsonschema.Draft202012Validator(json.loads(release_schema()))
     document = json.loads(DAMAGE[name][0](json.loads(committed(dc.Relation.REPLACE))))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.privacy.guarantee import as_rational, as_text
+from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 
@@ -25,7 +26,7 @@ def promise(epsilon: object = 1, delta: object = 0, relation: object = ADD_REMOV
 # ------------------------------------------------------------------------------------------------------------ parsing
 
 
-@pytest.mark.parametrize(
+@every(
     ("given_as", "exact"),
     [
         ("0.1", Fraction(1, 10)),
@@ -48,7 +49,7 @@ def test_numbers_are_read_exactly(given_as: object, exact: Fraction) -> None:
     assert as_rational(given_as, "epsilon") == exact
 
 
-@pytest.mark.parametrize(
+@every(
     "value",
     [
         float("nan"), float("inf"), -float("inf"), "nan", "inf", "abc", "", "1/0", "0x10", True, False, None, 1j, [1],
@@ -60,7 +61,7 @@ def test_what_is_not_a_finite_number_is_refused(value: object) -> None:
         as_rational(value, "delta")
 
 
-@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int32, np.int64])
+@every("kind", [np.uint8, np.int8, np.int32, np.int64])
 def test_numpy_integers_become_python_integers(kind: type[np.integer]) -> None:
     """A Fraction that holds a numpy integer wraps around: 2 x uint8(200) would be 144, and be undercharged."""
     most = int(np.iinfo(kind).max)
@@ -85,7 +86,7 @@ def test_a_float_is_its_shortest_text(value: float) -> None:
     assert exact == Fraction(repr(value))
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "text"),
     [
         (Fraction(1, 8), "0.125"), (Fraction(2), "2"), (Fraction(1, 3), "1/3"), (Fraction(-5, 4), "-1.25"),
@@ -99,31 +100,31 @@ def test_text_is_a_decimal_where_there_is_one(value: Fraction, text: str) -> Non
 # ---------------------------------------------------------------------------------------------------------- guarantee
 
 
-@pytest.mark.parametrize("epsilon", [0, -0.0, "0", -1, "-1e-320"])
+@every("epsilon", [0, -0.0, "0", -1, "-1e-320"])
 def test_epsilon_is_positive(epsilon: object) -> None:
     with pytest.raises(dc.InputError, match="epsilon must be greater than 0"):
         promise(epsilon)
 
 
-@pytest.mark.parametrize("delta", [1, "1.0", 1.5, -1e-320, "-0.1"])
+@every("delta", [1, "1.0", 1.5, -1e-320, "-0.1"])
 def test_delta_is_a_probability_below_one(delta: object) -> None:
     with pytest.raises(dc.InputError, match="delta must be at least 0 and less than 1"):
         promise(delta=delta)
 
 
-@pytest.mark.parametrize("unit", ["", "  ", None, 3])
+@every("unit", ["", "  ", None, 3])
 def test_a_unit_is_needed(unit: object) -> None:
     with pytest.raises(dc.InputError, match="unit of protection"):
         promise(unit=unit)
 
 
-@pytest.mark.parametrize("relation", ["bounded", "", None, 1])
+@every("relation", ["bounded", "", None, 1])
 def test_an_unknown_relation_is_refused_by_name(relation: object) -> None:
     with pytest.raises(dc.InputError, match="one of: add-remove, replace"):
         promise(relation=relation)
 
 
-@pytest.mark.parametrize("missing", ["epsilon", "delta", "relation", "unit"])
+@every("missing", ["epsilon", "delta", "relation", "unit"])
 def test_no_part_of_a_guarantee_has_a_default(missing: str) -> None:
     parts = {"epsilon": 1, "delta": 0, "relation": "replace", "unit": "record"}
     del parts[missing]
@@ -136,7 +137,7 @@ def test_relations_are_read_with_either_dash() -> None:
     assert promise(relation="replace").relation is REPLACE
 
 
-@pytest.mark.parametrize(
+@every(
     "epsilon",
     ["1e-5000", "1e5000", "1e-999999999", Decimal("1e999999"), 10**5000, Fraction(1, 10**5000), "0." + "1" * 5000],
     ids=lambda value: type(value).__name__,
@@ -162,7 +163,7 @@ def test_a_guarantee_is_frozen_and_copies_are_equal() -> None:
 # -------------------------------------------------------------------------------------------------- compose, convert
 
 
-@pytest.mark.parametrize(("part", "times", "total"), [("0.1", 10, 1), (Fraction(1, 3), 3, 1), (0.7, 30, 21)])
+@every(("part", "times", "total"), [("0.1", 10, 1), (Fraction(1, 3), 3, 1), (0.7, 30, 21)])
 def test_composition_is_exact(part: object, times: int, total: int) -> None:
     assert dc.compose([promise(part)] * times) == promise(total)
 
@@ -213,7 +214,7 @@ def test_replace_says_nothing_about_add_remove() -> None:
         dc.convert(promise(relation=REPLACE), ADD_REMOVE)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(1, "0.3"), (50, "1e-6"), (5000, "1e-9"), (20_000, "1e-9")])
+@every(("epsilon", "delta"), [(1, "0.3"), (50, "1e-6"), (5000, "1e-9"), (20_000, "1e-9")])
 def test_a_delta_that_would_be_one_or_more_is_refused(epsilon: int, delta: str) -> None:
     with pytest.raises(dc.InputError):
         dc.convert(promise(epsilon, delta), REPLACE)

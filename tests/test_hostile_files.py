@@ -18,6 +18,7 @@ import pytest
 
 import discreet as dc
 from discreet.model.bif import parse_bif, read_bif
+from folding import every
 from fuzzing import MIB, Report, fault_of_message, read_all
 
 # --------------------------------------------------------------------------------------------------------------- makers
@@ -363,14 +364,14 @@ def outcome(case: Case) -> Report:
     return read_all(read, [make()])
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@every("name", REFUSED)
 def test_what_stopped_a_reader_is_refused(name: str) -> None:
     report = outcome(REFUSED[name])
     assert report.faults == [], report
     assert report.refused == 1, report
 
 
-@pytest.mark.parametrize("name", READ)
+@every("name", READ)
 def test_large_but_ordinary_things_are_read(name: str) -> None:
     report = read_all(READ[name][0], [READ[name][1]()], cpu_s=5)
     assert report.faults == [], report
@@ -405,7 +406,7 @@ def test_the_child_keeps_its_limits() -> None:
 ODD_PATHS = ("x\0y", "x" * 5000, "no\nsuch\u202efile", "\ud800", "a/" * 400, "")
 
 
-@pytest.mark.parametrize("path", ODD_PATHS)
+@every("path", ODD_PATHS)
 def test_odd_names_of_files_are_refused_in_one_line(path: str) -> None:
     reads: list[Callable[[str], object]] = [dc.load, dc.Release.load, dc.Schema.read, dc.Network.read, dc.Tables.read]
     for read in reads:
@@ -426,7 +427,7 @@ ODD_TEXTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("error", [dc.InputError, dc.BudgetError])
+@every("error", [dc.InputError, dc.BudgetError])
 def test_any_message_is_one_short_line(error: type[dc.DiscreetError]) -> None:
     for text in ODD_TEXTS:
         assert not fault_of_message(str(error(text))), text[:20]

@@ -303,7 +303,7 @@ def generated(seed: int, count: int) -> Iterator[tuple[str, bytes]]:
         yield kind, parquet_bytes(rng) if kind == "parquet" else csv_text(rng)
 
 
-@pytest.mark.parametrize("seed", range(7, 11))
+@pytest.mark.parametrize("seed", [7, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(8, 11))])
 def test_generated_tables_are_read_or_refused(seed: int, tmp_path: Path) -> None:
     # Each takes about 0.09 CPU s: an engine is made, and three queries run.
     report = read_all(reader(tmp_path), generated(seed, 250))

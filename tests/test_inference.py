@@ -12,6 +12,7 @@ import discreet as dc
 from discreet.inference import elimination
 from discreet.inference.junction_tree import JunctionTree
 from discreet.inference.kernels import collect
+from folding import every
 from networks import asia
 from oracle import conditional, event, most_probable, random_draws, small
 from strategies import questions
@@ -83,7 +84,7 @@ QUESTIONS: list[tuple[tuple[str, ...], dict[str, int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("targets", "evidence"), QUESTIONS)
+@every(("targets", "evidence"), QUESTIONS)
 def test_asia(targets: tuple[str, ...], evidence: dict[str, int]) -> None:
     expected = conditional(ASIA, targets, evidence)
     np.testing.assert_allclose(elimination.joint(ASIA, targets, evidence), expected, atol=EXACT)
@@ -131,7 +132,7 @@ def impossible() -> dc.Tables:
     return dc.Tables(network, arrays, draws=3)
 
 
-@pytest.mark.parametrize("evidence", [{"a": 1}, {"b": 0}, {"b": 0, "c": 1}, {"d": 1}, {"d": 1, "b": 1}])
+@every("evidence", [{"a": 1}, {"b": 0}, {"b": 0, "c": 1}, {"d": 1}, {"d": 1, "b": 1}])
 def test_impossible_evidence(evidence: dict[str, int]) -> None:
     """NaN and -inf in the draw that rules the evidence out, wherever in the network that is, and only there."""
     cells = impossible()

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 import discreet as dc
 from discreet.inference import elimination
+from folding import every
 from networks import theta_of
 from oracle import conditional, event, most_probable, small
 from strategies import questions
@@ -76,8 +77,8 @@ def sparse(children: int, draws: int) -> tuple[dc.Tables, dict[str, int], np.nda
     return dc.Tables(network, tables, draws=draws), evidence, logs
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("children", [2, 5, 16, 60])
+@every("dtype", [np.float32, np.float64])
+@every("children", [2, 5, 16, 60])
 def test_evidence_that_doubles_cannot_hold(children: int, dtype: type[np.floating]) -> None:
     cells, evidence, logs = sparse(children, draws=80)
     total = logsumexp(logs, axis=0)

@@ -11,6 +11,7 @@ from hypothesis import given
 
 import discreet as dc
 from discreet.inference import elimination
+from folding import every
 from networks import asia, theta_of
 from oracle import conditional, event, most_probable, random_draws, small
 from strategies import questions
@@ -41,7 +42,7 @@ def check_single(cells: dc.Tables, targets: tuple[str, ...], evidence: Mapping[s
         np.testing.assert_allclose(each.probability, expected[tuple(each.states.values())], atol=SINGLE)
 
 
-@pytest.mark.parametrize("name", ["alarm", "win95pts"])
+@every("name", ["alarm", "win95pts"])
 def test_single_precision_answers_as_double_on_larger_networks(name: str) -> None:
     network = theta_of(name).network
     cells = random_draws(network, 40, seed=1, concentration=0.5)
@@ -129,7 +130,7 @@ def test_tables_in_single_precision_are_read_as_they_are(monkeypatch: pytest.Mon
     assert all(table.dtype == np.float64 for table in found.values())
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.int64, "float32", "three", None])
+@every("dtype", [np.float16, np.int64, "float32", "three", None])
 def test_other_precisions_are_refused(dtype: object) -> None:
     cells = random_draws(asia().network, 2, seed=5)
     for ask in (
@@ -145,8 +146,8 @@ def test_other_precisions_are_refused(dtype: object) -> None:
 # ------------------------------------------------------------------------------------------------------ explanations
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("evidence", [{}, {"dysp": 0}, {"xray": 1, "smoke": 0}])
+@every("dtype", [np.float32, np.float64])
+@every("evidence", [{}, {"dysp": 0}, {"xray": 1, "smoke": 0}])
 def test_the_share_of_draws_that_favour_an_explanation(evidence: dict[str, int], dtype: type[np.floating]) -> None:
     """Counted over the enumerated joint of every draw; draws without zeros have no ties."""
     cells = random_draws(asia().network, 60, seed=6)

@@ -21,6 +21,7 @@ from discreet.inference.interactions import (
 )
 from discreet.model.arrays import margin
 from discreet.model.schema import Scope
+from folding import every
 from oracle import interactions, spread
 from tiny import network_of
 
@@ -97,7 +98,7 @@ def test_centred_leaves_repetitions_alone() -> None:
 # ------------------------------------------------------------------------------------------------- coordinates
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 40])
+@every("size", [1, 2, 3, 7, 40])
 def test_contrasts_are_orthonormal_with_a_constant_first_row(size: int) -> None:
     (matrix,) = contrast_matrices([size])
     np.testing.assert_allclose(matrix @ matrix.T, np.eye(size), atol=1e-13)

@@ -18,6 +18,7 @@ from scipy.special import gammaln
 import discreet as dc
 from discreet.posterior.exact import chains as module
 from discreet.posterior.exact.chains import joint
+from folding import every
 from networks import asia
 from releases import guarantee, noisy_release, simulated
 
@@ -87,7 +88,7 @@ Z = np.array([[3, 0, -1], [1, 4, 2]])
 OTHER = np.array([[1, 2, 0], [0, 2, 3]])
 
 
-@pytest.mark.parametrize("public", [None, np.array([[2, 0, 1], [0, 0, 7]])])
+@every("public", [None, np.array([[2, 0, 1], [0, 0, 7]])])
 def test_a_public_number_of_records(public: np.ndarray | None) -> None:
     release = told(Z, 1.5, 6, 1)
     counts = None if public is None else dc.Tables(NETWORK, {"x": public.sum(axis=1), "y": public})
@@ -254,8 +255,8 @@ EDGES = dc.Network(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("n", [0, 20])
-@pytest.mark.parametrize("mechanism", ["laplace", "planned", "fourier", "sampled"])
+@every("n", [0, 20])
+@every("mechanism", ["laplace", "planned", "fourier", "sampled"])
 def test_no_records_one_state_and_nodes_apart(mechanism: str, n: int) -> None:
     """Chains mix, and rows are probabilities; a node may even be called what the memberships of samples are."""
     make = {"sampled": lambda: dc.allocated(sampling="0.5")}.get(mechanism, dc.MECHANISMS.get(mechanism))

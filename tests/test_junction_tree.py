@@ -18,6 +18,7 @@ from discreet.inference.junction_tree import (
     maximising_tree,
 )
 from discreet.inference.kernels import LARGE, _product, _sum, calibrate, collect
+from folding import every
 from networks import theta_of
 from oracle import random_draws
 from strategies import networks
@@ -134,7 +135,7 @@ def test_random_networks_get_junction_trees(data: st.DataObject, network: dc.Net
         assert not (index >= best.maxima and best.barren[index])
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@every("name", BENCHMARKS)
 def test_benchmark_networks_get_junction_trees(name: str) -> None:
     network = theta_of(name).network
     listed = families(network)
@@ -241,8 +242,8 @@ def test_products_are_those_of_einsum(data: st.DataObject, dtype: type[np.floati
     assert all(np.array_equal(view, copy) for view, copy in zip(views, before, strict=True))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("draws", [1, 64, 300])
+@every("dtype", [np.float32, np.float64])
+@every("draws", [1, 64, 300])
 def test_sums_of_large_arrays_are_those_of_small_ones(draws: int, dtype: type[np.floating]) -> None:
     """Beyond some size einsum does the work: no axes, one of length 1, the first, last, scattered ones and all."""
     array = np.random.default_rng(3).random((1, 12, 5, 4, 7, 12, draws)).astype(dtype)

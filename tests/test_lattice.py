@@ -22,6 +22,7 @@ import discreet as dc
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise
 from discreet.theory.lattice import LatticeLaw, lattice_law, resolution_for
 from discreet.theory.trimming import floor_for
+from folding import every
 
 ACCURACY = 1e-9
 """As promised in the docstring of `lattice_law`, for a whole row."""
@@ -81,7 +82,7 @@ def worst_error(exponents: Sequence[float], floor: float, resolution: int) -> fl
 # ----------------------------------------------------------------------------------------------------------- accuracy
 
 
-@pytest.mark.parametrize(
+@every(
     ("exponents", "floor", "resolution"),
     [
         ([0.0, 0.0], 0.1, 4096), ([-0.75, -0.75], 0.25, 4096), ([3.5, -0.999], 0.01, 4096), ([70.0, 30.0], 1e-6, 4096),
@@ -99,7 +100,7 @@ def test_rows_are_drawn_with_their_exact_probabilities(exponents: list[float], f
     assert worst_error(exponents, floor, resolution) < ACCURACY
 
 
-@pytest.mark.parametrize(
+@every(
     ("exponents", "resolution"),
     [([2.5, 39.0], 4096), ([11.0, 4.0, -0.75], 24), ([3.0, 40.0, -0.75], 96)],
 )
@@ -191,7 +192,7 @@ def test_probabilities_grow_by_equal_steps_from_the_floor_to_the_top() -> None:
     assert (law.size, law.resolution) == (3, 7)
 
 
-@pytest.mark.parametrize("size", [2, 3, 5, 12, 13, 40, 500])
+@every("size", [2, 3, 5, 12, 13, 40, 500])
 def test_the_resolution_is_public_and_shrinks_with_the_states(size: int) -> None:
     expected = 2048 if size == 2 else max(768 // size, 128)
     assert resolution_for(size) == expected
@@ -203,7 +204,7 @@ def test_one_state_is_certain_and_needs_no_floor() -> None:
     assert law.probabilities(units).tolist() == [[1.0, 1.0, 1.0]]
 
 
-@pytest.mark.parametrize("floor", [0.0, -0.1, 1 / 3, 0.4, math.nan, math.inf])
+@every("floor", [0.0, -0.1, 1 / 3, 0.4, math.nan, math.inf])
 def test_a_floor_that_leaves_no_grid_is_refused(floor: float) -> None:
     with pytest.raises(dc.InputError, match=r"floor of 3 states must be greater than 0 and less than 1/3"):
         lattice_law(np.zeros(3), floor, 8)
@@ -212,11 +213,11 @@ def test_a_floor_that_leaves_no_grid_is_refused(floor: float) -> None:
 # -------------------------------------------------------------------------------------------------------------- draws
 
 
-@pytest.mark.parametrize(
+@every(
     ("exponents", "floor", "resolution"),
     [([4.0, -0.5], 0.05, 40), ([3.0, 0.0, -0.75], 0.1, 9), ([0.0, 2.0, 1.0, 5.0], 0.05, 5)],
 )
-@pytest.mark.parametrize("name", ["exact", "simulated"])
+@every("name", ["exact", "simulated"])
 def test_draws_have_the_law(name: str, exponents: list[float], floor: float, resolution: int) -> None:
     """Chi-square over all rows, cells pooled to expect 50 draws. Exact draws fail by chance at 1e-9 a case."""
     draws = 4000 if name == "exact" else 40_000

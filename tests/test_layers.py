@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import discreet
+from folding import every
 
 ROOT = Path(discreet.__file__).parent
 CORE = ("model", "privacy", "releases", "inference", "theory")
@@ -101,7 +102,7 @@ def test_the_folders_stand_in_an_order() -> None:
     assert all(allowed <= set(folders[: folders.index(folder)]) for folder, allowed in MAY_IMPORT.items())
 
 
-@pytest.mark.parametrize("module", MODULES)
+@every("module", MODULES)
 def test_a_folder_imports_only_what_is_above_it(module: str) -> None:
     folder = module.split("/")[0]
     allowed = MAY_IMPORT[folder] | {folder, "errors"} | ({"discreet"} if folder == "app" else set())
@@ -109,13 +110,13 @@ def test_a_folder_imports_only_what_is_above_it(module: str) -> None:
     assert not any(name.startswith(".") for name in imports(module)), "imports are absolute"
 
 
-@pytest.mark.parametrize("module", [module for module in MODULES if module.split("/")[0] in PRIVATE | PUBLIC])
+@every("module", [module for module in MODULES if module.split("/")[0] in PRIVATE | PUBLIC])
 def test_the_two_wings_meet_only_in_the_release(module: str) -> None:
     other = PUBLIC if module.split("/")[0] in PRIVATE else PRIVATE
     assert not ours(module) & other
 
 
-@pytest.mark.parametrize("module", [module for module in MODULES if module.split("/")[0] != "app"])
+@every("module", [module for module in MODULES if module.split("/")[0] != "app"])
 def test_no_import_hides_in_a_function(module: str) -> None:
     functions = [node for node in ast.walk(tree(module)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     assert not [name for function in functions for node in ast.walk(function) for name in imported(node)]
@@ -149,7 +150,7 @@ def test_the_public_wing_cannot_read_records() -> None:
     assert not loaded & set(RECORD_READERS)
 
 
-@pytest.mark.parametrize("name", ["answer", "noise_aware", "plug_in", "Release", "Network"])
+@every("name", ["answer", "noise_aware", "plug_in", "Release", "Network"])
 def test_a_public_name_of_the_public_wing_loads_no_reader(name: str) -> None:
     assert not loaded_by(f"import discreet; discreet.{name}") & set(RECORD_READERS)
 
@@ -173,7 +174,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         discreet.nothing  # noqa: B018 - the access is the test
 
 
-@pytest.mark.parametrize("module", MODULES)
+@every("module", MODULES)
 def test_what_begins_with_an_underscore_stays_in_its_file(module: str) -> None:
     private = [name for name in imports(module) if name.startswith("discreet.") and "._" in name]
     assert private == []
@@ -182,7 +183,7 @@ def test_what_begins_with_an_underscore_stays_in_its_file(module: str) -> None:
 # ------------------------------------------------------------------------------------------ randomness
 
 
-@pytest.mark.parametrize("module", [module for module in MODULES if module.split("/")[0] in PRIVATE])
+@every("module", [module for module in MODULES if module.split("/")[0] in PRIVATE])
 def test_nothing_near_records_can_be_seeded(module: str) -> None:
     allowed = {
         "mechanisms/noise.py": {"SimulatedNoise"},

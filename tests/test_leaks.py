@@ -23,6 +23,7 @@ import discreet as dc
 from discreet.app.cli import main
 from discreet.mechanisms import crossing
 from discreet.mechanisms.noise import ExactNoise
+from folding import every
 from sources import CANARY, PEER_WARNINGS, alone, column, csv_file, said
 
 pytestmark = PEER_WARNINGS
@@ -294,9 +295,9 @@ def test_all_but_the_payload_is_the_same_for_neighbours(
     assert {node: release.payload.table(node).tolist() for node in NETWORK.nodes} == {"x": [14] * 3, "y": [[7, 7]] * 3}
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, -1e308, 5.0, 10.0])
-@pytest.mark.parametrize("missing", ["error", "drop"])
-@pytest.mark.parametrize("out_of_bounds", ["error", "clip"])
+@every("value", [math.nan, math.inf, -math.inf, 1e308, -1e308, 5.0, 10.0])
+@every("missing", ["error", "drop"])
+@every("out_of_bounds", ["error", "clip"])
 def test_a_hostile_number_is_refused_or_moves_one_cell_by_one(value: float, missing: str, out_of_bounds: str) -> None:
     def counts(table: pa.Table) -> dc.Counts:
         records = dc.read_records(table, NETWORK.schema, missing=missing, out_of_bounds=out_of_bounds)

@@ -20,6 +20,7 @@ from discreet.posterior.pooled.estimate import estimate
 from discreet.posterior.pooled.least_squares import Margins, Measured, least_squares, measured
 from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows, draw_rows
 from discreet.posterior.pooled.worlds import Worlds, worlds
+from folding import every
 from networks import asia
 from releases import guarantee, simulated
 from strategies import networks
@@ -82,9 +83,9 @@ def check_world(found: Worlds, draws: int) -> None:
         assert family[-1] == node
 
 
-@pytest.mark.parametrize("relation", list(dc.Relation))
-@pytest.mark.parametrize("n", [0, 1, 400])
-@pytest.mark.parametrize("name", NETWORKS)
+@every("relation", list(dc.Relation))
+@every("n", [0, 1, 400])
+@every("name", NETWORKS)
 def test_counts_of_a_world_agree(name: str, n: int, relation: dc.Relation) -> None:
     theta = random_theta(NETWORKS[name], 1)
     if n == 1:
@@ -160,7 +161,7 @@ def deviations(found: np.ndarray, exact: float) -> None:
     assert found.std() == pytest.approx(exact, rel=6 / math.sqrt(2 * found.size))
 
 
-@pytest.mark.parametrize("extra", [None, 15.0])
+@every("extra", [None, 15.0])
 def test_evidence_counts_once_in_a_chain(extra: float | None) -> None:
     """The normal limit: 100,000 records, a flat prior, one table over both nodes and perhaps one over the parent."""
     network = network_of({"a": 2, "b": 2}, "a>b")
@@ -483,8 +484,8 @@ def test_made_up_records_are_weighted_to_the_total(monkeypatch: pytest.MonkeyPat
 # ------------------------------------------------------------------------------------------------------- estimate
 
 
-@pytest.mark.parametrize("loss", ["squared", "absolute"])
-@pytest.mark.parametrize("relation", list(dc.Relation))
+@every("loss", ["squared", "absolute"])
+@every("relation", list(dc.Relation))
 def test_the_estimate_is_that_of_many_draws(relation: str, loss: Literal["squared", "absolute"]) -> None:
     """A tenth of a deviation, as it says; half a deviation in the worst of 30 cells, five times as much."""
     made = planned(random_theta(NETWORKS["five"], 6, 0.5), 1000, 0.3, relation)

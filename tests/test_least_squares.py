@@ -31,6 +31,7 @@ from discreet.posterior.pooled.least_squares import (
 )
 from discreet.releases.measurement import Measurement, laplace_variance
 from discreet.theory.contrasts import coefficients, table_map
+from folding import every
 from releases import guarantee, noisy_release, simulated, simulated_counts
 from strategies import networks
 from tiny import TINY, network_of
@@ -141,9 +142,9 @@ def check_against_matrices(given: Measured, records: int | None) -> None:
             assert margins.table(network.family(node)).sum() == pytest.approx(records, abs=1e-9 * size)
 
 
-@pytest.mark.parametrize("records", [None, 0, 47])
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", NETWORKS)
+@every("records", [None, 0, 47])
+@every("seed", range(3))
+@every("name", NETWORKS)
 def test_least_squares_is_that_of_matrices(name: str, seed: int, records: int | None) -> None:
     check_against_matrices(noisy(NETWORKS[name], seed), records)
 
@@ -327,19 +328,19 @@ def check_fit(given: Measured, total: float, exact: bool = True) -> None:
         assert distance <= math.sqrt(2 * float(fit.gap[repetition])) + rounding
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", NETWORKS)
+@every("seed", range(3))
+@every("name", NETWORKS)
 def test_the_fit_is_that_of_a_quadratic_program(name: str, seed: int) -> None:
     check_fit(noisy(NETWORKS[name], seed, repetitions=3), 30.0)
 
 
-@pytest.mark.parametrize("total", [1.0, 2.5, 1e4])
+@every("total", [1.0, 2.5, 1e4])
 def test_the_total_need_not_be_what_the_tables_say(total: float) -> None:
     check_fit(noisy(NETWORKS["complete, three states"], 7, size=100, scale=5, repetitions=2), total)
 
 
-@pytest.mark.parametrize(("scale", "size"), [(1e-3, 30), (1e-3, 1e6), (1.0, 1e6), (1e3, 30), (1e9, 30), (1e9, 1e12)])
-@pytest.mark.parametrize("name", ["complete, three states", "collider", "apart"])
+@every(("scale", "size"), [(1e-3, 30), (1e-3, 1e6), (1.0, 1e6), (1e3, 30), (1e9, 30), (1e9, 1e12)])
+@every("name", ["complete, three states", "collider", "apart"])
 def test_every_order_of_magnitude(name: str, scale: float, size: float) -> None:
     given = noisy(NETWORKS[name], 11, scale=scale, size=size, repetitions=2)
     check_fit(given, size, exact=1e-3 < size / scale < 1e7)
@@ -412,7 +413,7 @@ def test_it_is_nearer_to_the_truth_than_plain_least_squares() -> None:
 # -------------------------------------------------------------------------------------------------------- coordinates
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@every("name", NETWORKS)
 def test_coordinates_of_tables_that_agree(name: str) -> None:
     given = noisy(NETWORKS[name], 23, repetitions=3)
     network = given.network

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 
 import discreet as dc
 from discreet.privacy.guarantee import as_text
+from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 
@@ -441,7 +442,7 @@ def test_a_ledger_in_memory_is_shared_by_threads_and_with_nobody_else() -> None:
 # ----------------------------------------------------------------------------------------------------------- opening
 
 
-@pytest.mark.parametrize(
+@every(
     "url",
     [
         "", "foo", None, 3, "bob:s3cret@host/base", "nosuch://bob:s3cret@host/base",
@@ -478,7 +479,7 @@ def test_an_argument_that_could_weaken_a_file_is_refused(tmp_path: Path, argumen
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("argument", ["autocommit", "service", "prepare_threshold", "cursor_factory", "password"])
+@every("argument", ["autocommit", "service", "prepare_threshold", "cursor_factory", "password"])
 def test_an_argument_that_could_weaken_a_server_is_refused(argument: str) -> None:
     with pytest.raises(dc.InputError, match=f"takes no argument '{argument}'"):
         dc.Ledger(f"postgresql+psycopg://bob@127.0.0.1:1/base?{argument}=1")

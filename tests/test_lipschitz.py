@@ -22,6 +22,7 @@ from discreet.papers.lipschitz import (
     may_be_private,
 )
 from discreet.theory.trimming import floor_for, log_range, record_loss
+from folding import every
 from strategies import networks
 from tiny import TINY, Record, all_records, network_of
 
@@ -32,7 +33,7 @@ GAUSS_LEGENDRE = np.polynomial.legendre.leggauss(400)
 # ------------------------------------------------------------------------------------------------ one variable
 
 
-@pytest.mark.parametrize(
+@every(
     ("size", "floor", "expected"),
     [
         (2, 0.1, math.log(9)),
@@ -46,9 +47,7 @@ def test_the_range_of_a_trimmed_variable(size: int, floor: float, expected: floa
     assert log_range(size, floor) == pytest.approx(expected, abs=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("size", "floor"), [(2, 0.0), (2, -0.1), (2, 0.5), (3, 1 / 3), (3, 0.4), (2, math.nan), (0, 0.1)]
-)
+@every(("size", "floor"), [(2, 0.0), (2, -0.1), (2, 0.5), (3, 1 / 3), (3, 0.4), (2, math.nan), (0, 0.1)])
 def test_a_floor_out_of_its_range_is_refused(size: int, floor: float) -> None:
     with pytest.raises(dc.InputError, match=r"floor|state"):
         log_range(size, floor)
@@ -63,13 +62,13 @@ def test_floors_and_ranges_are_inverse_and_round_to_the_safe_side(size: int, ran
     assert size == 1 or floor == pytest.approx(1 / (size - 1 + math.exp(range_)), rel=1e-12)
 
 
-@pytest.mark.parametrize(("size", "range_"), [(2, 0.0), (2, -1.0), (2, math.inf), (2, math.nan), (0, 1.0), (3, 1e-17)])
+@every(("size", "range_"), [(2, 0.0), (2, -1.0), (2, math.inf), (2, math.nan), (0, 1.0), (3, 1e-17)])
 def test_a_range_that_no_floor_has_is_refused(size: int, range_: float) -> None:
     with pytest.raises(dc.InputError, match=r"range|state"):
         floor_for(size, range_)
 
 
-@pytest.mark.parametrize(("epsilon", "floor"), [(1, 0.493), (5, 0.463), (10, 0.427), (30, 0.293), (100, 0.050)])
+@every(("epsilon", "floor"), [(1, 0.493), (5, 0.463), (10, 0.427), (30, 0.293), (100, 0.050)])
 def test_floors_of_naive_bayes_with_sixteen_features(epsilon: float, floor: float) -> None:
     assert floor_for(2, epsilon / (2 * 17)) == pytest.approx(floor, abs=5e-4)
 
@@ -107,7 +106,7 @@ def log_probabilities(network: dc.Network, floors: dict[str, float]) -> tuple[li
 FLOORS = {"a": 0.1, "b": 0.05, "c": 0.2}
 
 
-@pytest.mark.parametrize("name", TINY)
+@every("name", TINY)
 def test_the_losses_are_the_ranges_that_enumeration_finds(name: str) -> None:
     """A log probability is monotone in each free factor, so its extremes lie at corners of the support."""
     network = TINY[name]
@@ -145,7 +144,7 @@ def trimmed_loss(records: int, floor: float, relation: dc.Relation) -> float:
     return max(float(np.abs(ratio).max()) for ratio in ratios)
 
 
-@pytest.mark.parametrize(
+@every(
     ("records", "relation", "measured"),
     [(50, REPLACE, 4.21), (1000, REPLACE, 4.38), (50, ADD_REMOVE, 2.18), (1000, ADD_REMOVE, 2.20)],
 )
@@ -208,7 +207,7 @@ def test_what_has_one_state_cannot_change() -> None:
     assert attribute_loss(network_of({"a": 1}), {"a": 0.5}) == 0
 
 
-@pytest.mark.parametrize(
+@every(
     ("floors", "message"),
     [({"a": 0.1}, "'b'"), ({"a": 0.1, "b": 0.1, "z": 0.1}, "'z'"), ({"a": 0.1, "b": 0.5}, "node 'b': the floor")],
 )
@@ -222,7 +221,7 @@ def test_floors_that_do_not_fit_are_refused(floors: dict[str, float], message: s
 # ------------------------------------------------------------------------------------------------ calculus
 
 
-@pytest.mark.parametrize("name", TINY)
+@every("name", TINY)
 def test_a_network_is_lipschitz_in_the_number_of_families_that_differ(name: str) -> None:
     network = TINY[name]
     floors = {node: FLOORS[node] for node in network.nodes}
@@ -278,15 +277,13 @@ def test_the_rate_of_a_network_follows_from_a_union() -> None:
         assert sum(math.exp(-one * (value - start)) for one in rates) <= math.exp(-2.5 * (value - shifted)) + 1e-15
 
 
-@pytest.mark.parametrize(
-    ("rates", "start"), [([], 1.0), ([1.0, 0.0], 1.0), ([1.0], 0.0), ([1.0] * 3, 1.0), ([math.nan], 1.0)]
-)
+@every(("rates", "start"), [([], 1.0), ([1.0, 0.0], 1.0), ([1.0], 0.0), ([1.0] * 3, 1.0), ([math.nan], 1.0)])
 def test_a_rate_that_says_nothing_is_refused(rates: list[float], start: float) -> None:
     with pytest.raises(dc.InputError, match="rates"):
         combined_rate(rates, start)
 
 
-@pytest.mark.parametrize("constants", [[], [-1.0], [math.nan, 1.0]])
+@every("constants", [[], [-1.0], [math.nan, 1.0]])
 def test_constants_are_not_negative(constants: list[float]) -> None:
     with pytest.raises(dc.InputError, match="at least 0"):
         combined_constant(constants)
@@ -303,7 +300,7 @@ def bernoulli(step: float) -> np.ndarray:
     return lipschitz_constants(np.log([1 - theta, theta]).T, [[0, 1], [1, 0]])
 
 
-@pytest.mark.parametrize(("step", "uniform_constant", "sum_of_masses"), [(0.2, 1.386, 0.8), (0.05, 2.944, 0.95)])
+@every(("step", "uniform_constant", "sum_of_masses"), [(0.2, 1.386, 0.8), (0.05, 2.944, 0.95)])
 def test_the_uniform_constant_of_the_finite_bernoulli_family(
     step: float, uniform_constant: float, sum_of_masses: float
 ) -> None:
@@ -314,9 +311,7 @@ def test_the_uniform_constant_of_the_finite_bernoulli_family(
     assert step * constants.size == pytest.approx(sum_of_masses)  # the prior that is printed is no distribution
 
 
-@pytest.mark.parametrize(
-    ("step", "start", "uniform", "tilted"), [(0.2, 0.405, 0.7067, 1.3247), (0.05, 0.0, 0.2694, 0.6884)]
-)
+@every(("step", "start", "uniform", "tilted"), [(0.2, 0.405, 0.7067, 1.3247), (0.05, 0.0, 0.2694, 0.6884)])
 def test_the_stochastic_rates_of_the_finite_bernoulli_family(
     step: float, start: float, uniform: float, tilted: float
 ) -> None:
@@ -372,7 +367,7 @@ def test_constants_see_every_pair_and_impossible_outcomes() -> None:
     assert np.isinf(lipschitz_constants([[-math.inf, -math.inf, 0.0]], together)).all()
 
 
-@pytest.mark.parametrize(
+@every(
     ("logs", "distances", "message"),
     [
         ([0.0, 0.0], [[0, 1], [1, 0]], "shape"),
@@ -391,7 +386,7 @@ def test_likelihoods_and_distances_that_do_not_fit_are_refused(logs: object, dis
         may_be_private(logs, [1.0], distances, 1.0)
 
 
-@pytest.mark.parametrize("masses", [[0.5, 0.6], [-0.5, 1.5], [math.nan, 1.0], [[0.5, 0.5]]])
+@every("masses", [[0.5, 0.6], [-0.5, 1.5], [math.nan, 1.0], [[0.5, 0.5]]])
 def test_masses_that_are_no_distribution_are_refused(masses: object) -> None:
     with pytest.raises(dc.InputError, match="masses"):
         assumption_two([1.0, 2.0], masses, 1.0)

@@ -8,6 +8,7 @@ may exceed its scale: exp(-40) a table.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from dataclasses import dataclass
@@ -27,7 +28,9 @@ from sources import PEER_WARNINGS
 pytestmark = PEER_WARNINGS
 
 RECORDS = 400
-NETWORKS = ("asia", "child", "alarm", "naive Bayes")
+NETWORKS = ("asia", pytest.param("child", marks=pytest.mark.thorough), "naive Bayes")
+"""Of all that is asked here; ALARM is for a test of its own, and for the thorough ones."""
+ALARM = pytest.param("alarm", marks=pytest.mark.thorough)
 CASES = [(mechanism, relation) for mechanism in mechanisms_over("network") for relation in dc.Relation]
 DRAWN = ("posterior_sampler", "map_estimate")
 """Mechanisms that release rows; the posterior of all families takes them seconds."""
@@ -58,23 +61,31 @@ class Case:
         return next(node for node in self.theta.network.nodes if not self.theta.network.parents[node])
 
 
-@pytest.fixture(scope="module", params=NETWORKS)
-def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    folder = tmp_path_factory.mktemp("network")
+def case_of(name: str, folder: Path) -> Case:
+    """Both files of a case, written into a folder."""
     bif = folder / "network.bif"
-    if request.param == "naive Bayes":
+    if name == "naive Bayes":
         naive_bayes(100).write(bif)
     else:
-        shutil.copy(ASIA if request.param == "asia" else network_path(request.param), bif)
+        shutil.copy(ASIA if name == "asia" else network_path(name), bif)
     theta = dc.Tables.read(bif)
     table = dc.sample_records(theta, RECORDS, np.random.default_rng(4))
     pq.write_table(table, folder / "records.parquet")
-    return Case(request.param, bif, folder / "records.parquet", theta)
+    return Case(name, bif, folder / "records.parquet", theta)
+
+
+@pytest.fixture(scope="module", params=[*NETWORKS, ALARM])
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return case_of(request.param, tmp_path_factory.mktemp("network"))
+
+
+def counted(case: Case) -> dc.Counts:
+    return dc.count(dc.read_records(case.parquet, case.theta.network.schema), case.theta.network)
 
 
 @pytest.fixture(scope="module")
 def counts(case: Case) -> dc.Counts:
-    return dc.count(dc.read_records(case.parquet, case.theta.network.schema), case.theta.network)
+    return counted(case)
 
 
 @pytest.fixture
@@ -174,8 +185,23 @@ def test_an_untrimmed_sample_costs_a_delta(case: Case, run: Shell) -> None:
 
 @pytest.mark.parametrize(("mechanism", "relation"), CASES)
 def test_from_python(case: Case, counts: dc.Counts, mechanism: str, relation: dc.Relation, tmp_path: Path) -> None:
+    check_from_python(case, counts, mechanism, relation, tmp_path)
+
+
+def test_alarm_from_python(tmp_path: Path) -> None:
+    """Each mechanism on a network of 37 nodes with up to four parents, the two relations in turn."""
+    case = case_of("alarm", tmp_path)
+    counts = counted(case)
+    for mechanism, relation in zip(mechanisms_over("network"), itertools.cycle(dc.Relation), strict=False):
+        folder = tmp_path / mechanism
+        folder.mkdir()
+        check_from_python(case, counts, mechanism, relation, folder)
+
+
+def check_from_python(case: Case, counts: dc.Counts, mechanism: str, relation: dc.Relation, folder: Path) -> None:
+    """A release is charged, written, read, and answers a query."""
     promise = dc.Guarantee(epsilon=2, delta=delta_of(mechanism), relation=relation, unit="record")
-    account = dc.Ledger(f"sqlite:///{tmp_path}/budget.db").open("a", promise)
+    account = dc.Ledger(f"sqlite:///{folder}/budget.db").open("a", promise)
     prior = dc.Dirichlet.uniform(counts.network)
     made = dc.release(dc.MECHANISMS[mechanism](), counts, prior, promise, account=account)
     assert account.balance().epsilon_left == 0

@@ -21,6 +21,7 @@ import discreet as dc
 from discreet.posterior import compiling
 from discreet.posterior import noise_aware as module
 from discreet.posterior.compiling import COMPILED
+from folding import every
 from networks import asia
 from releases import guarantee, noisy_release, simulated, simulated_counts
 
@@ -93,7 +94,7 @@ def test_what_takes_too_long_is_not_chosen() -> None:
     assert dc.noise_aware(release, draws=20, rng=RNG(1), prior=release.prior).method == "pooled"
 
 
-@pytest.mark.parametrize(
+@every(
     ("evidence", "method"),
     [
         (PLANNED, "independent"),
@@ -134,7 +135,7 @@ def near(posteriors: Sequence[dc.PosteriorDraws], node: str, width: float) -> No
         assert np.abs(other.cells[node].std(axis=-1) / deviation - 1).max() < width
 
 
-@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+@every("relation", ["replace", "add-remove"])
 def test_methods_agree_where_one_table_says_it_all(relation: str) -> None:
     release = made(dc.laplace(), 400, 9, 1, relation)
     posteriors = [drawn(release, prior=PRIOR, method=method) for method in ("exact", "pooled")]
@@ -219,7 +220,7 @@ def test_twins_must_be_draws_of_the_same_families() -> None:
     assert dc.PosteriorDraws(cells, twins=PRIOR.draws(10, RNG(1))).twins is not None
 
 
-@pytest.mark.parametrize("release", [LAPLACE, PLANNED, FOURIER, STAGES])
+@every("release", [LAPLACE, PLANNED, FOURIER, STAGES])
 def test_the_share_of_the_noise_grows_with_it(release: dc.Release) -> None:
     """Twins share their counts: exact counts leave nothing to share, hardly any budget leaves everything."""
     kind = {LAPLACE: dc.laplace, PLANNED: dc.planned, FOURIER: dc.fourier, STAGES: dc.allocated}[release]
@@ -241,7 +242,7 @@ def test_priors_of_another_network_and_no_draws_are_refused() -> None:
     assert replace(LAPLACE).id == LAPLACE.id
 
 
-@pytest.mark.parametrize(("prior", "method"), [(None, "pooled"), (PRIOR_OF_ASIA, "pooled")])
+@every(("prior", "method"), [(None, "pooled"), (PRIOR_OF_ASIA, "pooled")])
 def test_threads_draw_what_one_thread_draws(prior: dc.Dirichlet | None, method: dc.Method) -> None:
     """Each asks for the families in another order, and for draws and twins at the same time."""
     release = simulated(asia(), 500, guarantee(), RNG(21))

@@ -21,6 +21,7 @@ from sklearn.metrics import get_scorer, log_loss
 import discreet as dc
 from discreet.estimators import naive_bayes as module
 from discreet.estimators.naive_bayes import PrivateNaiveBayes
+from folding import every
 from oracle import conditional
 from sources import slow_counts
 
@@ -408,7 +409,7 @@ def test_labels_of_numbers_come_back_with_their_type(paying: dc.Account) -> None
         PrivateNaiveBayes.from_release(fitted.release_, classes=(0, 1))
 
 
-@pytest.mark.parametrize(
+@every(
     "parents",
     [{"a": (), "b": (), "c": ()}, {"a": (), "b": ("a",), "c": ("a", "b")}, {"a": (), "b": ("a",), "c": ("b",)}],
 )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.model.bif import parse_bif
+from folding import every
 from networks import asia, network_path
 from strategies import networks
 
@@ -63,7 +64,7 @@ def test_asia_by_hand() -> None:
     assert network.maximal_families == ("tub", "lung", "bronc", "either", "xray", "dysp")
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "nodes", "arcs", "parameters", "treewidth"),
     [
         ("asia", 8, 8, 18, 2),
@@ -188,7 +189,7 @@ A, B, C = (dc.Variable(name, ("no", "yes")) for name in "abc")
 WEIGHT = dc.Variable("weight", bounds=(0, 300))
 
 
-@pytest.mark.parametrize(
+@every(
     ("variables", "parents", "message"),
     [
         ((), {}, "at least one variable"),
@@ -213,19 +214,19 @@ def test_what_is_not_a_network_is_refused(
         dc.Network(variables, parents)
 
 
-@pytest.mark.parametrize("limit", [0, -1, float("nan")])
+@every("limit", [0, -1, float("nan")])
 def test_a_cover_set_needs_room(limit: float) -> None:
     with pytest.raises(dc.InputError, match="positive limit of cells, got"):
         asia().network.cover_sets(limit)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("ask", ["family", "shape", "children", "in_degree", "out_degree", "markov_blanket"])
+@every("ask", ["family", "shape", "children", "in_degree", "out_degree", "markov_blanket"])
 def test_an_unknown_node_is_refused_by_name(ask: str) -> None:
     with pytest.raises(dc.InputError, match="no variable 'z'"):
         getattr(binary(a="", b="a"), ask)("z")
 
 
-@pytest.mark.parametrize("ask", ["cells", "ancestors"])
+@every("ask", ["cells", "ancestors"])
 def test_an_unknown_node_among_others_is_refused_by_name(ask: str) -> None:
     with pytest.raises(dc.InputError, match="no variable 'z'"):
         getattr(binary(a="", b="a"), ask)(["a", "z"])
@@ -251,7 +252,7 @@ def test_variables_can_be_described_anew() -> None:
     assert network.variables == (A, age) and network.parents == {"a": (), "b": ("a",)}
 
 
-@pytest.mark.parametrize(
+@every(
     ("variable", "message"),
     [
         (dc.Variable("z", ("no", "yes")), "no variable 'z'"),

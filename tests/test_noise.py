@@ -21,6 +21,7 @@ from scipy import stats
 
 import discreet as dc
 from discreet.mechanisms.noise import COUNT_LIMIT, ExactNoise, SimulatedNoise, privacy_map, scale_for
+from folding import every
 
 SCALES = (1.0, 2.0, 3.0, 4.0, 6.0, 7.5, 10.0, 2 / 3, 10 / 7)
 """Those at which opendp#2638 was seen, and some that are no integers."""
@@ -52,18 +53,18 @@ def fit(noise: np.ndarray, scale: float) -> float:
 # ------------------------------------------------------------------------------------------------------ distribution
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@every("scale", SCALES)
 def test_exact_noise_is_discrete_laplace(scale: float) -> None:
     assert fit(ExactNoise().discrete_laplace(np.zeros(DRAWS, np.int64), scale), scale) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@every("scale", SCALES)
 def test_simulated_noise_is_discrete_laplace(scale: float) -> None:
     noise = SimulatedNoise(np.random.default_rng(2026)).discrete_laplace(np.zeros(DRAWS, np.int64), scale)
     assert fit(noise, scale) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@every("scale", SCALES)
 def test_the_fit_notices_another_distribution(scale: float) -> None:
     """What the tests above must not let through: 6 % off, a zero too many, a shift, a double zero, rounding."""
     rng = np.random.default_rng(7)
@@ -101,7 +102,7 @@ def assert_buys(sensitivity: int, epsilon: Fraction) -> None:
     assert reported >= epsilon * (1 - Fraction(1, 10**12))
 
 
-@pytest.mark.parametrize("sensitivity", [1, 2, 16, 37])
+@every("sensitivity", [1, 2, 16, 37])
 def test_the_scale_is_never_below_sensitivity_over_epsilon(sensitivity: int) -> None:
     for hundredths in range(1, 301):
         assert_buys(sensitivity, Fraction(hundredths, 100))
@@ -120,7 +121,7 @@ def test_the_scale_does_not_rest_on_the_map_alone(monkeypatch: pytest.MonkeyPatc
         assert Fraction(scale) >= 8 / Fraction(tenths, 10) > Fraction(np.nextafter(scale, 0))
 
 
-@pytest.mark.parametrize(
+@every(
     ("epsilon", "why"),
     [
         (Fraction(1, 2**53), "too small"), (Fraction(1, 10**17), "too small"), (Fraction(1, 10**320), "too small"),
@@ -147,7 +148,7 @@ QUIET = 0.02
 """A scale at which noise other than 0 has probability 2 exp(-50) = 4e-22."""
 
 
-@pytest.mark.parametrize("noise", [ExactNoise(), SimulatedNoise(np.random.default_rng(1))], ids=["exact", "simulated"])
+@every("noise", [ExactNoise(), SimulatedNoise(np.random.default_rng(1))], ids=["exact", "simulated"])
 def test_large_counts_stay_exact_integers(noise: ExactNoise | SimulatedNoise) -> None:
     values = np.array([[0, 1, 2**31 - 1], [2**40 + 1, 2**53 - 1, 2**53]])
     before = values.copy()

@@ -22,6 +22,7 @@ from scipy.special import gammainc, gammaln
 import discreet as dc
 from discreet.mechanisms import noise as noise_module
 from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise, deviation_for
+from folding import every
 
 FALSE_ALARM = 1e-9
 SOURCES = ("exact", "simulated")
@@ -62,8 +63,8 @@ def gaussian_fit(noise: np.ndarray, scale: float) -> float:
     return fit(np.bincount(noise + reach, minlength=len(k)), mass / mass.sum())
 
 
-@pytest.mark.parametrize("scale", DEVIATIONS)
-@pytest.mark.parametrize("name", SOURCES)
+@every("scale", DEVIATIONS)
+@every("name", SOURCES)
 def test_gaussian_noise_is_discrete_gaussian(name: str, scale: float) -> None:
     draws = 20_000 if name == "exact" else 200_000
     noise = source(name).discrete_gaussian(np.zeros((2, draws // 2), np.int64), scale)
@@ -71,7 +72,7 @@ def test_gaussian_noise_is_discrete_gaussian(name: str, scale: float) -> None:
     assert gaussian_fit(noise.ravel(), scale) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("scale", [1.0, 3.3, 20.0])
+@every("scale", [1.0, 3.3, 20.0])
 def test_the_gaussian_fit_notices_another_distribution(scale: float) -> None:
     """5 % off, a Laplace of the same variance, a shift by one, other zeros."""
     rng = np.random.default_rng(7)
@@ -100,8 +101,8 @@ def test_gaussian_noise_is_added_and_refuses_what_would_saturate() -> None:
 # --------------------------------------------------------------------------------------------------------------- thin
 
 
-@pytest.mark.parametrize("probability", [Fraction(1, 10), Fraction(1, 3), Fraction(9, 10)], ids=str)
-@pytest.mark.parametrize("name", SOURCES)
+@every("probability", [Fraction(1, 10), Fraction(1, 3), Fraction(9, 10)], ids=str)
+@every("name", SOURCES)
 def test_thinned_counts_are_binomial(name: str, probability: Fraction) -> None:
     kept = source(name).thin(np.full((10, 3000), 12), probability)
     assert kept.shape == (10, 3000) and kept.dtype == np.int64
@@ -240,7 +241,7 @@ def test_pick_does_not_round_a_weight_away(monkeypatch: pytest.MonkeyPatch) -> N
     assert np.cumsum([1.0, 1e-300])[1] == 1.0
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@every("name", SOURCES)
 def test_picks_are_independent_draws(name: str) -> None:
     weights = np.array([0.0, 3.0, 1e-200, 1.0, 0.5, 0.0])
     drawn = source(name).pick(weights, 20_000)
@@ -274,7 +275,7 @@ def exponential_law(scores: Sequence[float], scale: float) -> np.ndarray:
     return np.asarray(np.exp(logs) / np.exp(logs).sum())
 
 
-@pytest.mark.parametrize("case", SCORES)
+@every("case", SCORES)
 def test_noisy_max_is_the_exponential_mechanism(case: str) -> None:
     """The proof of `map_estimate` rests on it: P(i) is `exp(scores[i] / scale)` over the sum, for all at once."""
     scores, scale = SCORES[case]
@@ -282,7 +283,7 @@ def test_noisy_max_is_the_exponential_mechanism(case: str) -> None:
     assert fit(np.bincount(drawn, minlength=len(scores)), exponential_law(scores, scale)) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("case", SCORES)
+@every("case", SCORES)
 def test_simulated_noisy_max_is_the_exponential_mechanism(case: str) -> None:
     scores, scale = SCORES[case]
     simulated = source("simulated")
@@ -290,7 +291,7 @@ def test_simulated_noisy_max_is_the_exponential_mechanism(case: str) -> None:
     assert fit(np.bincount(drawn, minlength=len(scores)), exponential_law(scores, scale)) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("like", ["permute and flip", "half the scale", "1.2 times the scale"])
+@every("like", ["permute and flip", "half the scale", "1.2 times the scale"])
 def test_the_fit_tells_the_exponential_mechanism_from_its_likes(like: str) -> None:
     """Maxima with other noise, as many draws: at least one of the cases above refuses each."""
     rng = np.random.default_rng(4)
@@ -346,8 +347,8 @@ def log_gamma_cdf(x: np.ndarray, shape: float) -> np.ndarray:
     return np.where(x < -32, small, gammainc(shape, np.exp(np.maximum(x, -32.0))))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", SOURCES)
+@every("shape", SHAPES)
+@every("name", SOURCES)
 def test_log_gammas_have_their_distribution(name: str, shape: float) -> None:
     logs = source(name).log_gamma(np.full((4, 5000), shape))
     assert logs.shape == (4, 5000) and np.all(np.isfinite(logs))
@@ -424,7 +425,7 @@ BUDGETS = [
 ]
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+@every(("epsilon", "delta"), BUDGETS)
 def test_the_scale_is_the_smallest_that_the_tight_conversion_allows(epsilon: str, delta: str) -> None:
     wanted = promise(epsilon, delta)
     for moves in (1, 6, 74):
@@ -438,8 +439,8 @@ def test_the_scale_is_the_smallest_that_the_tight_conversion_allows(epsilon: str
         assert converted(moves / (2 * smaller**2), float(wanted.delta)) > float(wanted.epsilon)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
-@pytest.mark.parametrize("moves", [1, 6])
+@every(("epsilon", "delta"), BUDGETS)
+@every("moves", [1, 6])
 def test_the_exact_profile_keeps_the_promise(moves: int, epsilon: str, delta: str) -> None:
     wanted = promise(epsilon, delta)
     scale, _, _ = deviation_for(moves, wanted)
@@ -447,7 +448,7 @@ def test_the_exact_profile_keeps_the_promise(moves: int, epsilon: str, delta: st
         assert profile(scale, moves, float(wanted.epsilon)) <= float(wanted.delta)
 
 
-@pytest.mark.parametrize(
+@every(
     ("moves", "epsilon", "delta", "most"),
     [
         (1, "0.1", "1e-12", 1.05), (1, "0.1", "1e-6", 1.09), (1, "1", "1e-6", 1.08), (6, "1", "1e-6", 1.08),
@@ -481,7 +482,7 @@ def test_a_large_delta_with_a_small_epsilon_still_has_a_smallest_scale() -> None
     assert converted(1 / (2 * (scale * (1 - 1e-6)) ** 2), 0.1) > 0.001
 
 
-@pytest.mark.parametrize(
+@every(
     ("epsilon", "delta", "why"),
     [
         ("1", "0", "a delta greater than 0"), ("501", "1e-6", "above 500"), ("1e300", "1e-6", "above 500"),

@@ -17,6 +17,7 @@ import discreet as dc
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.privacy.ledger import Ledger
 from discreet.theory.workload import workload_error
+from folding import every
 from networks import asia, network_path
 from strategies import networks
 from tiny import TINY, all_records, counts_of, network_of
@@ -41,7 +42,7 @@ def of(name: str) -> dc.Network:
 # ------------------------------------------------------------------------------------------------------------- budgets
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1, 10**350), "1e-400"])
+@every("epsilon", [Fraction(1, 10**350), "1e-400"])
 def test_an_epsilon_below_all_floats_is_refused_in_words(epsilon: object) -> None:
     with pytest.raises(dc.InputError, match="too small"):
         planned(asia().network, promise(epsilon))
@@ -84,8 +85,8 @@ def test_budgets_are_short_decimals() -> None:
             assert 10**digits % budget.denominator == 0
 
 
-@pytest.mark.parametrize("name", ["child", "alarm"])
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("name", ["child", "alarm"])
+@every("relation", dc.Relation)
 def test_gaussian_budgets_sum_to_the_rho_of_the_guarantee(name: str, relation: dc.Relation) -> None:
     """The rho of one table of one cell at the same guarantee; its scale is the one that `gaussian` finds."""
     network, guarantee = of(name), promise(1, "1e-6", relation)
@@ -137,7 +138,7 @@ def least_squares_deviation(network: dc.Network, variances: dict[tuple[str, ...]
     return np.sqrt(np.diag(covariance))
 
 
-@pytest.mark.parametrize(
+@every(
     ("network", "guarantee"),
     [
         (network_of({"a": 4, "b": 2, "c": 4}, "a>b b>c"), promise()),
@@ -183,7 +184,7 @@ def test_the_error_of_one_table_alone_is_exact() -> None:
     assert sums.mean() == pytest.approx(plan.expected["a"], rel=0.1)
 
 
-@pytest.mark.parametrize("epsilon", ["0.000001", "1000", "100000"])
+@every("epsilon", ["0.000001", "1000", "100000"])
 def test_expected_errors_exist_at_any_budget(epsilon: str) -> None:
     for relation in dc.Relation:
         expected = planned(asia().network, promise(epsilon, 0, relation)).expected
@@ -220,7 +221,7 @@ def whole_error(network: dc.Network, plan: dc.PlannedNoise) -> float:
     return sum(network.cells(network.family(node)) * error for node, error in plan.expected.items())
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "noise"),
     [("asia", "laplace"), ("sachs", "laplace"), ("child", "gaussian"), ("alarm", "gaussian"), ("win95pts", "gaussian")],
 )
@@ -269,7 +270,7 @@ def test_without_noise_every_family_comes_back(network: dc.Network, seed: int) -
         assert payload.source(node) == min(holders, key=network.cells)
 
 
-@pytest.mark.parametrize("kind", ["discrete_laplace", "discrete_gaussian"])
+@every("kind", ["discrete_laplace", "discrete_gaussian"])
 def test_the_noise_is_drawn_from_the_planned_law(kind: str) -> None:
     """Every cell once, at the scale of its table, from a source that has nothing else."""
     network = TINY["chain"]
@@ -362,7 +363,7 @@ def test_the_error_of_a_workload_is_that_of_a_coin_by_hand() -> None:
             assert found == pytest.approx(wanted, abs=1e-3)
 
 
-@pytest.mark.parametrize(
+@every(
     ("workload", "message"),
     [("P(a)", "list of queries"), ([], "at least one query"), (["P(z)"], "no variable 'z'"), (["a"], "write P")],
 )

@@ -19,6 +19,7 @@ from discreet.inference import elimination
 from discreet.queries import predict as module
 from discreet.queries.predict import Prediction, predict
 from discreet.queries.query import Probability
+from folding import every
 from networks import asia
 from oracle import conditional, random_draws, with_draws
 from strategies import networks
@@ -64,7 +65,7 @@ def same(one: Prediction, other: Prediction) -> bool:
 # -------------------------------------------------------------------------------------------------------------- answers
 
 
-@pytest.mark.parametrize("target", ["lung", "asia", "xray"])
+@every("target", ["lung", "asia", "xray"])
 def test_a_prediction_is_the_answer_for_each_record(target: str) -> None:
     records = made_up(60, seed=2)
     found = predict(POSTERIOR, records, target, level=0.9)
@@ -137,8 +138,8 @@ LARGE = dc.Network(
 )
 
 
-@pytest.mark.parametrize("draws", [1, 7])
-@pytest.mark.parametrize(("target", "shown"), [("b", "cd"), ("d", "b"), ("a", "c"), ("c", "abd")])
+@every("draws", [1, 7])
+@every(("target", "shown"), [("b", "cd"), ("d", "b"), ("a", "c"), ("c", "abd")])
 def test_variables_of_many_states(target: str, shown: str, draws: int) -> None:
     """Sums over eight states and more are where numpy's order of addition shows, and with it the layout of a table.
 
@@ -250,7 +251,7 @@ MIXED = dc.Network(
 MIXED_POSTERIOR = dc.PosteriorDraws(random_draws(MIXED, 11, seed=2))
 
 
-@pytest.mark.parametrize(
+@every(
     ("column", "values", "states"),
     [
         ("age", [0, 17.999, 18, 64, 65, 120, None], ["young", "young", "middle", "middle", "old", "old", None]),
@@ -318,7 +319,7 @@ def test_the_most_probable_state_has_the_largest_mean_and_is_the_first_of_equals
 MONEY = fractions.Fraction(4711)
 
 
-@pytest.mark.parametrize("level", [0, 1, -1, 1.5, np.nan])
+@every("level", [0, 1, -1, 1.5, np.nan])
 def test_levels(level: float) -> None:
     for records in ({}, {"smoke": ["yes"]}):
         with pytest.raises(dc.InputError, match="between 0 and 1"):
@@ -338,7 +339,7 @@ def test_unknown_names() -> None:
         predict(POSTERIOR, twice, "lung", level=0.9)
 
 
-@pytest.mark.parametrize(
+@every(
     ("records", "message"),
     [
         ({"age": [5, 10, 4711]}, r"position 2 .* column 'age' that is outside its bounds 0 to 120$"),
@@ -379,7 +380,7 @@ def test_a_frame_that_fails_says_nothing() -> None:
     assert refused.value.__context__ is None
 
 
-@pytest.mark.parametrize("target", ["dysp", "tub", "smoke"])
+@every("target", ["dysp", "tub", "smoke"])
 def test_impossible_evidence_names_the_first_record(target: str) -> None:
     """`either` is the disjunction of `lung` and `tub`; seen from dysp and smoke the contradiction is elsewhere."""
     rows = [("yes", "yes", None), (None, "no", "yes"), ("no", "yes", None), (None, None, None), ("no", "yes", "no")]

@@ -30,6 +30,7 @@ from discreet.theory.factors import (
     spread_candidates,
     upper_log_marginal,
 )
+from folding import every
 
 Floats = npt.NDArray[np.float64]
 
@@ -108,7 +109,7 @@ def test_draws_are_those_of_a_grid(
 
 
 @pytest.mark.usefixtures("coarse")
-@pytest.mark.parametrize(("records", "scale"), [(60, 40.0), (-15, 30.0)])
+@pytest.mark.parametrize(("records", "scale"), [pytest.param(60, 40.0, marks=pytest.mark.thorough), (-15, 30.0)])
 def test_a_noisy_number_of_records_is_averaged_over(records: int, scale: float) -> None:
     epsilon, index = 0.5, 7
     n = np.arange(0.0, 400.0).reshape(-1, 16)
@@ -192,6 +193,7 @@ def test_the_likelihood_is_that_of_random_records() -> None:
             assert function(theta[None], np.array([n]))[0] == pytest.approx(expected[method][index], abs=0.06)
 
 
+@pytest.mark.thorough
 def test_figure_4_in_three_panels() -> None:
     """The paper's epsilon is half the width of a factor: n = 1,000 records of theta = (4, 2), noise variance 1."""
     n, rng = 1000, np.random.default_rng(1)
@@ -277,7 +279,7 @@ def test_axes_and_angles() -> None:
     assert mean_axis([[0.0, -1.0, 0.1]])[1] > 0
 
 
-@pytest.mark.parametrize(
+@every(
     ("changed", "message"),
     [
         ({"index": 12}, "choice"),
@@ -306,7 +308,7 @@ def test_what_cannot_be_drawn_is_refused(changed: dict[str, object], message: st
         direction_draws(SMALL, **(asked | changed))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("weights", [np.zeros((0, 2)), np.zeros(3), np.full((2, 2), np.nan)])
+@every("weights", [np.zeros((0, 2)), np.zeros(3), np.full((2, 2), np.nan)])
 def test_what_are_no_draws_is_refused(weights: Floats) -> None:
     with pytest.raises(dc.InputError, match="weights"):
         mean_axis(weights)
@@ -314,7 +316,7 @@ def test_what_are_no_draws_is_refused(weights: Floats) -> None:
         angles(weights, [1.0, 0.0])
 
 
-@pytest.mark.parametrize("axis", [[0.0, 0.0], [1.0], [np.nan, 1.0], [np.inf, 1.0]])
+@every("axis", [[0.0, 0.0], [1.0], [np.nan, 1.0], [np.inf, 1.0]])
 def test_what_is_no_axis_is_refused(axis: list[float]) -> None:
     with pytest.raises(dc.InputError, match="axis"):
         angles([[1.0, 2.0]], axis)

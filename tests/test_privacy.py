@@ -29,6 +29,7 @@ import pytest
 
 import discreet as dc
 from discreet.releases.kinds import Calibration
+from folding import every
 from mutants import (
     a_cell_without_noise,
     a_table_uncounted,
@@ -146,18 +147,18 @@ def uneven(tables: tuple[str, ...]) -> dict[str, Fraction]:
 # -------------------------------------------------------------------------------------------------- the guarantee holds
 
 
-@pytest.mark.parametrize("epsilon", ["1", "0.1", "7/3"])
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("network", TINY.values(), ids=TINY)
-@pytest.mark.parametrize("name", PROOFS)
+@every("epsilon", ["1", "0.1", "7/3"])
+@every("relation", dc.Relation)
+@every("network", TINY.values(), ids=TINY)
+@every("name", PROOFS)
 def test_the_guarantee_holds_and_is_tight(name: str, network: dc.Network, relation: dc.Relation, epsilon: str) -> None:
     guarantee = promise(epsilon, relation)
     assert PROOFS[name](dc.MECHANISMS[name](), network, guarantee) >= guarantee.epsilon * (1 - Fraction(1, 10**9))
 
 
-@pytest.mark.parametrize("which", ["nodes", "maximal_families"])
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("network", TINY.values(), ids=TINY)
+@every("which", ["nodes", "maximal_families"])
+@every("relation", dc.Relation)
+@every("network", TINY.values(), ids=TINY)
 def test_the_guarantee_holds_and_is_tight_for_uneven_budgets(
     network: dc.Network, relation: dc.Relation, which: str
 ) -> None:
@@ -165,7 +166,7 @@ def test_the_guarantee_holds_and_is_tight_for_uneven_budgets(
     assert check(mechanism, network, promise(1, relation)) >= 1 - Fraction(1, 10**9)
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("relation", dc.Relation)
 def test_an_add_remove_guarantee_costs_its_conversion_under_replace(relation: dc.Relation) -> None:
     """What `convert` says of the whole mechanism, seen in the enumeration: at most 2 epsilon, and reached."""
     network = TINY["chain"]
@@ -184,7 +185,7 @@ def log_probability(counts: np.ndarray, scales: np.ndarray, window: range) -> np
     return total
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("relation", dc.Relation)
 def test_the_largest_ratio_is_what_enumeration_finds(relation: dc.Relation) -> None:
     """All 5^6 outputs around the counts, for all pairs of data sets of up to 2 records."""
     network, guarantee = TINY["two binary"], promise(1, relation)
@@ -220,9 +221,9 @@ MUTANTS = {
 TWO_TABLES = ("two roots", "chain", "fork")
 
 
-@pytest.mark.parametrize("network", TWO_TABLES)
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("name", MUTANTS)
+@every("network", TWO_TABLES)
+@every("relation", dc.Relation)
+@every("name", MUTANTS)
 def test_planted_bugs_are_found(name: str, relation: dc.Relation, network: str) -> None:
     mutant, truth = MUTANTS[name]
     with pytest.raises(AssertionError, match="the ratio reaches"):
@@ -230,8 +231,8 @@ def test_planted_bugs_are_found(name: str, relation: dc.Relation, network: str) 
     assert float(largest_loss(mutant, TINY[network], promise(1, relation))[0]) == pytest.approx(truth, rel=1e-7)
 
 
-@pytest.mark.parametrize(("name", "truth"), [("two binary", 2), ("chain", 1.5), ("complete, three states", 3)])
-@pytest.mark.parametrize("relation", dc.Relation)
+@every(("name", "truth"), [("two binary", 2), ("chain", 1.5), ("complete, three states", 3)])
+@every("relation", dc.Relation)
 def test_a_table_too_many_is_found(relation: dc.Relation, name: str, truth: float) -> None:
     """As many tables as there are families, at the price of those that lie in no other."""
     with pytest.raises(AssertionError, match="the ratio reaches"):

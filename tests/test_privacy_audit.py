@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 from scipy import stats
 
 import discreet as dc
+from folding import every
 from mutants import calibrated_for, half_scale, promise, redrawn
 from tiny import TINY, counts_of
 
@@ -54,7 +54,7 @@ def audited(mechanism: dc.Mechanism, guarantee: dc.Guarantee, publish: Publish) 
     return float(np.log(at_least / at_most))
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("relation", dc.Relation)
 def test_real_releases_survive_an_audit(relation: dc.Relation) -> None:
     """False alarms: 1e-8 for each relation by construction (5e-11 computed), and 3e-10 that the audit sees too little.
 
@@ -63,7 +63,7 @@ def test_real_releases_survive_an_audit(relation: dc.Relation) -> None:
     assert 1 < audited(dc.laplace(), promise(3, relation), really) <= 3
 
 
-@pytest.mark.parametrize(
+@every(
     ("mutant", "relation"),
     [(redrawn(half_scale), dc.Relation.ADD_REMOVE), (calibrated_for(dc.Relation.ADD_REMOVE), dc.Relation.REPLACE)],
     ids=["half the scale", "the wrong relation"],

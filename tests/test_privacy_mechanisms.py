@@ -55,6 +55,7 @@ from flawed import (
     planned_gaussian_flaws,
     promise,
 )
+from folding import every
 from tiny import TINY, all_records, counts_of, neighbours, network_of
 
 
@@ -68,9 +69,9 @@ def crowded(network: dc.Network, relation: dc.Relation, size: int) -> list[Pair]
 # ------------------------------------------------------------------------------------------------------------- fourier
 
 
-@pytest.mark.parametrize("epsilon", ["1", "7/3"])
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("network", TINY.values(), ids=TINY)
+@every("epsilon", ["1", "7/3"])
+@every("relation", dc.Relation)
+@every("network", TINY.values(), ids=TINY)
 def test_fourier_noise_is_private_and_tight(network: dc.Network, relation: dc.Relation, epsilon: str) -> None:
     """Rational: the largest ratio is S / scale, and the scale is a few units in the last place above S / epsilon."""
     guarantee = promise(epsilon, relation)
@@ -79,7 +80,7 @@ def test_fourier_noise_is_private_and_tight(network: dc.Network, relation: dc.Re
     assert guarantee.epsilon * (1 - Fraction(1, 10**14)) < loss <= guarantee.epsilon
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("relation", dc.Relation)
 def test_a_shift_costs_nothing(relation: dc.Relation) -> None:
     loss = noise_loss(fourier(stealth=0.5), ARC, promise(1, relation), neighbours(ARC, relation, 2))
     assert loss == 1
@@ -99,11 +100,9 @@ def test_the_worst_answers_are_worst_among_all() -> None:
 # ----------------------------------------------------------------------------------------------------------- allocated
 
 
-@pytest.mark.parametrize("weights", ["kl", "structure"])
-@pytest.mark.parametrize(
-    ("relation", "sampling"), [(ADD_REMOVE, "1"), (REPLACE, "1"), (ADD_REMOVE, "0.5"), (ADD_REMOVE, "0.1")]
-)
-@pytest.mark.parametrize("network", [BITS, ARC], ids=["two tables", "one table"])
+@every("weights", ["kl", "structure"])
+@every(("relation", "sampling"), [(ADD_REMOVE, "1"), (REPLACE, "1"), (ADD_REMOVE, "0.5"), (ADD_REMOVE, "0.1")])
+@every("network", [BITS, ARC], ids=["two tables", "one table"])
 def test_two_stages_are_private_and_tight(
     network: dc.Network, relation: dc.Relation, sampling: str, weights: Any
 ) -> None:
@@ -120,7 +119,7 @@ def test_two_stages_are_private_and_tight(
     assert 1 - 1e-8 <= loss <= 1 + rounding
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("relation", dc.Relation)
 def test_two_stages_on_more_records_and_answers(relation: dc.Relation) -> None:
     """A wider window of first answers, on which the second stage's scales depend, and up to 3 records."""
     guarantee = promise("0.5", relation)
@@ -154,8 +153,8 @@ def test_samples_are_summed_out() -> None:
 GAUSSIAN = [(COIN, ADD_REMOVE), (COIN, REPLACE), (BITS, ADD_REMOVE), (ARC, REPLACE)]
 
 
-@pytest.mark.parametrize(("network", "relation"), GAUSSIAN)
-@pytest.mark.parametrize(("epsilon", "delta"), [("1", "0.01"), ("0.5", "1e-5"), ("3", "1e-6")])
+@every(("network", "relation"), GAUSSIAN)
+@every(("epsilon", "delta"), [("1", "0.01"), ("0.5", "1e-5"), ("3", "1e-6")])
 def test_gaussian_noise_is_private(network: dc.Network, relation: dc.Relation, epsilon: str, delta: str) -> None:
     """The conversion from rho is not tight: a fifth to a third of delta is used."""
     guarantee = promise(epsilon, relation, delta)
@@ -163,8 +162,8 @@ def test_gaussian_noise_is_private(network: dc.Network, relation: dc.Relation, e
     assert float(delta) / 6 < found < float(delta) / 2
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("network", TINY.values(), ids=TINY)
+@every("relation", dc.Relation)
+@every("network", TINY.values(), ids=TINY)
 def test_rho_is_the_largest_squared_move(network: dc.Network, relation: dc.Relation) -> None:
     """Canonne et al., Theorem 4: noise of one scale on values at L2 distance d is d^2 / (2 scale^2)-zCDP."""
     guarantee = promise(1, relation, "1e-6")
@@ -177,7 +176,7 @@ def test_rho_is_the_largest_squared_move(network: dc.Network, relation: dc.Relat
     assert largest <= calibration.rho <= largest * (1 + Fraction(1, 10**9))
 
 
-@pytest.mark.parametrize("name", ["half the scale", "the wrong relation"])
+@every("name", ["half the scale", "the wrong relation"])
 def test_gaussian_noise_with_a_bug_is_not(name: str) -> None:
     guarantee = promise(1, REPLACE, "1e-4")
     assert gaussian_delta(gaussian_flaws()[name], COIN, guarantee) > 3e-4
@@ -194,9 +193,9 @@ SEVERAL = {
 """Networks that are planned as two tables."""
 
 
-@pytest.mark.parametrize("epsilon", ["1", "7/3"])
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("name", SEVERAL)
+@every("epsilon", ["1", "7/3"])
+@every("relation", dc.Relation)
+@every("name", SEVERAL)
 def test_several_planned_tables_are_private_and_tight(name: str, relation: dc.Relation, epsilon: str) -> None:
     """Rational: all of epsilon but for the rounding of budgets to parts in 10^12."""
     guarantee, network = promise(epsilon, relation), SEVERAL[name]
@@ -208,8 +207,8 @@ def test_several_planned_tables_are_private_and_tight(name: str, relation: dc.Re
     assert guarantee.epsilon * (1 - Fraction(1, 10**11)) < loss <= guarantee.epsilon
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("name", ["two roots", "two binary, backwards", "chain", "collider"])
+@every("relation", dc.Relation)
+@every("name", ["two roots", "two binary, backwards", "chain", "collider"])
 def test_planned_tables_for_a_workload_are_private_and_tight(name: str, relation: dc.Relation) -> None:
     """Small tables besides the large ones."""
     network, guarantee = TINY[name], promise(1, relation)
@@ -222,8 +221,8 @@ def test_planned_tables_for_a_workload_are_private_and_tight(name: str, relation
 PLANNED_GAUSSIAN = [(COIN, ADD_REMOVE), (BITS, ADD_REMOVE), (ARC, REPLACE), (TINY["chain"], ADD_REMOVE)]
 
 
-@pytest.mark.parametrize(("network", "relation"), PLANNED_GAUSSIAN)
-@pytest.mark.parametrize(("epsilon", "delta"), [("1", "0.3"), ("0.5", "0.1"), ("0.1", "0.01")])
+@every(("network", "relation"), PLANNED_GAUSSIAN)
+@every(("epsilon", "delta"), [("1", "0.3"), ("0.5", "0.1"), ("0.1", "0.01")])
 def test_planned_gaussian_noise_is_private(
     network: dc.Network, relation: dc.Relation, epsilon: str, delta: str
 ) -> None:
@@ -235,7 +234,7 @@ def test_planned_gaussian_noise_is_private(
     assert 0.4 < found / float(delta) < 0.7
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("relation", dc.Relation)
 def test_planned_rho_is_the_largest_squared_move_in_units_of_the_noise(relation: dc.Relation) -> None:
     """Concentrated losses of tables add up: `sum over cells of move^2 / (2 scale^2)`."""
     network, guarantee = TINY["chain"], promise("0.1", relation, "0.1")
@@ -251,7 +250,7 @@ def test_planned_rho_is_the_largest_squared_move_in_units_of_the_noise(relation:
     assert rho * (1 - Fraction(1, 10**11)) < sum(plan.budgets.values()) <= rho
 
 
-@pytest.mark.parametrize("name", planned_gaussian_flaws())
+@every("name", planned_gaussian_flaws())
 def test_planned_gaussian_noise_with_a_bug_is_not(name: str) -> None:
     mechanism = planned_gaussian_flaws()[name]
     cases = [(COIN, promise("0.5", REPLACE, "0.1")), (BITS, promise("0.5", ADD_REMOVE, "0.1"))]
@@ -265,10 +264,8 @@ def one_variable(size: int) -> dc.Network:
     return network_of({"a": size})
 
 
-@pytest.mark.parametrize(
-    ("size", "steps", "draws"), [(1, 2, 1), (2, 7, 1), (2, 3, 2), (3, 5, 1), (3, 2, 2), (4, 4, 1), (4, 1, 2)]
-)
-@pytest.mark.parametrize("astray", [False, True])
+@every(("size", "steps", "draws"), [(1, 2, 1), (2, 7, 1), (2, 3, 2), (3, 5, 1), (3, 2, 2), (4, 4, 1), (4, 1, 2)])
+@every("astray", [False, True])
 def test_rows_have_the_law_of_the_grid(size: int, steps: int, draws: int, astray: bool) -> None:
     """All sequences of picks, against all points of the grid; a row whose coin comes up is uniform on the grid."""
     network = one_variable(size)
@@ -323,8 +320,8 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("name", ROWS)
+@every("relation", dc.Relation)
+@every("name", ROWS)
 def test_rows_are_private_and_tight(name: str, relation: dc.Relation) -> None:
     """Joint laws of all rows (of both draws of a coin); reached in the limit of many records, here within 2 %."""
     guarantee = promise(1, relation)
@@ -333,15 +330,15 @@ def test_rows_are_private_and_tight(name: str, relation: dc.Relation) -> None:
     assert 0.98 < loss <= 1
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("network", [one_variable(3), one_variable(4)], ids=["three states", "four states"])
+@every("relation", dc.Relation)
+@every("network", [one_variable(3), one_variable(4)], ids=["three states", "four states"])
 def test_rows_of_more_states_are_private(network: dc.Network, relation: dc.Relation) -> None:
     loss = picked_loss(posterior_sampler(), network, promise(2, relation), crowded(network, relation, 40), 2)
     assert 1.9 < loss <= 2
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize(("epsilon", "crowd"), [("0.1", 400), ("5", 12)])
+@every("relation", dc.Relation)
+@every(("epsilon", "crowd"), [("0.1", 400), ("5", 12)])
 def test_rows_at_other_budgets(epsilon: str, crowd: int, relation: dc.Relation) -> None:
     guarantee = promise(epsilon, relation)
     loss = picked_loss(posterior_sampler(), COIN, guarantee, crowded(COIN, relation, crowd), 2)
@@ -373,7 +370,7 @@ def test_the_coin_covers_what_underflows() -> None:
 # ---------------------------------------------------------------------------------------------------------- candidates
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("relation", dc.Relation)
 def test_choices_are_private_and_tight(relation: dc.Relation) -> None:
     """Reached in the limit: here some record attains the widest range, and a crowd makes its candidate improbable."""
     records = all_records(ARC)
@@ -396,8 +393,8 @@ def test_where_the_range_is_only_a_bound() -> None:
 # ----------------------------------------------------------------------------------- untrimmed posteriors, with a delta
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize(("epsilon", "delta"), [("1", "0.01"), ("1", "1e-4"), ("0.3", "1e-3")])
+@every("relation", dc.Relation)
+@every(("epsilon", "delta"), [("1", "0.01"), ("1", "1e-4"), ("0.3", "1e-3")])
 def test_untrimmed_draws_are_private(relation: dc.Relation, epsilon: str, delta: str) -> None:
     """Renyi accounting uses a fifth to a tenth of delta; half as much temper again is too much."""
     guarantee = promise(epsilon, relation, delta)
@@ -408,7 +405,7 @@ def test_untrimmed_draws_are_private(relation: dc.Relation, epsilon: str, delta:
     assert beta_delta(relation, 1.0, 1.5 * calibration.temper, float(guarantee.epsilon)) > float(delta)
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("relation", dc.Relation)
 def test_untrimmed_draws_are_private_where_the_prior_is_uneven(relation: dc.Relation) -> None:
     """The state that the prior finds rare is the worst case: one record more of it, among many of the other."""
     rare, common, epsilon = 1.0, 9.0, 1.0
@@ -443,7 +440,7 @@ def loss_of(flaw: Flaw) -> Loss:
             return choice_loss(mechanism, network, guarantee, among(network, flaw.relation, crowds))
 
 
-@pytest.mark.parametrize("name", FLAWS)
+@every("name", FLAWS)
 def test_every_bug_fails_its_proof(name: str) -> None:
     flaw = FLAWS[name]
     found = loss_of(flaw)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.queries.query import Explanation, Probability
+from folding import every
 from strategies import ODD_NAMES, networks, variables
 
 ODD = dc.Schema(
@@ -22,7 +23,7 @@ ODD = dc.Schema(
 )
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "targets", "evidence"),
     [
         ("P(O2)", [("O2", None)], []),
@@ -43,7 +44,7 @@ def test_probabilities_are_read(text: str, targets: list, evidence: list) -> Non
     assert dc.parse_query(text, ODD) == Probability(tuple(targets), tuple(evidence))
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "targets", "evidence"),
     [
         ("MAP(O2)", ["O2"], []),
@@ -57,7 +58,7 @@ def test_explanations_are_read(text: str, targets: list, evidence: list) -> None
     assert dc.parse_query(text, ODD) == Explanation(tuple(targets), tuple(evidence))
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "reason"),
     [
         ("", "write P"),
@@ -132,7 +133,7 @@ def test_text_reads_back(data: st.DataObject, network: dc.Network) -> None:
     assert dc.parse_query(str(query), schema) == query
 
 
-@pytest.mark.parametrize("name", ODD_NAMES)
+@every("name", ODD_NAMES)
 def test_odd_names_read_back(name: str) -> None:
     schema = dc.Schema((dc.Variable(name, (name, "other")), dc.Variable("z", ("no", name))))
     for query in (

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.sensitive.values import canonical, pattern
+from folding import every
 from networks import asia
 from sources import (
     AB,
@@ -155,7 +156,7 @@ def test_an_open_file_is_read_from_where_it_stands(tmp_path: Path) -> None:
         assert counted(stream, AB) == [1, 2]
 
 
-@pytest.mark.parametrize("source", [None, 3, {"x": ["a"]}, b"x\na\n", ["a"]], ids=lambda source: type(source).__name__)
+@every("source", [None, 3, {"x": ["a"]}, b"x\na\n", ["a"]], ids=lambda source: type(source).__name__)
 def test_other_objects_are_refused(source: object) -> None:
     assert type(source).__name__ in refusal(lambda: counted(source, AB))
 
@@ -163,7 +164,7 @@ def test_other_objects_are_refused(source: object) -> None:
 # ----------------------------------------------------------------------------------------------------------- types
 
 
-@pytest.mark.parametrize(
+@every(
     ("table", "variable", "wanted"),
     [
         pytest.param(column(["a", "b", "b"], pa.large_string()), AB, [1, 2], id="large text"),
@@ -188,7 +189,7 @@ def test_types(table: Any, variable: dc.Variable, wanted: list[int]) -> None:
     assert faults(table, variable) == (0, 0, 0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("table", "variable"),
     [
         pytest.param(column([date(2020, 1, 1)]), AB, id="date"),
@@ -407,7 +408,7 @@ def test_databases_that_cannot_be_read(tmp_path: Path) -> None:
 SECRET = f"user:{CANARY}"
 
 
-@pytest.mark.parametrize(
+@every(
     ("url", "table", "hint"),
     [
         (f"s3://{SECRET}@bucket/r.parquet", None, "on this machine"),

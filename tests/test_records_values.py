@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import discreet as dc
+from folding import every
 from sources import AB, AGE, CANARY, LOGICAL, N01, PEER_WARNINGS, alone, column, counted, csv_file, faults, refusal
 
 pytestmark = PEER_WARNINGS
@@ -35,7 +36,7 @@ MISSING = {
 }
 
 
-@pytest.mark.parametrize("kind", MISSING)
+@every("kind", MISSING)
 def test_missing_values(kind: str) -> None:
     table, variable = MISSING[kind]
     assert faults(table, variable) == (2, 0, 0)
@@ -91,7 +92,7 @@ def test_words_for_missing_values_are_missing_in_every_source(kind: str, tmp_pat
         assert faults(source(numbers), AGE, na_values=WORDS, **name) == (4, 0, 0)
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.float32(), pa.decimal128(9, 2)])
+@every("kind", [pa.int64(), pa.float32(), pa.decimal128(9, 2)])
 def test_numbers_for_missing_values_are_missing_in_numeric_columns(kind: pa.DataType) -> None:
     table = column([0, 1, -9, None], kind)
     assert faults(table, N01, na_values=WORDS) == (2, 0, 0)
@@ -104,7 +105,7 @@ def test_words_for_missing_values_leave_logical_columns_alone() -> None:
     assert faults(column([True, None]), LOGICAL, na_values=WORDS) == (1, 0, 0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("words", "variable"),
     [(["a"], AB), (["?", "0"], N01), (["0.0"], N01), (["TRUE"], LOGICAL), ("?", AB), ([None], AB), (3, AB)],
 )
@@ -121,8 +122,8 @@ def test_a_fault_says_that_words_can_be_declared_to_be_missing() -> None:
     assert "na_values" in refusal(lambda: counted(column(["a", "?"]), AB), "x")
 
 
-@pytest.mark.parametrize("missing", ["error", "drop"])
-@pytest.mark.parametrize(
+@every("missing", ["error", "drop"])
+@every(
     ("table", "variable"),
     [
         (column(["a", CANARY]), AB),
@@ -142,14 +143,14 @@ def test_an_unknown_state_is_refused_under_every_policy(table: pa.Table, variabl
 # ------------------------------------------------------------------------------------------------ numeric variables
 
 
-@pytest.mark.parametrize("kind", [pa.float64(), pa.int64(), pa.string(), pa.float32(), pa.decimal128(20, 4)])
+@every("kind", [pa.float64(), pa.int64(), pa.string(), pa.float32(), pa.decimal128(20, 4)])
 def test_bins_are_closed_below_and_the_last_one_on_both_sides(kind: pa.DataType) -> None:
     values = column(["0", "17", "18", "64", "65", "120"]).cast(pa.schema({"x": kind}))
     assert counted(values, AGE) == [2, 2, 2]
     assert counted(column([17.999999, 18.000001, np.nextafter(65, 0)]), AGE) == [1, 2, 0]
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "state"),
     [
         (-1e-9, 0), (np.nextafter(120, 200), 2), (1e308, 2), (-1e308, 0), (math.inf, 2), (-math.inf, 0),
@@ -164,8 +165,8 @@ def test_numbers_out_of_bounds(value: float | str, state: int) -> None:
     assert counted(table, AGE, out_of_bounds="clip")[state] == 1
 
 
-@pytest.mark.parametrize("text", [CANARY, "", " ", "nan", "NaN", "12abc", "0x10", "1,5", "true"])
-@pytest.mark.parametrize("out_of_bounds", ["error", "clip"])
+@every("text", [CANARY, "", " ", "nan", "NaN", "12abc", "0x10", "1,5", "true"])
+@every("out_of_bounds", ["error", "clip"])
 def test_text_that_is_no_number_is_never_clipped_or_dropped(text: str, out_of_bounds: str) -> None:
     assert faults(column(["1", text]), AGE, out_of_bounds=out_of_bounds) == (0, 1, 0)
     refusal(lambda: counted(column(["1", text]), AGE, missing="drop", out_of_bounds=out_of_bounds), "x")
@@ -256,6 +257,6 @@ def test_a_variable_without_bins_can_be_checked_but_is_no_node() -> None:
     refusal(lambda: alone(weight), "x")
 
 
-@pytest.mark.parametrize("options", [{"missing": "ignore"}, {"out_of_bounds": "drop"}, {"missing": ""}])
+@every("options", [{"missing": "ignore"}, {"out_of_bounds": "drop"}, {"missing": ""}])
 def test_unknown_policies_are_refused(options: dict[str, str]) -> None:
     refusal(lambda: counted(column(["a"]), AB, **options))

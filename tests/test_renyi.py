@@ -14,6 +14,7 @@ import discreet as dc
 from discreet.papers.discrete import BetaBinomial
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.theory.renyi import delta_of, dirichlet_renyi, temper_for
+from folding import every
 from networks import asia
 from tiny import network_of
 
@@ -32,7 +33,7 @@ def divergence(order: float, p: tuple[float, ...], q: tuple[float, ...]) -> floa
     return total / (order - 1)
 
 
-@pytest.mark.parametrize(
+@every(
     ("concentration", "order", "printed", "digits"),
     [(3, 1.5, 0.296, 3), (3, 2, 0.4245, 4), (3, 3, 0.780, 3), (10, 2, 0.1222, 4), (10, 3, 0.1893, 4)],
 )
@@ -49,8 +50,8 @@ def test_divergences_of_fifty_bits_are_those_of_the_literature(
     assert max(exact) < dirichlet_renyi(order, concentration, 1.0, Relation.REPLACE)
 
 
-@pytest.mark.parametrize("temper", [1.0, 0.3])
-@pytest.mark.parametrize("order", [1.3, 2.0, 3.5])
+@every("temper", [1.0, 0.3])
+@every("order", [1.3, 2.0, 3.5])
 def test_the_closed_form_is_the_integral(order: float, temper: float) -> None:
     p, q = (4 + temper, 5.0), (4.0, 5 + temper)
     first, second = stats.beta(*p), stats.beta(*q)
@@ -58,9 +59,9 @@ def test_the_closed_form_is_the_integral(order: float, temper: float) -> None:
     assert divergence(order, p, q) == pytest.approx(np.log(value) / (order - 1), rel=1e-6)
 
 
-@pytest.mark.parametrize("temper", [1.0, 0.4])
-@pytest.mark.parametrize("order", [1.2, 2.0, 3.0])
-@pytest.mark.parametrize("alpha", [(2.5, 2.5), (2.2, 3.0, 4.0)])
+@every("temper", [1.0, 0.4])
+@every("order", [1.2, 2.0, 3.0])
+@every("alpha", [(2.5, 2.5), (2.2, 3.0, 4.0)])
 def test_no_counts_up_to_thirty_exceed_the_bound(alpha: tuple[float, ...], order: float, temper: float) -> None:
     bound = {relation: dirichlet_renyi(order, min(alpha), temper, relation) for relation in Relation}
     reached = dict.fromkeys(Relation, 0.0)
@@ -111,8 +112,8 @@ def test_rounding_never_makes_a_divergence_too_small() -> None:
 # ------------------------------------------------------------------------------------------ deltas
 
 
-@pytest.mark.parametrize("sigma", [0.5, 1.0, 4.0])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@every("sigma", [0.5, 1.0, 4.0])
+@every("epsilon", [0.1, 1.0, 4.0])
 def test_the_conversion_is_valid_and_close_for_gaussian_noise(sigma: float, epsilon: float) -> None:
     orders = 1 + np.geomspace(1e-3, 1e4, 2000)
     found = delta_of(orders, orders / (2 * sigma**2), epsilon)
@@ -128,7 +129,7 @@ def test_the_conversion_is_tight_where_one_order_is_known() -> None:
     assert delta_of([2.0, 3.0], [0.1, np.inf], 1.0) == delta_of([2.0], [0.1], 1.0)
 
 
-@pytest.mark.parametrize("concentration", [1.0, 5.0, 20.0])
+@every("concentration", [1.0, 5.0, 20.0])
 def test_the_exact_delta_of_a_beta_posterior_is_below_that_of_renyi(concentration: float) -> None:
     orders = 1 + concentration * np.linspace(0.01, 0.99, 99)
     bound = dirichlet_renyi(orders, concentration, 1.0, Relation.REPLACE)
@@ -138,7 +139,7 @@ def test_the_exact_delta_of_a_beta_posterior_is_below_that_of_renyi(concentratio
             assert exact <= delta_of(orders, bound, epsilon)
 
 
-@pytest.mark.parametrize("relation", list(Relation))
+@every("relation", list(Relation))
 def test_the_temper_meets_the_guarantee_and_is_nearly_the_largest(relation: Relation) -> None:
     network = asia().network
     prior = dc.Dirichlet.uniform(network, 2.0)

@@ -13,6 +13,7 @@ from discreet.inference.interactions import contrast_matrices, transformed
 from discreet.posterior import compiling
 from discreet.posterior.pooled import shrinkage, shrinkage_compiled
 from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows, draw_rows
+from folding import every
 
 SIGMAS = 6.5
 """Of the differences of means here: a false alarm has a probability below 1e-10, and no test has over 500 of them."""
@@ -21,13 +22,13 @@ BIAS = 0.004
 needs_numba = pytest.mark.skipif(not compiling.COMPILED, reason="numba is not installed")
 
 
-@pytest.mark.parametrize("z", [1e-9, 1e-3, 0.5, 1.0, 7.999, 8.0, 8.5, 100.0, 1e6, 1e12])
+@every("z", [1e-9, 1e-3, 0.5, 1.0, 7.999, 8.0, 8.5, 100.0, 1e6, 1e12])
 def test_log_gamma(z: float) -> None:
     assert shrinkage_compiled._log_gamma(z) == pytest.approx(float(gammaln(z)), rel=1e-13, abs=1e-11)
 
 
-@pytest.mark.parametrize("m", [1e-7, 3e-6, 0.01, 0.3, 0.9999, 1.0])
-@pytest.mark.parametrize("n", [1, 2, 8, 9, 20, 300, 4095, 4096, 10**5, 4**10 - 1, 4**10, 10**9])
+@every("m", [1e-7, 3e-6, 0.01, 0.3, 0.9999, 1.0])
+@every("n", [1, 2, 8, 9, 20, 300, 4095, 4096, 10**5, 4**10 - 1, 4**10, 10**9])
 def test_scores_of_a_cell(n: int, m: float) -> None:
     """Whichever way they are found: multiplied out, from the tables, or one by one."""
     concentrations = np.concatenate([shrinkage_compiled.CONCENTRATIONS * m, shrinkage_compiled.ALONE])
@@ -45,8 +46,8 @@ def test_scores_of_a_cell(n: int, m: float) -> None:
     np.testing.assert_allclose(scores, exact, rtol=1e-9, atol=1e-8 + lost)
 
 
-@pytest.mark.parametrize("spread", [0.01, 0.7, 3.9, 4.1, 30.0])
-@pytest.mark.parametrize("centre", [-500.0, -3.2, 0.0, 17.5, 40.0, 77.0, 1e6])
+@every("spread", [0.01, 0.7, 3.9, 4.1, 30.0])
+@every("centre", [-500.0, -3.2, 0.0, 17.5, 40.0, 77.0, 1e6])
 def test_proposals_are_what_they_say(centre: float, spread: float) -> None:
     """Probabilities of all splits of forty records: they sum to one, and are those of the mixture."""
     total, x = 40, np.arange(41.0)
@@ -59,9 +60,9 @@ def test_proposals_are_what_they_say(centre: float, spread: float) -> None:
     assert found.sum() == pytest.approx(1, abs=1e-7)
 
 
-@pytest.mark.parametrize(("a", "b"), [(0.25, 0.25), (1e-9, 3.0), (200.0, 0.01)])
-@pytest.mark.parametrize("centre", [-30.0, 0.4, 3.1, 8.0, 1e9])
-@pytest.mark.parametrize("total", [1, 3, 8])
+@every(("a", "b"), [(0.25, 0.25), (1e-9, 3.0), (200.0, 0.01)])
+@every("centre", [-30.0, 0.4, 3.1, 8.0, 1e9])
+@every("total", [1, 3, 8])
 def test_few_records_are_split_by_their_law(total: int, centre: float, a: float, b: float) -> None:
     """The inverse of the distribution function, at each of its steps."""
     spread, x = 2.0, np.arange(total + 1.0)

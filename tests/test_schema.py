@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 import discreet as dc
+from folding import every
 from strategies import distinct_names, edges, names, schemas
 
 RAIN = dc.Variable("rain", ("no", "yes"))
@@ -66,7 +67,7 @@ def test_every_bin_gets_a_name_of_its_own(cuts: tuple[float, ...]) -> None:
         assert [float(state.split("_to_")[1]) for state in variable.states] == list(cuts[1:])
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "message"),
     [
         ({"name": ""}, "needs a name that is not empty"),
@@ -113,7 +114,7 @@ def test_a_schema_is_an_ordered_collection() -> None:
     assert schema != dc.Schema((AGE, RAIN))
 
 
-@pytest.mark.parametrize(
+@every(
     ("variables", "message"),
     [
         ((), "at least one variable"),

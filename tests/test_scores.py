@@ -37,6 +37,7 @@ from discreet.model.design import GRID
 from discreet.queries import score as queried
 from discreet.queries.score import accuracy_network, error_design
 from enumeration import Scripted, laplace_log
+from folding import every
 from sources import CANARY, said
 
 KINDS = ("PrivateNaiveBayes", "PrivateLogisticRegression", "PrivateLinearRegression")
@@ -179,7 +180,7 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("kind", READERS)
+@every("kind", READERS)
 def test_no_other_method_reads_records(kind: str) -> None:
     """What reads X and is not refused gives the caller's own rows back, record by record, and never reads y."""
     reading = {

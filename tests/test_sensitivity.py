@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.sensitive.counts import Sensitivity, cells_moved
+from folding import every
 from sources import PEER_WARNINGS
 from strategies import networks
 from tiny import TINY, Record, all_records, counts_of, network_of
@@ -37,7 +38,7 @@ def neighbouring(draw: st.DrawFn, network: dc.Network, relation: dc.Relation) ->
     return one, ([*rest, draw(record)] if relation is REPLACE else rest)
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@every("relation", dc.Relation)
 @given(data=st.data())
 def test_neighbours_are_no_further_apart_than_the_sensitivity(relation: dc.Relation, data: st.DataObject) -> None:
     network = data.draw(networks())
@@ -52,7 +53,7 @@ def test_neighbours_are_no_further_apart_than_the_sensitivity(relation: dc.Relat
         assert found == bound  # a record is in exactly one cell of each table
 
 
-@pytest.mark.parametrize("network", TINY.values(), ids=TINY)
+@every("network", TINY.values(), ids=TINY)
 def test_the_sensitivity_is_reached(network: dc.Network) -> None:
     first, last = all_records(network)[0], all_records(network)[-1]
     assert distance(counts_of(network, [first]), counts_of(network, [])) == dc.sensitivity(network, ADD_REMOVE)

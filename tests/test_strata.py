@@ -20,6 +20,7 @@ from experiments.networks import asia
 import discreet as dc
 from discreet.inference import elimination
 from discreet.inference.sampling import sample_codes
+from folding import every
 
 TINY = intervals.tiny()
 SETTING = strata.Setting("1", "add-remove", records=200, draws=60)
@@ -183,7 +184,7 @@ def test_a_posterior_that_ignores_the_noise_is_found(monkeypatch: pytest.MonkeyP
 # ------------------------------------------------------------------------------------------ made-up networks
 
 
-@pytest.mark.parametrize("name", generated.MADE_UP)
+@every("name", generated.MADE_UP)
 def test_made_up_networks_are_what_their_names_say(name: str) -> None:
     theta, recipe = generated.generated(name), generated.MADE_UP[name]
     network, kind = theta.network, name.partition("-")[0]

@@ -23,6 +23,7 @@ from discreet.queries.synthetic import (
     synthetic,
     write_records,
 )
+from folding import every
 from networks import asia, theta_of
 from oracle import full_joint, random_draws, with_draws
 from sources import PEER_WARNINGS
@@ -48,7 +49,7 @@ def joint_counts(table: pa.Table, schema: dc.Schema) -> np.ndarray:
     return np.bincount(np.ravel_multi_index(codes, sizes), minlength=int(np.prod(sizes)))
 
 
-@pytest.mark.parametrize("source", ["asia", "random"])
+@every("source", ["asia", "random"])
 def test_frequencies_are_those_of_the_joint(source: str) -> None:
     """One chi-square test each over all 256 joint states; the bundled network has states that must never occur."""
     theta = asia()
@@ -243,7 +244,7 @@ def test_many_columns_take_smaller_blocks() -> None:
     assert [batch.num_rows for batch in stream] == [2097, 2097, 806]
 
 
-@pytest.mark.parametrize("theta", [asia(), numeric()], ids=["asia", "numeric"])
+@every("theta", [asia(), numeric()], ids=["asia", "numeric"])
 def test_streams_have_one_schema_and_may_be_empty(theta: dc.Tables) -> None:
     posterior = dc.PosteriorDraws(with_draws(theta))
     wanted = sample_records(theta, 1, np.random.default_rng(19)).schema

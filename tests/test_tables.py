@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
+from folding import every
 from networks import asia, theta_of
 from strategies import counts_over, networks, same, thetas
 
@@ -105,7 +106,7 @@ def test_a_table_is_read_by_the_names_of_the_parents_states() -> None:
 # ------------------------------------------------------------------------------------------ refusals
 
 
-@pytest.mark.parametrize(
+@every(
     ("arrays", "message"),
     [
         ({"rain": ARRAYS["rain"]}, r"missing or unknown: \['wet'\]"),

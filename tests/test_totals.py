@@ -9,6 +9,7 @@ from scipy.stats import norm
 import discreet as dc
 from discreet.posterior import totals as module
 from discreet.posterior.totals import TotalLaw, log_flat_law, normal_law, total_laws
+from folding import every
 from tiny import network_of
 
 
@@ -17,7 +18,7 @@ def masses(law: TotalLaw, most: int) -> np.ndarray:
     return np.exp(law.log_density(np.arange(most + 1.0)))
 
 
-@pytest.mark.parametrize("law", [log_flat_law(300), normal_law(40.0, 7.3), normal_law(3.0, 20.0), normal_law(5.0, 0.0)])
+@every("law", [log_flat_law(300), normal_law(40.0, 7.3), normal_law(3.0, 20.0), normal_law(5.0, 0.0)])
 def test_laws_are_laws_and_are_drawn_as_they_say(law: TotalLaw) -> None:
     """60,000 draws: the DKW distance at 1e-8 is 0.0126."""
     most = int(law.edges[-1]) + 5
@@ -29,7 +30,7 @@ def test_laws_are_laws_and_are_drawn_as_they_say(law: TotalLaw) -> None:
     assert np.all(mass[np.unique(drawn)] > 0)
 
 
-@pytest.mark.parametrize(("mean", "deviation"), [(40.0, 7.3), (1000.0, 0.3), (3.0, 20.0), (0.0, 5.0), (1e6, 900.0)])
+@every(("mean", "deviation"), [(40.0, 7.3), (1000.0, 0.3), (3.0, 20.0), (0.0, 5.0), (1e6, 900.0)])
 def test_normal_laws_are_rounded_normals(mean: float, deviation: float) -> None:
     """Within a bin of an eighth of the deviation nothing is told apart."""
     law = normal_law(mean, deviation)
@@ -47,7 +48,7 @@ def test_a_known_total_is_the_only_one() -> None:
     assert masses(law, 40).tolist() == [float(total == 17) for total in range(41)]
 
 
-@pytest.mark.parametrize("most", [0, 1, 2, 7, 100, 2000, 12_345, 10**8])
+@every("most", [0, 1, 2, 7, 100, 2000, 12_345, 10**8])
 def test_flat_laws_reach_from_none_to_all(most: int) -> None:
     """Any share of the records may have come: all of them, too, and no more."""
     law = log_flat_law(most)
@@ -71,7 +72,7 @@ def sure(network: dc.Network, share: float, draws: int = 4000) -> dc.Tables:
     return dc.Tables(network, cells, draws=draws)
 
 
-@pytest.mark.parametrize("share", [0.999, 0.9, 0.5])
+@every("share", [0.999, 0.9, 0.5])
 def test_rows_get_the_binomial_of_their_parents(share: float) -> None:
     """Near its middle; the bins are coarse on purpose, and no total beyond the public number is possible."""
     n = 2000

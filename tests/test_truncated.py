@@ -16,6 +16,7 @@ from scipy.special import betainc, gammaincc, gammaln
 import discreet as dc
 from discreet.papers.simplex import truncated_dirichlet
 from discreet.theory.truncated import log_beta_mass, log_gamma_mass, truncated_beta, truncated_gamma
+from folding import every
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,7 +47,7 @@ HARD = [(2, 5000, 0.01), (1, 1e5, 0.001), (1, 1e6, 0.01), (5e5, 2, 0.01)]
 EASY = [(1, 1, 0.01), (10, 90, 0.01), (0.1, 0.1, 0.01), (0.01, 0.01, 0.001), (1e5, 1e5, 0.01), (2, 500, 0.01)]
 
 
-@pytest.mark.parametrize(("a", "b", "low", "high", "expected"), REFERENCE)
+@every(("a", "b", "low", "high", "expected"), REFERENCE)
 def test_log_masses_have_nine_digits(a: float, b: float, low: float, high: float, expected: float) -> None:
     assert log_beta_mass(a, b, low, high) == pytest.approx(expected, rel=1e-10, abs=0)
     # The mirror image has another upper end after rounding; only intervals that survive it are compared.
@@ -89,7 +90,7 @@ def test_the_whole_range_has_mass_one() -> None:
     assert abs(float(log_gamma_mass(0.3, 2, 0, np.inf))) < 1e-11
 
 
-@pytest.mark.parametrize(("shape", "rate"), [(0.01, 1.0), (1, 3.0), (30, 0.5), (1e6, 1e3)])
+@every(("shape", "rate"), [(0.01, 1.0), (1, 3.0), (30, 0.5), (1e6, 1e3)])
 def test_gamma_masses_are_those_of_scipy(shape: float, rate: float) -> None:
     cuts = stats.gamma.ppf([0.001, 0.2, 0.9], shape, scale=1 / rate)
     expected = np.log(gammaincc(shape, rate * cuts[:-1]) - gammaincc(shape, rate * cuts[1:]))
@@ -105,7 +106,7 @@ def test_gamma_masses_far_out() -> None:
 # ------------------------------------------------------------------------------------------ draws
 
 
-@pytest.mark.parametrize(("a", "b", "floor"), HARD + EASY)
+@every(("a", "b", "floor"), HARD + EASY)
 def test_beta_draws_follow_the_truncated_law(a: float, b: float, floor: float) -> None:
     draws = truncated_beta(a, b, floor, 1 - floor, 20_000, np.random.default_rng(1))
     assert draws.min() >= floor and draws.max() <= 1 - floor
@@ -125,9 +126,7 @@ def test_the_law_in_the_hard_cases_is_known_otherwise() -> None:
     assert stats.kstest(below * ((5e5 - 1) / 0.99 - 100), "expon").pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "low", "high"), [(0.3, 0.4, 0, 1), (5, 2, 0.1, 0.9), (0.001, 1, 0, 1), (3, 3, 0, 0.2)]
-)
+@every(("a", "b", "low", "high"), [(0.3, 0.4, 0, 1), (5, 2, 0.1, 0.9), (0.001, 1, 0, 1), (3, 3, 0, 0.2)])
 def test_beta_draws_agree_with_scipy_where_scipy_is_right(a: float, b: float, low: float, high: float) -> None:
     draws = truncated_beta(a, b, low, high, 20_000, np.random.default_rng(3))
     levels = (betainc(a, b, draws) - betainc(a, b, low)) / (betainc(a, b, high) - betainc(a, b, low))
@@ -142,7 +141,7 @@ def test_beta_draws_take_arrays_of_parameters() -> None:
     assert stats.kstest((draws - low) / 0.1, "uniform").pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize(
+@every(
     ("shape", "rate", "low", "high"),
     [(1, 1, 0.2, 3), (50, 10, 0.1, 1), (50, 10, 20, 1e9), (1e5, 10, 1, 2), (0.01, 3, 0.5, 4), (2, 1, 0, 0.01)],
 )  # fmt: skip
@@ -172,7 +171,7 @@ def marginal_cdf(alpha: Floats, floor: float, state: int, points: Floats) -> Flo
     return np.asarray(np.interp(points, grid, masses / masses[-1]))
 
 
-@pytest.mark.parametrize(
+@every(
     ("alpha", "floor"),
     [([2, 3, 4], 0.05), ([0.25, 0.25, 0.25], 0.1), ([0.25, 0.5, 3], 0.3), ([300, 20, 0.25], 0.05), ([1] * 3, 0.2)],
 )  # fmt: skip

@@ -13,6 +13,7 @@ from scipy import integrate, stats
 
 import discreet as dc
 from discreet.theory.truncated_normal import expected_tries, sampler_loss, truncated_normal
+from folding import every
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,7 +39,7 @@ def turned(eigenvalues: Floats, rng: np.random.Generator) -> Floats:
 # ------------------------------------------------------------------------------------------------ the law
 
 
-@pytest.mark.parametrize(
+@every(
     ("precision", "shift", "radius"),
     [
         (1, 0, 1),
@@ -62,8 +63,8 @@ def test_one_coordinate_has_the_law_of_its_integral(precision: float, shift: flo
     assert stats.kstest(draws, lambda w: np.interp(w, grid, cumulative / cumulative[-1])).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("distance", [0.5, 1.0, 3.0, 100.0])
-@pytest.mark.parametrize("eigenvalues", [(1.0, 1.0), (40.0, 0.5), (300.0, 1e-7)])
+@every("distance", [0.5, 1.0, 3.0, 100.0])
+@every("eigenvalues", [(1.0, 1.0), (40.0, 0.5), (300.0, 1e-7)])
 def test_two_coordinates_have_the_moments_of_their_integral(eigenvalues: tuple[float, float], distance: float) -> None:
     rng = np.random.default_rng(3)
     precision = turned(np.array(eigenvalues), rng)
@@ -87,7 +88,7 @@ def test_two_coordinates_have_the_moments_of_their_integral(eigenvalues: tuple[f
             assert np.all(np.abs(own.mean(0) - mean) <= SIGMAS * deviation / 200 + 1e-9)
 
 
-@pytest.mark.parametrize("size", [3, 10])
+@every("size", [3, 10])
 def test_draws_have_the_law_of_plain_rejection(size: int) -> None:
     rng = np.random.default_rng(5)
     precision, mean = turned(np.linspace(0.5, 40, size), rng), rng.normal(0, 0.5 / size**0.5, size)
@@ -109,7 +110,7 @@ def test_far_outside_the_depth_is_exponential_and_the_direction_a_von_mises_fish
     assert stats.kstest(shift * norm * (1 - draws[:, 2] / norm), "expon").pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 14, 50])
+@every("size", [1, 2, 3, 14, 50])
 def test_tries_do_not_grow_with_the_distance_or_the_condition(size: int) -> None:
     rng = np.random.default_rng(7)
     found = []
@@ -142,7 +143,7 @@ def test_draws_take_all_their_randomness_from_the_callables() -> None:
     assert drawn(np.eye(3), [5, 0, 0], 1.0, 0).shape == (0, 3)
 
 
-@pytest.mark.parametrize(
+@every(
     ("precision", "shift", "radius", "draws", "words"),
     [
         (np.eye(2), [1.0], 1, 1, "shape"),
@@ -231,7 +232,7 @@ def test_printed_numbers_of_the_loss() -> None:
         assert sampler_loss(10 / math.sqrt(prior_precision), 1, 1, 1, "replace") == pytest.approx(loss, rel=1e-3)
 
 
-@pytest.mark.parametrize("place", range(4))
+@every("place", range(4))
 def test_bounds_that_are_not_positive_are_refused(place: int) -> None:
     for value in (0, -1, math.nan, math.inf):
         arguments = [1.0] * 4

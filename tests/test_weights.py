@@ -13,6 +13,7 @@ from discreet.model.design import GRID
 from discreet.posterior.design import weights as module
 from discreet.posterior.design.extra import sampler
 from discreet.posterior.design.weights import WeightPosterior, even_law, require_known, require_level, tails
+from folding import every
 
 FEATURES = (dc.Variable("age", bounds=(20, 90)), dc.Variable("pressure", bounds=(80, 200)))
 LINEAR = dc.Design(FEATURES, dc.Variable("days", bounds=(0, 40)))
@@ -58,8 +59,8 @@ def drawn(release: dc.Release, draws: int = 60, seed: int = 1, **others: Any) ->
     return dc.weights(release, draws=draws, rng=np.random.default_rng(seed), **others)
 
 
-@pytest.mark.parametrize("relation", ["replace", "add-remove"])
-@pytest.mark.parametrize(
+@every("relation", ["replace", "add-remove"])
+@every(
     ("kind", "draws", "size", "method", "mixing"),
     [("moments", 60, 3, "resampling", False), ("draws", 50, 3, "draws", False), ("direction", 60, 2, "walk", True)],
 )
@@ -104,7 +105,7 @@ def test_tails_by_hand() -> None:
     assert np.allclose(lower, [5, -95]) and np.allclose(upper, [95, -5])
 
 
-@pytest.mark.parametrize(
+@every(
     ("level", "draws", "words"),
     [(0, 100, "between 0 and 1"), (1, 100, "between 0 and 1"), (float("nan"), 100, "between 0 and 1"),
      (0.5, 1, "one draw of the weights has no interval"), (0.5, 3, "3 draws cannot tell a level"),
@@ -117,7 +118,7 @@ def test_too_few_draws_have_no_interval(level: float, draws: int, words: str) ->
         tails(np.zeros((draws, 2)), level)
 
 
-@pytest.mark.parametrize(("level", "draws"), [(0.95, 40), (0.5, 4), (0.99, 200), (0.9, 20)])
+@every(("level", "draws"), [(0.95, 40), (0.5, 4), (0.99, 200), (0.9, 20)])
 def test_just_enough_draws(level: float, draws: int) -> None:
     require_level(level, draws)
 
@@ -179,7 +180,7 @@ LAWS: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("which", LAWS)
+@every("which", LAWS)
 def test_a_law_is_of_the_design(which: str) -> None:
     law, words = LAWS[which]
     with pytest.raises(dc.InputError, match=words):
@@ -188,7 +189,7 @@ def test_a_law_is_of_the_design(which: str) -> None:
         drawn(released("gradients", design=BALL), covariates=law)
 
 
-@pytest.mark.parametrize(
+@every(
     "law",
     [
         dc.UniformSphere(2, 0.5, 0.5 / 2**0.5),
@@ -202,7 +203,7 @@ def test_laws_of_all_kinds_are_taken(law: Any) -> None:
     require_known(BALL, law, None)
 
 
-@pytest.mark.parametrize(
+@every(
     ("features", "labels"),
     [([1.0, 2.0], [0, 1]), ([[1.0]], [0, 1]), (np.empty((0, 2)), []), ([[np.nan]], [0]), ([[1.0]], [2])],
 )
@@ -211,7 +212,7 @@ def test_public_records_are_a_table_with_labels(features: Any, labels: Any) -> N
         dc.PublicRecords(features, labels)
 
 
-@pytest.mark.parametrize("known", [([[1, 2]], [1]), dc.PublicRecords([[1.0]], [1])])
+@every("known", [([[1, 2]], [1]), dc.PublicRecords([[1.0]], [1])])
 def test_public_records_are_of_the_design(known: Any) -> None:
     with pytest.raises(dc.InputError, match="public records"):
         drawn(released("gradients"), public=known)
@@ -231,7 +232,7 @@ def test_one_feature_within_a_norm_is_at_either_end() -> None:
     assert law.points.tolist() == [[-0.5, 0.5], [0.5, 0.5]]
 
 
-@pytest.mark.parametrize("kind", ["moments", "draws", "direction"])
+@every("kind", ["moments", "draws", "direction"])
 def test_other_releases_have_no_law_of_covariates(kind: str) -> None:
     for others in ({"covariates": dc.UniformBox(2, 1.0)}, {"public": dc.PublicRecords([[1, 2]], [1])}):
         with pytest.raises(dc.InputError, match="are for releases of gradients"):
@@ -243,7 +244,7 @@ def test_a_choice_of_probabilities_is_not_drawn() -> None:
         drawn(released("categorical"))
 
 
-@pytest.mark.parametrize("draws", [0, -1])
+@every("draws", [0, -1])
 def test_a_posterior_has_draws(draws: int) -> None:
     with pytest.raises(dc.InputError, match="at least one draw"):
         drawn(released("moments"), draws=draws)

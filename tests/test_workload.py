@@ -18,6 +18,7 @@ from discreet.model.grammar import Probability, Query
 from discreet.model.schema import Scope
 from discreet.theory import workload
 from discreet.theory.workload import default_shares, workload_shares, workload_variances
+from folding import every
 from networks import asia, theta_of
 from oracle import interactions, spread
 
@@ -96,7 +97,7 @@ def brute_force(theta: dc.Tables, query: Query, subset: Scope) -> float:
 # ------------------------------------------------------------------------------------------ the delta method
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "P(lung)",
@@ -144,7 +145,7 @@ def test_variables_with_more_states_and_a_row_too_many_for_one_chunk(monkeypatch
         assert all(np.allclose(one[subset], other[subset], rtol=1e-9, atol=1e-15) for subset in one)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "nodes"),
     [
         ("P(smoke)", ["smoke"]),
@@ -218,7 +219,7 @@ def not_negative(
 # ------------------------------------------------------------------------------------------ the shares
 
 
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@every("noise", ["laplace", "gaussian"])
 def test_shares_are_positive_sum_to_one_and_keep_the_floor(noise: workload.Noise) -> None:
     shares = workload_shares(ASIA, PRIOR, ["P(lung | smoke=yes)", "MAP(tub, bronc | dysp=yes)"], MERGED, noise)
     assert math.fsum(shares.values()) == pytest.approx(1, abs=1e-12)
@@ -250,7 +251,7 @@ def test_queries_that_are_alike_get_alike_and_one_asked_twice_gets_more() -> Non
         assert twice["A",] == pytest.approx(2 / 3, abs=1e-3)
 
 
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@every("noise", ["laplace", "gaussian"])
 def test_no_other_shares_promise_less_error(noise: workload.Noise) -> None:
     texts = ["P(lung | smoke=yes)", "P(tub | asia=yes)", "P(xray)"]
     shares = workload_shares(ASIA, PRIOR, texts, MERGED, noise)
@@ -297,8 +298,8 @@ def test_default_shares_follow_the_families_that_a_table_serves() -> None:
 # ------------------------------------------------------------------------------------------ what it gains
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0])
-@pytest.mark.parametrize(
+@every("epsilon", [0.3, 1.0])
+@every(
     ("name", "text", "factor"),
     [
         ("asia", "P(lung | smoke=yes)", 2.5),
