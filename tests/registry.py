@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 
 import discreet as dc
+from design_cases import CLASSES, NUMBER, design
+from discreet.mechanisms import MECHANISMS, mechanisms_over
+from tiny import TINY, counts_of
 
+NETWORK = TINY["complete, three states"]
+RECORDS = [(0, 1, 1), (1, 2, 0), (1, 0, 0), (0, 0, 1), (1, 1, 1)]
 DELTA = "1e-6"
 LARGE_DELTA = "0.3"
 """So large that Gaussian noise is better than Laplace noise even on tiny networks of two tables."""
@@ -26,6 +31,8 @@ class Variant:
         payload: what it publishes.
         delta: of the guarantee that it is asked to keep.
         relations: that it works under.
+        private: so many records' statistic, that it draws from; those of `NETWORK` by default.
+        unlike: a statistic of another kind.
     """
 
     mechanism: str
@@ -33,6 +40,14 @@ class Variant:
     payload: type
     delta: str = "0"
     relations: tuple[dc.Relation, ...] = RELATIONS
+    private: Callable[[int], Any] = lambda records: counts_of(NETWORK, (RECORDS * 9)[:records])
+    unlike: Callable[[], Any] = lambda: numbers(3)
+
+    @property
+    def prior(self) -> Any:
+        """Over what the statistic is over."""
+        over = self.private(0).over
+        return dc.Normal(over, 2.0) if isinstance(over, dc.Design) else dc.Dirichlet.uniform(over)
 
     def promise(
         self, epsilon: object = 1, relation: dc.Relation = dc.Relation.ADD_REMOVE, unit: str = "record"
@@ -52,6 +67,25 @@ def varied(network: dc.Network) -> str:
     return [node for node in network.nodes if network.schema[node].size > 1][-1]
 
 
+def numbers(records: int) -> dc.Moments:
+    """Sums of a linear regression."""
+    rng = np.random.default_rng(1)
+    over, features = design(2, NUMBER), rng.uniform(-1, 1, (records, 2))
+    return dc.moments(dc.grid_rows(over, features, rng.uniform(-3, 7, records)))
+
+
+def classes(records: int) -> dc.Gradients:
+    """Records of a logistic regression."""
+    rng = np.random.default_rng(1)
+    over, features = design(2, CLASSES), rng.uniform(-1, 1, (records, 2))
+    return dc.gradients(dc.grid_rows(over, features, rng.choice(CLASSES.states, records)))
+
+
+def points(records: int) -> dc.Rows:
+    """Points of a plane."""
+    return dc.grid_rows(design(2, intercept=False), np.random.default_rng(1).uniform(-1, 1, (records, 2)))
+
+
 PAYLOADS = {
     "planned": dc.NoisyTables,
     "laplace": dc.NoisyCounts,
@@ -62,14 +96,14 @@ PAYLOADS = {
     "map_estimate": dc.ParameterDraws,
 }
 NEEDS_DELTA = {"gaussian": DELTA}
-NO_DELTA = ("laplace", "fourier", "allocated", "map_estimate")
+NO_DELTA = tuple(name for name, entry in MECHANISMS.items() if entry.delta == "refused")
 """Refuse a delta: they would charge for it and not use it."""
 
 DEFAULTS = {
     name: Variant(name, lambda _, make=make: make(), PAYLOADS[name], NEEDS_DELTA.get(name, "0"))
-    for name, make in dc.MECHANISMS.items()
+    for name, make in mechanisms_over("network").items()
 }
-"""The whole registry, with default options."""
+"""All mechanisms over a network, with default options."""
 
 VARIANTS = DEFAULTS | {
     "planned, workload": Variant(
@@ -96,7 +130,20 @@ VARIANTS = DEFAULTS | {
         "map_estimate", lambda net: dc.map_estimate(candidates(net)), dc.Choice
     ),
 }  # fmt: skip
-"""The registry, and every option that changes the calibration or the payload."""
+"""All over a network, and every option that changes the calibration or the payload."""
+
+OVER_DESIGNS = {
+    name: Variant(name, lambda _, name=name: MECHANISMS[name].example, payload, private=private, unlike=unlike)
+    for name, payload, private, unlike in (
+        ("noisy_moments", dc.NoisyMoments, numbers, lambda: classes(3)),
+        ("truncated_posterior", dc.WeightDraws, numbers, lambda: classes(3)),
+        ("noisy_gradients", dc.GradientTrace, classes, lambda: numbers(3)),
+        ("objective_perturbation", dc.GradientTrace, classes, lambda: numbers(3)),
+        ("factored", dc.FactoredChoice, points, lambda: numbers(3)),
+    )
+}
+EVERY = VARIANTS | OVER_DESIGNS
+"""The whole registry."""
 
 
 def arrays(payload: Any) -> dict[str, np.ndarray]:
@@ -115,5 +162,9 @@ def arrays(payload: Any) -> dict[str, np.ndarray]:
             return dict(payload.cells)
         case dc.Choice():
             return {"index": np.array(payload.index)}
+        case dc.NoisyMoments() | dc.GradientTrace() | dc.WeightDraws() | dc.FactoredChoice():
+            values = {name: getattr(payload, name) for name in payload.__dataclass_fields__}
+            found = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+            return found | ({"index": np.array(payload.index)} if isinstance(payload, dc.FactoredChoice) else {})
         case _:
             raise AssertionError(f"no payload: {type(payload).__name__}")

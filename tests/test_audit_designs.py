@@ -26,7 +26,7 @@ LOOKED_AT = {
 
 
 def honest(name: str) -> dc.Mechanism:
-    return MECHANISMS[name].from_text(MECHANISMS[name].needed)
+    return MECHANISMS[name].example
 
 
 @pytest.mark.parametrize("relation", dc.Relation)

@@ -1,9 +1,8 @@
-"""Mechanisms over a design: what they refuse before anything is charged, and the order of charge and draw."""
+"""Mechanisms over a design: what each refuses before anything is charged, and its parts; the rest is the contract's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from design_cases import CLASSES, NUMBER, answers, design, promise, rows_of
+from design_cases import CLASSES, NUMBER, design, promise, rows_of
 from discreet.errors import DiscreetError
 from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import ExactNoise
@@ -57,83 +56,10 @@ def account(tmp_path: Path) -> Callable[[str], dc.Account]:
     return opened
 
 
-# ------------------------------------------------------------------------------------------------ charge, then draw
-
-
-@pytest.mark.parametrize("relation", dc.Relation)
-@pytest.mark.parametrize("name", CASES)
-def test_a_release_is_charged_once_and_says_what_it_is(name: str, relation: dc.Relation, account: Any) -> None:
-    make, statistic = CASES[name]
-    payer, prior, private = account(relation), dc.Normal(statistic().over, 2.0), statistic()
-    found = dc.release(make(), private, prior, promise("0.75", relation), account=payer)
-    (charge,) = payer.charges()
-    assert (charge.release, charge.mechanism, charge.guarantee.epsilon) == (found.id, name, Fraction(3, 4))
-    assert found.private is True
-    assert found.mechanism == name
-    assert found.records == (30 if relation is dc.Relation.REPLACE else None)
-    assert found.prior == prior
-    assert found.calibration.total <= Fraction(3, 4)
-    assert dc.Release.loads(found.dumps()).dumps() == found.dumps()
-    assert (found.policy.missing, found.policy.out_of_bounds) == ("error", "clip")
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_charge_is_written_before_anything_is_drawn(name: str, account: Any, monkeypatch: Any) -> None:
-    """Noise that dies: the budget is lost, and nothing was published."""
-    make, statistic = CASES[name]
-    payer, asked = account(), []
-
-    def dies(*_: Any, **__: Any) -> Any:
-        asked.append(len(payer.charges()))
-        raise RuntimeError("died")
-
-    for draw in ("k_norm", "discrete_laplace", "noisy_max", "uniforms"):
-        monkeypatch.setattr(ExactNoise, draw, dies)
-    private = statistic()
-    with pytest.raises(RuntimeError, match="died"):
-        dc.release(make(), private, dc.Normal(private.over, 1.0), promise(1), account=payer)
-    assert asked == [1]
-    assert len(payer.charges()) == 1
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_an_account_that_cannot_pay_draws_nothing(name: str, tmp_path: Path, monkeypatch: Any) -> None:
-    make, statistic = CASES[name]
-    payer = dc.Ledger(f"sqlite:///{tmp_path / 'l.db'}").open("a", promise("0.5"))
-    for draw in ("k_norm", "discrete_laplace", "noisy_max", "uniforms"):
-        monkeypatch.setattr(ExactNoise, draw, lambda *_: pytest.fail("drawn"))
-    private = statistic()
-    with pytest.raises(dc.BudgetError):
-        dc.release(make(), private, dc.Normal(private.over, 1.0), promise(1), account=payer)
-    assert payer.charges() == ()
-
-
-@every("relation", dc.Relation)
-@every("name", CASES)
-def test_a_simulation_repeats_itself_and_no_other(name: str, relation: dc.Relation) -> None:
-    make, statistic = CASES[name]
-    private = statistic()
-    prior = dc.Normal(private.over, 1.0)
-    first, again, other = (dc.simulate(make(), private, prior, promise(1, relation), rng=RNG(s)) for s in (3, 3, 4))
-    assert answers(first.payload) == answers(again.payload)
-    assert first.id == again.id != other.id
-    assert first.private is False
-    if name != "factored":
-        assert answers(first.payload) != answers(other.payload)
-
-
 # --------------------------------------------------------------------------------------- refused before it is charged
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], Callable[[], Any], dc.Design | None, Any, str]] = {
-    **{
-        f"{name}, a delta": (make, statistic, None, promise(1, delta="1e-6"), "pure guarantee")
-        for name, (make, statistic) in CASES.items()
-    },
-    **{
-        f"{name}, a prior over another design": (make, statistic, design(3, NUMBER), promise(1), "different")
-        for name, (make, statistic) in CASES.items()
-    },
     "moments, a norm": (
         dc.noisy_moments, lambda: numbers(over=design(2, NUMBER, norm=1.0)), None, promise(1), "no norm",
     ),
@@ -212,26 +138,6 @@ def test_a_minimum_is_found_however_small_epsilon_is() -> None:
     for seed in range(40):
         dc.simulate(dc.objective_perturbation(records=1), classes(10, over), dc.Normal(over, 1.0),
                     promise("2e-4", "replace"), rng=RNG(seed))  # fmt: skip
-
-
-WRONG_STATISTICS = {
-    "noisy_moments": (dc.noisy_moments, lambda: numbers_rows(LINEAR)),
-    "truncated_posterior": (lambda: dc.truncated_posterior(variance=1.0), lambda: numbers_rows(LINEAR)),
-    "noisy_gradients": (lambda: dc.noisy_gradients(1, records=1), lambda: rows_of(LOGISTIC, [(0, 0, "yes")])),
-    "objective_perturbation": (
-        lambda: dc.objective_perturbation(records=1), lambda: rows_of(LOGISTIC, [(0, 0, "yes")]),
-    ),
-    "factored": (lambda: dc.factored(AXES), lambda: dc.moments(points())),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", WRONG_STATISTICS)
-def test_a_statistic_of_another_kind_is_refused_and_nothing_is_charged(name: str, account: Any) -> None:
-    make, statistic = WRONG_STATISTICS[name]
-    payer, private = account(), statistic()
-    with pytest.raises(dc.InputError, match="draws from"):
-        dc.release(make(), private, dc.Normal(private.over, 1.0), promise(1), account=payer)
-    assert payer.charges() == ()
 
 
 def test_the_largest_number_of_records_that_was_declared_is_taken() -> None:
@@ -317,18 +223,6 @@ def test_a_minimum_that_is_not_found_is_an_error_and_no_release(monkeypatch: pyt
     monkeypatch.setattr(perturbation, "_objective", lambda *_: float("nan"))
     with pytest.raises(DiscreetError, match="was not found"):
         perturbation.minimiser(classes(), np.full(3, 1e3), 1e-3, -1.0)
-
-
-def test_a_calibration_that_spends_too_much_is_refused_before_the_charge(account: Any) -> None:
-    honest = dc.noisy_moments()
-
-    def generous(*what: Any) -> Any:
-        return replace(honest.calibrate(*what), reported=Fraction(2))
-
-    payer = account()
-    with pytest.raises(dc.InputError, match="more than the guarantee allows"):
-        dc.release(replace(honest, calibrate=generous), numbers(), dc.Normal(LINEAR, 1.0), promise(1), account=payer)
-    assert payer.charges() == ()
 
 
 def test_exact_noise_is_added_in_all_shapes() -> None:

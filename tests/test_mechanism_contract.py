@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -16,26 +16,32 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.privacy.ledger import Ledger
-from discreet.releases.kinds import TableCalibration, TablePayload
+from discreet.releases.kinds import DesignCalibration, DesignPayload, TableCalibration, TablePayload
 from discreet.releases.kinds.two_stages import Stages
 from discreet.releases.release import RecordsPolicy
-from registry import DELTA, NO_DELTA, RELATIONS, VARIANTS, Variant, arrays
+from registry import DELTA, EVERY, NETWORK, NO_DELTA, RECORDS, RELATIONS, VARIANTS, Variant, arrays
 from strategies import networks
 from tiny import TINY, counts_of, network_of
 
-NETWORK = TINY["complete, three states"]
-RECORDS = [(0, 1, 1), (1, 2, 0), (1, 0, 0), (0, 0, 1), (1, 1, 1)]
 PRIOR = dc.Dirichlet.uniform(NETWORK)
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
+
+
+CHOICES = (dc.Choice, dc.FactoredChoice)
 
 
 def pure(epsilon: object = 1, relation: dc.Relation = ADD_REMOVE) -> dc.Guarantee:
     return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
 
 
-@pytest.fixture(params=VARIANTS)
+@pytest.fixture(params=EVERY)
 def variant(request: pytest.FixtureRequest) -> Variant:
-    return VARIANTS[request.param]
+    return EVERY[request.param]
+
+
+@pytest.fixture
+def private(variant: Variant) -> Any:
+    return variant.private(5)
 
 
 @pytest.fixture
@@ -54,9 +60,10 @@ def counts() -> dc.Counts:
     return counts_of(NETWORK, RECORDS)
 
 
-def simulated(mechanism: dc.Mechanism, counts: dc.Counts, guarantee: dc.Guarantee, seed: int = 5) -> dc.Release:
-    prior = dc.Dirichlet.uniform(counts.network)
-    return dc.simulate(mechanism, counts, prior, guarantee, rng=np.random.default_rng(seed))
+def simulated(mechanism: dc.Mechanism, statistic: Any, guarantee: dc.Guarantee, seed: int = 5) -> dc.Release:
+    over = statistic.over
+    prior = dc.Normal(over, 2.0) if isinstance(over, dc.Design) else dc.Dirichlet.uniform(over)
+    return dc.simulate(mechanism, statistic, prior, guarantee, rng=np.random.default_rng(seed))
 
 
 def same_arrays(one: dc.Release, other: dc.Release) -> bool:
@@ -68,18 +75,58 @@ def same_arrays(one: dc.Release, other: dc.Release) -> bool:
 
 
 def test_the_variants_are_the_registry_and_every_payload_and_calibration() -> None:
-    assert {variant.mechanism for variant in VARIANTS.values()} == set(dc.MECHANISMS)
-    assert {variant.payload for variant in VARIANTS.values()} == set(get_args(TablePayload))
+    assert {variant.mechanism for variant in EVERY.values()} == set(dc.MECHANISMS)
+    assert {variant.payload for variant in EVERY.values()} == {*get_args(TablePayload), *get_args(DesignPayload)}
     made = {
-        type(variant.make(NETWORK).calibrate(NETWORK, PRIOR, variant.promise())) for variant in VARIANTS.values()
+        type(variant.make(NETWORK).calibrate(variant.prior.over, variant.prior, variant.promise()))
+        for variant in EVERY.values()
     }  # fmt: skip
-    assert made == set(get_args(TableCalibration))
+    assert made == {*get_args(TableCalibration), *get_args(DesignCalibration)}
 
 
 @pytest.mark.parametrize("name", dc.MECHANISMS)
 def test_the_registry_names_its_mechanisms(name: str) -> None:
-    assert dc.MECHANISMS[name]().name == name
-    assert getattr(dc, name) is dc.MECHANISMS[name]
+    entry = dc.MECHANISMS[name]
+    assert (entry.name, entry.example.name, entry.example.over) == (name, name, entry.over)
+    assert getattr(dc, name) is entry.make
+    assert bool(entry.targets) == (entry.over == "design")
+    parameters = inspect.signature(entry.make).parameters
+    assert set(entry.needed) <= set(entry.options) <= set(parameters)
+    assert {key for key, part in parameters.items() if part.default is inspect.Parameter.empty} == set(entry.needed)
+
+
+def test_options_from_text_are_those_of_the_registry() -> None:
+    assert [name for name, entry in dc.MECHANISMS.items() if entry.needed] == [
+        "truncated_posterior", "noisy_gradients", "objective_perturbation", "factored",
+    ]  # fmt: skip
+    for texts, message in (
+        (["steps=2"], r"needs the option records=...; it takes steps=..., records=..."),
+        (["steps=2", "records=x"], "option records needs a number, got 'x'"),
+        (["record=3"], "'record=3' is no option of 'noisy_gradients'"),
+        (["steps"], "'steps' is no option"),
+    ):
+        with pytest.raises(dc.InputError, match=message):
+            dc.MECHANISMS["noisy_gradients"].from_text(texts)
+    with pytest.raises(dc.InputError, match="it takes none"):
+        dc.MECHANISMS["laplace"].from_text(["epsilons=1"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"factor": "sphere", "parameters": {}, "candidates": []}', "a factor has the fields"),
+        ('{"factor": "categorical", "parameters": {"floor": "x"}, "candidates": [[1]]}', "are numbers"),
+        ('{"factor": "categorical", "parameters": {"floor": true}, "candidates": [[1]]}', "are numbers"),
+        ('{"factor": "categorical", "parameters": {"floor": 0.1, "x": 1}, "candidates": [[1]]}', "factor is none"),
+        ('{"factor": "categorical", "parameters": {"floor": 0.1}, "candidates": [[1, 0], [1]]}', "factor is none"),
+        ('{"factor": "categorical", "parameters": {"floor": 0.1}, "candidates": [[1, 1], [1, 0]]}', "sum to 1"),
+        ("{", "not JSON"),
+        ("nothing.json", "cannot read factor"),
+    ],
+)
+def test_a_text_that_is_no_factor_is_refused(text: str, message: str) -> None:
+    with pytest.raises(dc.InputError, match=message):
+        dc.factored(text)
 
 
 def test_options_do_not_change_the_name(variant: Variant, mechanism: dc.Mechanism) -> None:
@@ -90,12 +137,6 @@ def test_signatures_are_those_of_the_contract(mechanism: dc.Mechanism) -> None:
     *calibrated, guarantee = inspect.signature(mechanism.calibrate).parameters
     assert (len(calibrated), calibrated[1:], guarantee) == (2, ["prior"], "guarantee")
     assert list(inspect.signature(mechanism.draw).parameters) == ["statistic", "prior", "calibration", "noise"]
-
-
-@pytest.mark.parametrize("name", dc.MECHANISMS)
-def test_every_mechanism_can_be_made_without_options(name: str) -> None:
-    parameters = inspect.signature(dc.MECHANISMS[name]).parameters.values()
-    assert all(parameter.default is not inspect.Parameter.empty for parameter in parameters)
 
 
 def test_release_takes_no_seed_and_simulate_no_account() -> None:
@@ -114,12 +155,12 @@ def test_calibration_is_given_no_counts_and_does_not_depend_on_them(
         seen.append(arguments)
         return mechanism.calibrate(*arguments)
 
-    watched = replace(mechanism, calibrate=spy)
+    watched, prior = replace(mechanism, calibrate=spy), variant.prior
     releases = [
-        dc.release(watched, counts_of(NETWORK, records), PRIOR, variant.promise(), account=account)
-        for records in ([], RECORDS, RECORDS * 9)
+        dc.release(watched, variant.private(records), prior, variant.promise(), account=account)
+        for records in (0, 5, 45)
     ]
-    assert seen == [(NETWORK, PRIOR, variant.promise())] * 3
+    assert seen == [(prior.over, prior, variant.promise())] * 3
     assert releases[0].calibration == releases[1].calibration == releases[2].calibration
 
 
@@ -127,10 +168,10 @@ def test_calibration_is_given_no_counts_and_does_not_depend_on_them(
 
 
 @pytest.mark.parametrize("name", NO_DELTA)
-def test_a_delta_that_would_not_be_used_is_refused(name: str, counts: dc.Counts, account: dc.Account) -> None:
+def test_a_delta_that_would_not_be_used_is_refused(name: str, account: dc.Account) -> None:
     asked = dc.Guarantee(epsilon=1, delta=DELTA, relation=ADD_REMOVE, unit="record")
     with pytest.raises(dc.InputError, match="pure guarantee; ask for delta 0"):
-        dc.release(dc.MECHANISMS[name](), counts, PRIOR, asked, account=account)
+        dc.release(EVERY[name].make(NETWORK), EVERY[name].private(5), EVERY[name].prior, asked, account=account)
     assert account.charges() == ()
 
 
@@ -153,20 +194,21 @@ def test_a_relation_that_an_option_does_not_hide_is_refused() -> None:
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_release_describes_itself(
-    variant: Variant, mechanism: dc.Mechanism, counts: dc.Counts, relation: dc.Relation
+    variant: Variant, mechanism: dc.Mechanism, private: Any, relation: dc.Relation
 ) -> None:
     if relation not in variant.relations:
         return
-    release = simulated(mechanism, counts, variant.promise(1, relation))
+    release = simulated(mechanism, private, variant.promise(1, relation))
     assert release.guarantee == variant.promise(1, relation)
     assert release.mechanism == mechanism.name
-    assert release.policy == counts.policy
-    assert release.records == (len(RECORDS) if relation is REPLACE else None)
-    assert release.calibration == mechanism.calibrate(NETWORK, PRIOR, release.guarantee)
+    assert release.policy == private.policy
+    assert release.records == (5 if relation is REPLACE else None)
+    assert release.calibration == mechanism.calibrate(variant.prior.over, variant.prior, release.guarantee)
     assert 0 < release.calibration.total <= 1
     assert type(release.payload) is variant.payload
-    assert release.payload.network == NETWORK
-    check_shapes(release.payload)
+    if mechanism.over == "network":
+        assert release.payload.network == NETWORK
+        check_shapes(release.payload)
 
 
 def check_shapes(payload: TablePayload) -> None:
@@ -204,11 +246,11 @@ def check_shapes(payload: TablePayload) -> None:
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_json_reads_back_as_the_same_release(
-    variant: Variant, mechanism: dc.Mechanism, counts: dc.Counts, relation: dc.Relation
+    variant: Variant, mechanism: dc.Mechanism, private: Any, relation: dc.Relation
 ) -> None:
     if relation not in variant.relations:
         return
-    release = simulated(mechanism, counts, variant.promise("1/3", relation))
+    release = simulated(mechanism, private, variant.promise("1/3", relation))
     again = dc.Release.loads(release.dumps())
     assert again.dumps() == release.dumps()
     assert again.calibration == release.calibration
@@ -219,10 +261,11 @@ def test_json_reads_back_as_the_same_release(
 @pytest.mark.parametrize("sizes", [{"only": 1, "b": 2}, {"b": 2, "only": 1}])
 @pytest.mark.parametrize("arcs", ["", "only>b", "b>only"])
 @pytest.mark.parametrize("records", [[], [(0, 0), (0, 0)]])
+@pytest.mark.parametrize("name", VARIANTS)
 def test_a_node_with_one_state_is_no_exception(
-    variant: Variant, account: dc.Account, sizes: dict[str, int], arcs: str, records: list[tuple[int, int]]
+    name: str, account: dc.Account, sizes: dict[str, int], arcs: str, records: list[tuple[int, int]]
 ) -> None:
-    network = network_of(sizes, arcs)
+    variant, network = VARIANTS[name], network_of(sizes, arcs)
     counts, prior = counts_of(network, records), dc.Dirichlet.uniform(network)
     made = dc.release(variant.make(network), counts, prior, variant.promise(), account=account)
     assert dc.Release.loads(made.dumps()).dumps() == made.dumps()
@@ -230,22 +273,18 @@ def test_a_node_with_one_state_is_no_exception(
         simulated(variant.make(network), counts, variant.promise(1, relation))
 
 
-def test_the_same_generator_draws_the_same_simulation(
-    variant: Variant, mechanism: dc.Mechanism, counts: dc.Counts
-) -> None:
-    one, two, other = (simulated(mechanism, counts, variant.promise("0.01"), seed) for seed in (5, 5, 6))
+def test_the_same_generator_draws_the_same_simulation(variant: Variant, mechanism: dc.Mechanism, private: Any) -> None:
+    one, two, other = (simulated(mechanism, private, variant.promise("0.01"), seed) for seed in (5, 5, 6))
     assert one.dumps() == two.dumps()
     assert one.id != other.id
-    assert variant.payload is dc.Choice or not same_arrays(one, other)
+    assert variant.payload in CHOICES or not same_arrays(one, other)
 
 
-def test_real_releases_differ(
-    variant: Variant, mechanism: dc.Mechanism, counts: dc.Counts, account: dc.Account
-) -> None:
+def test_real_releases_differ(variant: Variant, mechanism: dc.Mechanism, private: Any, account: dc.Account) -> None:
     """Two at this budget agree by chance once in 10^9 runs at most; choices among three, 45 times running, in 10^20."""
     one, *others = (
-        dc.release(mechanism, counts, PRIOR, variant.promise("0.003"), account=account)
-        for _ in range(46 if variant.payload is dc.Choice else 2)
+        dc.release(mechanism, private, variant.prior, variant.promise("0.003"), account=account)
+        for _ in range(46 if variant.payload in CHOICES else 2)
     )
     assert all(one.id != other.id for other in others)
     assert any(not same_arrays(one, other) for other in others)
@@ -255,7 +294,7 @@ def test_real_releases_differ(
 
 
 def test_a_release_is_charged_once_in_full_and_before_the_draw(
-    variant: Variant, mechanism: dc.Mechanism, counts: dc.Counts, account: dc.Account
+    variant: Variant, mechanism: dc.Mechanism, private: Any, account: dc.Account
 ) -> None:
     charged_at_draw: list[int] = []
 
@@ -263,7 +302,7 @@ def test_a_release_is_charged_once_in_full_and_before_the_draw(
         charged_at_draw.append(len(account.charges()))
         return mechanism.draw(*arguments)
 
-    release = dc.release(replace(mechanism, draw=spy), counts, PRIOR, variant.promise("0.7"), account=account)
+    release = dc.release(replace(mechanism, draw=spy), private, variant.prior, variant.promise("0.7"), account=account)
     (charge,) = account.charges()
     assert charged_at_draw == [1]
     assert (charge.release, charge.mechanism, charge.guarantee) == (release.id, mechanism.name, variant.promise("0.7"))
@@ -271,34 +310,34 @@ def test_a_release_is_charged_once_in_full_and_before_the_draw(
 
 
 def test_a_draw_that_raises_has_been_paid_for(
-    variant: Variant, mechanism: dc.Mechanism, counts: dc.Counts, account: dc.Account
+    variant: Variant, mechanism: dc.Mechanism, private: Any, account: dc.Account
 ) -> None:
     with pytest.raises(ZeroDivisionError):
         dc.release(
-            replace(mechanism, draw=lambda *_: 1 / 0), counts, PRIOR, variant.promise(), account=account
+            replace(mechanism, draw=lambda *_: 1 / 0), private, variant.prior, variant.promise(), account=account
         )  # fmt: skip
     assert account.balance().epsilon_spent == 1
     assert account.balance().delta_spent == Fraction(variant.delta)
 
 
 def test_a_calibration_that_raises_costs_nothing_and_draws_nothing(
-    variant: Variant, mechanism: dc.Mechanism, counts: dc.Counts, account: dc.Account
+    variant: Variant, mechanism: dc.Mechanism, private: Any, account: dc.Account
 ) -> None:
     broken = replace(mechanism, calibrate=lambda *_: 1 / 0, draw=lambda *_: pytest.fail("drawn"))
     with pytest.raises(ZeroDivisionError):
-        dc.release(broken, counts, PRIOR, variant.promise(), account=account)
+        dc.release(broken, private, variant.prior, variant.promise(), account=account)
     assert account.charges() == ()
 
 
-Asked = tuple[dc.Mechanism, dc.Counts, dc.Dirichlet, dc.Guarantee]
-Refusal = Callable[[Variant, dc.Mechanism, dc.Counts], Asked]
+Asked = tuple[dc.Mechanism, Any, Any, dc.Guarantee]
+Refusal = Callable[[Variant, dc.Mechanism, Any], Asked]
 
 
 def overspending(mechanism: dc.Mechanism) -> dc.Mechanism:
     """A mechanism whose noise reports more than it was given."""
 
-    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> TableCalibration:
-        honest = mechanism.calibrate(network, prior, guarantee)
+    def calibrate(over: Any, prior: Any, guarantee: dc.Guarantee) -> Any:
+        honest = mechanism.calibrate(over, prior, guarantee)
         more = Fraction(1, 10**30)
         if isinstance(honest, Stages):
             return replace(honest, second_epsilon=guarantee.epsilon - honest.first_epsilon + more)
@@ -307,24 +346,43 @@ def overspending(mechanism: dc.Mechanism) -> dc.Mechanism:
     return replace(mechanism, calibrate=calibrate)
 
 
+def elsewhere(prior: Any) -> Any:
+    """A prior over something else."""
+    return dc.Normal(dc.Design(prior.over.features), 1.0) if isinstance(prior, dc.Normal) else ANOTHER
+
+
+def dropped(statistic: Any) -> Any:
+    """The statistic of records of which incomplete ones were left out."""
+    policy = RecordsPolicy("drop", "error")
+    match statistic:
+        case dc.Counts():
+            return dc.Counts(statistic.tables, policy)
+        case dc.Gradients():
+            return dc.Gradients(replace(statistic.rows, policy=policy))
+        case _:
+            return replace(statistic, policy=policy)
+
+
+ANOTHER = dc.Dirichlet.uniform(TINY["chain"])
 REFUSED: dict[str, tuple[str, Refusal]] = {
     "another network": (
         "different networks|another network",
-        lambda v, m, c: (m, c, dc.Dirichlet.uniform(TINY["chain"]), v.promise()),
+        lambda v, m, c: (m, c, elsewhere(v.prior), v.promise()),
     ),
+    "another statistic": ("draws from", lambda v, m, c: (m, v.unlike(), v.prior, v.promise())),
     "dropping under replace": (
         "missing='error'",
-        lambda v, m, c: (m, dc.Counts(c.tables, RecordsPolicy("drop", "error")), PRIOR, v.promise(1, REPLACE)),
+        lambda v, m, c: (m, dropped(c), v.prior, v.promise(1, REPLACE)),
     ),
-    "too little": ("epsilon is too small", lambda v, m, c: (m, c, PRIOR, v.promise("1e-20"))),
-    "too much": ("epsilon is too large", lambda v, m, c: (m, c, PRIOR, v.promise("1e12"))),
-    "overspending": ("would spend more", lambda v, m, c: (overspending(m), c, PRIOR, v.promise())),
-    "the limit": ("cannot pay", lambda v, m, c: (m, c, PRIOR, v.promise("3.0000001"))),
-    "relation": ("add-remove guarantee", lambda v, m, c: (m, c, PRIOR, v.promise(1, REPLACE))),
-    "unit": ("protects one record", lambda v, m, c: (m, c, PRIOR, v.promise(unit="patient"))),
+    "too little": ("epsilon is too small", lambda v, m, c: (m, c, v.prior, v.promise("1e-20"))),
+    "too much": ("epsilon is too large", lambda v, m, c: (m, c, v.prior, v.promise("1e12"))),
+    "overspending": ("would spend more", lambda v, m, c: (overspending(m), c, v.prior, v.promise())),
+    "the limit": ("cannot pay", lambda v, m, c: (m, c, v.prior, v.promise("3.0000001"))),
+    "relation": ("add-remove guarantee", lambda v, m, c: (m, c, v.prior, v.promise(1, REPLACE))),
+    "unit": ("protects one record", lambda v, m, c: (m, c, v.prior, v.promise(unit="patient"))),
     "counts beyond the noise": (
         "larger than 9,007,199,254,740,992",
-        lambda v, m, c: (m, dc.Counts(c.tables.map(lambda t: t * 2**53), c.policy), PRIOR, v.promise()),
+        lambda v, m, c: (m, dc.Counts(c.tables.map(lambda t: t * 2**53), c.policy), v.prior, v.promise()),
     ),
 }
 OTHER_WORDS = {
@@ -335,29 +393,36 @@ OTHER_WORDS = {
     ("too little", "posterior_sampler, delta"): "no temper above 1e-12",
     # Its delta alone pays for some noise: only the account can refuse so little epsilon, and it has enough.
     ("too little", "gaussian"): "not refused",
+    ("too little", "objective_perturbation"): "takes an epsilon from",
+    ("too much", "objective_perturbation"): "takes an epsilon from",
+    # A likelihood that is not tempered costs what it costs, and the account has not as much.
+    ("too much", "truncated_posterior"): "cannot pay",
+    # A likelihood may be tempered to next to nothing: there is no noise that overflows.
+    ("too little", "truncated_posterior"): "not refused",
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", EVERY)
 def test_whatever_is_refused_costs_nothing(name: str, account: dc.Account, case: str) -> None:
     message, arguments = REFUSED[case]
-    variant = VARIANTS[name]
+    variant = EVERY[name]
     words = OTHER_WORDS.get((case, name), message)
-    if words == "not refused":
-        pytest.skip("a guarantee with a delta allows this")
+    if words == "not refused" or (case == "counts beyond the noise" and name not in VARIANTS):
+        return
     with pytest.raises(dc.DiscreetError, match=words):
-        what, counts, prior, guarantee = arguments(variant, variant.make(NETWORK), counts_of(NETWORK, RECORDS))
-        dc.release(what, counts, prior, guarantee, account=account)
+        what, private, prior, guarantee = arguments(variant, variant.make(NETWORK), variant.private(5))
+        what = replace(what, draw=lambda *_: pytest.fail("drawn"))
+        dc.release(what, private, prior, guarantee, account=account)
     assert account.charges() == ()
 
 
 def test_a_simulation_says_so_and_touches_no_ledger(
-    variant: Variant, mechanism: dc.Mechanism, counts: dc.Counts, monkeypatch: pytest.MonkeyPatch
+    variant: Variant, mechanism: dc.Mechanism, private: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dc.Account, "charge", lambda *_: pytest.fail("charged"))
     monkeypatch.setattr(Ledger, "__init__", lambda *_: pytest.fail("opened"))
-    release = simulated(mechanism, counts, variant.promise())
+    release = simulated(mechanism, private, variant.promise())
     assert release.private is False
     assert '"private": false' in release.dumps()
 

@@ -116,19 +116,16 @@ def registered(name: str, structure: dc.Network | dc.Design | None = None) -> En
 
 
 def mechanism_of(
-    entry: Entry, options: list[str], workload: list[str] | None, defaults: Mapping[str, str] | None = None
+    entry: Entry, options: list[str] | None, workload: list[str] | None, stands: Mapping[str, str] | None = None
 ) -> dc.Mechanism[Any, Any, Any, Any]:
-    """A mechanism with options given as NAME=VALUE (`defaults` otherwise), and the queries that it shall serve."""
-    given = dict(defaults or {})
-    for text in options:
-        key, equals, value = text.partition("=")
-        given[key if equals else text] = value
-    more: dict[str, Any] = {}
-    if workload:
-        if "workload" not in inspect.signature(entry.make).parameters:
-            raise InputError(f"{entry.name} serves no workload, as planned does; leave out --workload")
-        more["workload"] = [query for word in workload for query in queries_of(word)]
-    return entry.from_text(given, **more)
+    """A mechanism with options given as NAME=VALUE (`stands` otherwise), and the queries that it shall serve."""
+    if not workload:
+        return entry.from_text(options or (), stands)
+    serve = [other.name for other in MECHANISMS.values() if "workload" in inspect.signature(other.make).parameters]
+    if entry.name not in serve:
+        raise InputError(f"only {', '.join(serve)} serves a workload, not {entry.name}; leave out --workload")
+    queries = [query for word in workload for query in queries_of(word)]
+    return entry.from_text(options or (), stands, workload=queries)
 
 
 def described(over: Over) -> str:

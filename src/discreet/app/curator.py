@@ -204,7 +204,7 @@ def release(
     payer = dc.Ledger(ledger).account(account)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
-    chosen = mechanism_of(entry, option or [], workload)
+    chosen = mechanism_of(entry, option, workload)
     believed = belief_of(structure, prior, equivalent_sample_size)
     chosen.calibrate(structure, believed, promise)
     payer.check(promise)

@@ -68,7 +68,7 @@ def plan(
     for entry in entries:
         stands = {**entry.needed, **({"records": str(records)} if "records" in entry.options else {})}
         queries = workload if mechanism or entry.name == DEFAULT_MECHANISM else None
-        chosen[entry.name] = mechanism_of(entry, option or [], queries, stands)
+        chosen[entry.name] = mechanism_of(entry, option, queries, stands)
     found: list[tuple[dc.Relation, dc.Expected]] = []
     plans: dict[dc.Relation, dc.PlannedNoise] = {}
     for each in _relations(relation):
@@ -108,7 +108,7 @@ def audit(
     if records < 1:
         raise InputError(f"an audit needs data sets of at least one record, got {records}")
     entry = registered(mechanism)
-    chosen = mechanism_of(entry, option or [], None, entry.needed)
+    chosen = mechanism_of(entry, option, None, entry.needed)
     given = delta if delta is not None else DELTA if entry.delta == "needed" else "0"
     found: list[dc.Finding] = []
     refused: dict[str, str] = {}

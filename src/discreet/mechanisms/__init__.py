@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -60,11 +60,14 @@ class Entry:
         """Make the mechanism."""
         return self.make(*arguments, **options)
 
-    def from_text(self, options: Mapping[str, str], **more: Any) -> Mechanism[Any, Any, Any, Any]:
+    def from_text(
+        self, options: Iterable[str], stands: Mapping[str, str] | None = None, **more: Any
+    ) -> Mechanism[Any, Any, Any, Any]:
         """Make the mechanism with options as a command line gives them.
 
         Args:
-            options: values by name, as text.
+            options: texts of the form NAME=VALUE.
+            stands: values for options that are not given.
             more: arguments that are no text.
 
         Returns:
@@ -73,14 +76,22 @@ class Entry:
         Raises:
             InputError: no such option, one that is needed and not there, or a value that is none.
         """
-        for name in options:
-            if name not in self.options:
-                raise InputError(f"{shown(name)} is no option of {self.name!r}; it takes {self._takes()}")
-        absent = [name for name in self.needed if name not in options]
-        if absent:
-            raise InputError(f"{self.name!r} needs the option {absent[0]}=...; it takes {self._takes()}")
+        given = dict(stands or {})
+        for text in options:
+            name, equals, value = text.partition("=")
+            if name not in self.options or not equals:
+                raise InputError(f"{shown(text)} is no option of {self.name!r}; it takes {self._takes()}")
+            given[name] = value
+        for name in self.needed:
+            if name not in given:
+                raise InputError(f"{self.name!r} needs the option {name}=...; it takes {self._takes()}")
         kinds = inspect.signature(self.make).parameters
-        return self.make(**{name: _value(name, text, kinds[name].annotation) for name, text in options.items()}, **more)
+        return self.make(**{name: _value(name, text, kinds[name].annotation) for name, text in given.items()}, **more)
+
+    @property
+    def example(self) -> Mechanism[Any, Any, Any, Any]:
+        """The mechanism with its default options, and with values that stand for those without a default."""
+        return self.from_text((), self.needed)
 
     def _takes(self) -> str:
         """Its options, for an error."""

@@ -19,7 +19,7 @@ from discreet.errors import InputError
 from discreet.model.design import GRID, Design
 from discreet.releases.release import RecordsPolicy
 from discreet.sensitive.records import Records, codes, complete, numbers, refuse_faulty
-from discreet.sensitive.sources import arrow, arrow_blocks
+from discreet.sensitive.sources import arrow_blocks
 
 __all__ = ["BLOCK", "Integers", "Rows", "grid_rows"]
 
@@ -145,9 +145,8 @@ def _streamed(design: Design, records: Records) -> Rows:
     kept = complete(records, design.schema) if records.policy.missing == "drop" else records
     names = [f"c{at}" for at in range(len(design.schema))]
     coded = {name: codes(kept, variable) for name, variable in zip(names, design.schema, strict=True)}
-    found = arrow(
-        kept.table.aggregate(n=kept.table.count(), **{name: (code < 0).sum() for name, code in coded.items()})
-    ).to_pylist()[0]
+    faults = {name: (code < 0).sum() for name, code in coded.items()}
+    found = next(arrow_blocks(kept.table.aggregate(n=kept.table.count(), **faults), 1)).to_pylist()[0]
     refuse_faulty(variable.name for name, variable in zip(names, design.schema, strict=True) if found[name])
     _require_few(found["n"])
     columns = kept.table.select(

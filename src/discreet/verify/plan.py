@@ -116,7 +116,7 @@ def compare(
         )
     if mechanisms is None:
         fit = mechanisms_over("network") if isinstance(world, Tables) else mechanisms_over("design", world.predicts)
-        mechanisms = {name: entry.from_text(entry.needed) for name, entry in fit.items()}
+        mechanisms = {name: entry.example for name, entry in fit.items()}
     if isinstance(world, Design):
         believed = Normal(world, 1.0) if prior is None else prior
         return _compared(mechanisms, believed, guarantee, lambda: _over_design(world, records, rng), repeats, rng)

@@ -1,0 +1,150 @@
+"""Statistics of designs from tables of any source: the same bits as from arrays, a block at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+import discreet as dc
+from design_cases import CLASSES, NUMBER, design, numeric
+from discreet.model.design import GRID
+from discreet.sensitive import rows as reading
+
+FEATURES = (numeric("a", 0, 10), numeric("b"))
+LINEAR, LOGISTIC = dc.Design(FEATURES, NUMBER), dc.Design(FEATURES, CLASSES, 1.0)
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    n = 1000
+    return pd.DataFrame({"a": rng.uniform(-1, 11, n), "b": rng.uniform(-1, 1, n), "number": rng.uniform(-4, 8, n),
+                         "class": rng.choice(CLASSES.states, n)})  # fmt: skip
+
+
+@pytest.fixture
+def sources(frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Any, str | None]]:
+    monkeypatch.chdir(tmp_path)
+    frame.to_parquet("r.parquet")
+    frame.to_csv("r.csv", index=False)
+    with sqlite3.connect("r.db") as base:
+        frame.to_sql("r", base, index=False)
+    base.close()
+    with duckdb.connect("r.duckdb") as engine:
+        engine.execute("create table r as select * from 'r.parquet'")
+    return {
+        "parquet": ("r.parquet", None),
+        "csv": ("r.csv", None),
+        "frame": (frame, None),
+        "sqlite": ("sqlite:///r.db", "r"),
+        "duckdb": ("duckdb:///r.duckdb", "r"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "frame", "sqlite", "duckdb"])
+def test_every_source_gives_the_bits_of_arrays(
+    kind: str, sources: dict[str, Any], frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "BLOCK", 300)
+    source, table = sources[kind]
+    theta = np.array([0.3, -2.0, 0.5])
+    for over, name in ((LINEAR, "number"), (LOGISTIC, "class")):
+        records = dc.read_records(source, over.schema, table=table, out_of_bounds="clip")
+        streamed = dc.grid_rows(over, records)
+        held = dc.grid_rows(over, frame[["a", "b"]].to_numpy(), frame[name].to_numpy())
+        assert [len(coordinates) for coordinates, _ in streamed.blocks()] == [300, 300, 300, 100]
+        assert np.array_equal(streamed.coordinates, held.coordinates)
+        assert np.array_equal(streamed.target, held.target)
+        assert (streamed.records, streamed.policy) == (held.records, held.policy)
+        if name == "number":
+            assert np.array_equal(dc.moments(streamed).values, dc.moments(held).values)
+        else:
+            one, other = dc.gradients(streamed), dc.gradients(held)
+            assert np.array_equal(one.at(theta), other.at(theta))
+            assert np.array_equal(one.signed(), other.signed())
+            assert np.array_equal(one.slope(theta)[0], other.slope(theta)[0])
+
+
+def test_no_pass_holds_more_than_a_block(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is done with rows of a table, no more than a block of them is put onto the grid at once."""
+    monkeypatch.setattr(reading, "BLOCK", 64)
+    widest, gridded = [], reading._on_grid
+
+    def watched(over: dc.Design, table: np.ndarray) -> np.ndarray:
+        widest.append(len(table))
+        return gridded(over, table)
+
+    monkeypatch.setattr(reading, "_on_grid", watched)
+    over = dc.Design(FEATURES, CLASSES)
+    rows = dc.grid_rows(over, dc.read_records(frame, over.schema, out_of_bounds="clip"))
+    assert widest == []
+    mechanism = dc.objective_perturbation(records=1000)
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+    dc.simulate(mechanism, dc.gradients(rows), dc.Normal(over, 1.0), promise, rng=np.random.default_rng(1))
+    assert max(widest) == 64
+    assert sum(widest) % 1000 == 0
+
+
+def test_products_of_a_whole_block_are_exact() -> None:
+    """Whole numbers of at most GRID in size, as many as a block has, stay where floats are whole numbers."""
+    assert reading.BLOCK * GRID**2 < 2**53
+    over = design(1, NUMBER)
+    n = reading.BLOCK + 5
+    rows = dc.grid_rows(over, np.ones((n, 1)), np.full(n, 7.0))
+    assert dc.moments(rows).values.tolist() == [n * GRID**2] * len(over.moments)
+
+
+def faulty(frame: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
+    changed = frame.astype({column: object}) if isinstance(value, str) else frame.copy()
+    changed.loc[3, column] = value
+    return changed
+
+
+@pytest.mark.parametrize(("column", "value"), [("a", 11.0), ("b", np.nan), ("class", "maybe"), ("class", None)])
+def test_records_at_fault_are_refused_by_column(frame: pd.DataFrame, column: str, value: object) -> None:
+    inside = frame.assign(a=frame.a.clip(0, 10))
+    over = dc.Design(FEATURES, CLASSES)
+    assert dc.grid_rows(over, dc.read_records(inside, over.schema)).records == 1000
+    with pytest.raises(dc.InputError, match=f"out of bounds in column '{column}'; `check` shows"):
+        dc.grid_rows(over, dc.read_records(faulty(inside, column, value), over.schema))
+    if value is None or value is np.nan:
+        kept = dc.grid_rows(over, dc.read_records(faulty(inside, column, value), over.schema, missing="drop"))
+        assert (kept.records, len(kept.coordinates), kept.policy.missing) == (999, 999, "drop")
+
+
+def test_records_of_another_schema_or_beside_a_target_are_refused(frame: pd.DataFrame) -> None:
+    records = dc.read_records(frame, LINEAR.schema, out_of_bounds="clip")
+    other = dc.Design((numeric("a", 0, 11), numeric("b")), NUMBER)
+    for over in (LOGISTIC, other):
+        with pytest.raises(dc.InputError, match="must be in the records' schema"):
+            dc.grid_rows(over, records)
+    with pytest.raises(dc.InputError, match="bring their target"):
+        dc.grid_rows(LINEAR, records, frame["number"])
+
+
+@pytest.mark.parametrize("change", ["delete from r where rowid < 5", "update r set a = null where rowid < 5"])
+def test_a_table_that_changes_between_passes_is_noticed(
+    change: str, frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    base = sqlite3.connect("r.db")
+    frame.to_sql("r", base, index=False)
+    base.commit()
+    rows = dc.grid_rows(LINEAR, dc.read_records("sqlite:///r.db", LINEAR.schema, table="r", out_of_bounds="clip"))
+    base.execute(change)
+    base.commit()
+    base.close()
+    with pytest.raises(dc.InputError, match="changed while they were read"):
+        dc.moments(rows)
+
+
+def test_too_many_records_are_refused(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "RECORDS_LIMIT", 999)
+    with pytest.raises(dc.InputError, match="at most 999 records"):
+        dc.grid_rows(LINEAR, dc.read_records(frame, LINEAR.schema, out_of_bounds="clip"))
