@@ -230,7 +230,10 @@ def test_without_noise_the_estimate_is_ridge_regression(deviation: float) -> Non
 
 
 def test_the_estimate_is_as_good_as_the_posterior_s_mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors of 12 made-up sets of records, three features, little to much noise; the estimate uses no random number."""
+    """Errors of 12 made-up sets of records, three features, little to much noise: 1.01 times as large here.
+
+    The estimate uses no random number. Where no eigenvalue is raised the ratio is 1.10.
+    """
     errors = np.zeros(2)
     monkeypatch.setattr(posterior, "ENOUGH", 100.0)
     for seed in range(12):

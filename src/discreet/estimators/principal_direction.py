@@ -255,7 +255,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
 
 def _require_likelihood(likelihood: Any) -> None:
-    """Refuse what no posterior will read."""
+    """Refuse a likelihood that there is not, when it is named and not when the posterior is drawn."""
     if likelihood not in ("clt", "lower", "upper"):
         raise InputError(f"likelihood is 'clt', 'lower' or 'upper', not {likelihood!r}")
 
