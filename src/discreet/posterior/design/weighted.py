@@ -89,7 +89,8 @@ class WeightedDraws:
         """The t law of their mean, and as wide as they are times a factor."""
         centre = self.probabilities @ self.positions
         off = self.positions - centre
-        return Reference(centre, wider * np.linalg.cholesky((off * self.probabilities[:, None]).T @ off))
+        covariance = (off * self.probabilities[:, None]).T @ off
+        return Reference(centre, np.asarray(wider * np.linalg.cholesky(covariance), np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +165,7 @@ def weighted_draws(density: Density, *, draws: int, wanted: int, rng: np.random.
     size = density.size
     centre, covariance = density.mode()
     draws = max(draws, 2 * ENOUGH * len(centre))
-    laws = [Reference(centre, WIDER * np.linalg.cholesky(covariance))]
+    laws = [Reference(centre, np.asarray(WIDER * np.linalg.cholesky(covariance), np.float64))]
     positions, heights = np.empty((0, len(centre))), np.empty(0)
     while True:
         new = t_draws(laws[-1], draws, rng)
