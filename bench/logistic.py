@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--deviation", type=float, default=2.5, help="of the prior")
     parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--first", type=int, default=0, help="first seed")
-    parser.add_argument("--posterior", action="store_true", help="draw the weights, too: 2 to 5 s each")
+    parser.add_argument("--posterior", action="store_true", help="draw the weights, too: about a second each")
     asked = parser.parse_args()
     for name in asked.sets.split(","):
         for epsilon in map(float, asked.epsilons.split(",")):

@@ -15,7 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-__all__ = ["READINGS", "Reading", "measured_step", "pinq_heuristic"]
+from discreet.posterior.design.laws import Law
+from discreet.posterior.design.logistic import NoiseLaw, normal_sums
+from discreet.posterior.design.weighted import Evidence
+
+__all__ = ["READINGS", "Reading", "measured_step", "pinq_heuristic", "sums_evidence"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -95,6 +99,23 @@ def measured_step(
     size = features.shape[1]
     start: Floats = np.asarray(rng.uniform(-1, 1, size))
     return start, _sums(features, labels, start) + rng.laplace(scale=size / epsilon, size=size), size / epsilon
+
+
+def sums_evidence(at: Floats, told: Floats, scale: float, records: int, law: Law) -> Evidence:
+    """The likelihood of one gradient with Laplace noise on each coordinate; the number of records is known.
+
+    Args:
+        at: weights that the gradient is taken at, shape (size,).
+        told: the noisy gradient, shape (size,).
+        scale: of the noise.
+        records: how many.
+        law: of the features.
+
+    Returns:
+        The normal likelihood of the sums. Laplace noise is normal noise whose variance has an exponential law of mean
+        `2 scale^2`; latents are the logarithms of the variances.
+    """
+    return normal_sums(at[None], told[None], law, NoiseLaw(1.0, 2 * scale**2, len(at)), float(records), None)
 
 
 def _sums(features: Floats, labels: Floats, weights: Floats) -> Floats:

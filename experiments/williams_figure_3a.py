@@ -21,7 +21,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from .gradient_posterior import of_gradients, weighted_draws
+from discreet.posterior.design.logistic import gradient_evidence
+from discreet.posterior.design.weighted import Density, weighted_draws
+from discreet.posterior.design.weights import gradients_of
+
 from .harness import Experiment, Task, command
 from .logistic_sets import PUBLISHED, SETS, errors_of_draws, released
 from .pages import Check, Estimate, Illustration, Page, estimate, markdown
@@ -90,10 +93,7 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
             )
             assert law is not None
             drawn = weighted_draws(
-                of_gradients(made, law),
-                public=None,
-                size=law.size,
-                deviation=DEVIATION,
+                Density(law.size, DEVIATION, (gradient_evidence(gradients_of(made), law),)),
                 draws=DRAWS,
                 wanted=WANTED,
                 rng=task.rng(f"draws {step} {length}"),
@@ -152,7 +152,7 @@ def present(frame: pd.DataFrame) -> Page:
         [Illustration("paths", _figure(expected), caption)],
         _tables(found, apart),
         _checks(expected, apart, one),
-        f"Posteriors are weighted draws from the density that `dc.weights` samples by chains: {SHOWN} of equal weight, "
+        f"Posteriors are weighted draws from the density of `dc.weights`: {SHOWN} of equal weight, "
         f"worth {effective_draws.median():.0f} independent ones before they were picked, in the median. Every "
         "point is a release of its own: a path is not one growing release. Its gradients all have the noise of one at "
         "the epsilon of the step, as printed; the package charges half for the first, at weights of 0, so that ten "

@@ -3,8 +3,8 @@
 Labelled records that are public enter the posterior as likelihood. The paper's line is of several gradients; beside it
 stand one gradient, which the package advises, and the public records alone, which show what the release adds.
 
-Most posteriors are weighted draws from the density that `dc.weights` samples by chains (`gradient_posterior`); full
-runs sample some by `dc.weights` with `dc.PublicRecords`, too.
+Most posteriors are few weighted draws from the density of `dc.weights`; full runs take some from `dc.weights` itself,
+with `dc.PublicRecords`, too.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from matplotlib.figure import Figure
 from scipy.special import expit
 
 import discreet as dc
+from discreet.posterior.design.logistic import gradient_evidence, public_evidence
+from discreet.posterior.design.weighted import Density, Evidence, weighted_draws
+from discreet.posterior.design.weights import gradients_of
 
-from .gradient_posterior import of_gradients, of_public, weighted_draws
 from .harness import Experiment, Task, command
 from .logistic_sets import SETS, Classification, released, synth_records
 from .pages import Check, Estimate, Illustration, Page, estimate, markdown
@@ -107,17 +109,14 @@ def _weighted(
 ) -> Iterator[tuple[dict[str, Any], Floats]]:
     """Draws of every line at every number of public records; public records alone from 5 on."""
     for line, length in {**LENGTHS, ALONE: 0}.items():
-        evidence = None
+        evidence: tuple[Evidence, ...] = ()
         if length:
             made, law = _release(task, records, length)
-            evidence = of_gradients(made, law)
+            evidence = (gradient_evidence(gradients_of(made), law),)
         for count in PUBLIC[0 if length else 1 :]:
-            public = of_public(known[0][:count], known[1][:count]) if count else None
+            public = (public_evidence(known[0][:count], known[1][:count]),) if count else ()
             drawn = weighted_draws(
-                evidence,
-                public=public,
-                size=known[0].shape[1],
-                deviation=DEVIATION,
+                Density(known[0].shape[1], DEVIATION, (*evidence, *public)),
                 draws=DRAWS,
                 wanted=WANTED,
                 rng=task.rng(f"draws {line} {count}"),
@@ -130,7 +129,7 @@ def _weighted(
 def _by_chains(
     task: Task, records: Classification, known: tuple[Floats, Floats]
 ) -> Iterator[tuple[dict[str, Any], Floats]]:
-    """The same of one gradient by the package's own function; its draws go around the chains in turn."""
+    """The same of one gradient by the package's own function; its draws are in random order."""
     made, law = _release(task, records, 1)
     for count in CHAINS:
         public = dc.PublicRecords(known[0][:count, :-1], known[1][:count].astype(int)) if count else None

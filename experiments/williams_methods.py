@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
+from discreet.posterior.design.logistic import gradient_evidence, public_evidence
+from discreet.posterior.design.weighted import Density, Evidence, weighted_draws
+from discreet.posterior.design.weights import gradients_of
 
-from .gradient_posterior import Evidence, most_likely, of_coordinates, of_gradients, of_public, weighted_draws
 from .harness import Task
 from .logistic_sets import SETS, Classification, Law, error, errors_of_draws, missing_sets, released
-from .pinq import READINGS, measured_step, pinq_heuristic
+from .pinq import READINGS, measured_step, pinq_heuristic, sums_evidence
 
 __all__ = ["CHAINED", "EPSILONS", "HEURISTIC", "KNOWN", "OURS", "SAME", "measure", "plan"]
 
@@ -41,8 +43,8 @@ CHAINED = f"{OURS}, expected, dc.weights"
 def plan(quick: bool) -> list[tuple[dict[str, Any], int]]:
     """All sets whose tables are there; more repeats for what is cheap.
 
-    Heuristics on small sets take milliseconds, `dc.weights` takes seconds, and more to be compiled for each kind of
-    set: quick runs give it SYNTH only.
+    Heuristics on small sets take milliseconds; `dc.weights` draws more than the other posteriors: quick runs give it
+    SYNTH only.
     """
     there = [name for name in SETS if name not in missing_sets()]
     chains = ("SYNTH",) if quick else there
@@ -89,7 +91,7 @@ def _same_sums(task: Task, records: Classification, epsilon: float) -> Iterator[
     yield HEURISTIC, float(error(np.append(start + sums, 0.0)[None], records)[0])
     assert records.law is not None
     law = replace(records.law, constant=None)
-    told = of_coordinates(start / unit, unit * sums, unit * scale, records.published, law)
+    told = sums_evidence(start / unit, unit * sums, unit * scale, records.published, law)
     drawn = np.column_stack([_drawn(told, len(start), rng), np.zeros(SHOWN)])
     expected, at_mean = errors_of_draws(drawn, records, thinned=1)
     yield f"{SAME}, expected", expected
@@ -103,7 +105,8 @@ def _learned(task: Task, records: Classification, epsilon: float) -> Iterator[tu
     shipped, _ = _release(task, records, epsilon, "auto", posterior=False)
     assert isinstance(shipped.payload, dc.GradientTrace)
     yield "shipped rule", float(error(shipped.payload.weights[None], records)[0])
-    exact = most_likely(of_public(records.points, records.labels), size=records.points.shape[1], deviation=DEVIATION)
+    likely = public_evidence(records.points, records.labels)
+    exact, _ = Density(records.points.shape[1], DEVIATION, (likely,)).mode()
     yield "non-private", float(error(exact[None], records)[0])
     if np.isfinite(records.bayes):
         yield "best classifier", records.bayes
@@ -114,14 +117,16 @@ def _inference(
 ) -> Iterator[tuple[str, float]]:
     """Errors of the posterior of one gradient, by weighted draws."""
     rng = task.rng(f"draws {task.setting['set']} {epsilon}")
-    expected, at_mean = errors_of_draws(_drawn(of_gradients(made, law), law.size, rng), records, thinned=1)
+    expected, at_mean = errors_of_draws(
+        _drawn(gradient_evidence(gradients_of(made), law), law.size, rng), records, thinned=1
+    )
     yield f"{OURS}, expected", expected
     yield f"{OURS}, at the mean", at_mean
 
 
 def _drawn(evidence: Evidence, size: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
     """Draws of equal weight of a posterior."""
-    found = weighted_draws(evidence, public=None, size=size, deviation=DEVIATION, draws=DRAWS, wanted=WANTED, rng=rng)
+    found = weighted_draws(Density(size, DEVIATION, (evidence,)), draws=DRAWS, wanted=WANTED, rng=rng)
     return found.equal(SHOWN)
 
 

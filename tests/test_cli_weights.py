@@ -75,10 +75,12 @@ def test_too_few_draws(run: Shell) -> None:
     assert "39 draws cannot tell a level of 0.95" in run.fails("query r.json --draws 39")
 
 
-def test_a_missing_extra_is_named(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_classification_needs_no_extra(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     released("gradients").save("g.json")
-    monkeypatch.setitem(sys.modules, "discreet.posterior.design.logistic", None)
-    assert "install discreet[mcmc]" in run.fails("query g.json --covariates even")
+    monkeypatch.setitem(sys.modules, "jax", None)
+    found = run.json("query g.json --covariates even --draws 100")
+    assert found["method"] == "resampling"
+    assert [row["name"] for row in found["coefficients"]] == ["age", "pressure", "intercept"]
 
 
 def test_a_classification_needs_the_law_of_its_features(run: Shell) -> None:

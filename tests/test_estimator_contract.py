@@ -20,7 +20,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -41,8 +40,7 @@ from discreet.estimators.naive_bayes import PrivateNaiveBayes
 from discreet.estimators.principal_direction import PrivatePrincipalDirection
 from discreet.estimators.scaling import PublicScaler
 from discreet.mechanisms.noise import ExactNoise
-from discreet.posterior.design import direction, linear
-from discreet.posterior.design.linear import unpack
+from discreet.posterior.design import direction
 from sources import CANARY, said
 
 
@@ -164,24 +162,8 @@ def account() -> dc.Account:
 
 
 @pytest.fixture(autouse=True)
-def no_chains(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few records and many features take a chain, and seconds to compile it: here, draws around least squares instead.
-
-    The checks of this file look at the estimator; what it draws has tests of its own.
-    """
-
-    def drawn(values: Any, *, features: int, intercept: bool, records: int | None, **others: Any) -> Any:
-        sums = unpack(values, features=features, intercept=intercept, records=records)
-        middle = np.linalg.solve(sums.gram + 1e-6 * np.eye(len(sums.cross)), sums.cross)
-        noise = others["rng"].normal(size=(others["draws"], len(middle)))
-        return middle + 1e-6 * noise, np.full(others["draws"], 0.1), None
-
-    monkeypatch.setattr(linear, "sampler", lambda _name: SimpleNamespace(chain_draws=drawn))
-
-
-@pytest.fixture(autouse=True)
 def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A direction's chains stand on few points and hardly warm up, for the same reason."""
+    """A direction's chains stand on few points and hardly warm up: the checks of this file look at the estimator."""
     for name, value in {"FINE": 32, "COARSE": 8, "PROPOSALS": 64, "MOVES_PER_COORDINATE": 1, "WARM_UP": 4}.items():
         monkeypatch.setattr(direction, name, value)
 
@@ -196,6 +178,21 @@ def test_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
     if isinstance(estimator, PrivatePrincipalDirection) and "check_fit_idempotent" in repr(check):
         pytest.skip("two fits are two releases: whether both choose the same candidate is a matter of chance")
     check(estimator)
+
+
+@EACH
+def test_no_fit_draws_a_regression(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few records and much noise would take chains, and seconds to compile them: no fit, fold or estimate does."""
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a posterior was drawn")
+
+    for module in ("weights.moment_draws", "weights.logistic_draws", "weights.direction_draws"):
+        monkeypatch.setattr(f"discreet.posterior.design.{module}", refused)
+    X, y = records(12)
+    fitted = made(case, opened(tmp_path), promise("0.01")).fit(X, y)
+    if hasattr(fitted, "predict"):
+        assert outcome(fitted, X).shape == (12,)
 
 
 @EACH

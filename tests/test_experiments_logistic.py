@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from experiments import gradient_posterior, logistic_sets, pinq, williams_figure_3a, williams_figure_3b, williams_tables
+from experiments import logistic_sets, pinq, williams_figure_3a, williams_figure_3b, williams_tables
 from experiments.harness import Task
 from experiments.pages import Estimate
 from experiments.williams_methods import CHAINED, HEURISTIC, KNOWN, OURS, SAME
@@ -17,7 +17,9 @@ from scipy.stats import beta
 
 import discreet as dc
 from discreet.mechanisms.noisy_gradients import noisy_gradients
-from discreet.posterior.design.laws import moment
+from discreet.posterior.design.logistic import gradient_evidence, public_evidence
+from discreet.posterior.design.weighted import Density, WeightedDraws, weighted_draws
+from discreet.posterior.design.weights import gradients_of
 from folding import every
 
 AVAILABLE = [name for name in logistic_sets.SETS if name not in logistic_sets.missing_sets()]
@@ -184,44 +186,21 @@ def test_public_records_alone_against_a_grid() -> None:
     mass = np.exp(log - log.max())
     mass /= mass.sum()
     mean, deviation = mass @ grid, np.sqrt(mass @ (grid - mass @ grid) ** 2)
-    public = gradient_posterior.of_public(points, labels)
-    found = gradient_posterior.weighted_draws(
-        None, public=public, size=2, deviation=2.5, draws=2000, wanted=1500, rng=rng
-    )
+    density = Density(2, 2.5, (public_evidence(points, labels),))
+    found = weighted_draws(density, draws=2000, wanted=1500, rng=rng)
     assert found.effective > 1200
     assert np.all(np.abs(found.mean() - mean) < 0.17 * deviation)
     drawn = found.equal(2000)
     assert drawn.std(axis=0) == pytest.approx(deviation, rel=0.15)
-    best = gradient_posterior.most_likely(public, size=2, deviation=2.5)
+    best, _ = density.mode()
     assert best == pytest.approx(grid[np.argmax(log)], abs=0.1)
-
-
-@pytest.mark.parametrize("steps", [1, 2])
-def test_the_likelihood_of_gradients_is_the_package_s(steps: int) -> None:
-    """The same log density up to a constant, at any weights, variances and number of records."""
-    logistic = pytest.importorskip("discreet.posterior.design.logistic", reason="the extra mcmc is not installed")
-    jax = pytest.importorskip("jax", reason="the extra mcmc is not installed")
-    release = small_release(3, steps)
-    trace, law = release.payload, dc.UniformBox(3, 1.0)
-    gamma = logistic.noise_variance(4, trace.scale, "cube")
-    total = trace.total
-    problem = logistic._problem(trace.points, trace.gradients, gamma, total.value, total.scale, law, 2.5, None)
-    evidence = gradient_posterior.of_gradients(release, law)
-    positions = np.random.default_rng(4).normal(0, 0.5, (6, 4 + steps + 1))
-    theirs = positions.copy()
-    theirs[:, 4 : 4 + steps] += np.log(gamma[0])
-    with jax.enable_x64(True):
-        wanted = np.array([float(logistic._log_density(each, problem)) for each in theirs])
-    prior = -0.5 * np.sum((positions[:, :4] / 2.5) ** 2, axis=1)
-    apart = evidence.log(positions) + prior - wanted
-    assert np.ptp(apart) < 1e-6 * np.ptp(wanted)
 
 
 def test_laplace_noise_on_coordinates_as_a_mixture() -> None:
     """Integrating the latents by hand gives the convolution of a Laplace and a normal law, for one coordinate."""
     law, scale, records = dc.UniformBox(1, None), 6.0, 400
     at, weights = np.array([0.3]), np.array([[-1.0], [0.0], [1.5]])
-    few = gradient_posterior.of_coordinates(at, np.array([40.0]), scale, records, law)
+    few = pinq.sums_evidence(at, np.array([40.0]), scale, records, law)
     logs = np.linspace(-14, 5, 4001)
     found = []
     for weight in weights:
@@ -239,13 +218,6 @@ def test_laplace_noise_on_coordinates_as_a_mixture() -> None:
     assert np.array(found) / sum(found) == pytest.approx(np.array(wanted) / sum(wanted), rel=0.03)
 
 
-def test_moments_on_a_sphere() -> None:
-    law = dc.UniformSphere(10, 1.0, 10**-0.5)
-    weights = np.random.default_rng(3).normal(size=(4, 11))
-    found = gradient_posterior._moments(law)(weights)
-    assert found == pytest.approx(np.array([moment(law, each) for each in weights]), abs=1e-8)
-
-
 def test_more_gradients_at_one_price_say_less() -> None:
     """Replace: the number of records is public. Ten gradients leave weights more uncertain than one."""
     law = dc.UniformBox(2, 1.0)
@@ -253,18 +225,16 @@ def test_more_gradients_at_one_price_say_less() -> None:
     for steps in (1, 10):
         release = small_release(2, steps, relation="replace")
         assert release.payload.total is None
-        evidence = gradient_posterior.of_gradients(release, law)
+        evidence = gradient_evidence(gradients_of(release), law)
         assert evidence.latents.shape == (steps,)
         rng = np.random.default_rng(0)
-        found = gradient_posterior.weighted_draws(
-            evidence, public=None, size=3, deviation=2.5, draws=400, wanted=200, rng=rng
-        )
+        found = weighted_draws(Density(3, 2.5, (evidence,)), draws=400, wanted=200, rng=rng)
         wide.append(found.equal(400).std(axis=0).mean())
     assert wide[1] > 1.3 * wide[0]
 
 
 def test_weighted_draws_have_quantiles_and_equal_parts() -> None:
-    draws = gradient_posterior.WeightedDraws(np.array([[0.0], [1.0], [2.0]]), np.array([0.25, 0.5, 0.25]))
+    draws = WeightedDraws(np.array([[0.0], [1.0], [2.0]]), np.array([0.25, 0.5, 0.25]), 1)
     assert draws.equal(4).ravel().tolist() == [0, 1, 1, 2]
     assert draws.mean().tolist() == [1.0]
     assert draws.effective == pytest.approx(1 / 0.375)

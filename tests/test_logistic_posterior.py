@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-import jax
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -18,7 +17,7 @@ from scipy import stats
 from scipy.special import expit
 
 from discreet.errors import InputError
-from discreet.posterior.design import logistic
+from discreet.posterior.design import logistic, slices
 from discreet.posterior.design.laws import (
     Histograms,
     Law,
@@ -27,16 +26,20 @@ from discreet.posterior.design.laws import (
     UniformSphere,
     WeightedPoints,
     moment,
+    moments_of,
     spread,
 )
 from discreet.posterior.design.logistic import (
     LabelledPoints,
     LogisticDraws,
+    NoisyGradients,
     Shape,
+    gradient_evidence,
     logistic_draws,
-    moment_in_jax,
     noise_variance,
 )
+from discreet.posterior.design.slices import sliced
+from discreet.posterior.design.weighted import Density, weighted_draws
 
 Floats = npt.NDArray[np.float64]
 
@@ -66,15 +69,14 @@ class Case:
     public: LabelledPoints | None = None
     deviation: float = 3.0
 
+    @property
+    def gradients(self) -> NoisyGradients:
+        return NoisyGradients(self.at, self.told, self.scale, self.shape, self.records, self.count_scale)
+
     def draws(self, seed: int, draws: int = 1000) -> LogisticDraws:
         return logistic_draws(
-            self.at,
-            self.told,
-            scale=self.scale,
-            shape=self.shape,
-            records=self.records,
-            count_scale=self.count_scale,
-            law=self.law,
+            self.gradients,
+            self.law,
             prior_deviation=self.deviation,
             public=self.public,
             draws=draws,
@@ -148,9 +150,12 @@ def simulated(
         Histograms((EDGES,), (np.array([3.0, 0.0, 5.0]),), 1.0),
     ],
 )
-def test_both_moments_are_one(law: Law) -> None:
-    for w in (np.zeros(law.size), np.linspace(-2, 5, law.size), np.full(law.size, 30.0)):
-        assert moment_in_jax(law, w) == pytest.approx(moment(law, w), abs=1e-9)
+def test_many_moments_are_those_of_each(law: Law) -> None:
+    many = np.array([np.zeros(law.size), np.linspace(-2, 5, law.size), np.full(law.size, 30.0)])
+    at = spread(law, 2**14)
+    for w, found in zip(many, moments_of(law)(many), strict=True):
+        assert found == pytest.approx(moment(law, w), abs=1e-12)
+        assert found == pytest.approx((at.weights * expit(at.points @ w)) @ at.points, abs=3e-3)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 11])
@@ -201,22 +206,46 @@ def ball_with_noisy_count() -> Case:
         (ball_with_noisy_count, [np.linspace(-7, 13, 26), np.linspace(-10, 10, 26)], list(range(90, 480, 30))),
     ],
 )
-def test_draws_agree_with_a_grid(make: Callable[[], Case], axes: list[Floats], counts: list[float]) -> None:
-    """Draws worth 1000: a mean is off by 0.03 of its deviation, a deviation by 3 %; both bounds are over 5 of these."""
+def test_draws_agree_with_a_grid(
+    make: Callable[[], Case], axes: list[Floats], counts: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Draws worth 1000: a mean is off by 0.03 of its deviation, a deviation by 3 %; both bounds are over 5 of these.
+
+    Chains of the same density are held to the same bounds.
+    """
     case = make()
     found = case.draws(11, 6000)
-    assert found.mixing.effective > 1000
-    assert found.mixing.r_hat <= 1.01
+    assert (found.method, found.mixing) == ("resampling", None)
     mean, deviation = case.grid(axes, np.array(counts, np.float64))
-    assert np.all(np.abs(found.weights.mean(axis=0) - mean) < 0.2 * deviation)
-    assert found.weights.std(axis=0) == pytest.approx(deviation, rel=0.17)
+    monkeypatch.setattr(logistic, "WANTED", 10**9)
+    monkeypatch.setattr("discreet.posterior.design.weighted.ROUNDS", 2)
+    chains = case.draws(11, 6000)
+    assert chains.method == "slices" and chains.mixing is not None
+    assert chains.mixing.effective > 1000 and chains.mixing.r_hat <= 1.01
+    for drawn in (found.weights, chains.weights):
+        assert drawn.shape == (6000, len(mean))
+        assert np.all(np.abs(drawn.mean(axis=0) - mean) < 0.2 * deviation)
+        assert drawn.std(axis=0) == pytest.approx(deviation, rel=0.17)
 
 
-def test_draws_repeat_and_leave_the_switch_of_precision() -> None:
-    """The global switch is as it was, and the same seed gives the same draws."""
-    case, before = cube(), jax.config.jax_enable_x64
+def test_chains_and_importance_agree_on_many_coordinates() -> None:
+    """Four gradients, eleven weights, a noisy number of records: sixteen coordinates, worth at least 400 and 1000."""
+    law, rng = UniformBox(10, 1.0), np.random.default_rng(6)
+    at = np.concatenate([np.zeros((1, 11)), rng.normal(0, 0.5, (3, 11))])
+    case = simulated(law, rng.normal(size=11), at, 4000, 4.0, "cube", rng, records=4010.0, count_scale=20.0)
+    density = Density(11, 3.0, (gradient_evidence(case.gradients, law),))
+    weighed = weighted_draws(density, draws=800, wanted=1000, rng=rng)
+    assert weighed.effective >= 1000
+    walked, mixing = sliced(density, weighed.reference(1.3), draws=2000, rng=rng)
+    drawn, deviation = weighed.equal(4000), walked.std(axis=0)
+    slack = 5 * (1 / mixing.effective + 1 / 1000) ** 0.5
+    assert np.all(np.abs(drawn.mean(axis=0) - walked.mean(axis=0)) < slack * deviation)
+    assert np.all(np.abs(np.log(drawn.std(axis=0) / deviation)) < slack)
+
+
+def test_draws_repeat_and_are_in_random_order() -> None:
+    case = cube()
     first, second = case.draws(1, 40), case.draws(1, 40)
-    assert jax.config.jax_enable_x64 == before
     assert first.weights.dtype == np.float64
     assert first.weights.shape == (40, 2)
     assert np.array_equal(first.weights, second.weights)
@@ -263,12 +292,15 @@ def test_intervals_hold_the_weights_of_a_logistic_model(epsilon: float) -> None:
 # ------------------------------------------------------------------------------------------ refusals
 
 
+TOLD = ("points", "gradients", "scale", "shape", "records", "count_scale")
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"points": np.zeros(2)}, "points must be"),
         ({"points": np.zeros((0, 2))}, "points must be"),
-        ({"points": np.zeros((1, 3))}, r"\(gradients, 2\)"),
+        ({"points": np.zeros((1, 3)), "gradients": np.zeros((1, 3))}, r"\(gradients, 2\)"),
         ({"points": np.full((1, 2), np.nan)}, "points must be"),
         ({"gradients": np.zeros((2, 2))}, "one gradient for each point"),
         ({"gradients": np.full((1, 2), np.inf)}, "gradients must be"),
@@ -297,7 +329,9 @@ def test_what_does_not_fit_is_refused(change: dict[str, Any], said: str) -> None
         "rng": np.random.default_rng(1),
     }
     with pytest.raises(InputError, match=said):
-        logistic_draws(**(given | change))
+        asked = given | change
+        told = NoisyGradients(*(asked.pop(name) for name in TOLD))
+        logistic_draws(told, **asked)
 
 
 @pytest.mark.parametrize(
@@ -315,7 +349,8 @@ def test_public_records_are_checked(points: Floats, labels: npt.NDArray[np.int64
 
 
 def test_chains_that_do_not_mix_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logistic, "AGREED", 0.5)
-    monkeypatch.setattr(logistic, "ROUNDS", 1)
-    with pytest.raises(InputError, match=r"have not mixed after 450 steps.*smaller prior_deviation"):
+    monkeypatch.setattr(logistic, "WANTED", 10**9)
+    monkeypatch.setattr(slices, "AGREED", 0.5)
+    monkeypatch.setattr(slices, "ROUNDS", 1)
+    with pytest.raises(InputError, match=r"have not mixed after 200 steps.*smaller prior_deviation"):
         cube().draws(1)

@@ -117,7 +117,7 @@ def test_likelihoods_differ(read: PrivatePrincipalDirection) -> None:
         found[likelihood] = made.posterior_.weights
     assert not np.array_equal(found["lower"], found["upper"])
     assert not np.array_equal(found["lower"], found["clt"])
-    with pytest.raises(dc.InputError, match="one of lower, upper, clt"):
+    with pytest.raises(dc.InputError, match="likelihood is 'clt', 'lower' or 'upper'"):
         PrivatePrincipalDirection.from_release(read.release_, likelihood="exact", draws=100)  # type: ignore[arg-type]
 
 

@@ -130,12 +130,11 @@ def told(monkeypatch: pytest.MonkeyPatch, release: dc.Release, **others: Any) ->
     """What the sampler of logistic regressions is told, without running it."""
     asked: list[dict[str, Any]] = []
 
-    def draws(points: Any, gradients: Any, **options: Any) -> Any:
-        asked.append({"points": points, "gradients": gradients, **options})
-        return SimpleNamespace(weights=np.zeros((options["draws"], 3)), mixing=None)
+    def draws(told: Any, law: Any, **options: Any) -> Any:
+        asked.append({**vars(told), "law": law, **options})
+        return SimpleNamespace(weights=np.zeros((options["draws"], 3)), method="resampling", mixing=None)
 
-    fake = SimpleNamespace(logistic_draws=draws, LabelledPoints=lambda points, labels: (points, labels))
-    monkeypatch.setattr(module, "sampler", lambda name: fake)
+    monkeypatch.setattr(module, "logistic_draws", draws)
     drawn(release, **others)
     return asked[0]
 
@@ -160,8 +159,8 @@ def test_laws_and_public_records_are_passed_in_the_designs_coordinates(monkeypat
     known = dc.PublicRecords([[55, 200], [90, 80]], [1, 0])
     found = told(monkeypatch, released("gradients"), covariates=law, public=known)
     assert found["law"] is law
-    points, labels = found["public"]
-    assert points.tolist() == [[0, 1, 1], [1, -1, 1]] and labels.tolist() == [1, 0]
+    public = found["public"]
+    assert public.points.tolist() == [[0, 1, 1], [1, -1, 1]] and public.labels.tolist() == [1, 0]
 
 
 def test_a_ball_has_a_sphere_for_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,5 +265,5 @@ def test_an_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     refusal = dc.InputError  # found by an import, before there is none
     monkeypatch.setattr("discreet.posterior.design.extra.importlib.import_module", absent)
     with pytest.raises(refusal, match=r"blackjax is not installed: install discreet\[mcmc\]") as refused:
-        sampler("logistic")
+        sampler("linear_nuts")
     assert refused.value.__context__ is None

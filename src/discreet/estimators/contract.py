@@ -111,8 +111,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def __dir__(self) -> list[str]:
         """Names of what is there; a notebook looks all of them up, so what would be refused is left out."""
         refused = {"score"} if getattr(self, "scored_records", None) == "private" else set()
+        late = {"posterior_", "components_"} if "release_" in vars(self) else set()  # drawn when they are looked up
         # scikit-learn's own, which looks up even more, would be refused itself.
-        return [name for name in object.__dir__(self) if name not in refused and hasattr(self, name)]
+        return [name for name in object.__dir__(self) if name not in refused and (name in late or hasattr(self, name))]
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """The inverse."""

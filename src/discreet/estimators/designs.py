@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
@@ -12,11 +13,14 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from discreet.errors import InputError
-from discreet.estimators.contract import Given, declared_bounds, generated_names
+from discreet.estimators.contract import Given, declared_bounds, generated_names, generator
 from discreet.model.design import Design
 from discreet.model.schema import Variable
+from discreet.posterior.design.weights import WeightPosterior, weights
+from discreet.releases.release import Release
 
 __all__ = [
+    "DrawnLater",
     "by_column",
     "declared_features",
     "declared_pair",
@@ -29,6 +33,33 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
+
+
+class DrawnLater:
+    """A posterior that is drawn when somebody first asks for it: the same draws, whenever that is.
+
+    Copies and pickles of an estimator carry it along, drawn or not. Two threads that ask first may both draw; they draw
+    the same, and both get what one of them made.
+
+    Args:
+        draws: how many.
+        random_state: of the draws; read now, so nothing that happens to it later has an effect.
+        options: more for `weights`.
+    """
+
+    def __init__(self, draws: int, random_state: Any, **options: Any) -> None:
+        self._draws, self._options = draws, options
+        rng = generator(random_state)
+        # A caller's own generator moves on, so that the next fit draws others.
+        self._rng = np.random.default_rng(int(rng.integers(2**63))) if rng is random_state else rng
+
+    def of(self, release: Release) -> WeightPosterior:
+        """The posterior given a release, always the same one; errors as of `weights`, each time."""
+        if "_found" not in vars(self):
+            drawn = weights(release, draws=self._draws, rng=copy.deepcopy(self._rng), **self._options)
+            vars(self).setdefault("_found", drawn)
+        found: WeightPosterior = vars(self)["_found"]
+        return found
 
 
 def declared_features(bounds: Any, given: Given) -> tuple[Variable, ...]:

@@ -27,6 +27,7 @@ from discreet.estimators.contract import (
     whole_number,
 )
 from discreet.estimators.designs import (
+    DrawnLater,
     by_column,
     declared_features,
     declared_pair,
@@ -41,7 +42,7 @@ from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.mechanisms.truncated_posterior import truncated_posterior
 from discreet.model.design import Design, Normal
 from discreet.model.schema import Variable
-from discreet.posterior.design.weights import WeightPosterior, weights
+from discreet.posterior.design.weights import WeightPosterior, quick_estimate, weights
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.weight_draws import WeightDraws
@@ -82,9 +83,11 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
-        posterior_: draws of the weights in scaled coordinates, in the order of `release_.design.names`.
-        coef_, intercept_: posterior means in the units of the columns, shape (features,), in the order of X's columns,
-            and a number.
+        coef_, intercept_: an estimate that is there at once (`quick_weights`; of released draws, their mean), in the
+            units of the columns, shape (features,), in the order of X's columns, and a number. `predict` uses it; the
+            posterior's mean is `posterior_.mean()`.
+        posterior_: draws of the weights in scaled coordinates, in the order of `release_.design.names`; drawn when it
+            is first looked at, which with much noise takes minutes and the extra `mcmc`.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
@@ -137,7 +140,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, **options: Any) -> Self:
-        """Sum, charge the account, release, and draw the posterior.
+        """Sum, charge the account, release, and estimate; the posterior is drawn when it is asked for.
 
         Args:
             X: array or frame of numbers, shape (records, features).
@@ -145,21 +148,20 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             options: none is taken; sample weights are refused by an error of ours.
 
         Returns:
-            The estimator. `release_` is there as soon as it is paid for, whatever happens to the posterior.
+            The estimator.
 
         Raises:
-            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged. Or the
-                posterior needs an extra that is not installed: then `release_` is kept, and `from_release` reads it.
+            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
             BudgetError: the account cannot pay; nothing is charged.
         """
         refuse_options(options)
         guarantee, account = promised(self)
-        rng, draws = generator(self.random_state), whole_number(self.draws, "draws", 2)
+        later = DrawnLater(whole_number(self.draws, "draws", 2), self.random_state)
         if self.method not in ("moments", "sampler"):
             raise InputError(f"method is 'moments' or 'sampler', not {self.method!r}")
         given = read_given(self, X, y)
         design = self._design(given)
-        require_drawable(draws, design.size)
+        require_drawable(self.draws, design.size)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         if guarantee.relation is Relation.REPLACE and len(given.X) <= design.size:
             raise InputError(f"{design.size} weights need more records than that; their number is public here")
@@ -176,8 +178,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             released = release(sampler, statistic, prior, guarantee, account=account)
         given.describe(self)
         self._columns = columns
-        self.release_ = released
-        return self._read(released, draws, rng)
+        return self._read(released, later)
 
     @classmethod
     def from_release(cls, release: Release, *, draws: int = 1000, random_state: Any = None) -> Self:
@@ -192,7 +193,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             An estimator that predicts, and has no account to be fitted with.
 
         Raises:
-            InputError: a release of something else, or a posterior that needs an extra.
+            InputError: a release of something else.
         """
         design = release.design
         if design.target is None or not design.target.numeric:
@@ -213,8 +214,17 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
                 residual_variance=sampled.variance, radius=sampled.radius, released_draws=len(sampled.weights)
             )
         describe(made, design)
-        made.release_ = release
-        return made._read(release, whole_number(draws, "draws", 2), generator(random_state))
+        return made._read(release, DrawnLater(whole_number(draws, "draws", 2), random_state))
+
+    @property
+    def posterior_(self) -> WeightPosterior:
+        """Draws of the weights, made when they are first asked for.
+
+        Raises:
+            InputError: an extra that is not installed.
+        """
+        check_is_fitted(self, "release_")
+        return self._later.of(self.release_)
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> WeightPosterior:
         """Fresh draws of the weights.
@@ -243,20 +253,19 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             (lower, upper), shape (features,) each, in the order of `coef_`; for the intercept see `intercept_interval`.
 
         Raises:
-            InputError: a level outside (0, 1), or too few draws for it.
+            InputError: a level outside (0, 1), too few draws for it, chains that have not met, or an extra that is not
+                installed.
         """
-        check_is_fitted(self, "posterior_")
         slopes, _ = self.posterior_.design.slopes(self.posterior_.weights)
         return self.posterior_.tails(by_column(slopes, self._columns), level)
 
     def intercept_interval(self, *, level: float = 0.95) -> tuple[float, float]:
         """Interval of the intercept, in the target's unit; arguments and errors as `coef_interval`."""
-        check_is_fitted(self, "posterior_")
         lower, upper = self.posterior_.tails(self.posterior_.design.slopes(self.posterior_.weights)[1], level)
         return float(lower), float(upper)
 
     def predict(self, X: Any) -> Floats:
-        """Posterior means of the target's expectation.
+        """The target's expectation by the estimate of `coef_` and `intercept_`.
 
         Args:
             X: as in `fit`; nothing is charged. Numbers outside their bounds are moved to the nearest bound.
@@ -267,10 +276,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         Raises:
             InputError: other columns than those of the fit.
         """
-        check_is_fitted(self, "posterior_")
-        design = self.posterior_.design
+        check_is_fitted(self, "release_")
+        design = self.release_.design
         coordinates = design.scaled(read_features(self, X)[:, self._columns])
-        return design.predicted(inner_products(coordinates, self.posterior_.mean()))
+        return design.predicted(inner_products(coordinates, self._weights))
 
     @of_public_records
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -341,20 +350,18 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             features, Variable(unused_name("target", features), bounds=target), None, bool(self.fit_intercept)
         )
 
-    def _read(self, released: Release, draws: int, rng: np.random.Generator) -> Self:
-        """The posterior, and what scikit-learn's users look for."""
-        for name in ("posterior_", "coef_", "intercept_"):
-            self.__dict__.pop(name, None)
-        self.posterior_ = weights(released, draws=draws, rng=rng)
-        slopes, intercept = released.design.slopes(self.posterior_.mean())
+    def _read(self, released: Release, later: DrawnLater) -> Self:
+        """The release, and what scikit-learn's users look for."""
+        self.release_, self._later, self._weights = released, later, quick_estimate(released)
+        slopes, intercept = released.design.slopes(self._weights)
         self.coef_ = by_column(slopes, self._columns)
         self.intercept_ = float(intercept)
         return self
 
     def _expected(self, X: Any) -> Floats:
         """The target's expectation under each draw, shape (draws, records)."""
-        check_is_fitted(self, "posterior_")
-        design = self.posterior_.design
+        check_is_fitted(self, "release_")
+        design = self.release_.design
         return design.predicted(self.posterior_.weights @ design.scaled(read_features(self, X)[:, self._columns]).T)
 
 

@@ -273,7 +273,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         return made._read(release, labels)
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> WeightPosterior:
-        """Draws of the weights given everything that was released; needs the extra `mcmc`.
+        """Draws of the weights given everything that was released.
 
         Args:
             draws: how many.
@@ -283,7 +283,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             The posterior, in scaled coordinates; `posterior.design.slopes(posterior.weights)` has the columns' units.
 
         Raises:
-            InputError: no draws, no law of the features, the extra is not installed, or chains that did not meet.
+            InputError: no draws, no law of the features, or chains that did not meet.
         """
         check_is_fitted(self, "release_")
         rng = generator(self.random_state if random_state is None else random_state)
@@ -352,7 +352,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         return np.column_stack([1 - second, second])
 
     def predict_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Intervals of P(class | features), which count the sampling error and the noise; needs the extra `mcmc`.
+        """Intervals of P(class | features), which count the sampling error and the noise.
 
         Args:
             X: as in `fit`.

@@ -24,6 +24,7 @@ from discreet.estimators.contract import (
     whole_number,
 )
 from discreet.estimators.designs import (
+    DrawnLater,
     by_column,
     declared_features,
     describe,
@@ -70,9 +71,10 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
-        posterior_: draws of theta in scaled coordinates, in the order of `release_.design.names`.
+        posterior_: draws of theta in scaled coordinates, in the order of `release_.design.names`; drawn when they are
+            first needed.
         components_: the axis in the middle of the posterior, of length 1, in scaled coordinates and the order of X's
-            columns, shape (1, features).
+            columns, shape (1, features); `transform` uses it.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
@@ -120,7 +122,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, **options: Any) -> Self:
-        """Charge the account, choose, and draw the posterior.
+        """Charge the account and choose; the posterior is drawn when it is first needed.
 
         Args:
             X: array or frame of numbers, shape (records, features), two features at least.
@@ -128,7 +130,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             options: none is taken; sample weights are refused by an error of ours.
 
         Returns:
-            The estimator. `release_` is there as soon as it is paid for, whatever happens to the posterior.
+            The estimator.
 
         Raises:
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
@@ -136,15 +138,14 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """
         refuse_options(options)
         guarantee, account = promised(self)
-        rng, draws = generator(self.random_state), whole_number(self.draws, "draws", 100)
+        later = DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, likelihood=self.likelihood)
         given = read_given(self, X, None)
-        if self.likelihood not in ("clt", "lower", "upper"):
-            raise InputError(f"likelihood is 'clt', 'lower' or 'upper', not {self.likelihood!r}")
+        _require_likelihood(self.likelihood)
         features = declared_features(self.bounds, given)
         if len(features) < 2:
             raise InputError("a direction needs at least two features; X has 1 feature(s), n_features = 1")
         design = Design(features, None, None, intercept=False)
-        require_drawable(draws, design.size)
+        require_drawable(self.draws, design.size)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         number = whole_number(self.directions, "directions", 2)
         factor = DirectionFactor(
@@ -156,8 +157,8 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         released = release(factored(factor), grid_rows(design, given.X[:, columns]), prior, guarantee, account=account)
         given.describe(self)
         self._columns = columns
-        self.release_ = released
-        return self._read(released, draws, rng)
+        self.release_, self._later = released, later
+        return self
 
     @classmethod
     def from_release(
@@ -180,6 +181,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         design, payload = release.design, release.payload
         if not isinstance(payload, FactoredChoice) or payload.kind != "direction":
             raise InputError("this release is not of a principal direction")
+        _require_likelihood(likelihood)
         made = cls(
             bounds=written_bounds(design),
             guarantee=release.guarantee,
@@ -192,7 +194,19 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         )
         describe(made, design)
         made.release_ = release
-        return made._read(release, whole_number(draws, "draws", 100), generator(random_state))
+        made._later = DrawnLater(whole_number(draws, "draws", 100), random_state, likelihood=likelihood)
+        return made
+
+    @property
+    def posterior_(self) -> WeightPosterior:
+        """Draws of theta, made when they are first asked for."""
+        check_is_fitted(self, "release_")
+        return self._later.of(self.release_)
+
+    @property
+    def components_(self) -> Floats:
+        """The axis in the middle of the posterior, shape (1, features)."""
+        return by_column(mean_axis(self.posterior_.weights), self._columns)[None]
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> WeightPosterior:
         """Fresh draws of theta.
@@ -224,7 +238,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Raises:
             InputError: other columns than those of the fit.
         """
-        check_is_fitted(self, "posterior_")
+        check_is_fitted(self, "release_")
         scaled = self.release_.design.scaled(read_features(self, X)[:, self._columns])
         return np.asarray(by_column(scaled, self._columns) @ self.components_.T)
 
@@ -239,13 +253,11 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         tags.non_deterministic = True
         return tags
 
-    def _read(self, released: Release, draws: int, rng: np.random.Generator) -> Self:
-        """The posterior, and what scikit-learn's users look for."""
-        for name in ("posterior_", "components_"):
-            self.__dict__.pop(name, None)
-        self.posterior_ = weights(released, draws=draws, rng=rng, likelihood=self.likelihood)
-        self.components_ = by_column(mean_axis(self.posterior_.weights), self._columns)[None]
-        return self
+
+def _require_likelihood(likelihood: Any) -> None:
+    """Refuse a likelihood that there is not, when it is named and not when the posterior is drawn."""
+    if likelihood not in ("clt", "lower", "upper"):
+        raise InputError(f"likelihood is 'clt', 'lower' or 'upper', not {likelihood!r}")
 
 
 def _lengths(lengths: Any) -> list[float]:

@@ -3,12 +3,13 @@
 The expected gradient of a logistic regression at weights w needs `m(w) = E[sigmoid(w . v) v]` over the records'
 features v. A law is public: declared (on a sphere, in a box), read off public records, or learned from released
 histograms. The last coordinate of v is the constant feature, where there is one. Laws read neither records nor
-gradients; `logistic.py` has the same moments in JAX.
+gradients.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -29,6 +30,7 @@ __all__ = [
     "cosines",
     "mean_squares",
     "moment",
+    "moments_of",
     "spread",
 ]
 
@@ -245,8 +247,7 @@ def moment(law: Law, weights: npt.ArrayLike) -> Floats:
         weights: w, shape (size,).
 
     Returns:
-        Shape (size,). On a sphere the part of the features points along theirs of w, so one integral over the cosine
-        gives it; else a sum over points.
+        Shape (size,).
 
     Raises:
         InputError: weights of another size, or not finite.
@@ -257,17 +258,34 @@ def moment(law: Law, weights: npt.ArrayLike) -> Floats:
     w = np.asarray(weights, np.float64)
     if w.shape != (law.size,) or not np.all(np.isfinite(w)):
         raise InputError(f"weights must be {law.size} finite numbers, one for each coordinate of the law")
+    return np.asarray(moments_of(law)(w[None])[0])
+
+
+def moments_of(law: Law) -> Callable[[Floats], Floats]:
+    """`moment` of many weights at once, nothing checked; what does not depend on weights is worked out here.
+
+    Args:
+        law: of v.
+
+    Returns:
+        From weights, shape (draws, size), to the same shape. On a sphere the part of the features points along theirs
+        of w, so one integral over the cosine gives it; else a sum over points.
+    """
     if not isinstance(law, UniformSphere):
         at = spread(law)
-        return np.asarray((at.weights * expit(at.points @ w)) @ at.points)
-    slope = w[: law.features]
-    length = float(np.linalg.norm(slope))
-    offset = w[-1] * law.constant if law.constant is not None else 0.0
+        return lambda weights: np.asarray((expit(weights @ at.points.T) * at.weights) @ at.points)
     cosine, probability = cosines(law)
-    likely = probability * expit(offset + length * law.norm * cosine)
-    along = law.norm * float(likely @ cosine)
-    features = slope / length * along if length > 0 else np.zeros(law.features)
-    return features if law.constant is None else np.append(features, law.constant * likely.sum())
+    constant = law.constant or 0.0
+
+    def on_sphere(weights: Floats) -> Floats:
+        slopes = weights[:, : law.features]
+        length = np.maximum(np.linalg.norm(slopes, axis=1, keepdims=True), 1e-300)
+        offset = weights[:, law.features :].sum(axis=1, keepdims=True) * constant
+        likely = probability * expit(offset + length * law.norm * cosine)
+        features = slopes / length * law.norm * (likely @ cosine)[:, None]
+        return np.column_stack([features, *([] if law.constant is None else [constant * likely.sum(axis=1)])])
+
+    return on_sphere
 
 
 def mean_squares(law: Law) -> Floats:

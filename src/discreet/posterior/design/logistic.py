@@ -13,16 +13,16 @@ n times
 
 the noise of the labels, which all gradients share, and how the records at hand differ from their law. The noise of a
 gradient is normal given a latent variance, so everything but theta and these variances is integrated exactly: nothing
-is summed over data sets, and the cost does not depend on the number of records. NUTS draws theta and the variances, in
-double precision.
+is summed over data sets, and the cost does not depend on the number of records. theta and the variances, and the
+number of records where it has noise, are drawn by importance around the mode (`weighted`), or where that is worth too
+little by chains (`slices`).
 
 For the "ball" that is exact: exp(-|b|_2 / s) in d dimensions is a normal law whose variance is gamma with shape (d + 1)
 / 2 and scale 2 s^2. No mixture of round normal laws is a cube: for exp(-max_j |b_j| / s) the gamma law has the shape
 and the scale that give the norm |b|_2 its second and its fourth moment. In one dimension, where ball and cube are the
 Laplace law, both are exact.
 
-The module needs JAX and blackjax (the extra `mcmc`); whoever needs it loads it late. It reads a release's arrays and
-no records, but public ones.
+The module reads a release's arrays and no records, but public ones.
 """
 
 from __future__ import annotations
@@ -30,46 +30,43 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Literal
 
-import blackjax
-import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
+from scipy.special import expit, log_expit
 
 from discreet.errors import InputError
 from discreet.model.design import Shape
-from discreet.posterior.design.laws import Law, UniformSphere, WeightedPoints, cosines, moment, spread
-from discreet.posterior.diagnostics import effective_size, r_hat
-from discreet.posterior.draws import ENOUGH, Mixing
+from discreet.posterior.design.laws import Law, WeightedPoints, moments_of, spread
+from discreet.posterior.design.slices import sliced
+from discreet.posterior.design.weighted import Density, Evidence, weighted_draws
+from discreet.posterior.draws import Mixing
 from discreet.theory.checks import positive
 
-__all__ = ["LabelledPoints", "LogisticDraws", "logistic_draws", "moment_in_jax", "noise_variance"]
+__all__ = [
+    "LabelledPoints",
+    "LogisticDraws",
+    "NoiseLaw",
+    "NoisyGradients",
+    "gradient_evidence",
+    "logistic_draws",
+    "noise_variance",
+    "normal_sums",
+    "public_evidence",
+]
 
 Floats = npt.NDArray[np.float64]
-Function = TypeVar("Function", bound=Callable[..., Any])
 
-CHAINS = 4
-AGREED = 1.01
-"""Largest R-hat at which chains count as mixed (Vehtari et al., 2021)."""
-WARM_UP = 200
-"""Steps in which a chain's step size and metric adapt; thrown away."""
-STEPS = 250
-"""Of a chain in the first round."""
-ROUNDS = 5
-"""Each twice as long as the last one, so the last has 4,000 steps."""
-DOUBLINGS = 6
-"""Most of them in one step of NUTS, so at most 63 gradients."""
-ACCEPTANCE = 0.8
-"""That warm-up aims at."""
-FIRST_STEP = 0.3
-"""In deviations of the normal law at the mode."""
-NEAR = 1e-4
-"""Distance over which a gradient's change tells the curvature."""
 COVARIANCE_POINTS = 256
 """That tell a covariance to some per cent; the mean needs all points of a law."""
+AT_ONCE = 2**21
+"""Numbers in memory while a density is computed."""
+PROPOSALS, EACH, WANTED = 600, 40, 1000
+"""Draws of each round of importance, at least so many and so many for each coordinate; and independent ones that are
+enough, as for linear regressions."""
+FARTHEST = 50.0
+"""Logarithm of a variance, less that of its mean, beyond which nothing has a probability."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,33 +90,8 @@ class LabelledPoints:
 
 
 @dataclass(frozen=True, eq=False)
-class LogisticDraws:
-    """Draws of a logistic regression's weights.
-
-    Args:
-        weights: float64, shape (draws, size), in the units of the scaled features.
-        mixing: how well the chains agreed.
-    """
-
-    weights: Floats
-    mixing: Mixing
-
-
-def logistic_draws(
-    points: npt.ArrayLike,
-    gradients: npt.ArrayLike,
-    *,
-    scale: float,
-    shape: Shape,
-    records: float,
-    count_scale: float | None,
-    law: Law,
-    prior_deviation: float,
-    public: LabelledPoints | None = None,
-    draws: int,
-    rng: np.random.Generator,
-) -> LogisticDraws:
-    r"""Draw the weights from their posterior given noisy gradients; prior N(0, deviation^2 I).
+class NoisyGradients:
+    """Noisy gradients as they were released.
 
     One gradient covers a one-shot release (at weights 0), and objective perturbation: its minimum w is where the
     gradient of the log likelihood is the regulariser's `Lambda w` less the noise.
@@ -131,54 +103,99 @@ def logistic_draws(
         shape: "cube" for the density exp(-max_j |b_j| / s), "ball" for exp(-|b|_2 / s).
         records: n, public or with noise.
         count_scale: of the discrete Laplace noise in `records`, unit: records; None where n is public.
+
+    Raises:
+        InputError: arrays of the wrong shape, scales that are not positive, or a shape of noise that is not one of the
+            two.
+    """
+
+    points: Floats
+    gradients: Floats
+    scale: float
+    shape: Shape
+    records: float
+    count_scale: float | None
+
+    def __post_init__(self) -> None:
+        """Refuse what does not belong together."""
+        at, told = np.asarray(self.points, np.float64), np.asarray(self.gradients, np.float64)
+        object.__setattr__(self, "points", at)
+        object.__setattr__(self, "gradients", told)
+        if at.ndim != 2 or at.size == 0 or not np.all(np.isfinite(at)):
+            raise InputError("points must be a finite array of shape (gradients, size), the size of the law")
+        if told.shape != at.shape or not np.all(np.isfinite(told)):
+            raise InputError(f"gradients must be a finite array of shape {at.shape}, one gradient for each point")
+        if self.shape not in ("cube", "ball"):
+            raise InputError(f"the shape of the noise must be 'cube' or 'ball', got {self.shape!r}")
+        positive(scale=self.scale)
+        if self.count_scale is None:
+            positive(records=self.records)
+        else:
+            positive(count_scale=self.count_scale)
+        if not math.isfinite(self.records):
+            raise InputError(f"the number of records must be finite, got {self.records}")
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticDraws:
+    """Draws of a logistic regression's weights.
+
+    Args:
+        weights: float64, shape (draws, size), in the units of the scaled features.
+        method: what made them.
+        mixing: how well chains agreed; None for resampling, which has none.
+    """
+
+    weights: Floats
+    method: Literal["resampling", "slices"]
+    mixing: Mixing | None
+
+
+def logistic_draws(
+    told: NoisyGradients,
+    law: Law,
+    *,
+    prior_deviation: float,
+    public: LabelledPoints | None = None,
+    draws: int,
+    rng: np.random.Generator,
+) -> LogisticDraws:
+    """Draw the weights from their posterior given noisy gradients; prior N(0, deviation^2 I).
+
+    Args:
+        told: the gradients.
         law: of the records' v.
         prior_deviation: of each weight.
         public: labelled records whose likelihood is known exactly.
-        draws: how many are returned, of more or less independent ones.
+        draws: how many are returned.
         rng: source of randomness.
 
     Returns:
-        Draws in turn from four chains, and their mixing: every weight's R-hat is at most 1.01, and the worst is worth
-        400 independent draws.
+        Draws, in random order: of weighted ones that are worth at least 1000 independent ones; or else of chains, whose
+        worst weight has an R-hat of at most 1.01 and is worth 400.
 
     Raises:
-        InputError: arrays of the wrong shape, scales that are not positive, a shape of noise that is not one of the
-            two, or chains that did not mix.
+        InputError: a law or public records of another size, numbers that are not positive, or chains that did not mix.
 
     Guarantee:
         None spent: reads what was released.
 
     Source:
-        Williams and McSherry (2010), Section 4.1, with the integral over records outside the product over gradients;
-        Hoffman and Gelman (2014) for NUTS.
+        Williams and McSherry (2010), Section 4.1, with the integral over records outside the product over gradients.
     """
-    at, told = np.asarray(points, np.float64), np.asarray(gradients, np.float64)
-    _check(at, told, shape, law, public)
-    positive(scale=scale, prior_deviation=prior_deviation, draws=draws)
-    if count_scale is None:
-        positive(records=records)
-    else:
-        positive(count_scale=count_scale)
-    if not math.isfinite(records):
-        raise InputError(f"the number of records must be finite, got {records}")
-    problem = _problem(
-        at, told, noise_variance(law.size, scale, shape), records, count_scale, law, prior_deviation, public
-    )
-    with jax.enable_x64(True):
-        found, mixing = _mixed(jax.tree.map(jnp.asarray, problem), draws, rng)
-    return LogisticDraws(found[-draws:, : law.size], mixing)
-
-
-def _check(at: Floats, told: Floats, shape: str, law: Law, public: LabelledPoints | None) -> None:
-    """Refuse arrays that do not belong together."""
-    if at.ndim != 2 or at.shape[0] == 0 or at.shape[1] != law.size or not np.all(np.isfinite(at)):
+    if told.points.shape[1] != law.size:
         raise InputError(f"points must be a finite array of shape (gradients, {law.size}), the size of the law")
-    if told.shape != at.shape or not np.all(np.isfinite(told)):
-        raise InputError(f"gradients must be a finite array of shape {at.shape}, one gradient for each point")
-    if shape not in ("cube", "ball"):
-        raise InputError(f"the shape of the noise must be 'cube' or 'ball', got {shape!r}")
     if public is not None and public.points.shape[1] != law.size:
         raise InputError(f"public points must have {law.size} coordinates, the size of the law")
+    positive(prior_deviation=prior_deviation, draws=draws)
+    known = () if public is None else (public_evidence(public.points, public.labels),)
+    density = Density(law.size, prior_deviation, (gradient_evidence(told, law), *known))
+    proposals = max(PROPOSALS, EACH * (law.size + len(density.latents)))
+    found = weighted_draws(density, draws=proposals, wanted=WANTED, rng=rng)
+    if found.effective >= WANTED:
+        return LogisticDraws(rng.permutation(found.equal(draws)), "resampling", None)
+    weights, mixing = sliced(density, found.reference(), draws=draws, rng=rng)
+    return LogisticDraws(weights, "slices", mixing)
 
 
 def noise_variance(size: int, scale: float, shape: Shape) -> tuple[float, float]:
@@ -206,81 +223,140 @@ def noise_variance(size: int, scale: float, shape: Shape) -> tuple[float, float]
     return order, mean / order * scale**2
 
 
-# ---------------------------------------------------------------------------------------------- the density
+# ---------------------------------------------------------------------------------------------- evidence
 
 
-class _Sphere(NamedTuple):
-    """Quadrature of a `UniformSphere`: cosines and probabilities, norm and constant (0: there is none)."""
-
-    cosines: Any
-    probabilities: Any
-    norm: Any
-    constant: Any
-
-
-class _Points(NamedTuple):
-    """Any other law: points and their probabilities."""
-
-    points: Any
-    weights: Any
-
-
-class _Problem(NamedTuple):
-    """All that the density reads, as arrays.
+@dataclass(frozen=True)
+class NoiseLaw:
+    """Gamma laws of the variances of noise.
 
     Args:
-        at: theta_t, shape (T, size).
-        told: gradients with noise, same shape.
-        means: m(theta_t), same shape.
-        gamma: (shape, scale) of the variance of their noise.
-        records: n, or the middle of what is believed of it.
-        count: (noisy count, its scale), or None where n is public.
-        law: of v.
-        few: points for covariances.
-        before: sigmoid(theta_t . v) at those points, shape (points, T).
-        deviation: of the prior.
-        public: points whose sign is that of the label, or None.
+        order: shape of each.
+        unit: scale of each, in the unit of the noise squared.
+        parts: how many there are; each is of equally many coordinates in a row.
     """
 
-    at: Any
-    told: Any
-    means: Any
-    gamma: Any
-    records: Any
-    count: Any
-    law: _Sphere | _Points
-    few: _Points
-    before: Any
-    deviation: Any
-    public: Any
+    order: float
+    unit: float
+    parts: int
 
 
-def _problem(
-    at: Floats,
-    told: Floats,
-    gamma: tuple[float, float],
-    records: float,
-    count_scale: float | None,
-    law: Law,
-    deviation: float,
-    public: LabelledPoints | None,
-) -> _Problem:
-    """Work out what does not depend on theta."""
-    few = _few(law)
-    before = 1 / (1 + np.exp(-few.points @ at.T))
-    return _Problem(
-        at,
-        told,
-        np.array([moment(law, point) for point in at]),
-        gamma,
-        records if count_scale is None else max(records, count_scale, 1.0),
-        None if count_scale is None else (float(records), count_scale),
-        _twin(law),
-        _Points(few.points, few.weights),
-        before,
-        deviation,
-        None if public is None else public.points * (2.0 * public.labels - 1)[:, None],
+def public_evidence(points: Floats, labels: npt.ArrayLike) -> Evidence:
+    """The logistic likelihood of labelled public records.
+
+    Args:
+        points: shape (records, size), the constant last.
+        labels: 0 or 1, shape (records,).
+
+    Returns:
+        Without latents.
+    """
+    told = np.asarray(labels, np.float64)
+    signed = points * (2 * told - 1)[:, None]
+
+    def near(at: Floats) -> tuple[Floats, Floats]:
+        p = expit(points @ at)
+        return (told - p) @ points, (points * (p * (1 - p))[:, None]).T @ points
+
+    def log(weights: Floats) -> Floats:
+        return np.asarray(log_expit(weights @ signed.T).sum(axis=1))
+
+    return Evidence(_blockwise(log, len(points)), near, np.empty(0))
+
+
+def gradient_evidence(told: NoisyGradients, law: Law) -> Evidence:
+    """The normal likelihood of noisy gradients, all of them together.
+
+    Args:
+        told: the gradients.
+        law: of the features.
+
+    Returns:
+        Latents are the logarithm of each noise's variance, less that of its mean, and where the number of records has
+        noise, how far off it is in scales of that noise.
+    """
+    order, unit = noise_variance(law.size, told.scale, told.shape)
+    return normal_sums(
+        told.points, told.gradients, law, NoiseLaw(order, unit, len(told.points)), told.records, told.count_scale
     )
+
+
+def normal_sums(at: Floats, told: Floats, law: Law, noise: NoiseLaw, counted: float, scale: float | None) -> Evidence:
+    """Gradients that are jointly normal over the draw of the records, given the variances of their noise.
+
+    Args:
+        at, told: points and noisy gradients, shape (T, size).
+        law: of the features.
+        noise: laws of the variances.
+        counted: number of records.
+        scale: of the noise on it; None where it has none.
+
+    Returns:
+        Their likelihood.
+    """
+    steps, size = at.shape
+    each, diagonal = steps * size // noise.parts, np.arange(steps * size)
+    mean_noise = noise.order * noise.unit
+    middle = float(counted if scale is None else max(counted, scale, 1.0))
+    moments, few = moments_of(law), _few(law)
+    covariance, means = _covariances(few, at), moments(at)
+
+    def log(positions: Floats) -> Floats:
+        weights = positions[:, :size]
+        logs = np.clip(positions[:, size : size + noise.parts], -FARTHEST, FARTHEST)
+        found = noise.order * np.sum(logs - np.exp(logs), axis=1)
+        records = np.full(len(weights), middle)
+        if scale is not None:
+            # log n is a latent with a flat prior on n; its unit is about the deviation of what the noisy count tells.
+            records = middle * np.exp(positions[:, -1] * scale / middle)
+            found += np.log(records) - np.abs(records - counted) / scale
+        off = (told - records[:, None, None] * (moments(weights)[:, None] - means)).reshape(len(weights), -1)
+        total = records[:, None, None] * covariance(weights)
+        total[:, diagonal, diagonal] += np.repeat(mean_noise * np.exp(logs), each, axis=1)
+        return np.asarray(found + _log_normal(off, total))
+
+    def near(weights: Floats) -> tuple[Floats, Floats]:
+        p = expit(few.points @ weights)
+        slope = np.tile(middle * (few.points * (few.weights * p * (1 - p))[:, None]).T @ few.points, (steps, 1))
+        off = (told - middle * (moments(weights[None]) - means)).ravel()
+        total = middle * covariance(weights[None])[0] + mean_noise * np.eye(steps * size)
+        solved = np.linalg.solve(total, np.column_stack([slope, off]))
+        return slope.T @ solved[:, -1], slope.T @ solved[:, :-1]
+
+    # A gamma law's logarithm has about this deviation, with what the coordinates of the noise tell of it.
+    latents = np.full(noise.parts, (noise.order + each / 4) ** -0.5)
+    numbers = max(len(few.points) * steps * size, (steps * size) ** 2, len(spread(law).points))
+    return Evidence(_blockwise(log, numbers), near, latents if scale is None else np.append(latents, 1.0))
+
+
+def _blockwise(log: Callable[[Floats], Floats], numbers: int) -> Callable[[Floats], Floats]:
+    """The same function, of so few positions at a time that `AT_ONCE` numbers hold what each takes."""
+    block = max(1, AT_ONCE // numbers)
+
+    def all_blocks(positions: Floats) -> Floats:
+        return np.concatenate([log(positions[at : at + block]) for at in range(0, len(positions), block)])
+
+    return all_blocks
+
+
+def _log_normal(off: Floats, total: Floats) -> Floats:
+    """Normal log densities up to a constant; minus infinity where rounding leaves a covariance not positive.
+
+    Args:
+        off: from the means, shape (draws, length).
+        total: covariances, shape (draws, length, length).
+
+    Returns:
+        Shape (draws,).
+    """
+    try:
+        root = np.linalg.cholesky(total)
+    except np.linalg.LinAlgError:
+        if len(off) == 1:
+            return np.array([-np.inf])
+        return np.concatenate([_log_normal(off[k : k + 1], total[k : k + 1]) for k in range(len(off))])
+    scores = np.linalg.solve(root, off[..., None])[..., 0]
+    return np.asarray(-0.5 * np.sum(scores**2, axis=1) - np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1))
 
 
 def _few(law: Law) -> WeightedPoints:
@@ -293,170 +369,24 @@ def _few(law: Law) -> WeightedPoints:
     return WeightedPoints(found.points[picked], np.full(COVARIANCE_POINTS, 1 / COVARIANCE_POINTS))
 
 
-def _twin(law: Law) -> _Sphere | _Points:
-    """The law as the density reads it."""
-    if isinstance(law, UniformSphere):
-        return _Sphere(*cosines(law), law.norm, law.constant)
-    found = spread(law)
-    return _Points(found.points, found.weights)
+def _covariances(few: WeightedPoints, at: Floats) -> Callable[[Floats], Floats]:
+    """Of one record's gradients at all points of a release, given weights.
 
+    Args:
+        few: points of the features' law.
+        at: of the release, shape (T, size).
 
-def _moment(law: _Sphere | _Points, w: jax.Array) -> jax.Array:
-    """`covariates.moment`."""
-    if isinstance(law, _Points):
-        return (law.weights * jax.nn.sigmoid(law.points @ w)) @ law.points
-    slope, offset = (w, 0.0) if law.constant is None else (w[:-1], w[-1] * law.constant)
-    length = jnp.sqrt(jnp.sum(slope**2) + 1e-12)
-    likely = law.probabilities * jax.nn.sigmoid(offset + length * law.norm * law.cosines)
-    features = slope / length * law.norm * (likely @ law.cosines)
-    return features if law.constant is None else jnp.append(features, law.constant * jnp.sum(likely))
+    Returns:
+        From weights, shape (draws, size), to shape (draws, T size, T size).
+    """
+    points, mass, steps = few.points, few.weights, len(at)
+    before = expit(points @ at.T)
 
+    def covariance(weights: Floats) -> Floats:
+        p = expit(weights @ points.T)
+        labels = np.swapaxes(points * (mass * p * (1 - p))[..., None], 1, 2) @ points
+        moved = ((p[:, :, None] - before)[..., None] * points[:, None, :]).reshape(len(p), len(points), -1)
+        moved -= (mass @ moved)[:, None]
+        return np.asarray(np.tile(labels, (1, steps, steps)) + np.swapaxes(moved, 1, 2) @ (moved * mass[:, None]))
 
-def moment_in_jax(law: Law, weights: npt.ArrayLike) -> Floats:
-    """`covariates.moment` as the density computes it, shape (size,); to compare the two."""
-    with jax.enable_x64(True):
-        return np.asarray(_moment(jax.tree.map(jnp.asarray, _twin(law)), jnp.asarray(weights, jnp.float64)))
-
-
-def _covariance(problem: _Problem, theta: jax.Array) -> jax.Array:
-    """Of one record's f_1 .. f_T, shape (T size, T size)."""
-    few, steps = problem.few, problem.at.shape[0]
-    p = jax.nn.sigmoid(few.points @ theta)
-    labels = (few.points * (few.weights * p * (1 - p))[:, None]).T @ few.points
-    moved = ((p[:, None] - problem.before)[:, :, None] * few.points[:, None, :]).reshape(len(p), -1)
-    centred = moved - few.weights @ moved
-    return jnp.tile(labels, (steps, steps)) + (centred * few.weights[:, None]).T @ centred
-
-
-def _log_density(position: jax.Array, problem: _Problem) -> jax.Array:
-    """Logarithm of the posterior of (theta, logarithms of the noise's variances in their unit, score of n)."""
-    steps, size = problem.at.shape
-    theta, logs = position[:size], position[size : size + steps]
-    order, unit = problem.gamma
-    log = -0.5 * jnp.sum((theta / problem.deviation) ** 2) + jnp.sum(order * logs - jnp.exp(logs))
-    n = problem.records
-    if problem.count is not None:
-        # log n is a latent with a flat prior on n; its unit is about the deviation of what the noisy count tells.
-        n = n * jnp.exp(position[-1] * problem.count[1] / n)
-        log += jnp.log(n) - jnp.abs(n - problem.count[0]) / problem.count[1]
-    mean = n * (_moment(problem.law, theta) - problem.means)
-    noise = jnp.repeat(unit * jnp.exp(logs), size)
-    root = jnp.linalg.cholesky(n * _covariance(problem, theta) + jnp.diag(noise))
-    scores = jax.scipy.linalg.solve_triangular(root, (problem.told - mean).ravel(), lower=True)
-    log -= 0.5 * jnp.sum(scores**2) + jnp.sum(jnp.log(jnp.diag(root)))
-    if problem.public is not None:
-        log += jnp.sum(jax.nn.log_sigmoid(problem.public @ theta))
-    return log
-
-
-# ---------------------------------------------------------------------------------------------- chains
-
-
-def _compiled(function: Function) -> Function:
-    """`jax.jit`, which says no types."""
-    found: Function = jax.jit(function)
-    return found
-
-
-@_compiled
-def _downhill(position: jax.Array, problem: _Problem) -> tuple[jax.Array, jax.Array]:
-    """Less the log density, and its gradient."""
-    found: tuple[jax.Array, jax.Array] = jax.value_and_grad(lambda at: -_log_density(at, problem))(position)
-    return found
-
-
-def _normal(problem: _Problem, length: int) -> tuple[Floats, Floats]:
-    """The normal law that chains start from, and take their first metric from: the mode, and the covariance there."""
-
-    def falls(position: Floats) -> tuple[float, Floats]:
-        value, slope = _downhill(jnp.asarray(position), problem)
-        return float(value), np.asarray(slope)
-
-    mode = minimize(falls, np.zeros(length), jac=True, method="BFGS").x
-    steps = NEAR * np.eye(length)
-    curved = np.array([falls(mode + step)[1] - falls(mode - step)[1] for step in steps]) / (2 * NEAR)
-    values, vectors = np.linalg.eigh((curved + curved.T) / 2)
-    # Where the density is flat or bends upwards the prior is as wide as the posterior can be.
-    flattest = 1 / max(float(problem.deviation), 1.0) ** 2
-    return mode, (vectors / np.maximum(values, flattest)) @ vectors.T
-
-
-@_compiled
-def _warm_up(problem: _Problem, keys: jax.Array, starts: jax.Array, metric: jax.Array) -> tuple[Any, Any]:
-    """States and tuned parameters of chains, each with a first axis of chains."""
-
-    def one(given: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
-        adaptation = blackjax.window_adaptation(
-            blackjax.nuts,
-            lambda position: _log_density(position, problem),
-            is_mass_matrix_diagonal=False,
-            initial_inverse_mass_matrix=metric,
-            initial_step_size=FIRST_STEP,
-            target_acceptance_rate=ACCEPTANCE,
-            max_num_doublings=DOUBLINGS,
-        )
-        (state, tuned), _ = adaptation.run(*given, WARM_UP)
-        return state, {name: tuned[name] for name in ("step_size", "inverse_mass_matrix")}
-
-    # One after the other: side by side, all would wait for the longest path of any.
-    found: tuple[Any, Any] = jax.lax.map(one, (keys, starts))
-    return found
-
-
-@_compiled
-def _walk(problem: _Problem, keys: jax.Array, states: Any, tuned: Any) -> tuple[Any, jax.Array]:
-    """STEPS of every chain: states, and positions of shape (chains, steps, size of a position)."""
-
-    def one(given: tuple[jax.Array, Any, Any]) -> tuple[Any, jax.Array]:
-        key, state, own = given
-        kernel = blackjax.nuts(lambda position: _log_density(position, problem), **own, max_num_doublings=DOUBLINGS)
-
-        def step(state: Any, key: jax.Array) -> tuple[Any, jax.Array]:
-            state, _ = kernel.step(key, state)
-            return state, state.position
-
-        walked: tuple[Any, jax.Array] = jax.lax.scan(step, state, jax.random.split(key, STEPS))
-        return walked
-
-    found: tuple[Any, jax.Array] = jax.lax.map(one, (keys, states, tuned))
-    return found
-
-
-def _mixed(problem: _Problem, draws: int, rng: np.random.Generator) -> tuple[Floats, Mixing]:
-    """Positions of the first round in which the chains agree, of all chains in turn, and their mixing."""
-    steps, size = problem.at.shape
-    length = size + steps + (problem.count is not None)
-    mode, covariance = _normal(problem, length)
-    starts = mode + rng.standard_normal((CHAINS, length)) @ np.linalg.cholesky(covariance).T
-    keys = jax.random.key(int(rng.integers(2**63)))
-    keys, own = jax.random.split(keys)
-    states, tuned = _warm_up(problem, jax.random.split(own, CHAINS), jnp.asarray(starts), jnp.asarray(covariance))
-    done, parts = WARM_UP, max(1, math.ceil(draws / (CHAINS * STEPS)))
-    for _ in range(ROUNDS):
-        # Every round is twice as long as the last one, and alone is kept: all before it has been warm-up.
-        walked = []
-        for _ in range(parts):
-            keys, own = jax.random.split(keys)
-            states, positions = _walk(problem, jax.random.split(own, CHAINS), states, tuned)
-            walked.append(np.asarray(positions))
-        done += parts * STEPS
-        chains = np.concatenate(walked, axis=1)
-        mixing = _mixing(chains, size, steps, done)
-        if mixing.effective >= ENOUGH and mixing.r_hat <= AGREED:
-            return np.swapaxes(chains, 0, 1).reshape(-1, length), mixing
-        parts *= 2
-    raise InputError(
-        f"the chains of the logistic posterior have not mixed after {done:,} steps: {mixing.worst} is worth "
-        f"{mixing.effective:.0f} independent draws of {ENOUGH}, R-hat is {mixing.r_hat:.3f} (at most {AGREED}); give "
-        "a smaller prior_deviation, or read the release's weights without a posterior"
-    )
-
-
-def _mixing(chains: Floats, size: int, steps: int, done: int) -> Mixing:
-    """How well chains have mixed, in the worst of the weights and the number of records."""
-    judged = np.moveaxis(chains, 2, 0)
-    judged = np.concatenate([judged[:size], judged[size + steps :]])
-    sizes, ratios = effective_size(judged), r_hat(judged)
-    worst = int(np.argmin(sizes))
-    name = f"weight {worst}" if worst < size else "the number of records"
-    return Mixing(len(chains), done, float(sizes[worst]), name, float(ratios.max()))
+    return covariance

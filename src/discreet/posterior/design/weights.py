@@ -14,9 +14,9 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.model.design import GRID, Design, Normal
 from discreet.posterior.design.direction import Method, direction_draws
-from discreet.posterior.design.extra import sampler
 from discreet.posterior.design.laws import Law, UniformBox, UniformSphere, WeightedPoints
-from discreet.posterior.design.linear import moment_draws
+from discreet.posterior.design.linear import moment_draws, quick_weights, unpack
+from discreet.posterior.design.logistic import LabelledPoints, NoisyGradients, logistic_draws
 from discreet.posterior.draws import Mixing
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.gradient_trace import GradientTrace
@@ -25,11 +25,21 @@ from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.release import Release
 from discreet.theory.factors import DirectionFactor
 
-__all__ = ["PublicRecords", "WeightPosterior", "even_law", "require_known", "require_level", "tails", "weights"]
+__all__ = [
+    "PublicRecords",
+    "WeightPosterior",
+    "even_law",
+    "gradients_of",
+    "quick_estimate",
+    "require_known",
+    "require_level",
+    "tails",
+    "weights",
+]
 
 Floats = npt.NDArray[np.float64]
 
-MET = {"nuts": (1.01, 400), "walk": (1.1, 50)}
+MET = {"nuts": (1.01, 400), "slices": (1.01, 400), "walk": (1.1, 50)}
 """Largest R-hat and fewest effective draws, of the worst quantity, for intervals from chains."""
 
 
@@ -66,7 +76,7 @@ class WeightPosterior:
         design: public.
         weights: float64, shape `(draws, size)`, in the design's coordinates.
         variance: of the scaled target around its mean, shape `(draws,)`; None where there is no numeric target.
-        method: "resampling", "nuts", "walk" or "draws".
+        method: "resampling", "nuts", "slices", "walk" or "draws".
         mixing: of the chains; None where the draws are independent.
     """
 
@@ -229,7 +239,7 @@ def weights(
             )
             return WeightPosterior(design, found.weights, found.variance, found.method, found.mixing)
         case GradientTrace():
-            return _from_gradients(release, payload, prior, draws, rng, covariates, public)
+            return _from_gradients(release, prior, draws, rng, covariates, public)
         case WeightDraws():
             variance = np.full(len(payload.weights), payload.variance)
             return WeightPosterior(design, payload.weights, variance, "draws", None)
@@ -252,6 +262,29 @@ def weights(
             return WeightPosterior(design, walked.weights, None, "walk", walked.mixing)
         case _:
             raise InputError("the posterior of this choice is a sum over its candidates: see theory/factors.py")
+
+
+def quick_estimate(release: Release) -> Floats:
+    """Weights of a linear regression at once, without a draw; see `quick_weights`.
+
+    Args:
+        release: of noisy moments, or of draws of weights, whose mean it is then.
+
+    Returns:
+        Shape (size,), in the design's coordinates.
+
+    Raises:
+        InputError: a release of something else.
+    """
+    design, payload = release.design, release.payload
+    if isinstance(payload, WeightDraws):
+        return np.asarray(payload.weights.mean(axis=0))
+    if not isinstance(payload, NoisyMoments):
+        raise InputError("this release is not of a linear regression: it holds neither moments nor draws of weights")
+    sums = unpack(payload.sums, features=len(design.features), intercept=design.intercept, records=release.records)
+    return quick_weights(
+        sums, scale=payload.sums_scale, values=len(payload.sums), prior_deviation=release.normal.deviation
+    )
 
 
 def even_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
@@ -291,9 +324,27 @@ def require_known(design: Design, covariates: Law | None, public: PublicRecords 
             raise InputError(f"public records need the design's {len(design.features)} features")
 
 
+def gradients_of(release: Release) -> NoisyGradients:
+    """Noisy gradients of a release, for whoever draws their posterior otherwise than `weights`.
+
+    Args:
+        release: of noisy gradients, or of a perturbed objective.
+
+    Returns:
+        What was told, with the noise's law.
+
+    Raises:
+        InputError: a release of something else, or one without a number of records.
+    """
+    payload = release.payload
+    if not isinstance(payload, GradientTrace):
+        raise InputError("this release holds no gradients")
+    records, scale = _total(release, payload)
+    return NoisyGradients(payload.points, payload.gradients, payload.scale, release.design.shape, records, scale)
+
+
 def _from_gradients(
     release: Release,
-    payload: GradientTrace,
     prior: Normal,
     draws: int,
     rng: np.random.Generator,
@@ -301,32 +352,18 @@ def _from_gradients(
     public: PublicRecords | None,
 ) -> WeightPosterior:
     """Draws given noisy gradients."""
-    design = payload.design
+    design = release.design
     if covariates is None:
         raise InputError(
             "a posterior given gradients needs the law of the features: covariates=released_covariates(...), "
             "PublicRows(...), or even_law(design) if they are known to fill their bounds evenly"
         )
     require_known(design, covariates, public)
-    logistic = sampler("logistic")
-    known = None
-    if public is not None:
-        known = logistic.LabelledPoints(design.scaled(public.features), public.labels)
-    records, scale = _total(release, payload)
-    found = logistic.logistic_draws(
-        payload.points,
-        payload.gradients,
-        scale=payload.scale,
-        shape=design.shape,
-        records=records,
-        count_scale=scale,
-        law=covariates,
-        prior_deviation=prior.deviation,
-        public=known,
-        draws=draws,
-        rng=rng,
+    known = None if public is None else LabelledPoints(design.scaled(public.features), public.labels)
+    found = logistic_draws(
+        gradients_of(release), covariates, prior_deviation=prior.deviation, public=known, draws=draws, rng=rng
     )
-    return WeightPosterior(design, found.weights, None, "nuts", found.mixing)
+    return WeightPosterior(design, found.weights, None, found.method, found.mixing)
 
 
 def _total(release: Release, payload: GradientTrace | FactoredChoice) -> tuple[int, float | None]:

@@ -1,0 +1,205 @@
+"""Draws of a density of weights by importance: t laws around its mode, moved to where draws are heavy.
+
+Nothing has to mix and nothing is compiled: a density is a function of many positions at once. How many independent
+draws the weighted ones are worth says whether they do; where the density is too far from a t law, `slices` goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp
+
+__all__ = ["FREEDOM", "Density", "Evidence", "Reference", "WeightedDraws", "t_draws", "weighted_draws"]
+
+Floats = npt.NDArray[np.float64]
+
+FREEDOM = 5.0
+"""Degrees of freedom of the t laws: tails heavier than the posterior's."""
+ROUNDS, WIDER = 15, 1.3
+"""Most rounds of weighted draws, each from where those before were heavy, and how much wider than they are."""
+ENOUGH = 3
+"""Independent draws for each coordinate that a covariance is taken from."""
+SEARCHES, HALVINGS, CLIMB, NEAR = 40, 12, 1e-2, 1e-4
+"""Most steps to the mode, halvings of each, the least climb that is worth another one, and for numeric slopes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A likelihood of the weights, and perhaps of latent quantities around 0.
+
+    Args:
+        log: of positions, weights and then latents, shape (draws, size + latents), to logarithms, shape (draws,).
+        near: for weights, shape (size,), where latents are 0: the slope of the logarithm, shape (size,), which may
+            leave out small parts, and how steeply it falls around its mode, shape (size, size).
+        latents: deviation of each latent quantity, about, shape (latents,).
+    """
+
+    log: Callable[[Floats], Floats]
+    near: Callable[[Floats], tuple[Floats, Floats]]
+    latents: Floats
+
+
+class Reference(NamedTuple):
+    """A t law of `FREEDOM` degrees: its centre, shape (length,), and a lower root, shape (length, length)."""
+
+    centre: Floats
+    root: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedDraws:
+    """Draws with probabilities.
+
+    Args:
+        positions: float64, shape (draws, length), weights and then latents.
+        probabilities: shape (draws,).
+        size: of the weights.
+    """
+
+    positions: Floats
+    probabilities: Floats
+    size: int
+
+    @property
+    def weights(self) -> Floats:
+        """Without the latents, shape (draws, size)."""
+        return self.positions[:, : self.size]
+
+    @property
+    def effective(self) -> float:
+        """How many independent draws they are worth."""
+        return float(1 / np.sum(self.probabilities**2))
+
+    def equal(self, draws: int) -> Floats:
+        """Weights of so many draws of equal weight, picked evenly, shape (draws, size)."""
+        ends = np.cumsum(self.probabilities)
+        picked = np.searchsorted(ends, (np.arange(draws) + 0.5) / draws * ends[-1])
+        return np.asarray(self.weights[picked])
+
+    def mean(self) -> Floats:
+        """Posterior means, shape (size,)."""
+        return np.asarray(self.probabilities @ self.weights)
+
+    def reference(self, wider: float = 1.0) -> Reference:
+        """The t law of their mean, and as wide as they are times a factor."""
+        centre = self.probabilities @ self.positions
+        off = self.positions - centre
+        covariance = (off * self.probabilities[:, None]).T @ off
+        return Reference(centre, np.asarray(wider * np.linalg.cholesky(covariance), np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """A posterior's density, up to a constant: evidence, and the prior N(0, deviation^2 I) of the weights.
+
+    Args:
+        size: of the weights.
+        deviation: of each weight a priori.
+        evidence: likelihoods, of which the first alone may have latents.
+    """
+
+    size: int
+    deviation: float
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def latents(self) -> Floats:
+        """Deviations of the latent quantities, shape (latents,)."""
+        return self.evidence[0].latents if self.evidence else np.empty(0)
+
+    def log(self, positions: Floats) -> Floats:
+        """Of positions, shape (draws, length), the logarithm, shape (draws,)."""
+        weights = positions[:, : self.size]
+        found = -0.5 * np.sum((weights / self.deviation) ** 2, axis=1)
+        for place, part in enumerate(self.evidence):
+            found = found + part.log(weights if place else positions)
+        return np.asarray(found)
+
+    def mode(self) -> tuple[Floats, Floats]:
+        """Where the density is about highest, and a covariance there: scoring, and then numeric slopes."""
+        size, latents = self.size, self.latents
+        at = np.zeros(size + len(latents))
+        height, covariance = float(self.log(at[None])[0]), np.diag(np.concatenate([np.zeros(size), latents**2]))
+        aside, exact = NEAR * np.eye(len(at)), False
+        flat = np.eye(size) / self.deviation**2
+        for _ in range(SEARCHES):
+            near = [part.near(at[:size]) for part in self.evidence]
+            covariance[:size, :size] = np.linalg.inv(flat + sum((steep for _, steep in near), 0 * flat))
+            slope = np.zeros(len(at))
+            slope[:size] = sum((slope for slope, _ in near), -flat @ at[:size])
+            if exact:
+                slope = (self.log(at + aside) - self.log(at - aside)) / (2 * NEAR)
+            tried = at + covariance @ slope * 0.5 ** np.arange(HALVINGS)[:, None]
+            heights = self.log(tried)
+            best = int(np.argmax(heights))
+            if heights[best] > height + CLIMB:
+                at, height = tried[best], float(heights[best])
+            elif exact:
+                break
+            else:
+                exact = True
+        return at, covariance
+
+
+def weighted_draws(density: Density, *, draws: int, wanted: int, rng: np.random.Generator) -> WeightedDraws:
+    """Draws of a density with their probabilities.
+
+    Args:
+        density: of weights and latents.
+        draws: of each round, or more where there are many coordinates; there are 2 to 15 rounds.
+        wanted: independent draws that end the rounds.
+        rng: source of randomness.
+
+    Returns:
+        The draws of all rounds. `effective` says how many they are worth: fewer than wanted, where 15 rounds did not
+        do.
+
+    Source:
+        Cornuet, Marin, Mira and Robert (2012), adaptive multiple importance sampling.
+    """
+    size = density.size
+    centre, covariance = density.mode()
+    draws = max(draws, 2 * ENOUGH * len(centre))
+    laws = [Reference(centre, np.asarray(WIDER * np.linalg.cholesky(covariance), np.float64))]
+    positions, heights = np.empty((0, len(centre))), np.empty(0)
+    while True:
+        new = t_draws(laws[-1], draws, rng)
+        positions, heights = np.concatenate([positions, new]), np.concatenate([heights, density.log(new)])
+        score = heights - _log_mixture(positions, laws)
+        if (len(laws) > 1 and _weighted(positions, score, 1.0, size).effective >= wanted) or len(laws) == ROUNDS:
+            break
+        # Where few draws have all the weight, their covariance would be too narrow: flatter weights come first.
+        power = 1.0
+        while (flatter := _weighted(positions, score, power, size)).effective < ENOUGH * len(centre):
+            power *= 0.7
+        laws.append(flatter.reference(WIDER))
+    # Capped weights have a finite variance, and a bias that vanishes (Ionides, 2008).
+    return _weighted(positions, np.minimum(score, logsumexp(score) - 0.5 * np.log(len(score))), 1.0, size)
+
+
+def t_draws(law: Reference, draws: int, rng: np.random.Generator) -> Floats:
+    """Independent draws of a t law, shape (draws, length)."""
+    normal = rng.standard_normal((draws, len(law.centre)))
+    normal *= np.sqrt(FREEDOM / rng.chisquare(FREEDOM, draws))[:, None]
+    return np.asarray(law.centre + normal @ law.root.T)
+
+
+def _log_mixture(positions: Floats, laws: list[Reference]) -> Floats:
+    """Logarithm of the mean density of t laws, up to a constant, shape (draws,)."""
+    size = positions.shape[1]
+    logs = []
+    for centre, root in laws:
+        squares = np.sum(np.linalg.solve(root, (positions - centre).T) ** 2, axis=0)
+        logs.append(-(FREEDOM + size) / 2 * np.log1p(squares / FREEDOM) - np.log(np.diag(root)).sum())
+    return np.asarray(logsumexp(logs, axis=0) - np.log(len(laws)))
+
+
+def _weighted(positions: Floats, score: Floats, power: float, size: int) -> WeightedDraws:
+    """Draws whose probabilities are a power of their weights."""
+    heavy = np.exp(power * (score - score.max()))
+    return WeightedDraws(positions, heavy / heavy.sum(), size)
