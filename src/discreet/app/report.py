@@ -7,19 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import discreet as dc
-from discreet.model.design import GRID
 from discreet.privacy.guarantee import as_text
 from discreet.releases.codec import encode
-from discreet.releases.kinds.candidate_choice import Choice, Selection
-from discreet.releases.kinds.factored_choice import FactoredChoice, FactoredNoise
-from discreet.releases.kinds.gradient_trace import BITS, ObjectiveNoise
-from discreet.releases.kinds.noisy_contrasts import CoefficientNoise
-from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
-from discreet.releases.kinds.noisy_sums import NoisyMoments, VectorNoise
+from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
-from discreet.releases.kinds.parameter_draws import ParameterDraws, Tempering, Trimming
-from discreet.releases.kinds.two_stages import Stages
-from discreet.releases.kinds.weight_draws import Truncation
 from discreet.theory.bounds import largest_integer_noise
 
 if TYPE_CHECKING:
@@ -110,7 +101,7 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
         + (f"; delta left {as_text(balance.delta_left)}" if limit.delta else ""),
         _noise_line(release),
     ]
-    if release.over_design or isinstance(release.payload, ParameterDraws | Choice):
+    if not release.payload.measurements:
         return "\n".join(lines)
     drowned = dc.drowned_rows(release)
     if drowned:
@@ -175,90 +166,12 @@ def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
 
 
 def _noise_line(release: dc.Release) -> str:
-    """How large the noise is, in the unit of what was released."""
-    match release.calibration:
-        case TableNoise() as calibration:
-            scales = _range(calibration.scales.values())
-            cells = sum(math.prod(release.network.shape(node)) for node in calibration.scales)
-            largest = largest_integer_noise(cells, max(calibration.scales.values()), FAILURE)
-            return (
-                f"noise in every cell of the tables: discrete Laplace of scale {scales} records; "
-                f"in all {cells:,} cells at most {largest:,}, with probability {1 - FAILURE:.0%}"
-            )
-        case GaussianNoise() as calibration:
-            return f"noise in every cell: discrete Gaussian of scale {calibration.scale:.4g} records"
-        case PlannedNoise() as calibration:
-            kind = "Laplace" if calibration.noise == "discrete_laplace" else "Gaussian"
-            return (
-                f"noise in every cell of {len(calibration.scales)} tables: discrete {kind} of scale "
-                f"{_range(calibration.scales.values())} records; after least squares the cells of a family are off by "
-                f"{_range(calibration.expected.values())} records on average"
-                + (f"; {UNUSED}" if release.guarantee.delta and kind == "Laplace" else "")
-            )
-        case CoefficientNoise() as calibration:
-            bound = "exact sensitivity" if calibration.exact else "an upper bound of the sensitivity,"
-            shift = f"; {calibration.shift:,} records were added to the total" if calibration.shift else ""
-            return (
-                f"noise in every contrast: discrete Laplace of scale {calibration.scale:.4g} records "
-                f"({bound} {calibration.sensitivity:,}){shift}"
-            )
-        case Trimming() as calibration:
-            floors = _range(calibration.floors.values())
-            return (
-                f"{calibration.draws} draws from the posterior of {calibration.temper:.4g} times the records, "
-                f"with no probability below {floors}"
-            )
-        case Tempering() as calibration:
-            return f"{calibration.draws} draws from the posterior of {calibration.temper:.4g} times the records"
-        case Selection() as calibration:
-            return f"one candidate, by log-likelihood with noise of scale {calibration.scale:.4g} nats"
-        case Stages() as calibration:
-            scales = _range(calibration.first.scales.values())
-            return f"first stage: discrete Laplace of scale {scales} records; the second's are in the release"
-        case _:
-            return _design_line(release)
-
-
-def _design_line(release: dc.Release) -> str:
-    """The same over a design; sums are in its coordinates, where one record adds 1 at most."""
-    match release.calibration, release.payload:
-        case VectorNoise(), NoisyMoments() as payload:
-            sums = len(payload.values)
-            return (
-                f"cube noise of scale {payload.sums_scale:.4g} records on {sums:,} sums of products together, each off "
-                f"by about {payload.sums_scale * math.sqrt((sums + 1) * (sums + 2) / 3):.4g}"
-            )
-        case VectorNoise() as calibration, _:
-            return (
-                f"{calibration.rounds} gradients, with {release.design.shape} noise of scale "
-                f"{calibration.scale / GRID:.4g} records on each{_total(calibration.total_scale)}"
-            )
-        case ObjectiveNoise() as calibration, _:
-            return (
-                f"the minimum of the log loss, {calibration.regularisation / 2:.4g} |w|^2 and a random slope: "
-                f"{release.design.shape} noise of scale {calibration.scale * 2.0**-BITS:.4g} records"
-                + _total(calibration.total_scale)
-            )
-        case Truncation() as calibration, _:
-            return (
-                f"{calibration.draws} draws of all weights from the posterior of {calibration.temper:.4g} times the "
-                f"records, no longer than {calibration.radius:.4g}"
-            )
-        case FactoredNoise() as calibration, FactoredChoice() as payload:
-            return (
-                f"one candidate of {len(payload.candidates)}, by scores to which a record adds at most "
-                f"{calibration.rate:.4g} nats{_total(calibration.total_scale)}"
-            )
-        case _:
-            raise AssertionError("no other release passes the release's own check")
-
-
-def _total(scale: float | None) -> str:
-    """How the number of records is told, where it is private."""
-    return "" if scale is None else f"; on the number of records discrete Laplace noise of scale {scale:.4g}"
-
-
-def _range(values: Iterable[float]) -> str:
-    """One number, or the smallest and the largest."""
-    found = sorted(set(values))
-    return f"{found[0]:.4g}" if len(found) == 1 else f"{found[0]:.4g} to {found[-1]:.4g}"
+    """How large the noise is, in the unit of what was released, and what follows from it."""
+    calibration, line = release.calibration, release.payload.summary(release.calibration)
+    if isinstance(calibration, TableNoise):
+        cells = sum(math.prod(release.network.shape(node)) for node in calibration.scales)
+        largest = largest_integer_noise(cells, max(calibration.scales.values()), FAILURE)
+        line += f"; in all {cells:,} cells at most {largest:,}, with probability {1 - FAILURE:.0%}"
+    if isinstance(calibration, PlannedNoise) and calibration.noise == "discrete_laplace" and release.guarantee.delta:
+        line += f"; {UNUSED}"
+    return line

@@ -7,6 +7,7 @@ to know no payload.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +15,7 @@ from discreet.model.arrays import Ints
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Relation
 
-__all__ = ["KNOWN", "NO_NOISE", "CellNoise", "Measurement", "Released", "laplace_variance", "noise_variance"]
+__all__ = ["KNOWN", "NO_NOISE", "CellNoise", "Measurement", "Released", "laplace_variance", "noise_variance", "spread"]
 
 NO_NOISE = 2.0**63
 """Scales from here on fit into no table: its numbers have 64 bits."""
@@ -62,6 +63,12 @@ class Measurement:
         return KNOWN if self.scale is None else max(noise_variance(self.noise, self.scale), KNOWN)
 
 
+def spread(values: Iterable[float]) -> str:
+    """One number for a line of text, or the smallest and the largest."""
+    found = sorted(set(values))
+    return f"{found[0]:.4g}" if len(found) == 1 else f"{found[0]:.4g} to {found[-1]:.4g}"
+
+
 class Released:
     """What every kind of payload answers: what it measured, and whether it is what a calibration describes."""
 
@@ -72,6 +79,10 @@ class Released:
 
     def agrees(self, calibration: object) -> bool:
         """Whether this is what a calibration describes: its kind, and all numbers that both state."""
+        raise NotImplementedError
+
+    def summary(self, calibration: object) -> str:
+        """How large the noise is, in the unit of what was released: one line, given the calibration it agrees with."""
         raise NotImplementedError
 
     def counts_records(self, relation: Relation) -> bool:

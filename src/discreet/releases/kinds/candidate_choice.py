@@ -81,6 +81,11 @@ class Choice(Released):
         """The network."""
         return self.network
 
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        scale = f"{calibration.scale:.4g}" if isinstance(calibration, Selection) else "?"
+        return f"one candidate, by log-likelihood with noise of scale {scale} nats"
+
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
         return isinstance(calibration, Selection)

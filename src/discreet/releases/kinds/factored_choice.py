@@ -15,7 +15,7 @@ from discreet.model.arrays import freeze
 from discreet.model.design import Design
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Count, Finite, Matrix, Positive, all_positive, kind
-from discreet.releases.kinds.noisy_sums import NoisyTotal, total_scale
+from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.measurement import Released
 
 __all__ = ["FactorKind", "FactoredChoice", "FactoredNoise"]
@@ -113,6 +113,11 @@ class FactoredChoice(Released):
     def over(self) -> Design:
         """The design."""
         return self.design
+
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        line = f"one candidate of {len(self.candidates)}, by scores to which a record adds at most {self.rate:.4g} nats"
+        return line + total_line(self.total)
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""

@@ -12,7 +12,7 @@ from discreet.model.arrays import freeze
 from discreet.model.design import GRID, Design
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Matrix, Numbers, Positive, Whole, all_positive, kind
-from discreet.releases.kinds.noisy_sums import NoisyTotal, VectorNoise, total_scale
+from discreet.releases.kinds.noisy_sums import NoisyTotal, VectorNoise, total_line, total_scale
 from discreet.releases.measurement import Released
 
 __all__ = ["BITS", "GradientTrace", "ObjectiveNoise"]
@@ -113,6 +113,16 @@ class GradientTrace(Released):
     def over(self) -> Design:
         """The design."""
         return self.design
+
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        noise = f"{self.design.shape} noise of scale {self.scale:.4g} records"
+        if isinstance(calibration, ObjectiveNoise):
+            penalty = f"{calibration.regularisation / 2:.4g} |w|^2"
+            line = f"the minimum of the log loss, {penalty} and a random slope: {noise}"
+        else:
+            line = f"{len(self.points)} gradients, with {noise} on each"
+        return line + total_line(self.total)
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""

@@ -121,6 +121,14 @@ class NoisyCoefficients(Released):
             found.append(Measurement(subset, np.asarray(values), self.scale if noisy else None, contrasts=True))
         return tuple(found)
 
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        line = f"noise in every contrast: discrete Laplace of scale {self.scale:.4g} records"
+        if isinstance(calibration, CoefficientNoise):
+            bound = "exact sensitivity" if calibration.exact else "an upper bound of the sensitivity,"
+            line += f" ({bound} {calibration.sensitivity:,})"
+        return line + (f"; {self.shift:,} records were added to the total" if self.shift else "")
+
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
         if not isinstance(calibration, CoefficientNoise):

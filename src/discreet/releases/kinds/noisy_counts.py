@@ -16,7 +16,7 @@ from discreet.model.arrays import Array, freeze, margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.codec import CountTables, Positive, Whole, all_positive, kind
-from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Released
+from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Released, spread
 
 __all__ = ["CountedTables", "GaussianNoise", "NoisyCounts", "TableNoise"]
 
@@ -190,6 +190,12 @@ class NoisyCounts(CountedTables):
     def scope(self, name: str) -> Scope:
         """See `CountedTables`."""
         return self.network.family(name)
+
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        if self.noise == "discrete_gaussian":
+            return f"noise in every cell: discrete Gaussian of scale {max(self.scales.values()):.4g} records"
+        return f"noise in every cell of the tables: discrete Laplace of scale {spread(self.scales.values())} records"
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""

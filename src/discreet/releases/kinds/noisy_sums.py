@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -14,7 +15,7 @@ from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Flag, Integer, Integers, Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released
 
-__all__ = ["NoisyMoments", "NoisyTotal", "VectorNoise", "total_scale"]
+__all__ = ["NoisyMoments", "NoisyTotal", "VectorNoise", "total_line", "total_scale"]
 
 
 @kind("vector_noise")
@@ -74,6 +75,11 @@ class NoisyTotal:
         require(all_positive(self.scale), "a noisy number of records needs a positive, finite noise scale")
 
 
+def total_line(total: NoisyTotal | None) -> str:
+    """How the number of records is told, where it is private, as the end of a line."""
+    return "" if total is None else f"; on the number of records discrete Laplace noise of scale {total.scale:.4g}"
+
+
 def total_scale(total: NoisyTotal | None) -> float | None:
     """Scale of the noise on a number of records; None where it is public."""
     return None if total is None else total.scale
@@ -127,6 +133,13 @@ class NoisyMoments(Released):
     def sums_scale(self) -> float:
         """Scale of the noise in `sums`."""
         return self.scale / GRID**2
+
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        sums = len(self.values)
+        off = self.sums_scale * math.sqrt((sums + 1) * (sums + 2) / 3)
+        noise = f"cube noise of scale {self.sums_scale:.4g} records"
+        return f"{noise} on {sums:,} sums of products together, each off by about {off:.4g}"
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""

@@ -15,7 +15,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.codec import Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_counts import CountedTables
-from discreet.releases.measurement import NO_NOISE, CellNoise
+from discreet.releases.measurement import NO_NOISE, CellNoise, spread
 
 __all__ = ["NoisyTables", "PlannedNoise"]
 
@@ -126,6 +126,15 @@ class NoisyTables(CountedTables):
     def scope(self, name: Scope) -> Scope:
         """See `CountedTables`."""
         return name
+
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        kind = "Laplace" if self.noise == "discrete_laplace" else "Gaussian"
+        line = (
+            f"noise in every cell of {len(self.scales)} tables: discrete {kind} of scale {spread(self.scales.values())}"
+        )
+        off = spread(calibration.expected.values()) if isinstance(calibration, PlannedNoise) else "?"
+        return f"{line} records; after least squares the cells of a family are off by {off} records on average"
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""

@@ -13,7 +13,7 @@ from discreet.model.arrays import Array, freeze
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.releases.codec import FlatTables, Positive, Whole, all_positive, kind, shaped
-from discreet.releases.measurement import Released
+from discreet.releases.measurement import Released, spread
 
 __all__ = ["ParameterDraws", "Tempering", "Trimming"]
 
@@ -146,6 +146,11 @@ class ParameterDraws(Released):
     def tables(self) -> FlatTables:
         """The probabilities, with the draws as last axis."""
         return self.cells
+
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        line = f"{self.draws} draws from the posterior of {self.temper:.4g} times the records"
+        return line + (f", with no probability below {spread(self.floors.values())}" if self.floors else "")
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""

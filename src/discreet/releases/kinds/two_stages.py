@@ -9,7 +9,7 @@ from discreet.errors import InputError, require
 from discreet.model.network import Network
 from discreet.releases.codec import kind
 from discreet.releases.kinds.noisy_counts import NoisyCounts, TableNoise
-from discreet.releases.measurement import Measurement, Released
+from discreet.releases.measurement import Measurement, Released, spread
 
 __all__ = ["Stages", "TwoStageCounts"]
 
@@ -88,6 +88,11 @@ class TwoStageCounts(Released):
         """See `Released`."""
         share = float(self.sampling)
         return (*self.second.measurements, *(replace(part, sampling=share) for part in self.first.measurements))
+
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        scales = spread(self.first.scales.values())
+        return f"first stage: discrete Laplace of scale {scales} records; the second's are in the release"
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""

@@ -98,6 +98,11 @@ class WeightDraws(Released):
         """The design."""
         return self.design
 
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        line = f"{len(self.weights)} draws of all weights from the posterior of {self.temper:.4g} times the records"
+        return f"{line}, no longer than {self.radius:.4g}"
+
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
         if not isinstance(calibration, Truncation):
