@@ -77,7 +77,7 @@ def test_too_few_draws(run: Shell) -> None:
 
 def test_a_classification_needs_no_extra(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     released("gradients").save("g.json")
-    monkeypatch.setitem(sys.modules, "jax", None)
+    monkeypatch.setitem(sys.modules, "blackjax", None)
     found = run.json("query g.json --covariates even --draws 100")
     assert found["method"] == "resampling"
     assert [row["name"] for row in found["coefficients"]] == ["age", "pressure", "intercept"]
