@@ -23,6 +23,8 @@ from discreet.errors import BudgetError, DiscreetError, InputError
 __all__ = ["main"]
 
 INTERRUPTED = "interrupted; `discreet ledger show` tells whether anything was spent"
+CODES = {BudgetError: 3, InputError: 2}
+"""Exit codes of what the package refuses; 1 of anything else."""
 TYPER_INTERRUPTED = 130
 """What Typer returns, without a word, where a command was interrupted."""
 
@@ -44,11 +46,9 @@ def main(argv: list[str] | None = None) -> int:
     arguments = [word for word in given if word != "--debug"]
     try:
         code = app(arguments or ["--help"], prog_name="discreet", standalone_mode=False)
-        if code == TYPER_INTERRUPTED:
-            return _failed(INTERRUPTED, 1, debug)
-        return code if isinstance(code, int) else 0
+        return _failed(INTERRUPTED, 1, debug) if code == TYPER_INTERRUPTED else _whole(code)
     except SystemExit as ended:  # Typer's completion ends the process itself
-        return ended.code if isinstance(ended.code, int) else 0
+        return _whole(ended.code)
     except typer.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         return _failed(f"{message} (discreet --help lists what there is)", 2, debug)
@@ -59,15 +59,16 @@ def main(argv: list[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError):
             return 1
         return _failed(f"cannot read or write: {error.strerror or type(error).__name__}", 1, debug)
-    except BudgetError as error:
-        return _failed(str(error), 3, debug)
-    except InputError as error:
-        return _failed(str(error), 2, debug)
     except DiscreetError as error:
-        return _failed(str(error), 1, debug)
+        return _failed(str(error), next((code for kind, code in CODES.items() if isinstance(error, kind)), 1), debug)
     except Exception as error:
         # Whatever this is, its text was not written by us and may quote anything.
         return _failed(f"internal error ({type(error).__name__}); run again with --debug and report it", 1, debug)
+
+
+def _whole(code: object) -> int:
+    """An exit code; 0 where nothing was said."""
+    return code if isinstance(code, int) else 0
 
 
 def _failed(message: str, code: int, debug: bool) -> int:

@@ -220,20 +220,15 @@ def _compiled(
     separators = [clique[len(clique) - width :] for clique, width in zip(scoped, shared, strict=True)]
     costs = [math.prod(sizes[name] for name in clique) for clique in scoped]
     by_cost = sorted(range(len(scoped)), key=costs.__getitem__)
-    homes = tuple(next((i for i in by_cost if cliques[i].issuperset(scope)), -1) for _, scope in families)
+    homes = tuple(_first_holder(cliques, by_cost, scope) for _, scope in families)
     maxima = sum(not maximised or clique[0] not in maximised for clique in scoped)
-    barren = _barren(families, scoped, parents, shared, homes)
-    for index, parent in enumerate(parents):
-        # Maxima are not 1; and where the targets are, the sum over the others is wanted.
-        top = parent < 0 and bool(wanted) and cliques[index].issuperset(wanted)
-        barren[index] = barren[index] and index < maxima and not top
-    parts: list[list[tuple[int, Scope]]] = [[] for _ in scoped]
-    for source, ((_, scope), home) in enumerate(zip(families, homes, strict=True)):
-        if home >= 0:
-            parts[home].append((source, scope))
-    for index, parent in enumerate(parents):
-        if parent >= 0 and not barren[index]:
-            parts[parent].append((len(families) + index, separators[index]))
+    # Maxima are not 1; and where the targets are, the sum over the others is wanted.
+    tops = [parent < 0 and bool(wanted) and cliques[index].issuperset(wanted) for index, parent in enumerate(parents)]
+    found = _barren(families, scoped, parents, shared, homes)
+    barren = [idle and index < maxima and not tops[index] for index, idle in enumerate(found)]
+    scopes = [scope for _, scope in families] + separators
+    sent = [-1 if idle else parent for parent, idle in zip(parents, barren, strict=True)]
+    parts = _parts(scopes, [*homes, *sent], len(scoped))
     return JunctionTree(
         MappingProxyType(dict(sizes)),
         tuple(scoped),
@@ -243,13 +238,32 @@ def _compiled(
         tuple(barren),
         tuple(_terms(clique, part, sizes) for clique, part in zip(scoped, parts, strict=True)),
         tuple(
-            tuple(axis for axis, name in enumerate(scoped[parent] if parent >= 0 else ()) if name not in separator)
+            _axes_beyond(scoped[parent] if parent >= 0 else (), separator)
             for parent, separator in zip(parents, separators, strict=True)
         ),
         MappingProxyType(_holders(scoped, separators, sizes)),
         maxima,
         sum(costs),
     )
+
+
+def _first_holder(cliques: Sequence[set[str]], order: Sequence[int], scope: Scope) -> int:
+    """The first clique, in some order, that holds a scope; -1 where none does."""
+    return next((index for index in order if cliques[index].issuperset(scope)), -1)
+
+
+def _axes_beyond(clique: Scope, separator: Scope) -> tuple[int, ...]:
+    """Axes of a clique that a separator does not have."""
+    return tuple(axis for axis, name in enumerate(clique) if name not in separator)
+
+
+def _parts(scopes: Sequence[Scope], homes: Sequence[int], cliques: int) -> list[list[tuple[int, Scope]]]:
+    """What is multiplied in each clique: the number and scope of tables, and of what other cliques send; -1 nowhere."""
+    found: list[list[tuple[int, Scope]]] = [[] for _ in range(cliques)]
+    for source, (scope, home) in enumerate(zip(scopes, homes, strict=True)):
+        if home >= 0:
+            found[home].append((source, scope))
+    return found
 
 
 def _ordered(

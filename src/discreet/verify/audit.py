@@ -55,7 +55,7 @@ from discreet.sensitive.rows import grid_rows
 from discreet.theory.trimming import log_range
 from discreet.verify.densities import objective_loss, truncation_loss
 from discreet.verify.losses import loss, refuse_leaks
-from discreet.verify.script import SCRIPTS, Answers, Leak, logged, numbers
+from discreet.verify.script import SCRIPTS, Answers, Leak, Log, logged, numbers
 
 __all__ = ["CONFIDENCE", "Finding", "audit", "audit_designs", "audit_networks"]
 
@@ -251,14 +251,12 @@ def _largest_loss(
     """Over all pairs and scripts; data sets of the same counts are looked at once. Without draws only leaks are."""
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
     known = {data: _statistic(mechanism, prior.over, data) for data in {data for pair in pairs for data in pair}}
-    keys = {
-        data: numbers((counts.tables, counts.joints)) if isinstance(counts, Counts) else tuple(sorted(data))
-        for data, counts in known.items()
-    }
+    keys = {data: _key(data, counts) for data, counts in known.items()}
     different = {(keys[one], keys[other]) for one, other in pairs if keys[one] != keys[other]}
     by_key = {keys[data]: counts for data, counts in known.items()}
     largest = 0.0
-    scripts, asked = [Answers()], None
+    scripts: list[Answers] = [Answers()]
+    asked: dict[Any, Any] | None = None
     for number, script in enumerate(scripts):
         logs = {
             key: logged(mechanism, calibration, prior, counts, script, real if number == 0 else None, again=number == 0)
@@ -270,20 +268,35 @@ def _largest_loss(
             different = set()
         losses = (loss(logs[one], logs[other], draws, epsilon=epsilon, delta=delta) for one, other in different)
         largest = max(largest, *losses) if different else largest
-        for log in logs.values():
-            if log.raised:
-                # All neighbours agree, or it would be a leak.
-                raise InputError(f"the mechanism fails whatever the records are: {log.raised}")
-        cells = {key: log.source.cells for key, log in logs.items()}
-        if asked is not None and cells != asked:
-            raise Leak("how much noise is asked for depends on the answers: they are chosen among")
-        asked = cells
+        asked = _asked_alike(logs, asked)
         if number == 0:
-            if any(log.source.scripted for log in logs.values()):
-                scripts += [Answers(noise=kind) for kind in range(1, SCRIPTS)]
-            widest = max((len(choice) for log in logs.values() for choice in log.source.choices), default=1)
-            scripts += [Answers(choice=index) for index in range(1, widest)]
+            scripts += _other_answers(logs.values())
     return largest
+
+
+def _asked_alike(logs: Mapping[Any, Log], asked: dict[Any, Any] | None) -> dict[Any, Any]:
+    """How much noise was asked for of each data set; refused where that is not as before, or the mechanism failed."""
+    raised = next((log.raised for log in logs.values() if log.raised), None)
+    if raised:
+        # All neighbours agree, or it would be a leak.
+        raise InputError(f"the mechanism fails whatever the records are: {raised}")
+    cells = {key: log.source.cells for key, log in logs.items()}
+    if asked is not None and cells != asked:
+        raise Leak("how much noise is asked for depends on the answers: they are chosen among")
+    return cells
+
+
+def _key(data: Any, counts: Any) -> Any:
+    """What is the same of data sets that no mechanism can tell apart."""
+    return numbers((counts.tables, counts.joints)) if isinstance(counts, Counts) else tuple(sorted(data))
+
+
+def _other_answers(logs: Iterable[Log]) -> list[Answers]:
+    """What else the scripts answer: other noise, and each of what was to be chosen among."""
+    sources = [log.source for log in logs]
+    kinds = range(1, SCRIPTS) if any(source.scripted for source in sources) else ()
+    widest = max((len(choice) for source in sources for choice in source.choices), default=1)
+    return [*(Answers(noise=kind) for kind in kinds), *(Answers(choice=index) for index in range(1, widest))]
 
 
 # -------------------------------------------------------------------------------------------- statistical bounds

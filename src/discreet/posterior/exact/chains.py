@@ -118,11 +118,7 @@ def _model(network: Network, parts: Sequence[_Sums], members: Mapping[str, float
     above = [[position[name] for name in network.parents[node]] if node in network.parents else [] for node in order]
     parents, strides, rows = _strided(above, sizes)
     strides *= sizes[:, None]  # a row has a cell for each state of its node
-    below = np.zeros((len(order), len(order)), np.bool_)
-    for node, names in enumerate(above):
-        for parent in names:
-            below[:, node] |= below[:, parent]
-            below[parent, node] = True
+    below = _below(above)
     measured = [[position[name] for name in part.scope] for part in parts]
     scopes, places, cells = _strided(measured, sizes)
     touched = np.zeros((len(order), len(parts)), np.bool_)
@@ -130,13 +126,7 @@ def _model(network: Network, parts: Sequence[_Sums], members: Mapping[str, float
         touched[:, table] = below[:, nodes].any(axis=1)
         touched[nodes, table] = True
     each = [part.released.size for part in parts]
-    entries: list[list[tuple[int, int]]] = []
-    for part, first, count in zip(parts, _starts(each)[:-1], cells, strict=True):
-        own: list[list[tuple[int, int]]] = [[] for _ in range(count)]
-        for cell, statistic, amount in part.weights:
-            own[cell].append((int(first) + statistic, amount))
-        entries += own
-    flat = [entry for cell in entries for entry in cell]
+    begins, statistic, amount = _added(parts, _starts(each)[:-1], cells)
     return Model(
         sizes,
         parents,
@@ -147,9 +137,9 @@ def _model(network: Network, parts: Sequence[_Sums], members: Mapping[str, float
         places,
         _starts(cells),
         touched,
-        _starts([len(cell) for cell in entries]),
-        np.array([statistic for statistic, _ in flat], np.int64),
-        np.array([amount for _, amount in flat], np.int64),
+        begins,
+        statistic,
+        amount,
         np.concatenate([part.released.ravel() for part in parts]).astype(np.float64),
         np.repeat([part.scale for part in parts], each).astype(np.float64),
         np.repeat([part.gaussian for part in parts], each),
@@ -157,6 +147,28 @@ def _model(network: Network, parts: Sequence[_Sums], members: Mapping[str, float
         np.array([part.owner for part in parts], np.int64),
         np.array(counted, np.bool_),
     )
+
+
+def _below(above: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
+    """Whether the first node is an ancestor of the second, from the parents of each, which come before it."""
+    below = np.zeros((len(above), len(above)), np.bool_)
+    for node, names in enumerate(above):
+        for parent in names:
+            below[:, node] |= below[:, parent]
+            below[parent, node] = True
+    return below
+
+
+def _added(parts: Sequence[_Sums], firsts: Ints, cells: Ints) -> tuple[Ints, Ints, Ints]:
+    """Where the entries of each table's cells begin; of each entry the statistic, and what a record adds to it."""
+    entries: list[list[tuple[int, int]]] = []
+    for part, first, count in zip(parts, firsts.tolist(), cells, strict=True):
+        own: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+        for cell, statistic, amount in part.weights:
+            own[cell].append((first + statistic, amount))
+        entries += own
+    flat = np.array([entry for cell in entries for entry in cell], np.int64).reshape(-1, 2)
+    return _starts([len(cell) for cell in entries]), flat[:, 0].copy(), flat[:, 1].copy()
 
 
 def _strided(sets: Sequence[Sequence[int]], sizes: Ints) -> tuple[Ints, Ints, Ints]:
