@@ -1,0 +1,94 @@
+"""Sizes within which the package stays readable; each test names all that is beyond them.
+
+How many ways lead through a function is held by ruff (`C901` in pyproject.toml).
+"""
+
+from __future__ import annotations
+
+import ast
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import discreet
+
+ROOT = Path(discreet.__file__).parent
+SOURCES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
+LINES, MODULE, MEDIAN, FUNCTION, ARGUMENTS = 33_600, 500, 220, 50, 7
+"""Lines of the package, of its largest and of its median file; lines of code of a function, and its arguments."""
+LONG = {
+    "app/analyst.py: export",
+    "app/analyst.py: query",
+    "app/curator.py: release",
+    "app/rehearsal.py: plan",
+    "posterior/design/weights.py: weights",
+}
+"""Longer ones that are known; none joins them."""
+MANY = {
+    "mechanisms/crossing.py: _describe",
+    "estimators/scores.py: release_score",
+    "posterior/design/direction.py: direction_draws",
+    "posterior/design/linear.py: moment_draws",
+    "posterior/design/linear.py: resampled",
+    "posterior/design/linear_nuts.py: chain_draws",
+    "queries/decide.py: decide",
+}
+"""Likewise, of more arguments. Commands and constructors of estimators are not counted: options are what they are for,
+and neither are kernels, whose arrays are arguments because numba counts references to what holds them."""
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """All functions and methods, by file and name."""
+    for file, text in SOURCES.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{file}: {node.name}", node
+
+
+def code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function without its docstring."""
+    lines = (node.end_lineno or 0) - node.lineno + 1
+    first = node.body[0]
+    if ast.get_docstring(node) is None:
+        return lines
+    return lines - ((first.end_lineno or 0) - first.lineno + 1)
+
+
+def counted(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function's arguments are counted."""
+    compiled = any(ast.unparse(part) == "compiled" for part in node.decorator_list)
+    return not (compiled or name.startswith("app/") or (name.startswith("estimators/") and node.name == "__init__"))
+
+
+def arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many a caller can give."""
+    names = [part.arg for part in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+def test_files_are_small() -> None:
+    sizes = {file: text.count("\n") for file, text in SOURCES.items()}
+    assert {file: size for file, size in sizes.items() if size > MODULE} == {}
+    assert statistics.median(sizes.values()) <= MEDIAN
+    assert sum(sizes.values()) <= LINES
+
+
+def test_functions_are_short() -> None:
+    found = {name: code_lines(node) for name, node in functions() if code_lines(node) > FUNCTION}
+    assert found.keys() == LONG, found
+
+
+def test_functions_have_few_arguments() -> None:
+    found = {name: arguments(node) for name, node in functions() if counted(name, node) and arguments(node) > ARGUMENTS}
+    assert found.keys() == MANY, found
+
+
+@pytest.mark.parametrize(
+    "text", ['def f():\n    """One."""\n' + "    pass\n" * 51, "def f(a, b, c, d, e, g, h, i): ..."]
+)
+def test_what_is_beyond_them_would_be_seen(text: str) -> None:
+    (node,) = ast.parse(text).body
+    assert isinstance(node, ast.FunctionDef)
+    assert code_lines(node) > FUNCTION or arguments(node) > ARGUMENTS
