@@ -236,6 +236,18 @@ def test_contrasts_and_tables_are_weighed_by_their_precision() -> None:
         np.testing.assert_allclose(both.values[subset], expected)
 
 
+def test_tables_of_unequal_noise_are_weighed_by_their_precision() -> None:
+    network = network_of({"a": 2})
+    parts = [
+        Measurement(("a",), np.array(told), scale, "discrete_gaussian")
+        for told, scale in (([10, 30], 1.0), ([18, 38], 2.0))
+    ]
+    found = measured(network, parts)
+    # The first has four times the precision of the second.
+    np.testing.assert_allclose(found.tables["a",][:, 0], [11.6, 31.6])
+    assert found.variances["a",] == pytest.approx(0.8)
+
+
 @pytest.mark.parametrize("sampling", [Fraction(1), Fraction(3, 10)])
 def test_stages_are_merged_by_their_variances(sampling: Fraction) -> None:
     """A count in the sample also varies with who is in it; both means are 72 of 144 records."""
