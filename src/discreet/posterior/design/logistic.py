@@ -62,9 +62,10 @@ COVARIANCE_POINTS = 256
 """That tell a covariance to some per cent; the mean needs all points of a law."""
 AT_ONCE = 2**21
 """Numbers in memory while a density is computed."""
-PROPOSALS, EACH, WANTED = 600, 40, 1000
-"""Draws of each round of importance, at least so many and so many for each coordinate; and independent ones that are
-enough, as for linear regressions."""
+PROPOSALS, EACH = 2000, 40
+"""Draws of each round of importance: at least so many, and so many for each coordinate."""
+WANTED, FEWEST = 2000, 1000
+"""Independent draws that end the rounds; and that are enough when the rounds are over, as for linear regressions."""
 FARTHEST = 50.0
 """Logarithm of a variance, less that of its mean, beyond which nothing has a probability."""
 
@@ -192,7 +193,7 @@ def logistic_draws(
     density = Density(law.size, prior_deviation, (gradient_evidence(told, law), *known))
     proposals = max(PROPOSALS, EACH * (law.size + len(density.latents)))
     found = weighted_draws(density, draws=proposals, wanted=WANTED, rng=rng)
-    if found.effective >= WANTED:
+    if found.effective >= FEWEST:
         return LogisticDraws(rng.permutation(found.equal(draws)), "resampling", None)
     weights, mixing = sliced(density, found.reference(), draws=draws, rng=rng)
     return LogisticDraws(weights, "slices", mixing)
