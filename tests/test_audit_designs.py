@@ -81,7 +81,7 @@ def test_one_step_of_sensitivity_is_found(name: str, relation: dc.Relation) -> N
 
 
 def sharper(calibration: Any) -> Any:
-    return replace(calibration, temper=8 * calibration.temper)
+    return replace(calibration, temper=16 * calibration.temper)
 
 
 def flatter(calibration: Any) -> Any:

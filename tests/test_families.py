@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
+from discreet.model.arrays import margin
 from folding import every
 from networks import asia, theta_of
 from strategies import networks
@@ -104,8 +105,10 @@ def test_a_family_is_read_from_the_smallest_table_that_holds_it(network: dc.Netw
 def test_a_margin_of_floats_is_the_same_sum(network: dc.Network) -> None:
     payload = payload_of(network, list(network.maximal_families))
     for node in network.nodes:
-        held = payload.tables[payload.source(node)]
-        assert np.array_equal(payload.margin(node, held / 4), summed(network, node, payload.source(node), held) / 4)
+        source = payload.source(node)
+        held = payload.tables[source]
+        found = margin(held / 4, network.family(source), network.family(node))
+        assert np.array_equal(found, summed(network, node, source, held) / 4)
 
 
 def test_counts_without_noise_are_read_back_whole() -> None:

@@ -327,7 +327,8 @@ def test_whoever_has_the_file_reads_the_same_score(kind: str, tmp_path: Path) ->
     read = dc.read_score(dc.Release.load(tmp_path / "score.json"), level=0.95, rng=np.random.default_rng(5))
     assert (read.metric, read.mean, read.lower, read.upper) == (score.metric, score.mean, score.lower, score.upper)
     wide = dc.read_score(score.release, level=0.5, rng=np.random.default_rng(5))
-    assert score.lower < wide.lower < wide.upper < score.upper
+    # Where hardly an answer is wrong both reach up to 1.
+    assert score.lower < wide.lower < wide.upper <= score.upper
     with pytest.raises(dc.InputError, match="this release is not of a score"):
         dc.read_score(fitted.release_, level=0.95, rng=np.random.default_rng(5))
     with pytest.raises(dc.InputError, match="a level lies between 0 and 1"):
