@@ -211,8 +211,8 @@ def test_draws_agree_with_a_grid(
 ) -> None:
     """Draws worth 1000: a mean is off by 0.03 of its deviation, a deviation by 3 %; both bounds are over 5 of these.
 
-    Chains of the same density are worth 400 and more: means and quartiles are off by .07 of a deviation at the most.
-    Their deviations tell less, because a few draws of long tails make them.
+    Chains of the same density are held to the same bounds. A few draws of long tails make much of a deviation: 6,000
+    draws of chains that passed their gate were seen to be off by .29 of it, so more are asked for.
     """
     case = make()
     found = case.draws(11, 6000)
@@ -220,15 +220,13 @@ def test_draws_agree_with_a_grid(
     mean, deviation = case.grid(axes, np.array(counts, np.float64))
     monkeypatch.setattr(logistic, "FEWEST", 10**9)
     monkeypatch.setattr("discreet.posterior.design.weighted.ROUNDS", 2)
-    chains = case.draws(11, 6000)
+    chains = case.draws(14, 40_000)
     assert chains.method == "slices" and chains.mixing is not None
-    assert chains.mixing.effective >= 400 and chains.mixing.r_hat <= 1.01
+    assert chains.mixing.effective > 1000 and chains.mixing.r_hat <= 1.01
     for drawn in (found.weights, chains.weights):
-        assert drawn.shape == (6000, len(mean))
+        assert drawn.shape == (6000 if drawn is found.weights else 40_000, len(mean))
         assert np.all(np.abs(drawn.mean(axis=0) - mean) < 0.2 * deviation)
-    assert found.weights.std(axis=0) == pytest.approx(deviation, rel=0.17)
-    quartiles = [np.quantile(drawn, [0.25, 0.75], axis=0) for drawn in (found.weights, chains.weights)]
-    assert np.all(np.abs(quartiles[0] - quartiles[1]) < 0.3 * deviation)
+        assert drawn.std(axis=0) == pytest.approx(deviation, rel=0.17)
 
 
 def test_chains_and_importance_agree_on_many_coordinates() -> None:

@@ -31,7 +31,7 @@ from discreet.app.arguments import (
 from discreet.app.report import columns, release_lines, release_summary
 from discreet.app.terminal import abandon_stdout, check_writable, say, show
 from discreet.errors import DiscreetError, InputError
-from discreet.mechanisms import MECHANISMS
+from discreet.mechanisms import MECHANISMS, Entry
 from discreet.privacy.guarantee import as_text
 
 __all__ = ["check", "ledger_app", "release", "schema"]
@@ -198,21 +198,14 @@ def release(
     from discreet.mechanisms.crossing import measured
 
     structure = structure_of(network, design, schema)
-    if mechanism is None and isinstance(structure, dc.Design):
-        raise InputError(f"name a --mechanism for this design: {', '.join(fitting(structure))}")
-    entry = registered(mechanism or next(iter(MECHANISMS)), structure)
     payer = dc.Ledger(ledger).account(account)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
-    chosen = mechanism_of(entry, option, workload)
+    chosen = mechanism_of(_entry(mechanism, structure), option, workload)
     believed = belief_of(structure, prior, equivalent_sample_size)
     chosen.calibrate(structure, believed, promise)
     payer.check(promise)
-    to_stdout = str(output) == "-"
-    if to_stdout and as_json:
-        raise InputError("the release and the summary cannot both go to stdout; name a file, or leave out --json")
-    if not to_stdout:
-        _check_output(output)
+    to_stdout = _goes_to_stdout(output, as_json)
     records = _records(data, structure.schema, table, missing, out_of_bounds, na_values)
     with LateBar("counting") as bar:
         statistic = measured(chosen, records, structure, bar)
@@ -225,6 +218,23 @@ def release(
 
 
 # ----------------------------------------------------------------------------------------------------------- helpers
+
+
+def _entry(mechanism: str | None, structure: dc.Network | dc.Design) -> Entry:
+    """The mechanism of a structure; over a network there is a default."""
+    if mechanism is None and isinstance(structure, dc.Design):
+        raise InputError(f"name a --mechanism for this design: {', '.join(fitting(structure))}")
+    return registered(mechanism or next(iter(MECHANISMS)), structure)
+
+
+def _goes_to_stdout(output: Path, as_json: bool) -> bool:
+    """Whether a release goes to stdout; refused where the summary does, too, and where a file cannot be written."""
+    to_stdout = str(output) == "-"
+    if to_stdout and as_json:
+        raise InputError("the release and the summary cannot both go to stdout; name a file, or leave out --json")
+    if not to_stdout:
+        _check_output(output)
+    return to_stdout
 
 
 def _source(data: str) -> Any:

@@ -7,6 +7,7 @@ to know no payload.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -69,7 +70,7 @@ def spread(values: Iterable[float]) -> str:
     return f"{found[0]:.4g}" if len(found) == 1 else f"{found[0]:.4g} to {found[-1]:.4g}"
 
 
-class Released:
+class Released(ABC):
     """What every kind of payload answers: what it measured, and whether it is what a calibration describes."""
 
     @property
@@ -77,13 +78,13 @@ class Released:
         """What was measured of the records by the states of some variables; nothing where that is another thing."""
         return ()
 
+    @abstractmethod
     def agrees(self, calibration: object) -> bool:
         """Whether this is what a calibration describes: its kind, and all numbers that both state."""
-        raise NotImplementedError
 
+    @abstractmethod
     def summary(self, calibration: object) -> str:
         """How large the noise is, in the unit of what was released: one line, given the calibration it agrees with."""
-        raise NotImplementedError
 
     def counts_records(self, relation: Relation) -> bool:
         """Whether a reader knows the number of records once: as it is where it is public, or with noise."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -102,9 +103,9 @@ class CountedTables(Released):
     scales: Mapping[Any, float]
     noise: CellNoise
 
+    @abstractmethod
     def scope(self, name: Any) -> Scope:
         """Variables of a table, in the order of its axes."""
-        raise NotImplementedError
 
     @property
     def over(self) -> Network:
