@@ -1,6 +1,6 @@
 """Mechanisms with one bug each in what they promise, for the proofs and the audit that must find it.
 
-Those of plain Laplace noise are in `mutants.py`.
+Those of plain Laplace noise are in `flawed_laplace.py`.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ import pytest
 import discreet as dc
 from discreet.releases.kinds import Calibration
 from folding import every
-from mutants import (
+from flawed_laplace import (
     a_cell_without_noise,
     a_table_uncounted,
     a_table_without_noise,

@@ -9,7 +9,7 @@ from scipy import stats
 
 import discreet as dc
 from folding import every
-from mutants import calibrated_for, half_scale, promise, redrawn
+from flawed_laplace import calibrated_for, half_scale, promise, redrawn
 from tiny import TINY, counts_of
 
 Publish = Callable[[dc.Mechanism, dc.Counts, dc.Dirichlet, dc.Guarantee], dc.Release]
