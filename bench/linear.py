@@ -23,7 +23,7 @@ import numpy.typing as npt
 from experiments.regressions import taken_for_exact
 
 import discreet as dc
-from discreet.posterior.design.linear import Moments, moment_draws, pack, quick_weights, unpack
+from discreet.posterior.design.linear import Layout, Moments, moment_draws, pack, quick_weights, unpack
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,20 +70,20 @@ def run(cell: Cell, seed: int) -> dict[str, float]:
     rng = np.random.default_rng([seed, cell.features])
     x, y, theta = made_up(cell, rng)
     exact = Moments(np.array(float(len(y))), x.T @ x, x.T @ y, np.array(y @ y))
-    shape = {"features": cell.features, "intercept": cell.intercept, "records": cell.public_records}
-    values = pack(exact, **shape)
+    layout = Layout(cell.features, cell.intercept, cell.public_records)
+    values = pack(exact, layout)
     values += rng.gamma(values.size + 1, cell.scale) * rng.uniform(-1, 1, values.size)
     start = time.perf_counter()
-    found = moment_draws(values, **shape, scale=cell.scale, prior_deviation=1.0, draws=DRAWS, rng=rng)
+    found = moment_draws(values, layout, scale=cell.scale, prior_deviation=1.0, draws=DRAWS, rng=rng)
     seconds = time.perf_counter() - start
     effective = DRAWS if found.mixing is None else min(DRAWS, found.mixing.effective)
     result = {"seconds": seconds, "effective": effective, "nuts": float(found.method == "nuts")}
-    for name, draws in (("", found.weights), ("naive ", taken_for_exact(unpack(values, **shape), DRAWS, rng))):
+    for name, draws in (("", found.weights), ("naive ", taken_for_exact(unpack(values, layout), DRAWS, rng))):
         low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
         result[f"{name}coverage"] = float(np.mean((low <= theta) & (theta <= high)))
         result[f"{name}width"] = float(np.mean(high - low))
     result["mse"] = float(np.mean((y - x @ found.weights.mean(0)) ** 2))
-    told = unpack(values, **shape)
+    told = unpack(values, layout)
     quick = quick_weights(told, scale=cell.scale, values=values.size, prior_deviation=1.0)
     result["mse estimate"] = float(np.mean((y - x @ quick) ** 2))
     result["mse least squares"] = float(np.mean((y - x @ np.linalg.solve(x.T @ x, x.T @ y)) ** 2))

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.posterior.design.linear import Moments, unpack
+from discreet.posterior.design.linear import Layout, Moments, unpack
 
 from .intervals import LEVEL
 from .logistic_sets import released, synth
@@ -92,9 +92,7 @@ def moments_of(release: dc.Release) -> Moments:
     """The noisy sums of a release."""
     assert isinstance(release.payload, dc.NoisyMoments)
     design = release.design
-    return unpack(
-        release.payload.sums, features=len(design.features), intercept=design.intercept, records=release.records
-    )
+    return unpack(release.payload.sums, Layout(len(design.features), design.intercept, release.records))
 
 
 def _linear(

@@ -21,7 +21,7 @@ from experiments.pages import Page
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.posterior.design.direction import direction_log_likelihood
+from discreet.posterior.design.direction import Chosen, direction_log_likelihood
 from folding import every
 
 
@@ -134,7 +134,7 @@ def test_the_turned_grid_is_the_packages_likelihood() -> None:
     places, choice = [5, 20, 60, 130], 17
     for epsilon, method in (*((epsilon, "lower") for epsilon in directions.EPSILONS), (0.1, "clt")):
         likelihood = direction_log_likelihood(
-            directions.FACTOR, choice, epsilon=2 * epsilon, method=method, points=1024
+            Chosen(directions.FACTOR, choice, 2 * epsilon), method=method, points=1024
         )
         masses = []
         for angle in directions.ANGLES[places]:
@@ -159,7 +159,7 @@ def test_likelihoods_at_the_truth_are_the_packages() -> None:
     found = directions.choice_laws_given_truth()
     theta, n = directions.TRUTH[None] / directions.BOUND, np.array([1000.0])
     for epsilon, method, choice in ((0.003, "lower", 3), (0.01, "clt", 14), (0.1, "upper", 26)):
-        wanted = direction_log_likelihood(directions.FACTOR, choice, epsilon=2 * epsilon, method=method)(theta, n)[0]
+        wanted = direction_log_likelihood(Chosen(directions.FACTOR, choice, 2 * epsilon), method=method)(theta, n)[0]
         assert np.log(found[epsilon, method][choice]) == pytest.approx(wanted, abs=1e-6)
 
 

@@ -13,8 +13,8 @@ import discreet as dc
 from discreet.posterior.design import linear as posterior
 from discreet.posterior.design.extra import sampler
 from discreet.posterior.design.linear import (
+    Layout,
     Moments,
-    entries,
     moment_draws,
     pack,
     quick_weights,
@@ -48,7 +48,7 @@ def made_up(p: int, intercept: bool, records: int, seed: int) -> tuple[Floats, F
 def noisy(p: int, intercept: bool, records: int | None, size: int, scale: float, seed: int = 1) -> Floats:
     """A release of made-up records."""
     rng = np.random.default_rng(seed)
-    exact = pack(sums_of(*made_up(p, intercept, size, seed)), features=p, intercept=intercept, records=records)
+    exact = pack(sums_of(*made_up(p, intercept, size, seed)), Layout(p, intercept, records))
     return np.asarray(exact + rng.gamma(exact.size + 1, scale) * rng.uniform(-1, 1, exact.size))
 
 
@@ -65,9 +65,9 @@ def test_values_are_the_products_in_row_order(p: int, intercept: bool, records: 
             if i == j == p and intercept:
                 continue
             values.append(float(sum(2 * v[i] ** 2 - 1 if i == j else v[i] * v[j] for v in rows)))
-    assert len(values) == entries(p, intercept=intercept, records=records)
-    assert np.allclose(values, pack(sums_of(x, y), features=p, intercept=intercept, records=records))
-    found = unpack([values, values], features=p, intercept=intercept, records=records)
+    assert len(values) == Layout(p, intercept, records).values
+    assert np.allclose(values, pack(sums_of(x, y), Layout(p, intercept, records)))
+    found = unpack([values, values], Layout(p, intercept, records))
     for got, expected in zip(
         (found.records, found.gram, found.cross, found.square), (25, x.T @ x, x.T @ y, y @ y), strict=True
     ):
@@ -76,9 +76,9 @@ def test_values_are_the_products_in_row_order(p: int, intercept: bool, records: 
 
 @pytest.mark.parametrize(("p", "intercept", "records"), LAYOUTS)
 def test_packing_undoes_unpacking_of_any_numbers(p: int, intercept: bool, records: int | None) -> None:
-    layout: dict[str, Any] = {"features": p, "intercept": intercept, "records": records}
-    values = np.random.default_rng(3).normal(size=(4, 2, entries(**layout))) * 30
-    assert np.allclose(pack(unpack(values, **layout), **layout), values)
+    layout = Layout(p, intercept, records)
+    values = np.random.default_rng(3).normal(size=(4, 2, layout.values)) * 30
+    assert np.allclose(pack(unpack(values, layout), layout), values)
 
 
 # ------------------------------------------------------------------------------------------------ the law
@@ -139,21 +139,14 @@ def test_resampling_has_the_law_of_weighted_prior_draws(
             else rng.uniform(max(p + intercept, values[0] - 35 * scale), values[0] + 35 * scale, number)
         )
         drawn, theta, variance = prior_draws(p, intercept, size, deviation, rng)
-        residual = values - pack(drawn, features=p, intercept=intercept, records=records)
+        residual = values - pack(drawn, Layout(p, intercept, records))
         samples.append((np.abs(residual).max(-1) / -scale, theta, variance))
     log_weight, theta, variance = (np.concatenate(part) for part in zip(*samples, strict=True))
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     monkeypatch.setattr(posterior, "ENOUGH", 10_000.0)
     found = resampled(
-        values,
-        features=p,
-        intercept=intercept,
-        scale=scale,
-        records=records,
-        prior_deviation=deviation,
-        draws=40_000,
-        rng=rng,
+        values, Layout(p, intercept, records), scale=scale, prior_deviation=deviation, draws=40_000, rng=rng
     )
     assert found is not None
     assert found.mixing is None
@@ -169,13 +162,11 @@ def test_resampling_has_the_law_of_weighted_prior_draws(
 def test_little_noise_leaves_the_conjugate_posterior() -> None:
     """Standard Bayesian regression: normal-inverse-gamma with a flat prior, to Monte Carlo error."""
     x, y = made_up(2, True, 400, 5)
-    values = pack(sums_of(x, y), features=2, intercept=True, records=400)
+    values = pack(sums_of(x, y), Layout(2, True, 400))
     found = moment_draws(
         values,
-        features=2,
-        intercept=True,
+        Layout(2, True, 400),
         scale=1e-6,
-        records=400,
         prior_deviation=100.0,
         draws=20_000,
         rng=np.random.default_rng(1),
@@ -197,10 +188,8 @@ def test_the_prior_pulls_coefficients_in() -> None:
     wide, narrow = (
         resampled(
             values,
-            features=1,
-            intercept=False,
+            Layout(1, False, 200),
             scale=1.0,
-            records=200,
             prior_deviation=deviation,
             draws=4000,
             rng=np.random.default_rng(1),
@@ -217,14 +206,14 @@ def test_the_prior_pulls_coefficients_in() -> None:
 def quick(
     values: Floats, features: int, intercept: bool, records: int | None, scale: float, wide: float = 1.0
 ) -> Floats:
-    sums = unpack(values, features=features, intercept=intercept, records=records)
+    sums = unpack(values, Layout(features, intercept, records))
     return quick_weights(sums, scale=scale, values=values.size, prior_deviation=wide)
 
 
 @pytest.mark.parametrize("deviation", [100.0, 0.05])
 def test_without_noise_the_estimate_is_ridge_regression(deviation: float) -> None:
     x, y = made_up(2, True, 400, 5)
-    found = quick(pack(sums_of(x, y), features=2, intercept=True, records=400), 2, True, 400, 1e-6, deviation)
+    found = quick(pack(sums_of(x, y), Layout(2, True, 400)), 2, True, 400, 1e-6, deviation)
     residual = float(np.mean((y - x @ found) ** 2))
     assert found == pytest.approx(np.linalg.solve(x.T @ x + residual / deviation**2 * np.eye(3), x.T @ y), rel=1e-4)
 
@@ -239,8 +228,8 @@ def test_the_estimate_is_as_good_as_the_posterior_s_mean(monkeypatch: pytest.Mon
     for seed in range(12):
         intercept, scale = bool(seed % 2), (0.5, 2.0, 10.0)[seed % 3]
         values, (x, y) = noisy(3, intercept, 600, 600, scale, seed), made_up(3, intercept, 600, seed)
-        given: dict[str, Any] = {"features": 3, "intercept": intercept, "records": 600, "scale": scale}
-        drawn = moment_draws(values, **given, prior_deviation=1.0, draws=400, rng=np.random.default_rng(seed))
+        layout, rng = Layout(3, intercept, 600), np.random.default_rng(seed)
+        drawn = moment_draws(values, layout, scale=scale, prior_deviation=1.0, draws=400, rng=rng)
         for place, theta in enumerate((quick(values, 3, intercept, 600, scale), drawn.weights.mean(axis=0))):
             errors[place] += np.mean((y - x @ theta) ** 2)
     assert errors[0] < 1.05 * errors[1]
@@ -251,7 +240,7 @@ def test_an_estimate_never_explains_more_than_there_is(scale: float) -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         x, y = made_up(5, True, 50, seed)
-        exact = pack(sums_of(x, y), features=5, intercept=True, records=None)
+        exact = pack(sums_of(x, y), Layout(5, True, None))
         values = exact + rng.gamma(exact.size + 1, scale) * rng.uniform(-1, 1, exact.size)
         found = quick(values, 5, True, None, scale, 0.5)
         assert np.all(np.isfinite(found)) and np.linalg.norm(found) < 3
@@ -265,7 +254,7 @@ def concentrated(p: int, scale: float, seed: int) -> Floats:
     rng = np.random.default_rng(seed)
     x = np.column_stack([np.clip(rng.normal(0.7, 0.05, (5000, p)), -1, 1), np.ones(5000)])
     y = np.clip(x @ np.linspace(0.4, -0.2, p + 1) + rng.normal(0, 0.05, 5000), -1, 1)
-    exact = pack(sums_of(x, y), features=p, intercept=True, records=5000)
+    exact = pack(sums_of(x, y), Layout(p, True, 5000))
     return np.asarray(exact + rng.gamma(exact.size + 1, scale) * rng.uniform(-1, 1, exact.size))
 
 
@@ -281,7 +270,7 @@ def test_the_chain_agrees_with_resampling(name: str, monkeypatch: pytest.MonkeyP
     """A rounded cube stands for the noise's cube in the chain: three features, a tenth of a deviation of tolerance."""
     pytest.importorskip("blackjax", reason="needs the extra mcmc")
     values, intercept, records, scale = RELEASES[name]
-    given: dict[str, Any] = {"features": 3, "intercept": intercept, "records": records, "scale": scale}
+    given: dict[str, Any] = {"layout": Layout(3, intercept, records), "scale": scale}
     rest: dict[str, Any] = {"prior_deviation": 1.0, "draws": 2000}
     exact = moment_draws(values, **given, **rest, rng=np.random.default_rng(1))
     monkeypatch.setattr(posterior, "ENOUGH", 1e12)
@@ -318,7 +307,7 @@ def test_chains_that_have_not_met_have_no_intervals(kind: str, monkeypatch: pyte
     pytest.importorskip("blackjax", reason="needs the extra mcmc")
     nuts = sampler("linear_nuts")
     values, intercept, records, scale = RELEASES["no constant"]
-    given: dict[str, Any] = {"features": 3, "intercept": intercept, "records": records, "scale": scale}
+    given: dict[str, Any] = {"layout": Layout(3, intercept, records), "scale": scale}
     rest: dict[str, Any] = {"prior_deviation": 1.0, "draws": 100, "rng": np.random.default_rng(1)}
     monkeypatch.setattr(posterior, "ENOUGH", 1e12)
     monkeypatch.setattr(nuts, "FEWEST", 1)
@@ -355,9 +344,7 @@ def test_rounds_double_until_the_chains_have_met(monkeypatch: pytest.MonkeyPatch
     values, intercept, records, scale = RELEASES["no constant"]
     found = moment_draws(
         values,
-        features=3,
-        intercept=intercept,
-        records=records,
+        Layout(3, intercept, records),
         scale=scale,
         prior_deviation=1.0,
         draws=100,
@@ -374,10 +361,8 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(dc.InputError, match=r"discreet\[mcmc\]"):
         moment_draws(
             noisy(10, False, 300, 300, 50.0),
-            features=10,
-            intercept=False,
+            Layout(10, False, 300),
             scale=50.0,
-            records=300,
             prior_deviation=1.0,
             draws=10,
             rng=np.random.default_rng(1),
@@ -388,10 +373,8 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
 
 GOOD: dict[str, Any] = {
     "values": [1.0, 2.0, 3.0],
-    "features": 1,
-    "intercept": False,
+    "layout": Layout(1, False, 9),
     "scale": 1.0,
-    "records": 9,
     "prior_deviation": 1.0,
     "draws": 1,
 }
@@ -403,15 +386,19 @@ GOOD: dict[str, Any] = {
         ({"values": [1.0, 2.0]}, "3 values"),
         ({"values": [[1.0, 2.0, 3.0]]}, "one axis"),
         ({"values": [1.0, 2.0, np.nan]}, "finite"),
-        ({"features": 0}, "feature"),
         ({"scale": 0.0}, "scale"),
         ({"scale": np.nan}, "scale"),
         ({"prior_deviation": -1.0}, "deviation"),
         ({"prior_deviation": np.inf}, "deviation"),
-        ({"records": 1}, "records"),
+        ({"layout": Layout(1, False, 1)}, "records"),
         ({"draws": 0}, "draw"),
     ],
 )
 def test_bad_arguments_are_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(dc.InputError, match=words):
         moment_draws(**(GOOD | change), rng=np.random.default_rng(1))
+
+
+def test_a_regression_of_no_features_is_refused() -> None:
+    with pytest.raises(dc.InputError, match="feature"):
+        Layout(0, True, None)

@@ -86,7 +86,9 @@ def test_a_patch_without_its_place_is_refused(text: str, tmp_path: Path) -> None
         planted(one(PATCH, tmp_path), tmp_path)
 
 
-@pytest.mark.parametrize("old", ["Guards: answers\n", "Killed by: tests/test_x.py::test_y\n", "--- a/one.py\n", "answers"])
+@pytest.mark.parametrize(
+    "old", ["Guards: answers\n", "Killed by: tests/test_x.py::test_y\n", "--- a/one.py\n", "answers"]
+)
 def test_a_patch_that_does_not_say_what_it_is_is_refused(old: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected a sentence"):
         one(PATCH.replace(old, ""), tmp_path)

@@ -16,6 +16,7 @@ import pytest
 import discreet as dc
 from discreet.posterior.design import direction
 from discreet.posterior.design.direction import (
+    Chosen,
     DirectionDraws,
     Method,
     angles,
@@ -55,7 +56,7 @@ def on_a_grid(
     side = np.arange(-15 + width / 2, 15, width)
     x, y = (axis.ravel() for axis in np.meshgrid(side, side[side > 0]))
     cells = np.stack([x, y], axis=1)
-    function = direction_log_likelihood(SMALL, index, epsilon=epsilon, method=method, points=512)
+    function = direction_log_likelihood(Chosen(SMALL, index, epsilon), method=method, points=512)
     likelihood = np.zeros(len(cells))
     for block in np.array_split(np.arange(len(cells)), 100):
         for number, weight in zip(n, weights, strict=True):
@@ -92,10 +93,8 @@ def test_draws_are_those_of_a_grid(
     # With a single point, at 0, walks know nothing of the choice: what they propose are draws of the prior.
     monkeypatch.setattr(direction, "COARSE", points)
     draws = direction_draws(
-        SMALL,
-        index,
+        Chosen(SMALL, index, epsilon),
         300,
-        epsilon=epsilon,
         method=method,
         draws=800,
         rng=np.random.default_rng(3),
@@ -118,10 +117,8 @@ def test_a_noisy_number_of_records_is_averaged_over(records: int, scale: float) 
     blocks = weights.sum(axis=1)
     middle = (weights * n).sum(axis=1) / blocks
     draws = direction_draws(
-        SMALL,
-        index,
+        Chosen(SMALL, index, epsilon),
         records,
-        epsilon=epsilon,
         method="lower",
         draws=800,
         rng=np.random.default_rng(4),
@@ -133,7 +130,7 @@ def test_a_noisy_number_of_records_is_averaged_over(records: int, scale: float) 
     cells, mass = on_a_grid(index, middle, blocks / blocks.sum(), epsilon, "lower", width=0.75)
     agrees(draws, cells, mass)
     # The choice tells a little of the number itself.
-    function = direction_log_likelihood(SMALL, index, epsilon=epsilon, method="lower", points=512)
+    function = direction_log_likelihood(Chosen(SMALL, index, epsilon), method="lower", points=512)
     sample = cells[:: max(1, len(cells) // 200)]
     prior = np.exp(-0.5 * np.sum((sample / DEVIATION) ** 2, axis=1))
     evidence = [prior @ np.exp(function(sample, np.full(len(sample), number))) for number in middle]
@@ -155,12 +152,10 @@ def test_the_fine_rule_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(direction, "direction_log_likelihood", known)
     draws = direction_draws(
-        SMALL,
-        0,
+        Chosen(SMALL, 0, 1.0),
         40,
-        epsilon=1.0,
         method="lower",
-        draws=10_000,
+        draws=10000,
         rng=np.random.default_rng(12),
         prior_deviation=2.0,
         count_scale=20.0,
@@ -189,7 +184,7 @@ def test_the_likelihood_is_that_of_random_records() -> None:
     }
     for method in ("lower", "upper", "clt"):
         for index in (0, 4, 10):
-            function = direction_log_likelihood(factor, index, epsilon=epsilon, method=method)
+            function = direction_log_likelihood(Chosen(factor, index, epsilon), method=method)
             assert function(theta[None], np.array([n]))[0] == pytest.approx(expected[method][index], abs=0.06)
 
 
@@ -208,10 +203,8 @@ def test_figure_4_in_three_panels() -> None:
         index = int(np.argmax(np.where(off, law, 0) if epsilon == 0.003 else law))
         assert epsilon > 0.003 or law[off].sum() > 0.1
         draws = direction_draws(
-            PAPER,
-            index,
+            Chosen(PAPER, index, 2 * epsilon),
             n,
-            epsilon=2 * epsilon,
             method="lower",
             draws=240,
             rng=np.random.default_rng(2),
@@ -231,14 +224,7 @@ def test_three_dimensions_find_the_axis() -> None:
     factor = DirectionFactor(spread_candidates(3, 16, [3.0]), noise_variance=1.0, tau=6.0)
     index = 9
     draws = direction_draws(
-        factor,
-        index,
-        2000,
-        epsilon=0.2,
-        method="clt",
-        draws=200,
-        rng=np.random.default_rng(6),
-        prior_deviation=3.0,
+        Chosen(factor, index, 0.2), 2000, method="clt", draws=200, rng=np.random.default_rng(6), prior_deviation=3.0
     )
     assert draws.weights.shape == (200, 3)
     assert angles([mean_axis(draws.weights)], factor.candidates[index])[0] < math.radians(20)
@@ -249,7 +235,7 @@ def test_three_dimensions_find_the_axis() -> None:
 def test_draws_repeat_and_have_one_sign() -> None:
     first, second = (
         direction_draws(
-            SMALL, 3, 50, epsilon=0.1, method="upper", draws=33, rng=np.random.default_rng(9), prior_deviation=2.0
+            Chosen(SMALL, 3, 0.1), 50, method="upper", draws=33, rng=np.random.default_rng(9), prior_deviation=2.0
         )
         for _ in range(2)
     )
@@ -262,7 +248,7 @@ def test_draws_repeat_and_have_one_sign() -> None:
 def test_the_likelihood_has_no_sign_and_is_flat_without_records() -> None:
     theta = np.array([[3.0, 1.0], [-3.0, -1.0], [0.5, -2.0]])
     for method in ("lower", "upper", "clt"):
-        function = direction_log_likelihood(PAPER, 5, epsilon=0.1, method=method)
+        function = direction_log_likelihood(Chosen(PAPER, 5, 0.1), method=method)
         found = function(theta, np.full(3, 500.0))
         # Points are not symmetric: n epsilon times their error of some 2e-4 is left.
         assert found[0] == pytest.approx(found[1], abs=0.05)
@@ -297,15 +283,17 @@ def test_axes_and_angles() -> None:
 def test_what_cannot_be_drawn_is_refused(changed: dict[str, object], message: str) -> None:
     asked: dict[str, object] = {
         "index": 0,
-        "records": 10,
         "epsilon": 0.1,
+        "records": 10,
         "method": "lower",
         "draws": 40,
         "rng": np.random.default_rng(0),
         "prior_deviation": 1.0,
     }
     with pytest.raises(dc.InputError, match=message):
-        direction_draws(SMALL, **(asked | changed))  # type: ignore[arg-type]
+        given = asked | changed
+        chosen = Chosen(SMALL, given.pop("index"), given.pop("epsilon"))  # type: ignore[arg-type]
+        direction_draws(chosen, **given)  # type: ignore[arg-type]
 
 
 @every("weights", [np.zeros((0, 2)), np.zeros(3), np.full((2, 2), np.nan)])

@@ -29,7 +29,6 @@ import pytest
 
 import discreet as dc
 from discreet.releases.kinds import Calibration
-from folding import every
 from flawed_laplace import (
     a_cell_without_noise,
     a_table_uncounted,
@@ -46,6 +45,7 @@ from flawed_laplace import (
     redrawn,
     rescaled,
 )
+from folding import every
 from tiny import TINY, all_datasets, counts_of, neighbours
 
 MOST_RECORDS = 3

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import stats
 
 import discreet as dc
-from folding import every
 from flawed_laplace import calibrated_for, half_scale, promise, redrawn
+from folding import every
 from tiny import TINY, counts_of
 
 Publish = Callable[[dc.Mechanism, dc.Counts, dc.Dirichlet, dc.Guarantee], dc.Release]

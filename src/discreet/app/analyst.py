@@ -36,6 +36,8 @@ from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from discreet.model.bif import Bif
+
 __all__ = ["combine", "export", "query", "sample"]
 
 UNSTATED = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
@@ -50,37 +52,41 @@ METHODS: dict[str, dc.Method] = {
     "plug-in": "auto",
 }
 
+Queries = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[QUERY|FILE|-]...",
+        help='Such as "P(lung | smoke=yes)", or a file of queries, one a line; - reads them from stdin. All marginals '
+        "without any.",
+    ),
+]
+Predictive = Annotated[
+    bool,
+    typer.Option(
+        "--predictive",
+        help="Answer for the next record of which the evidence is seen, not for the population: draws count by the "
+        "probability of the evidence.",
+    ),
+]
+Covariates = Annotated[
+    str | None,
+    typer.Option(
+        help="For a logistic regression: a release over a network of its features, or 'even' if they fill their bounds "
+        "evenly."
+    ),
+]
+
 
 def query(
     release: ReleaseFile,
-    queries: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[QUERY|FILE|-]...",
-            help='Such as "P(lung | smoke=yes)", or a file of queries, one a line; - reads them from stdin. All '
-            "marginals without any.",
-        ),
-    ] = None,
+    queries: Queries = None,
     level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
-    predictive: Annotated[
-        bool,
-        typer.Option(
-            "--predictive",
-            help="Answer for the next record of which the evidence is seen, not for the population: draws count by the "
-            "probability of the evidence.",
-        ),
-    ] = False,
+    predictive: Predictive = False,
     method: Method = "noise-aware",
     prior: Prior = None,
     equivalent_sample_size: EquivalentSampleSize = 1.0,
     draws: Draws = 1000,
-    covariates: Annotated[
-        str | None,
-        typer.Option(
-            help="For a logistic regression: a release over a network of its features, or 'even' if they fill their "
-            "bounds evenly.",
-        ),
-    ] = None,
+    covariates: Covariates = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -176,26 +182,29 @@ def export(
     if to == "arviz":
         dc.to_arviz(posterior).to_netcdf(output)
     else:
-        releases = dc.evidence_of(made).releases
-        promises = [
-            " ".join(f"released with {part.guarantee}".split())
-            if part.private
-            else "a simulation, which protects nobody"
-            for part in releases
-        ]
-        named = [f"release {part.id}" for part in releases]
-        properties = (*promises, *named, "posterior mean, without its intervals")
-        bif = posterior.mean().bif(properties=properties)
-        odd = odd_names(bif)
-        if plain:
-            bif = plain_names(bif)
-        elif odd:
-            say(f"pyAgrum and pgmpy may not read the names {listed(map(shown, odd))}; --plain-names writes others")
+        bif = _bif(made, posterior, plain)
         if output == "-":
             sys.stdout.write(format_bif(bif))
             return
         write_bif(output, bif)
     show(as_json, {"output": output, "format": to}, f"wrote {output}")
+
+
+def _bif(made: dc.Release | dc.Combined, posterior: dc.PosteriorDraws, plain: bool) -> Bif:
+    """Posterior means as a network file, which says what was promised for them."""
+    releases = dc.evidence_of(made).releases
+    promises = [
+        " ".join(f"released with {part.guarantee}".split()) if part.private else "a simulation, which protects nobody"
+        for part in releases
+    ]
+    named = [f"release {part.id}" for part in releases]
+    bif = posterior.mean().bif(properties=(*promises, *named, "posterior mean, without its intervals"))
+    if plain:
+        return plain_names(bif)
+    odd = odd_names(bif)
+    if odd:
+        say(f"pyAgrum and pgmpy may not read the names {listed(map(shown, odd))}; --plain-names writes others")
+    return bif
 
 
 def sample(

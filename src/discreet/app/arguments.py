@@ -65,7 +65,7 @@ ReleaseFile = Annotated[str, typer.Argument(metavar="RELEASE", help="Release fil
 Method = Annotated[
     str,
     typer.Option(
-        help="noise-aware chooses one of exact, pooled, independent, particles, sequential, which can be named, too; "
+        help="noise-aware chooses one of exact, pooled, particles, sequential, which can be named, too; "
         "plug-in ignores the noise (over-confident)."
     ),
 ]

@@ -51,6 +51,24 @@ NaValues = Annotated[
 ]
 OutOfBounds = Annotated[str, typer.Option(help="Numbers outside their public bounds: error, or clip them.")]
 LedgerUrl = Annotated[str, typer.Option("--ledger", help="Database of the ledger.")]
+MechanismName = Annotated[
+    str | None, typer.Option(help=f"Over a network: {described('network')}. Over a design: {described('design')}.")
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Option of the mechanism, such as draws=20 or stealth=0.9; repeatable. "
+        + " ".join(f"{name}: {', '.join(entry.options)}." for name, entry in MECHANISMS.items() if entry.options)
+    ),
+]
+Belief = Annotated[
+    str | None,
+    typer.Option(
+        help="Concentration of every cell (readers of noisy tables then learn a prior), or a public BIF file with "
+        f"prior probabilities, {DEFAULT_CONCENTRATION} without it; over a design the standard deviation of each scaled "
+        f"weight, {DEFAULT_DEVIATION} without it."
+    ),
+]
 
 
 def schema(
@@ -164,26 +182,10 @@ def release(
     network: EitherNetwork = None,
     design: DesignFile = None,
     delta: Annotated[str, typer.Option(help=f"Delta of this release, for {', '.join(TAKES_DELTA)}.")] = "0",
-    mechanism: Annotated[
-        str | None,
-        typer.Option(help=f"Over a network: {described('network')}. Over a design: {described('design')}."),
-    ] = None,
+    mechanism: MechanismName = None,
     workload: Workload = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Option of the mechanism, such as draws=20 or stealth=0.9; repeatable. "
-            + " ".join(f"{name}: {', '.join(entry.options)}." for name, entry in MECHANISMS.items() if entry.options)
-        ),
-    ] = None,
-    prior: Annotated[
-        str | None,
-        typer.Option(
-            help="Concentration of every cell (readers of noisy tables then learn a prior), or a public BIF file with "
-            f"prior probabilities, {DEFAULT_CONCENTRATION} without it; over a design the standard deviation of each "
-            f"scaled weight, {DEFAULT_DEVIATION} without it."
-        ),
-    ] = None,
+    option: Options = None,
+    prior: Belief = None,
     equivalent_sample_size: EquivalentSampleSize = 1.0,
     schema: SchemaFile = None,
     table: TableName = None,

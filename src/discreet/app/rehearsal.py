@@ -60,15 +60,7 @@ def plan(
     rng = np.random.default_rng(seed)
     world, source = _world(network, design, rng)
     over: Over = "network" if isinstance(world, dc.Tables) else "design"
-    if option and mechanism is None:
-        raise InputError("name the --mechanism that the options are for")
-    structure = world.network if isinstance(world, dc.Tables) else world
-    entries = [registered(mechanism, structure)] if mechanism else list(fitting(structure).values())
-    chosen = {}
-    for entry in entries:
-        stands = {**entry.needed, **({"records": str(records)} if "records" in entry.options else {})}
-        queries = workload if mechanism or entry.name == DEFAULT_MECHANISM else None
-        chosen[entry.name] = mechanism_of(entry, option, queries, stands)
+    chosen = _rehearsed(world, mechanism, option, workload, records)
     found: list[tuple[dc.Relation, dc.Expected]] = []
     plans: dict[dc.Relation, dc.PlannedNoise] = {}
     for each in _relations(relation):
@@ -149,6 +141,25 @@ def _world(network: Path | None, design: Path | None, rng: np.random.Generator) 
     except InputError:
         drawn = dc.Dirichlet.uniform(structure).draws(1, rng)
         return dc.Tables(structure, {node: table[..., 0] for node, table in drawn.items()}), "random probabilities"
+
+
+def _rehearsed(
+    world: dc.Tables | dc.Design,
+    mechanism: str | None,
+    option: list[str] | None,
+    workload: list[str] | None,
+    records: int,
+) -> dict[str, dc.Mechanism[Any, Any, Any, Any]]:
+    """The mechanism that is named, or all that fit, with what they need to be tried at all."""
+    if option and mechanism is None:
+        raise InputError("name the --mechanism that the options are for")
+    structure = world.network if isinstance(world, dc.Tables) else world
+    chosen = {}
+    for entry in [registered(mechanism, structure)] if mechanism else fitting(structure).values():
+        stands = {**entry.needed, **({"records": str(records)} if "records" in entry.options else {})}
+        queries = workload if mechanism or entry.name == DEFAULT_MECHANISM else None
+        chosen[entry.name] = mechanism_of(entry, option, queries, stands)
+    return chosen
 
 
 def _expected(relation: dc.Relation, part: dc.Expected, over: Over) -> dict[str, Any]:

@@ -140,7 +140,7 @@ def release(
     number = secrets.token_hex(16)
     account.charge(number, mechanism.name, guarantee)
     payload = mechanism.draw(statistic, prior, calibration, ExactNoise())
-    return _describe(number, mechanism, statistic, prior, guarantee, calibration, payload, private=True)
+    return _describe(number, mechanism, statistic, prior, guarantee, (calibration, payload), private=True)
 
 
 def simulate(
@@ -167,7 +167,7 @@ def simulate(
     calibration = _calibrate(mechanism, statistic, prior, guarantee)
     payload = mechanism.draw(statistic, prior, calibration, SimulatedNoise(rng))
     number = rng.bytes(16).hex()
-    return _describe(number, mechanism, statistic, prior, guarantee, calibration, payload, private=False)
+    return _describe(number, mechanism, statistic, prior, guarantee, (calibration, payload), private=False)
 
 
 def _calibrate(mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarantee: Guarantee) -> C:
@@ -199,8 +199,7 @@ def _describe(
     statistic: S,
     prior: P,
     guarantee: Guarantee,
-    calibration: C,
-    payload: Payload,
+    measured: tuple[C, Payload],
     *,
     private: bool,
 ) -> Release:
@@ -214,6 +213,6 @@ def _describe(
         policy=statistic.policy,
         records=statistic.records if guarantee.relation is Relation.REPLACE else None,
         prior=prior,
-        calibration=calibration,
-        payload=payload,
+        calibration=measured[0],
+        payload=measured[1],
     )

@@ -32,7 +32,7 @@ from discreet.theory.factors import (
     upper_log_marginal,
 )
 
-__all__ = ["DirectionDraws", "Method", "angles", "direction_draws", "direction_log_likelihood", "mean_axis"]
+__all__ = ["Chosen", "DirectionDraws", "Method", "angles", "direction_draws", "direction_log_likelihood", "mean_axis"]
 
 Floats = npt.NDArray[np.float64]
 Method = Literal["lower", "upper", "clt"]
@@ -58,6 +58,21 @@ WANTED = 0.3
 
 
 @dataclass(frozen=True, eq=False)
+class Chosen:
+    """A choice with `P(z | X) ~ exp(epsilon sum_i f(x_i, z))`.
+
+    Args:
+        factor: f, public; its candidates are what was chosen from.
+        index: z, the candidate that was chosen.
+        epsilon: of that law, nats.
+    """
+
+    factor: DirectionFactor
+    index: int
+    epsilon: float
+
+
+@dataclass(frozen=True, eq=False)
 class DirectionDraws:
     """Draws of a direction and its length.
 
@@ -76,11 +91,9 @@ class DirectionDraws:
 
 
 def direction_draws(
-    factor: DirectionFactor,
-    index: int,
+    chosen: Chosen,
     records: int,
     *,
-    epsilon: float,
     method: Method,
     draws: int,
     rng: np.random.Generator,
@@ -90,10 +103,8 @@ def direction_draws(
     """Draw from `p(theta | z) ~ N(theta; 0, deviation^2 I) p(z | theta)`.
 
     Args:
-        factor: public; its candidates are what was chosen from.
-        index: the candidate that was chosen.
+        chosen: what was released.
         records: their number; with a `count_scale`, their number with noise, which may be negative.
-        epsilon: the choice was made with `P(z | X) ~ exp(epsilon sum_i f(x_i, z))`, nats.
         method: which likelihood. "lower" is the paper's; "clt" is the nearest where `n epsilon^2 Var(f)` is large.
         draws: at least 32.
         rng: source of randomness.
@@ -113,12 +124,13 @@ def direction_draws(
     """
     _check(records, draws, prior_deviation, count_scale)
     fine, coarse = (
-        _target(direction_log_likelihood(factor, index, epsilon=epsilon, method=method, points=points), prior_deviation)
+        _target(direction_log_likelihood(chosen, method=method, points=points), prior_deviation)
         for points in (FINE, COARSE)
     )
-    size = factor.candidates.shape[1]
+    candidates = chosen.factor.candidates
+    size = candidates.shape[1]
     walk = _Walk(coarse, MOVES_PER_COORDINATE * size, records, count_scale, rng)
-    theta, number, step = _starts(walk, factor.candidates, prior_deviation)
+    theta, number, step = _starts(walk, candidates, prior_deviation)
     for _ in range(WARM_UP - WARM_UP // 4):
         theta, number, share = walk.go(theta, number, step)
         step *= math.exp(share - WANTED)
@@ -141,14 +153,12 @@ def direction_draws(
 
 
 def direction_log_likelihood(
-    factor: DirectionFactor, index: int, *, epsilon: float, method: Method, points: int = FINE
+    chosen: Chosen, *, method: Method, points: int = FINE
 ) -> Callable[[Floats, Floats], Floats]:
     """The logarithm of `p(z | theta)` as a function of theta and n, by one of three methods.
 
     Args:
-        factor: public.
-        index: z, the candidate that was chosen.
-        epsilon: as for `direction_draws`.
+        chosen: what was released.
         method: as for `direction_draws`.
         points: that stand for a record, a power of two.
 
@@ -158,6 +168,7 @@ def direction_log_likelihood(
     Raises:
         InputError: an index of no candidate, an unknown method, or points that are no power of two.
     """
+    factor, index, epsilon = chosen.factor, chosen.index, chosen.epsilon
     if not 0 <= index < len(factor.candidates):
         raise InputError(f"the choice must be one of {len(factor.candidates)} candidates, counted from 0; got {index}")
     if method not in get_args(Method):

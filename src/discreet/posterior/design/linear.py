@@ -40,7 +40,7 @@ from discreet.errors import InputError
 from discreet.posterior.design.extra import sampler
 from discreet.posterior.draws import Mixing
 
-__all__ = ["MomentDraws", "Moments", "entries", "moment_draws", "pack", "quick_weights", "resampled", "unpack", "upper"]
+__all__ = ["Layout", "MomentDraws", "Moments", "moment_draws", "pack", "quick_weights", "resampled", "unpack"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -57,6 +57,50 @@ MOST_CELLS = 40_000_000
 
 
 # ------------------------------------------------------------------------------------------------ layout
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is published of the sums, and in which order.
+
+    Args:
+        features: p, the constant not counted.
+        intercept: whether there is a constant feature, last.
+        records: the number of records if it is public; None if it is the first of the values.
+
+    Raises:
+        InputError: no features.
+
+    Example:
+        >>> Layout(14, intercept=False, records=37000).values
+        120
+    """
+
+    features: int
+    intercept: bool
+    records: int | None
+
+    def __post_init__(self) -> None:
+        if self.features < 1:
+            raise InputError("a regression needs at least one feature")
+
+    @property
+    def coefficients(self) -> int:
+        """d: the features and the constant."""
+        return self.features + self.intercept
+
+    @property
+    def values(self) -> int:
+        """(m + 1) m / 2 for the m entries of v, less the constant's product with itself, plus a private n."""
+        size = self.coefficients + 1
+        return size * (size + 1) // 2 - self.intercept + (self.records is None)
+
+    @property
+    def upper(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Rows and columns of the published products of v, in order."""
+        rows, columns = np.triu_indices(self.coefficients + 1)
+        kept = ~((rows == self.features) & (columns == self.features)) if self.intercept else np.ones(len(rows), bool)
+        return rows[kept], columns[kept]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,92 +137,55 @@ class MomentDraws:
     mixing: Mixing | None
 
 
-def entries(features: int, *, intercept: bool, records: int | None) -> int:
-    """Number of published values.
-
-    Args:
-        features: p, the constant not counted.
-        intercept: whether there is a constant feature.
-        records: the number of records if it is public; None if it is one of the values.
-
-    Returns:
-        (m + 1) m / 2 for the m entries of v, less the constant's product with itself, plus a private n.
-
-    Raises:
-        InputError: no features.
-
-    Example:
-        >>> entries(14, intercept=False, records=37000)
-        120
-    """
-    if features < 1:
-        raise InputError("a regression needs at least one feature")
-    size = features + intercept + 1
-    return size * (size + 1) // 2 - intercept + (records is None)
-
-
-def upper(features: int, intercept: bool) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Rows and columns of the published products of v, in order.
-
-    Args:
-        features, intercept: as for `entries`.
-    """
-    rows, columns = np.triu_indices(features + intercept + 1)
-    kept = ~((rows == features) & (columns == features)) if intercept else np.ones(len(rows), bool)
-    return rows[kept], columns[kept]
-
-
-def unpack(values: npt.ArrayLike, *, features: int, intercept: bool, records: int | None) -> Moments:
+def unpack(values: npt.ArrayLike, layout: Layout) -> Moments:
     """Published values as sums; `pack` is the inverse.
 
     Args:
         values: shape `(..., entries)`: the number of records first if it is private, then the products in row order
             of the upper triangle, squares as sums of 2 v_i^2 - 1.
-        features, intercept, records: as for `entries`.
+        layout: what they are of.
 
     Returns:
         The sums. The number of records that they hold may be any real number, as the noise has left it.
 
     Raises:
-        InputError: another number of values than `entries` says.
+        InputError: another number of values than the layout's.
     """
     array = np.asarray(values, np.float64)
-    wanted = entries(features, intercept=intercept, records=records)
-    if array.ndim == 0 or array.shape[-1] != wanted:
-        raise InputError(f"{wanted} values are needed for {features} features, got an array of shape {array.shape}")
-    count = np.full(array.shape[:-1], float(records)) if records is not None else array[..., 0]
-    products = array if records is not None else array[..., 1:]
-    rows, columns = upper(features, intercept)
-    size, square = features + intercept + 1, rows == columns
+    if array.ndim == 0 or array.shape[-1] != layout.values:
+        raise InputError(
+            f"{layout.values} values are needed for {layout.features} features, got an array of shape {array.shape}"
+        )
+    public = layout.records is not None
+    count = np.full(array.shape[:-1], float(layout.records or 0)) if public else array[..., 0]
+    products = array if public else array[..., 1:]
+    rows, columns = layout.upper
+    size, square = layout.coefficients + 1, rows == columns
     matrix = np.zeros((*array.shape[:-1], size, size))
     filled = np.where(square, (products + count[..., None]) / 2, products)
     matrix[..., rows, columns] = filled
     matrix[..., columns, rows] = filled
-    if intercept:
-        matrix[..., features, features] = count
+    if layout.intercept:
+        matrix[..., layout.features, layout.features] = count
     return Moments(count, matrix[..., :-1, :-1], matrix[..., :-1, -1], matrix[..., -1, -1])
 
 
-def pack(moments: Moments, *, features: int, intercept: bool, records: int | None) -> Floats:
+def pack(moments: Moments, layout: Layout) -> Floats:
     """Sums as they are published, before noise.
 
     Args:
         moments: the sums.
-        features, intercept, records: as for `entries`.
+        layout: what is published of them.
 
     Returns:
         Shape `(..., entries)`.
-
-    Raises:
-        InputError: as for `entries`.
     """
-    entries(features, intercept=intercept, records=records)
-    rows, columns = upper(features, intercept)
+    rows, columns = layout.upper
     last = np.concatenate([moments.cross, moments.square[..., None]], axis=-1)
     matrix = np.concatenate([np.concatenate([moments.gram, moments.cross[..., None]], axis=-1), last[..., None, :]], -2)
     products = matrix[..., rows, columns]
     found = np.where(rows == columns, 2 * products - moments.records[..., None], products)
-    return found if records is not None else np.concatenate([moments.records[..., None], found], axis=-1)
+    return found if layout.records is not None else np.concatenate([moments.records[..., None], found], axis=-1)
 
 
 # ------------------------------------------------------------------------------------------------ an estimate
@@ -227,11 +234,9 @@ def quick_weights(sums: Moments, *, scale: float, values: int, prior_deviation: 
 
 def moment_draws(
     values: npt.ArrayLike,
+    layout: Layout,
     *,
-    features: int,
-    intercept: bool,
     scale: float,
-    records: int | None,
     prior_deviation: float,
     draws: int,
     rng: np.random.Generator,
@@ -243,10 +248,8 @@ def moment_draws(
 
     Args:
         values: what was published, shape `(entries,)`.
-        features: p, the constant not counted.
-        intercept: whether there is a constant feature, last.
+        layout: what they are of.
         scale: of the noise, whose density is `exp(-||noise||_inf / scale)`.
-        records: their number if it is public; None if it is the first of the values.
         prior_deviation: standard deviation of each coefficient under the prior, in scaled units.
         draws: how many.
         rng: source of randomness.
@@ -264,30 +267,13 @@ def moment_draws(
         See the module.
     """
     array = _checked(values, scale, prior_deviation, draws)
-    if records is not None and not records > features + intercept:
+    if layout.records is not None and not layout.records > layout.coefficients:
         raise InputError("more records than coefficients are needed")
-    found = resampled(
-        array,
-        features=features,
-        intercept=intercept,
-        scale=scale,
-        records=records,
-        prior_deviation=prior_deviation,
-        draws=draws,
-        rng=rng,
-    )
+    found = resampled(array, layout, scale=scale, prior_deviation=prior_deviation, draws=draws, rng=rng)
     if found is not None:
         return found
     weights, variance, mixing = sampler("linear_nuts").chain_draws(
-        array,
-        features=features,
-        intercept=intercept,
-        scale=scale,
-        records=records,
-        prior_deviation=prior_deviation,
-        smallest=SMALLEST,
-        draws=draws,
-        rng=rng,
+        array, layout, scale=scale, prior_deviation=prior_deviation, smallest=SMALLEST, draws=draws, rng=rng
     )
     return MomentDraws(weights, variance, "nuts", mixing)
 
@@ -308,11 +294,9 @@ def _checked(values: npt.ArrayLike, scale: float, prior_deviation: float, draws:
 
 def resampled(
     values: Floats,
+    layout: Layout,
     *,
-    features: int,
-    intercept: bool,
     scale: float,
-    records: int | None,
     prior_deviation: float,
     draws: int,
     rng: np.random.Generator,
@@ -320,13 +304,13 @@ def resampled(
     """Weighted resampling; None if it would take more than `MOST_CELLS` numbers to reach `ENOUGH`.
 
     Args:
-        values, features, intercept, scale, records, prior_deviation, draws, rng: as for `moment_draws`.
+        values, layout, scale, prior_deviation, draws, rng: as for `moment_draws`.
 
     Returns:
         Draws from the proposals by their weights, or None.
 
     Raises:
-        InputError: another number of values than `entries` says.
+        InputError: another number of values than the layout's.
     """
     batch, limit = CELLS // values.size, MOST_CELLS // values.size
     logs: list[Floats] = []
@@ -337,8 +321,8 @@ def resampled(
         radius = rng.gamma(values.size + 1, scale, batch)
         noise = radius[:, None] * rng.uniform(-1, 1, (batch, values.size))
         noise[:, -1] = 0.0
-        moments = unpack(values - noise, features=features, intercept=intercept, records=records)
-        log_weight, theta, variance = _weighted(moments, radius, features, prior_deviation, rng)
+        moments = unpack(values - noise, layout)
+        log_weight, theta, variance = _weighted(moments, radius, layout.features, prior_deviation, rng)
         logs, thetas, variances = [*logs, log_weight], [*thetas, theta], [*variances, variance]
         tried += batch
         log_weights = np.concatenate(logs)

@@ -40,7 +40,7 @@ from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import gammaln
 
-from discreet.posterior.design.linear import unpack, upper
+from discreet.posterior.design.linear import Layout, unpack
 from discreet.posterior.diagnostics import effective_size, r_hat
 from discreet.posterior.draws import ENOUGH, Mixing
 
@@ -68,14 +68,6 @@ ACCEPTANCE = 0.8
 """That warm-up aims at."""
 MOST_SECOND = 0.9
 """Share of what its bounds allow that a feature's variance starts from at the most."""
-
-
-class _Layout(NamedTuple):
-    """What shapes the compiled function: features p, whether there is a constant, n or None."""
-
-    features: int
-    intercept: bool
-    records: int | None
 
 
 class _Public(NamedTuple):
@@ -127,11 +119,9 @@ class _Sums(NamedTuple):
 
 def chain_draws(
     values: Floats,
+    layout: Layout,
     *,
-    features: int,
-    intercept: bool,
     scale: float,
-    records: int | None,
     prior_deviation: float,
     smallest: float,
     draws: int,
@@ -140,7 +130,7 @@ def chain_draws(
     """Draws of coefficients and residual variance from chains that start apart from each other, and how they mixed.
 
     Args:
-        values, features, intercept, scale, records, prior_deviation, draws, rng: as for `moments.moment_draws`.
+        values, layout, scale, prior_deviation, draws, rng: as for `linear.moment_draws`.
         smallest: least standard deviation of the residual.
 
     Returns:
@@ -151,7 +141,6 @@ def chain_draws(
     Source:
         Hoffman and Gelman (2014) for NUTS; see the module for the model.
     """
-    layout = _Layout(features, intercept, records)
     with jax.enable_x64(True):
         public = _prepared(values, scale, prior_deviation, smallest, layout)
         found, mixing = _mixed(public, layout, draws, rng)
@@ -163,11 +152,11 @@ def chain_draws(
 # ------------------------------------------------------------------------------------------------ what was measured
 
 
-def _prepared(values: Floats, scale: float, deviation: float, smallest: float, layout: _Layout) -> _Public:
+def _prepared(values: Floats, scale: float, deviation: float, smallest: float, layout: Layout) -> _Public:
     """Where the chains start, and the coordinates that they move in."""
-    p, d = layout.features, layout.features + layout.intercept
+    p, d = layout.features, layout.coefficients
     noise = scale * math.sqrt((values.size + 1) * (values.size + 2) / 3)
-    sums = unpack(values, features=p, intercept=layout.intercept, records=layout.records)
+    sums = unpack(values, layout)
     records = max(float(sums.records), d + 1.0)
     means = np.zeros(p)
     if layout.intercept:
@@ -207,7 +196,7 @@ def _prepared(values: Floats, scale: float, deviation: float, smallest: float, l
     return prepared
 
 
-def _with_target(state: _State, public: _Public, layout: _Layout, cross: Floats, square: float, noise: float) -> _State:
+def _with_target(state: _State, public: _Public, layout: Layout, cross: Floats, square: float, noise: float) -> _State:
     """A state whose coefficients and residual are what the noisy sums of the target say."""
     at = _sums(state, public, layout)
     whitened = np.linalg.solve(np.asarray(at.root), cross) / math.sqrt(float(at.records))
@@ -256,20 +245,20 @@ def _matched_scale(size: int, scale: float) -> float:
 # ------------------------------------------------------------------------------------------------ the density
 
 
-def _state(position: Any, public: _Public, layout: _Layout) -> _State:
+def _state(position: Any, public: _Public, layout: Layout) -> _State:
     """Unconstrained numbers of a position, which is in deviations of the normal approximation."""
-    p, d = layout.features, layout.features + layout.intercept
+    p, d = layout.features, layout.coefficients
     flat = public.centre + public.axes @ position
     lengths = (p, p * (p - 1) // 2, p * layout.intercept, d, 1, 1, int(layout.records is None))
     return _State(*jnp.split(flat, np.cumsum(lengths)[:-1]))
 
 
-def _log_density(position: Any, public: _Public, layout: _Layout) -> Any:
+def _log_density(position: Any, public: _Public, layout: Layout) -> Any:
     """Log density of a position, apart from a constant."""
     state = _state(position, public, layout)
     sums = _sums(state, public, layout)
     log_prior = _log_features(state, public, layout) - jnp.sum(state.cross**2) / 2 + _log_residual(state, public)
-    free = sums.records - layout.features - layout.intercept
+    free = sums.records - layout.coefficients
     log_square = _log_square(free, state)
     log_prior += (free * (log_square - math.log(2)) - jnp.exp(log_square) - jnp.log(free)) / 2 - gammaln(free / 2)
     if layout.records is None:
@@ -277,9 +266,9 @@ def _log_density(position: Any, public: _Public, layout: _Layout) -> Any:
     return log_prior - _norm(public.values - sums.published) / public.scale
 
 
-def _sums(state: _State, public: _Public, layout: _Layout) -> _Sums:
+def _sums(state: _State, public: _Public, layout: Layout) -> _Sums:
     """The sums of a state."""
-    p, d = layout.features, layout.features + layout.intercept
+    d = layout.coefficients
     records = _records(state, public, layout)
     root = _root(state, public, layout)
     variance = _variance(state, public)
@@ -289,19 +278,19 @@ def _sums(state: _State, public: _Public, layout: _Layout) -> _Sums:
     square = whitened @ whitened + variance * jnp.exp(_log_square(records - d, state))
     gram, cross = records * root @ root.T, jnp.sqrt(records) * root @ whitened
     matrix = jnp.block([[gram, cross[:, None]], [cross[None], square[None, None]]])
-    rows, columns = upper(p, layout.intercept)
+    rows, columns = layout.upper
     published = jnp.where(rows == columns, 2 * matrix[rows, columns] - records, matrix[rows, columns])
     if layout.records is None:
         published = jnp.concatenate([records[None], published])
     return _Sums(records, root, spread, state.cross, variance, published)
 
 
-def _records(state: _State, public: _Public, layout: _Layout) -> Any:
+def _records(state: _State, public: _Public, layout: Layout) -> Any:
     """Number of records: as published, or above the number of coefficients by its exponential."""
     if layout.records is not None:
         return jnp.asarray(float(layout.records))
     middle, unit = public.measured
-    return layout.features + layout.intercept + jnp.exp(middle + unit * state.size[0])
+    return layout.coefficients + jnp.exp(middle + unit * state.size[0])
 
 
 def _log_square(free: Any, state: _State) -> Any:
@@ -330,13 +319,13 @@ def _log_residual(state: _State, public: _Public) -> Any:
     return inner + jax.nn.log_sigmoid(free) + jax.nn.log_sigmoid(public.residual[2] - free)
 
 
-def _factor(state: _State, public: _Public, layout: _Layout) -> Any:
+def _factor(state: _State, public: _Public, layout: Layout) -> Any:
     """G, shape (p, p)."""
     below = jnp.zeros((layout.features, layout.features)).at[np.tril_indices(layout.features, -1)].set(state.below)
     return public.root @ (below + jnp.diag(jnp.exp(state.diagonal)))
 
 
-def _root(state: _State, public: _Public, layout: _Layout) -> Any:
+def _root(state: _State, public: _Public, layout: Layout) -> Any:
     """R, shape (d, d)."""
     p = layout.features
     factor = _factor(state, public, layout)
@@ -349,7 +338,7 @@ def _root(state: _State, public: _Public, layout: _Layout) -> Any:
     return root.at[:p, 0].set(jnp.tanh(state.means)).at[p, 0].set(1.0)
 
 
-def _log_features(state: _State, public: _Public, layout: _Layout) -> Any:
+def _log_features(state: _State, public: _Public, layout: Layout) -> Any:
     """Log density of `diagonal`, `below` and `means`: the Jacobian of T T', then the density of G G', then means."""
     p = layout.features
     squares = jnp.sum(_factor(state, public, layout) ** 2, axis=1)
@@ -365,7 +354,7 @@ def _norm(noise: Any) -> Any:
     return largest * jnp.sum((noise / largest) ** EXPONENT) ** (1 / EXPONENT)
 
 
-def _drawn(key: Any, position: Any, public: _Public, layout: _Layout) -> Any:
+def _drawn(key: Any, position: Any, public: _Public, layout: Layout) -> Any:
     """Coefficients given everything else, then the logarithm of the residual's variance, shape (d + 1,)."""
     state = _state(position, public, layout)
     sums = _sums(state, public, layout)
@@ -388,7 +377,7 @@ def _compiled(function: Function) -> Function:
 
 
 @_compiled
-def _warm_up(public: _Public, keys: Any, starts: Any, layout: _Layout) -> tuple[Any, Any]:
+def _warm_up(public: _Public, keys: Any, starts: Any, layout: Layout) -> tuple[Any, Any]:
     """States and tuned parameters of chains, each with a first axis of chains."""
 
     def one(given: Any) -> tuple[Any, Any]:
@@ -407,7 +396,7 @@ def _warm_up(public: _Public, keys: Any, starts: Any, layout: _Layout) -> tuple[
 
 
 @_compiled
-def _walk(public: _Public, keys: Any, states: Any, tuned: Any, layout: _Layout) -> tuple[Any, Any]:
+def _walk(public: _Public, keys: Any, states: Any, tuned: Any, layout: Layout) -> tuple[Any, Any]:
     """STEPS of every chain: states, and what `_drawn` gives at each, shape (chains, steps, d + 1)."""
 
     def one(given: Any) -> tuple[Any, Any]:
@@ -426,7 +415,7 @@ def _walk(public: _Public, keys: Any, states: Any, tuned: Any, layout: _Layout) 
     return found
 
 
-def _mixed(public: _Public, layout: _Layout, draws: int, rng: np.random.Generator) -> tuple[Floats, Mixing]:
+def _mixed(public: _Public, layout: Layout, draws: int, rng: np.random.Generator) -> tuple[Floats, Mixing]:
     """Draws of the first round in which the chains agree, else of the last, shape (all, d + 1), and their mixing."""
     starts = jnp.asarray(rng.standard_normal((CHAINS, public.centre.size)))
     keys, own = jax.random.split(jax.random.key(int(rng.integers(2**63))))

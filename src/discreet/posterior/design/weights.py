@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.model.design import GRID, Design, Normal
-from discreet.posterior.design.direction import Method, direction_draws
+from discreet.posterior.design.direction import Chosen, Method, direction_draws
 from discreet.posterior.design.laws import Law, UniformBox, UniformSphere, WeightedPoints
-from discreet.posterior.design.linear import moment_draws, quick_weights, unpack
+from discreet.posterior.design.linear import Layout, moment_draws, quick_weights, unpack
 from discreet.posterior.design.logistic import LabelledPoints, NoisyGradients, logistic_draws
 from discreet.posterior.draws import Mixing
 from discreet.releases.kinds.factored_choice import FactoredChoice
@@ -227,15 +227,9 @@ def weights(
         raise InputError("a law of covariates and public records are for releases of gradients")
     match payload:
         case NoisyMoments():
+            layout, scale = _layout(release), payload.sums_scale
             found = moment_draws(
-                payload.sums,
-                features=len(design.features),
-                intercept=design.intercept,
-                scale=payload.sums_scale,
-                records=release.records,
-                prior_deviation=prior.deviation,
-                draws=draws,
-                rng=rng,
+                payload.sums, layout, scale=scale, prior_deviation=prior.deviation, draws=draws, rng=rng
             )
             return WeightPosterior(design, found.weights, found.variance, found.method, found.mixing)
         case GradientTrace():
@@ -244,22 +238,7 @@ def weights(
             variance = np.full(len(payload.weights), payload.variance)
             return WeightPosterior(design, payload.weights, variance, "draws", None)
         case FactoredChoice(kind="direction"):
-            factor = DirectionFactor(
-                payload.candidates, payload.parameters["noise_variance"], payload.parameters["tau"]
-            )
-            records, scale = _total(release, payload)
-            walked = direction_draws(
-                factor,
-                payload.index,
-                records,
-                epsilon=payload.rate,
-                method=likelihood,
-                draws=draws,
-                rng=rng,
-                prior_deviation=prior.deviation,
-                count_scale=scale,
-            )
-            return WeightPosterior(design, walked.weights, None, "walk", walked.mixing)
+            return _from_direction(release, payload, prior, draws, rng, likelihood)
         case _:
             raise InputError("the posterior of this choice is a sum over its candidates: see theory/factors.py")
 
@@ -276,15 +255,20 @@ def quick_estimate(release: Release) -> Floats:
     Raises:
         InputError: a release of something else.
     """
-    design, payload = release.design, release.payload
+    payload = release.payload
     if isinstance(payload, WeightDraws):
         return np.asarray(payload.weights.mean(axis=0))
     if not isinstance(payload, NoisyMoments):
         raise InputError("this release is not of a linear regression: it holds neither moments nor draws of weights")
-    sums = unpack(payload.sums, features=len(design.features), intercept=design.intercept, records=release.records)
+    sums = unpack(payload.sums, _layout(release))
     return quick_weights(
         sums, scale=payload.sums_scale, values=len(payload.sums), prior_deviation=release.normal.deviation
     )
+
+
+def _layout(release: Release) -> Layout:
+    """What the sums of a release are of."""
+    return Layout(len(release.design.features), release.design.intercept, release.records)
 
 
 def even_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
@@ -364,6 +348,24 @@ def _from_gradients(
         gradients_of(release), covariates, prior_deviation=prior.deviation, public=known, draws=draws, rng=rng
     )
     return WeightPosterior(design, found.weights, None, found.method, found.mixing)
+
+
+def _from_direction(
+    release: Release, payload: FactoredChoice, prior: Normal, draws: int, rng: np.random.Generator, likelihood: Method
+) -> WeightPosterior:
+    """Draws given the choice of a direction."""
+    factor = DirectionFactor(payload.candidates, payload.parameters["noise_variance"], payload.parameters["tau"])
+    records, scale = _total(release, payload)
+    walked = direction_draws(
+        Chosen(factor, payload.index, payload.rate),
+        records,
+        method=likelihood,
+        draws=draws,
+        rng=rng,
+        prior_deviation=prior.deviation,
+        count_scale=scale,
+    )
+    return WeightPosterior(release.design, walked.weights, None, "walk", walked.mixing)
 
 
 def _total(release: Release, payload: GradientTrace | FactoredChoice) -> tuple[int, float | None]:
