@@ -42,7 +42,7 @@ PAGES_READ := src/discreet experiments docs/experiments $(PAGES) tests/conftest.
 PAGES_STAMP = $(VENV)/.experiments-tested-$(shell $(call SUM,$(PAGES_READ)))
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo install postgres test test-thorough test-experiments check format lint types coverage bench experiments test-newest test-lowest clean
+.PHONY: demo install postgres test test-thorough test-experiments check format lint types mutants coverage bench experiments test-newest test-lowest clean
 
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
@@ -84,6 +84,9 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+
+mutants: $(STAMP)  ## plant every bug of tests/mutants and see that its tests find it, an hour; or MUTANTS="FILE ..."
+	$(BIN)/python tests/planting.py --workers $(WORKERS) $(MUTANTS)
 
 coverage: $(STAMP)  ## the slow statistical tests: coverage of intervals
 	$(BIN)/python -m pytest -q -m slow -s

@@ -19,6 +19,15 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
+@pytest.fixture
+def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer points for a direction's chains, and so few for the walks that what they propose is not the posterior."""
+    from discreet.posterior.design import direction
+
+    monkeypatch.setattr(direction, "FINE", 512)
+    monkeypatch.setattr(direction, "COARSE", 16)
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[postgres.Server]:
     """A PostgreSQL; one for each process of the tests, where any of its tests asks for it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.allocated import allocated
 from discreet.mechanisms.fourier import fourier
 from discreet.mechanisms.gaussian import gaussian
+from discreet.mechanisms.laplace import laplace
 from discreet.mechanisms.map_estimate import map_estimate
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.mechanisms.planned import planned
@@ -50,11 +51,31 @@ def delta_of(name: str) -> str:
     return "1e-4" if name == "gaussian" else "0"
 
 
+FAMILIES = {name: auditing.audit_networks()[name] for name in ("a -> b, three states", "a -> c <- b")}
+"""Of the audit's networks those that have all that the others have."""
+
+
 @every("relation", dc.Relation)
 @every("name", mechanisms_over("network"))
 def test_every_mechanism_of_the_registry_passes(name: str, relation: dc.Relation) -> None:
-    findings = dc.audit(dc.MECHANISMS[name](), promise(1, relation, delta_of(name)), most=1)
+    passes(name, relation, FAMILIES)
+
+
+@pytest.mark.thorough
+@every("relation", dc.Relation)
+@every("name", mechanisms_over("network"))
+def test_every_mechanism_passes_on_all_networks(name: str, relation: dc.Relation) -> None:
+    passes(name, relation, auditing.audit_networks())
+
+
+def test_the_networks_are_those_of_the_audit() -> None:
+    findings = dc.audit(laplace(), promise(1, ADD_REMOVE), most=1)
     assert [finding.network for finding in findings] == list(auditing.audit_networks())
+
+
+def passes(name: str, relation: dc.Relation, networks: Mapping[str, dc.Network]) -> None:
+    findings = dc.audit(dc.MECHANISMS[name](), promise(1, relation, delta_of(name)), networks, most=1)
+    assert [finding.network for finding in findings] == list(networks)
     assert all(finding.exact and finding.holds and not finding.leak for finding in findings)
     # Nothing is far from tight: Gaussian noise is converted through rho, a posterior is bounded in the limit only.
     assert all(finding.measured > 0.8 for finding in findings)
@@ -72,7 +93,7 @@ def test_options_pass() -> None:
         posterior_sampler(floor=0.3),
         map_estimate(floor=0.3),
     ):
-        assert all(finding.holds for finding in dc.audit(mechanism, guarantee, most=1))
+        assert all(finding.holds for finding in dc.audit(mechanism, guarantee, FAMILIES, most=1))
     assert all(finding.holds for finding in dc.audit(map_estimate(CANDIDATES), guarantee, {"arc": ARC}))
 
 
@@ -107,7 +128,7 @@ def test_weights_that_underflow_are_followed(monkeypatch: pytest.MonkeyPatch) ->
     """A crowd of 760 nats: grid points whose weight is 0 for one data set and not for its neighbour."""
     monkeypatch.setattr(auditing, "PEAK", 760.0)
     for epsilon in (20, 60):
-        findings = dc.audit(posterior_sampler(), promise(epsilon, ADD_REMOVE), most=1)
+        findings = dc.audit(posterior_sampler(), promise(epsilon, ADD_REMOVE), {"coin": COIN, **FAMILIES}, most=1)
         assert all(0.4 * epsilon < finding.measured <= epsilon for finding in findings)
         assert all(finding.holds for finding in findings)
 
@@ -214,7 +235,7 @@ def test_the_bound_does_not_exceed_an_honest_loss(
 ) -> None:
     """By construction wrong once in a million; here the seed is fixed, so it is never wrong by chance."""
     seeded(monkeypatch, 17)
-    findings = dc.audit(posterior_sampler(), promise(1, relation, delta), most=1)
+    findings = dc.audit(posterior_sampler(), promise(1, relation, delta), {"coin": COIN, **FAMILIES}, most=1)
     assert all(finding.holds and not finding.exact for finding in findings)
 
 

@@ -220,7 +220,7 @@ def test_the_exact_delta_of_two_hundred_bits(a: float, printed: tuple[str, ...])
 def test_the_delta_is_the_integral_of_the_excess(alpha: float, beta: float) -> None:
     for epsilon in (0.0, 0.7):
         values = []
-        for ones in range(5):
+        for ones in (0, 2, 4):
             one, other = stats.beta(alpha + ones + 1, beta + 4 - ones), stats.beta(alpha + ones, beta + 5 - ones)
             for p, q in ((one, other), (other, one)):
                 excess = integrate.quad(

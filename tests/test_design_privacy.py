@@ -334,7 +334,7 @@ def perturbation_loss(over: dc.Design, relation: dc.Relation, scale: float, conv
 
 @every("relation", dc.Relation)
 @every("norm", [None, 1.0, 0.5])
-@every(("epsilon", "regularisation"), [(0.5, None), (4, 1e-3), (12, 0.02)])
+@every(("epsilon", "regularisation"), [(0.5, None), (12, 0.02)])
 def test_the_ideal_minimiser_is_private(
     relation: dc.Relation, norm: float | None, epsilon: float, regularisation: float | None
 ) -> None:
@@ -586,7 +586,7 @@ AUDITS: dict[str, Callable[[dc.Relation], Case]] = {
     "truncated_posterior": truncated_case,
     "factored": factored_case,
 }
-RUNS = 1000
+RUNS = 500
 
 
 @every("relation", dc.Relation)

@@ -302,8 +302,18 @@ def test_copies_spend_from_the_same_account(case: Case, copied: str, tmp_path: P
         COPIES[copied](other).fit(*records())
 
 
-@EACH
-@pytest.mark.parametrize("jobs", [1, 2])
+JOBS = [
+    pytest.param(
+        case, jobs, marks=pytest.mark.thorough if jobs > 1 and case is not CASES[0] else (), id=f"{name}-{jobs}"
+    )
+    for case in CASES
+    for name in [case.kind.__name__]
+    for jobs in (1, 2)
+]
+"""Processes that charge side by side are the ledger's, whatever is fitted: one estimator stands for all."""
+
+
+@pytest.mark.parametrize(("case", "jobs"), JOBS)
 def test_cross_validation_pays_for_every_fold(case: Case, jobs: int, tmp_path: Path) -> None:
     paying = opened(tmp_path)
     cross_val_score(
@@ -313,8 +323,7 @@ def test_cross_validation_pays_for_every_fold(case: Case, jobs: int, tmp_path: P
     assert len(paying.charges()) == 5
 
 
-@EACH
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize(("case", "jobs"), JOBS)
 def test_five_folds_under_a_budget_for_one_are_refused(case: Case, jobs: int, tmp_path: Path) -> None:
     paying = opened(tmp_path, limit=1)
     with pytest.raises(dc.BudgetError, match="left 0"):
@@ -353,10 +362,8 @@ def elsewhere(code: str, estimator: Any, folder: Path) -> subprocess.CompletedPr
 
 @EACH
 def test_a_restart_forgets_nothing(case: Case, tmp_path: Path) -> None:
-    paying = opened(tmp_path, limit=2)
+    paying = opened(tmp_path, limit=1)
     estimator = made(case, paying).fit(*records())
-    assert elsewhere(RESTART, estimator, tmp_path).returncode == 0
-    assert paying.balance().epsilon_left == 0
     refused = elsewhere(RESTART, estimator, tmp_path)
     assert refused.returncode == 1
     assert "BudgetError" in refused.stderr
@@ -463,7 +470,8 @@ def test_nothing_of_a_record_is_kept(case: Case, tmp_path: Path) -> None:
     X, y = records()
     secret = 1.2345678912345
     X[11] = [secret, -secret, 10 * secret]
-    fitted = made(case, opened(tmp_path)).fit(pd.DataFrame(X, columns=["a", "b", "c"], index=[CANARY] * len(y)), y)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"], index=[CANARY] * len(y))
+    fitted = made(case, opened(tmp_path), promise(10)).fit(frame, y)
     kept = [pickle.dumps(fitted), repr(fitted).encode(), repr(vars(fitted)).encode()]
     kept.append(fitted._repr_html_().encode())
     kept.append(fitted.release_.dumps().encode())

@@ -1,4 +1,4 @@
-"""Every mechanism works on Asia, Child, ALARM and a naive Bayes network with 100 features, or says why it does not.
+"""Every mechanism works on Asia, Child, ALARM and naive Bayes networks of many features, or says why it does not.
 
 From the command line and from Python, for both relations: release, one query, and an export where the posterior of all
 families is cheap. What is queried is a root, so that only the families that matter are drawn. Releases made through
@@ -28,7 +28,12 @@ from sources import PEER_WARNINGS
 pytestmark = PEER_WARNINGS
 
 RECORDS = 400
-NETWORKS = ("asia", pytest.param("child", marks=pytest.mark.thorough), "naive Bayes")
+NETWORKS = (
+    "asia",
+    pytest.param("child", marks=pytest.mark.thorough),
+    "30 features",
+    pytest.param("100 features", marks=pytest.mark.thorough),
+)
 """Of all that is asked here; ALARM is for a test of its own, and for the thorough ones."""
 ALARM = pytest.param("alarm", marks=pytest.mark.thorough)
 CASES = [(mechanism, relation) for mechanism in mechanisms_over("network") for relation in dc.Relation]
@@ -64,8 +69,8 @@ class Case:
 def case_of(name: str, folder: Path) -> Case:
     """Both files of a case, written into a folder."""
     bif = folder / "network.bif"
-    if name == "naive Bayes":
-        naive_bayes(100).write(bif)
+    if name.endswith("features"):
+        naive_bayes(int(name.split()[0])).write(bif)
     else:
         shutil.copy(ASIA if name == "asia" else network_path(name), bif)
     theta = dc.Tables.read(bif)

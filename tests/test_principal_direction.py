@@ -16,6 +16,7 @@ from discreet.estimators.principal_direction import PrivatePrincipalDirection
 from discreet.posterior.design.direction import angles
 
 BOUNDS = {"age": (0.0, 100.0), "pressure": (90.0, 190.0)}
+pytestmark = pytest.mark.usefixtures("coarse")
 AXIS = np.array([2.0, 1.0]) / 5**0.5
 """Of the made-up patients, in scaled coordinates."""
 

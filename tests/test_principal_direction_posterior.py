@@ -42,13 +42,6 @@ TRUTH = np.array([4.0, 2.0])
 DEVIATION = 3.0
 
 
-@pytest.fixture
-def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer points, for speed; so few for the walks that what they propose is not nearly the posterior."""
-    monkeypatch.setattr(direction, "FINE", 512)
-    monkeypatch.setattr(direction, "COARSE", 16)
-
-
 def on_a_grid(
     index: int, n: Floats, weights: Floats, epsilon: float, method: Method, width: float = 0.5
 ) -> tuple[Floats, Floats]:

@@ -99,9 +99,9 @@ PANELS = {
     "sure": Panel("sure-8", ("1",), 16, {"entries": 0.06, ENDS: 0.02}),
     "asia": Panel("asia", ("1", "10"), 24, {"entries": 0.07, "marginals": 0.11, "conditionals": 0.09}),
 }  # fmt: skip
-"""A minute and a half of one core; half of it is the panel that is looked at by the thorough tests alone."""
-THOROUGH = {"thin"}
-"""Thin rows at small budgets. What always runs has thin rows at large budgets, and small budgets of other rows."""
+"""A minute and a half of one core; most of it are the panels that are looked at by the thorough tests alone."""
+THOROUGH = {"thin", "families"}
+"""Thin rows at small budgets, and many small families. What always runs has thin rows at large budgets, and asia."""
 
 
 @cache

@@ -71,7 +71,7 @@ def test_two_coordinates_have_the_moments_of_their_integral(eigenvalues: tuple[f
     shift = precision @ (distance * np.array([0.8, -0.6]))
     draws = drawn(precision, shift, 1.0, 40_000)
     # In polar coordinates, the radius by Gauss panels that shrink towards the boundary.
-    angle = np.linspace(-math.pi, math.pi, 6001)[:-1]
+    angle = np.linspace(-math.pi, math.pi, 2401)[:-1]
     points, weights = np.polynomial.legendre.leggauss(20)
     edges = np.concatenate([[0], 1 - 2.0 ** -np.arange(1, 20), [1]])
     norm = (edges[:-1, None] + np.diff(edges)[:, None] * (points + 1) / 2).ravel()

@@ -64,7 +64,9 @@ def drawn(release: dc.Release, draws: int = 60, seed: int = 1, **others: Any) ->
     ("kind", "draws", "size", "method", "mixing"),
     [("moments", 60, 3, "resampling", False), ("draws", 50, 3, "draws", False), ("direction", 60, 2, "walk", True)],
 )
-def test_one_function_reads_all(kind: str, draws: int, size: int, method: str, mixing: bool, relation: str) -> None:
+def test_one_function_reads_all(
+    kind: str, draws: int, size: int, method: str, mixing: bool, relation: str, coarse: None
+) -> None:
     made = released(kind, relation)
     found = drawn(made)
     assert found.weights.shape == (draws, size) and found.method == method and found.design == made.design

@@ -298,7 +298,6 @@ def test_default_shares_follow_the_families_that_a_table_serves() -> None:
 # ------------------------------------------------------------------------------------------ what it gains
 
 
-@every("epsilon", [0.3, 1.0])
 @every(
     ("name", "text", "factor"),
     [
@@ -310,7 +309,8 @@ def test_default_shares_follow_the_families_that_a_table_serves() -> None:
         ("alarm", "P(HYPOVOLEMIA | CVP=HIGH)", 4.0),
     ],
 )
-def test_the_error_of_a_workload_falls(name: str, text: str, factor: float, epsilon: float) -> None:
+def test_the_error_of_a_workload_falls(name: str, text: str, factor: float) -> None:
+    epsilon = 0.3
     theta = asia() if name == "asia" else theta_of(name)
     network = theta.network
     scopes = network.clique_cover()

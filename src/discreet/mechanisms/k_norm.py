@@ -81,7 +81,7 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
         Hardt and Talwar (2010), the K-norm mechanism, for real vectors; this module's first lines for integers.
 
     Example:
-        >>> k_norm_scale(4096, Fraction(1, 2), 120, "cube")
+        >>> k_norm_scale(4096, Fraction(1, 2), 10, "cube")
         (8192.0, Fraction(1, 2))
     """
     if not (isinstance(sensitivity, int) and sensitivity >= 1):

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from importlib.metadata import version
 from itertools import accumulate
 from typing import Any, Protocol
@@ -244,6 +245,7 @@ class SimulatedNoise:
         return 1 - self.rng.random(number)
 
 
+@lru_cache(maxsize=1024)
 def scale_for(sensitivity: int, epsilon: Fraction) -> tuple[float, Fraction]:
     """The smallest discrete Laplace scale whose privacy map reports at most a budget.
 
