@@ -139,7 +139,7 @@ def test_weights_that_underflow_are_followed(monkeypatch: pytest.MonkeyPatch) ->
 @every("name", FLAWS)
 def test_every_bug_is_found(name: str) -> None:
     flaw = FLAWS[name]
-    (finding,) = dc.audit(flaw.make(), promise(1, flaw.relation), {"tiny": flaw.network})
+    (finding,) = dc.audit(flaw.make(), promise(1, flaw.relation), {"tiny": flaw.network}, most=1)
     assert not finding.holds
     assert finding.measured > 1.09
     assert bool(finding.leak) is math.isinf(finding.measured)

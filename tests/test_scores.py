@@ -572,7 +572,9 @@ def test_intervals_of_an_accuracy_cover_it(relation: str) -> None:
 
 
 @RELATIONS
-@pytest.mark.parametrize(("law", "truth"), [("normal", math.sqrt(2 / math.pi)), ("even", 10.0)])
+@pytest.mark.parametrize(
+    ("law", "truth"), [("normal", math.sqrt(2 / math.pi)), pytest.param("even", 10.0, marks=pytest.mark.thorough)]
+)
 def test_intervals_of_a_mean_absolute_error_cover_it(relation: str, law: str, truth: float) -> None:
     """Where the noise is a fifth of the error and where sampling is all; 60 runs each."""
     rng = np.random.default_rng(19)
@@ -601,7 +603,10 @@ def test_intervals_hold_an_error_at_an_end_of_what_is_possible(relation: str, en
 
 
 @RELATIONS
-@pytest.mark.parametrize(("n", "error", "epsilon"), [(12, 0.0, "1"), (20, 19.0, "0.5"), (12, 6.0, "0.5")])
+@pytest.mark.parametrize(
+    ("n", "error", "epsilon"),
+    [pytest.param(12, 0.0, "1", marks=pytest.mark.thorough), (20, 19.0, "0.5"), (12, 6.0, "0.5")],
+)
 def test_the_mean_has_the_law_of_its_prior_weighed_by_the_noise(
     n: int, error: float, epsilon: str, relation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from discreet.errors import InputError
 
@@ -92,6 +91,8 @@ def _split(draws: npt.ArrayLike) -> Floats:
 
 def _scores(draws: Floats) -> Floats:
     """Normal scores of ranks among all draws of a quantity."""
+    from scipy.stats import rankdata  # a second to load, and only chains need it
+
     flat = draws.reshape(len(draws), -1)
     ranks = rankdata(flat, axis=1)
     return np.asarray(ndtri((ranks - 0.375) / (flat.shape[1] + 0.25))).reshape(draws.shape)

@@ -17,7 +17,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, logsumexp, ndtri, softmax, xlogy
-from scipy.stats import qmc
 
 from discreet.errors import InputError
 from discreet.privacy.guarantee import Relation
@@ -295,6 +294,8 @@ def standard_normals(points: int, size: int) -> Floats:
     """
     if not (points >= 1 and points & (points - 1) == 0 and 1 <= size <= 21201):
         raise InputError(f"points must be a power of two and have 1 to 21,201 coordinates, got {points} and {size}")
+    from scipy.stats import qmc  # a second to load, which every command would pay
+
     return np.asarray(ndtri(qmc.Sobol(size, scramble=False).random(points) + 0.5 / points))
 
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import beta as beta_law
+from scipy.special import betaincinv
 
 from discreet.errors import InputError
 from discreet.mechanisms import MECHANISMS
@@ -336,8 +336,8 @@ def _statistical(
 
     def bounds(hits: Integers, others: Integers) -> Floats:
         """Lower bounds of epsilon from so many draws beyond a threshold (Clopper and Pearson); -inf for none."""
-        lower = np.where(hits > 0, beta_law.ppf(each / 2, np.maximum(hits, 1), half - hits + 1), 0.0)
-        upper = np.where(others < half, beta_law.ppf(1 - each / 2, others + 1, np.maximum(half - others, 1)), 1.0)
+        lower = np.where(hits > 0, betaincinv(np.maximum(hits, 1), half - hits + 1, each / 2), 0.0)
+        upper = np.where(others < half, betaincinv(others + 1, np.maximum(half - others, 1), 1 - each / 2), 1.0)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(np.maximum(lower - delta, 0) / upper))
 

@@ -16,9 +16,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, ndtri
-from scipy.stats import qmc
 
 from discreet.errors import InputError
+from discreet.model.arrays import read_only
 
 __all__ = [
     "Histograms",
@@ -58,7 +58,7 @@ class WeightedPoints:
 
     def __post_init__(self) -> None:
         """Check, and keep read-only copies."""
-        points, weights = _frozen(self.points), _frozen(self.weights)
+        points, weights = read_only(self.points, np.float64), read_only(self.weights, np.float64)
         if points.ndim != 2 or points.size == 0 or not np.all(np.isfinite(points)):
             raise InputError("points of a law must be a finite array of shape (points, size) with neither of them 0")
         if weights.shape != points.shape[:1] or not np.all(weights >= 0) or not abs(weights.sum() - 1) < 1e-9:
@@ -134,7 +134,7 @@ class PublicRows:
 
     def __post_init__(self) -> None:
         """Check, and keep a read-only copy."""
-        rows = _frozen(self.rows)
+        rows = read_only(self.rows, np.float64)
         if rows.ndim != 2 or rows.size == 0 or not np.all(np.abs(rows) <= 1):
             raise InputError(
                 "public rows must be an array of shape (records, features) with at least one of each, scaled to "
@@ -167,7 +167,7 @@ class Histograms:
     def __post_init__(self) -> None:
         """Check, and keep read-only copies."""
         _check(len(self.edges), self.constant, least=1)
-        edges, counts = tuple(map(_frozen, self.edges)), tuple(map(_frozen, self.counts))
+        edges, counts = (tuple(read_only(part, np.float64) for part in parts) for parts in (self.edges, self.counts))
         for feature, ends in enumerate(edges):
             if not (ends.ndim == 1 and len(ends) > 1 and ends[0] == -1 and ends[-1] == 1 and np.all(np.diff(ends) > 0)):
                 raise InputError(f"edges of histogram {feature} must rise strictly from -1 to 1")
@@ -317,6 +317,8 @@ def _even(features: Floats, constant: float | None) -> WeightedPoints:
 
 def _sobol(features: int, points: int) -> Floats:
     """Sobol points in (0, 1): the plain sequence, moved to the middles of its cells, so each coordinate is even."""
+    from scipy.stats import qmc  # a second to load
+
     return np.asarray(qmc.Sobol(features, scramble=False).random(points) + 0.5 / points)
 
 
@@ -327,13 +329,6 @@ def _cumulated(edges: Floats, counts: Floats) -> Floats:
         cells = np.diff(edges)
     found = np.concatenate([[0.0], np.cumsum(cells)])
     return np.asarray(found / found[-1])
-
-
-def _frozen(array: npt.ArrayLike) -> Floats:
-    """A read-only copy."""
-    found = np.array(array, np.float64)
-    found.setflags(write=False)
-    return found
 
 
 def _check(features: int, constant: float | None, *, least: int) -> None:
