@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
@@ -91,10 +92,9 @@ def _split(draws: npt.ArrayLike) -> Floats:
 
 def _scores(draws: Floats) -> Floats:
     """Normal scores of ranks among all draws of a quantity."""
-    from scipy.stats import rankdata  # a second to load, and only chains need it
-
     flat = draws.reshape(len(draws), -1)
-    ranks = rankdata(flat, axis=1)
+    # By its full name scipy.stats is loaded here, and not with every command: only chains need it.
+    ranks = scipy.stats.rankdata(flat, axis=1)
     return np.asarray(ndtri((ranks - 0.375) / (flat.shape[1] + 0.25))).reshape(draws.shape)
 
 

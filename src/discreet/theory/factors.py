@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 from scipy.special import gammaln, logsumexp, ndtri, softmax, xlogy
 
 from discreet.errors import InputError
@@ -294,9 +295,8 @@ def standard_normals(points: int, size: int) -> Floats:
     """
     if not (points >= 1 and points & (points - 1) == 0 and 1 <= size <= 21201):
         raise InputError(f"points must be a power of two and have 1 to 21,201 coordinates, got {points} and {size}")
-    from scipy.stats import qmc  # a second to load, which every command would pay
-
-    return np.asarray(ndtri(qmc.Sobol(size, scramble=False).random(points) + 0.5 / points))
+    # By its full name scipy.stats is loaded here, and not with every command, which it would delay by a second.
+    return np.asarray(ndtri(scipy.stats.qmc.Sobol(size, scramble=False).random(points) + 0.5 / points))
 
 
 # ------------------------------------------------------------------------------------------- the likelihood of a choice

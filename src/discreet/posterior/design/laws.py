@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 from scipy.special import expit, ndtri
 
 from discreet.errors import InputError
@@ -317,9 +318,8 @@ def _even(features: Floats, constant: float | None) -> WeightedPoints:
 
 def _sobol(features: int, points: int) -> Floats:
     """Sobol points in (0, 1): the plain sequence, moved to the middles of its cells, so each coordinate is even."""
-    from scipy.stats import qmc  # a second to load
-
-    return np.asarray(qmc.Sobol(features, scramble=False).random(points) + 0.5 / points)
+    # By its full name scipy.stats is loaded here, and not with every command.
+    return np.asarray(scipy.stats.qmc.Sobol(features, scramble=False).random(points) + 0.5 / points)
 
 
 def _cumulated(edges: Floats, counts: Floats) -> Floats:
