@@ -120,6 +120,13 @@ def test_what_does_not_fit_is_refused_and_nothing_is_charged(name: str, account:
         dc.simulate(make(), private, prior, guarantee, rng=RNG(1))
 
 
+def test_a_weight_that_is_rounded_to_nothing_has_no_sign() -> None:
+    """In a ball smaller than half a released step every weight is rounded to 0."""
+    mechanism = dc.truncated_posterior(50, variance=0.1, radius=1e-7)
+    release = dc.simulate(mechanism, numbers(), dc.Normal(LINEAR, 1.0), promise(1), rng=RNG(2))
+    assert np.all(release.payload.weights == 0) and not np.any(np.signbit(release.payload.weights))
+
+
 def test_an_epsilon_beyond_floats_buys_a_posterior_that_is_not_tempered() -> None:
     found = dc.simulate(
         dc.truncated_posterior(variance=0.5), numbers(), dc.Normal(LINEAR, 1.0), promise("1e400"), rng=RNG(1)
