@@ -246,8 +246,9 @@ def test_tables_that_cannot_be_counts(tables: dict[str, np.ndarray]) -> None:
         (np.array([[1, 2, 0], [0, 0, 0]]), "one axis for each variable"),
         (np.array([1, 2]), "one axis for each variable"),
         (np.array([[2**53, 3], [0, 0]]), "number of records is larger"),
+        (np.array([[1, 0], [0, 2]]), "disagree with those of the family of 'y'"),
     ],
-    ids=["floats", "negative", "unequal", "shape", "axes", "many"],
+    ids=["floats", "negative", "unequal", "shape", "axes", "many", "others"],
 )
 def test_joint_tables_that_cannot_be_counts(joint: np.ndarray, words: str) -> None:
     network = dc.Network((AB, dc.Variable("y", ("a", "b"))), {"x": (), "y": ()})

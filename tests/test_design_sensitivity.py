@@ -252,6 +252,19 @@ def test_a_records_gradient_depends_on_no_other_record(name: str) -> None:
             assert np.array_equal(found, each[chosen].sum(axis=0))
 
 
+def test_not_even_the_rounding_of_a_gradient_depends_on_other_records() -> None:
+    """Where `theta . v` is 0 but for rounding, half an odd number of steps is rounded: the last bit decides."""
+    over, rng = design(8, CLASSES, intercept=False), RNG(8)
+    features = np.repeat((2 * rng.integers(-GRID // 2, GRID // 2, (200, 1)) + 1) / GRID, 8, axis=1)
+    theta = rng.normal(size=8) * 30
+    theta[-1] = -theta[:-1].sum()
+    states = ["yes"] * 200
+    each = np.array([dc.gradients(dc.grid_rows(over, features[[i]], states[:1])).at(theta) for i in range(200)])
+    for number in (2, 3, 5, 200):
+        found = dc.gradients(dc.grid_rows(over, features[:number], states[:number])).at(theta)
+        assert np.array_equal(found, each[:number].sum(axis=0))
+
+
 def test_a_records_factors_depend_on_no_other_record() -> None:
     rng = RNG(9)
     factor = dc.DirectionFactor(dc.spread_candidates(4, 30, [0.5, 1.0]), noise_variance=0.3, tau=2.0)

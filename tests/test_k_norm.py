@@ -324,9 +324,10 @@ def test_integers_below_a_limit_each_come_from_one_word(limit: int) -> None:
     """Of all words of as many bits as the limit needs, each integer is one, and the others are passed over."""
     size, bits = ((limit - 1).bit_length() + 7) // 8, (limit - 1).bit_length()
     shift = 8 * size - bits
-    words = iter([(word << shift).to_bytes(size, "little") for word in range(2**bits)] + [bytes(size)])
-    found = [k_norm._below(lambda asked: next(words) if asked == size else b"", limit) for _ in range(limit)]
-    assert found == list(range(limit))
+    for order in (1, -1):  # the last of the others come first, too
+        words = iter([(word << shift).to_bytes(size, "little") for word in range(2**bits)][::order])
+        found = [k_norm._below(lambda asked, w=words: next(w) if asked == size else b"", limit) for _ in range(limit)]
+        assert found == list(range(limit))[::order]
 
 
 @every("radius", [0, 1, 2, 3, 4, 7, 100])
@@ -517,7 +518,7 @@ def test_noise_is_added_and_shapes_are_kept(name: str, shape: Shape) -> None:
 def test_a_value_beyond_the_limit_is_refused_without_its_value() -> None:
     with pytest.raises(dc.InputError, match=r"larger than 9,007,199,254,740,992") as caught:
         ExactNoise().k_norm(np.array([5, -COUNT_LIMIT - 12345]), 1.0, "cube")
-    assert str(COUNT_LIMIT + 12345) not in str(caught.value)
+    assert str(COUNT_LIMIT + 12345) not in str(caught.value).replace(",", "")
 
 
 def test_a_simulation_is_repeatable_and_a_release_is_not() -> None:

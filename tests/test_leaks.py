@@ -223,6 +223,16 @@ def test_no_error_about_rows_shows_a_value(
     assert clean(caplog.text + "".join(capfd.readouterr()))
 
 
+@pytest.mark.parametrize("kind", ["row too long", "open quote", "bad UTF-8", "bad text in a database"])
+def test_no_error_in_the_middle_of_a_pass_shows_a_value(kind: str, folder: Path) -> None:
+    """Rows of a design are read as they come: an engine can fail between two blocks of them."""
+    design = dc.Design((dc.Variable("y", bounds=(0, 10)),), dc.Variable("x", ("a", "b")))
+    source = HOSTILE[kind](folder)
+    with pytest.raises(dc.InputError) as caught:
+        dc.grid_rows(design, dc.read_records(source, design.schema, table="people" if "://" in str(source) else None))
+    assert clean(said(caught.value))
+
+
 def test_sums_refuse_other_targets_without_a_value() -> None:
     classes, line = dc.grid_rows(DESIGN, [[NUMBER]], [CANARY]), dc.grid_rows(LINE, [[NUMBER]], [NUMBER])
     for refused in (lambda: dc.moments(classes), lambda: dc.gradients(line)):

@@ -198,6 +198,9 @@ def test_copies_and_pickles_spend_from_the_same_account(ledger: dc.Ledger) -> No
         "DELETE FROM discreet_accounts",
         "REPLACE INTO discreet_charges SELECT number, account, release, mechanism, '0.5', delta, date"
         " FROM discreet_charges",
+        "REPLACE INTO discreet_charges SELECT number, account, 's', mechanism, '0.5', delta, date FROM discreet_charges",
+        "REPLACE INTO discreet_charges SELECT number + 1, account, release, mechanism, '0.5', delta, date"
+        " FROM discreet_charges",
         "REPLACE INTO discreet_accounts SELECT name, '100', delta, relation, unit, opened FROM discreet_accounts",
     ],
 )
@@ -415,6 +418,21 @@ def test_the_journal_is_its_owners_alone(ledger: dc.Ledger, tmp_path: Path) -> N
 
 def test_a_commit_is_on_disk_with_its_folder(ledger: dc.Ledger) -> None:
     assert ledger._database.write(lambda connection: connection.scalar(sa.text("PRAGMA synchronous"))) == 3  # EXTRA
+
+
+def test_a_commit_that_fails_may_have_been_charged(ledger: dc.Ledger) -> None:
+    """An InputError would promise that nothing was spent, which nobody knows; it does before the commit."""
+    account = ledger.open("a", spend(1))
+
+    def fail(*_: object) -> None:
+        raise sa.exc.OperationalError("", None, sqlite3.OperationalError("disk I/O error"))
+
+    for moment, says in (("commit", "may have been charged"), ("before_cursor_execute", "nothing was charged")):
+        sa.event.listen(ledger._database._engine, moment, fail)
+        with pytest.raises(dc.DiscreetError, match=f"disk I/O error; .*{says}") as caught:
+            account.charge("r", "laplace", spend("0.1"))
+        sa.event.remove(ledger._database._engine, moment, fail)
+        assert isinstance(caught.value, dc.InputError) is (moment != "commit")
 
 
 def test_the_place_is_the_whole_path_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -703,6 +703,8 @@ def test_floors_whose_rounding_would_matter_are_refused(floor: float) -> None:
             mechanism.calibrate(COIN, dc.Dirichlet.uniform(COIN), promise(1))
     with pytest.raises(dc.InputError, match="log range"):
         dc.posterior_sampler(temper=1e15).calibrate(COIN, dc.Dirichlet.uniform(COIN), promise(1))
+    with pytest.raises(dc.InputError, match="log range"):  # of three states, where two have room
+        dc.posterior_sampler(floor=1 / 3 - 1e-6).calibrate(NETWORK, dc.Dirichlet.uniform(NETWORK), promise(1))
 
 
 @pytest.mark.parametrize("draws", [1.5, True, "2", 0])

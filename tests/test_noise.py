@@ -169,7 +169,7 @@ def test_shapes_and_strides_are_kept() -> None:
 def test_a_count_beyond_the_limit_is_refused_without_its_value() -> None:
     with pytest.raises(dc.InputError, match="larger than 9,007,199,254,740,992") as caught:
         ExactNoise().discrete_laplace(np.array([5, COUNT_LIMIT + 12345]), 1.0)
-    assert str(COUNT_LIMIT + 12345) not in str(caught.value)
+    assert str(COUNT_LIMIT + 12345) not in str(caught.value).replace(",", "")
 
 
 # ------------------------------------------------------------------------------------------------------------ source

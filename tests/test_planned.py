@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
+from discreet.mechanisms import planned as planning
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.privacy.ledger import Ledger
 from discreet.theory.workload import workload_error
@@ -104,6 +105,11 @@ def test_gaussian_budgets_sum_to_the_rho_of_the_guarantee(name: str, relation: d
         assert moved / (2 * Fraction(plan.scales[scope]) ** 2) <= rho
         assert plan.scales[scope] == pytest.approx(math.sqrt(moved / (2 * rho)), rel=1e-12)
     assert 1 - SLACK < plan.total <= 1
+
+
+@every("rho", [Fraction(1, 3), Fraction(2, 3), Fraction(20, 7), Fraction(123456789012345678), Fraction(1, 7 * 10**40)])
+def test_a_loss_is_cut_to_few_digits_and_never_raised(rho: Fraction) -> None:
+    assert rho * (1 - SLACK) < planning._in_digits(rho) <= rho
 
 
 def test_gaussian_precisions_follow_the_sizes_of_what_is_read() -> None:

@@ -128,7 +128,14 @@ def test_records_of_another_schema_or_beside_a_target_are_refused(frame: pd.Data
         dc.grid_rows(LINEAR, records, frame["number"])
 
 
-@pytest.mark.parametrize("change", ["delete from r where rowid < 5", "update r set a = null where rowid < 5"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "delete from r where rowid < 5",
+        "update r set a = null where rowid < 5",
+        "insert into r select * from r where rowid < 5",
+    ],
+)
 def test_a_table_that_changes_between_passes_is_noticed(
     change: str, frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
