@@ -235,7 +235,7 @@ def test_the_bound_does_not_exceed_an_honest_loss(
 ) -> None:
     """By construction wrong once in a million; here the seed is fixed, so it is never wrong by chance."""
     seeded(monkeypatch, 17)
-    findings = dc.audit(posterior_sampler(), promise(1, relation, delta), {"coin": COIN, **FAMILIES}, most=1)
+    findings = dc.audit(posterior_sampler(), promise(1, relation, delta), most=1)
     assert all(finding.holds and not finding.exact for finding in findings)
 
 
