@@ -138,6 +138,18 @@ def test_releases_on_different_records() -> None:
     assert np.abs(same["x"] / deviation["x"] - 1).max() > 0.05
 
 
+@pytest.mark.parametrize("sizes", [(2,), (3,), (4, 2), (3, 5)])
+def test_a_record_adds_to_contrasts_what_their_definition_says(sizes: tuple[int, ...]) -> None:
+    """A contrast is the difference of two neighbouring states, along every axis."""
+    table = np.random.default_rng(6).integers(0, 50, sizes)
+    found = np.zeros(math.prod(size - 1 for size in sizes), np.int64)
+    for cell, contrast, amount in module._contrast_weights(sizes):
+        found[contrast] += amount * table.flat[cell]
+    for axis in range(len(sizes)):
+        table = -np.diff(table, axis=axis)
+    assert np.array_equal(found, table.ravel())
+
+
 def test_twins_share_the_counts_and_nothing_else() -> None:
     """Their covariance is the variance of the mean given the counts: by enumeration, to a tenth of the variance."""
     posterior = joint(dc.evidence_of(told(Z, 1.5, 6, 1)), PRIOR, 4000, np.random.default_rng(5))
