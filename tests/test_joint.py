@@ -18,6 +18,7 @@ from scipy.special import gammaln
 import discreet as dc
 from discreet.posterior.exact import chains as module
 from discreet.posterior.exact.chains import joint
+from discreet.releases.measurement import Measurement
 from folding import every
 from networks import asia
 from releases import guarantee, noisy_release, simulated
@@ -148,6 +149,20 @@ def test_a_record_adds_to_contrasts_what_their_definition_says(sizes: tuple[int,
     for axis in range(len(sizes)):
         table = -np.diff(table, axis=axis)
     assert np.array_equal(found, table.ravel())
+
+
+def test_a_table_of_a_sample_counts_those_who_are_in_it() -> None:
+    """Whether a record is in the sample is one more variable of two states, out and in, and the last axis."""
+    part, members = Measurement(("x",), np.array([3, 5]), 1.0, sampling=0.25), dict[str, float]()
+    told = module._released(NETWORK, part, 0, members)
+    assert members == {"member 0": 0.25} and told.scope == ("x", "member 0")
+    assert told.weights == [(1, 0, 1), (3, 1, 1)]
+
+
+def test_of_the_draws_of_all_chains_in_turn_the_last_are_taken() -> None:
+    network = dc.Network((dc.Variable("x", ("no", "yes")),), {"x": ()})
+    chains = [np.array([[step + chain, -1.0] for step in (0, 10, 20)]) for chain in range(2)]
+    assert module._by_family(network, chains, 3)["x"][0].tolist() == [11, 20, 21]
 
 
 def test_twins_share_the_counts_and_nothing_else() -> None:
