@@ -257,6 +257,13 @@ def test_share_of_the_noise() -> None:
     assert dc.answer(posterior, "MAP(x)", level=0.9).rows[0]["noise"] == pytest.approx(share, abs=0.02)
 
 
+def test_draws_and_twins_tell_the_variance_alike() -> None:
+    one, other = np.array([0.1, 0.4, 0.6, 0.3]), np.array([0.2, 0.2, 0.9, 0.1])
+    both = np.concatenate([one, other]) - 0.35
+    expected = np.mean((one - 0.35) * (other - 0.35)) / np.mean(both**2)
+    assert noise_share(one, other) == noise_share(other, one) == pytest.approx(expected)
+
+
 @every("text", ["P(lung | xray=yes)", "P(lung=yes, bronc)", "MAP(tub, lung)", "MPE(| dysp=yes)"])
 def test_known_counts_have_no_noise_and_known_probabilities_only_noise(text: str) -> None:
     """Twins that are the draws themselves: all of the variance is noise; of independent ones, none but by chance."""

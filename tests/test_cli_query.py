@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import discreet as dc
@@ -26,7 +27,9 @@ ASK = "query r.json --draws 100"
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
     shell = opened(tmp_path, monkeypatch, capfd)
     shell.json(RELEASE)
-    Path("all.txt").write_text("# three questions\n\n" + "\n".join(f"  {query} " for query in QUERIES) + "\n")
+    Path("all.txt").write_text(
+        "# three questions\n\n\t# one a line\n" + "\n".join(f"  {query} " for query in QUERIES) + "\n"
+    )
     return shell
 
 
@@ -135,6 +138,24 @@ def test_the_noise_is_printed_to_the_precision_that_it_has(share: float, error: 
     assert answer_lines([answer]).endswith(f"  {shown}")
 
 
+def test_predictive_answers_are_asked_for_by_an_option(run: Shell) -> None:
+    query = "P(lung | xray=yes)"
+    posterior = dc.noise_aware(dc.Release.load("r.json"), draws=100, rng=np.random.default_rng(0))
+    for option, predictive in (("", False), ("--predictive", True)):
+        (found,) = run.json(f"{ASK} '{query}' {option}")["answers"]
+        exact = dc.answer(posterior, query, level=0.95, predictive=predictive)
+        assert [row["mean"] for row in found["values"]] == [row["mean"] for row in exact.rows]
+
+
+def test_a_prior_network_with_its_parents_in_another_order_is_refused(run: Shell) -> None:
+    """Its tables have the same shapes, and other axes."""
+    theta = asia()
+    parents = {node: theta.network.parents[node][::-1] for node in theta.network.nodes}
+    dc.Tables(dc.Network(theta.network.variables, parents), dict(theta)).write("turned.bif")
+    code, _, err = run(f"{ASK} 'P(dysp)' --prior turned.bif")
+    assert code == 2 and "has another structure than the network" in err
+
+
 def test_the_posterior_says_how_and_by_which_code_it_was_drawn(run: Shell) -> None:
     told = run.json(f"{ASK} 'P(lung)'")
     kernel = "compiled" if COMPILED else "plain"
@@ -164,6 +185,19 @@ def test_text_of_explanations() -> None:
         told[-1] |= dict(pair.split("=") for pair in words.removeprefix("but ").split(", "))
     others = [{name: s for name, s in row["state"].items() if first[name] != s} for row in answer.rows[1:]]
     assert told == others
+
+
+def test_text_says_which_answers_leave_draws_out() -> None:
+    row = {"state": {"a": "yes"}, "mean": 0.5, "lower": 0.25, "upper": 0.75}
+    whole, part = (
+        dc.Answer(query, "conditional", 0.9, (row,), left_out=out)
+        for query, out in (("P(a)", 0), ("P(a | b=no)", 0.125))
+    )
+    assert answer_lines([whole, part]).splitlines()[-2:] == [
+        "",
+        "P(a | b=no): 12 % of the draws make the evidence impossible and are left out",
+    ]
+    assert "left out" not in answer_lines([whole])
 
 
 def test_json_of_unknown_noise_is_null() -> None:

@@ -150,3 +150,11 @@ def test_public_records_are_counted_as_they_are(tmp_path: Path) -> None:
     states = network.schema["smoke"].states, network.schema["lung"].states
     assert counts["lung"][states[0].index("yes"), states[1].index("no")] == both
     assert int(counts["asia"].sum()) == 300
+
+
+def test_public_records_count_where_data_sets_are_read_one_after_the_other() -> None:
+    """Ten thousand of them outweigh two data sets of some sixty records."""
+    public = counted([[9000, 1000], [1000, 9000]])
+    both = dc.combine(told(1), told(2), data="different", public=public)
+    found = dc.noise_aware(both, draws=200, rng=np.random.default_rng(5), prior=PRIOR, method="sequential").mean()["y"]
+    np.testing.assert_allclose(found, [[0.9, 0.1], [0.1, 0.9]], atol=0.02)

@@ -41,6 +41,13 @@ def test_a_decision_is_the_largest_mean_payoff() -> None:
     assert decision.regret == pytest.approx(2 * math.sqrt(math.log(2 * 7 * 2 / 0.05) / (2 * 500)))
 
 
+def test_the_mean_decides_and_no_end_of_an_interval() -> None:
+    """Six draws of ten are in favour of what may yield nothing; the other yields half in any case."""
+    utilities = {"risk": np.repeat([1.0, 0.0], [60, 40]), "safety": np.full(100, 0.5)}
+    decision = dc.decide(posterior(100), lambda cells, name: utilities[name], ["safety", "risk"])
+    assert decision.response == "risk"
+
+
 def test_a_payoff_of_a_marginal() -> None:
     made = posterior(50)
     found = dc.payoff(NETWORK, "P(b)", TABLE)(made.cells, "wait")

@@ -182,6 +182,15 @@ def test_sparse_draws_are_vertices_and_never_uniform(alpha: float) -> None:
     assert abs(np.mean(theta[0]) - 0.5) < 6 * 0.5 / np.sqrt(20_000)
 
 
+def test_sparse_rows_are_vertices_beside_others_too() -> None:
+    """P(largest entry < 0.999) of Beta(a, a) is 0.014 at a = 0.001."""
+    alpha = np.stack([np.full((2, 20_000), 1e-3), np.full((2, 20_000), 3.0)])
+    sparse, other = dirichlet_draws(alpha, np.random.default_rng(0))
+    assert not np.any(sparse[0] == 0.5)
+    assert np.mean(sparse.max(axis=0) < 0.999) < 0.02
+    assert np.mean(other.max(axis=0) < 0.999) > 0.99
+
+
 def test_a_prior_is_flat_where_all_cells_have_one_concentration() -> None:
     network = dc.Network((dc.Variable("x", ("no", "yes")), dc.Variable("y", ("a", "b", "c"))), {"x": (), "y": ("x",)})
     assert dc.Dirichlet.uniform(network).flat

@@ -69,6 +69,18 @@ def test_the_median_of_every_row_is_its_own(cells: dc.Tables) -> None:
             np.testing.assert_allclose(table[row], single["x"], atol=1e-12)
 
 
+def test_medians_of_three_states_are_those_of_each_row() -> None:
+    """Rows of two states have one level, a half; of more states that of an even row is lower than of a skewed one."""
+    states = ("a", "b", "c")
+    network = dc.Network((dc.Variable("x", ("no", "yes")), dc.Variable("y", states)), {"x": (), "y": ("x",)})
+    rng = np.random.default_rng(4)
+    rows = np.stack([rng.dirichlet(alpha, 12).T for alpha in ([0.1, 0.1, 0.1], [8.0, 1.0, 1.0])])
+    found = dc.PosteriorDraws(dc.Tables(network, {"x": np.full((2, 12), 0.5), "y": rows}, draws=12)).median()["y"]
+    for row, median in zip(rows, found, strict=True):
+        alone = dc.Tables(dc.Network((dc.Variable("y", states),), {"y": ()}), {"y": row}, draws=12)
+        np.testing.assert_allclose(median, dc.PosteriorDraws(alone).median()["y"], atol=1e-12)
+
+
 def test_the_median_takes_a_side_where_the_mean_hedges() -> None:
     network = dc.Network((dc.Variable("x", ("no", "yes")),), {"x": ()})
     yes = np.array([0.99] * 7 + [0.01] * 3)

@@ -51,6 +51,7 @@ def test_margin_keeps_the_order_of_the_scope() -> None:
     table = np.arange(24.0).reshape(2, 3, 4)
     np.testing.assert_array_equal(margin(table, ("a", "b", "c"), ("c", "a")), table.sum(axis=1).T)
     np.testing.assert_array_equal(margin(table, ("a", "b", "c"), "abc"), table)
+    np.testing.assert_array_equal(margin(table, ("a", "b", "c"), "cab"), np.moveaxis(table, -1, 0))
     assert margin(table, ("a", "b", "c"), ()) == table.sum()
 
 

@@ -18,6 +18,7 @@ from scipy.special import gammaln
 import discreet as dc
 from discreet.posterior.exact import chains as module
 from discreet.posterior.exact.chains import joint
+from discreet.releases.measurement import Measurement
 from folding import every
 from networks import asia
 from releases import guarantee, noisy_release, simulated
@@ -136,6 +137,32 @@ def test_releases_on_different_records() -> None:
     # And that is not what the same numbers say of one data set.
     same = enumerated(lambda counts: one(counts) + other(counts), data_sets(4, exactly=True))[1]
     assert np.abs(same["x"] / deviation["x"] - 1).max() > 0.05
+
+
+@pytest.mark.parametrize("sizes", [(2,), (3,), (4, 2), (3, 5)])
+def test_a_record_adds_to_contrasts_what_their_definition_says(sizes: tuple[int, ...]) -> None:
+    """A contrast is the difference of two neighbouring states, along every axis."""
+    table = np.random.default_rng(6).integers(0, 50, sizes)
+    found = np.zeros(math.prod(size - 1 for size in sizes), np.int64)
+    for cell, contrast, amount in module._contrast_weights(sizes):
+        found[contrast] += amount * table.flat[cell]
+    for axis in range(len(sizes)):
+        table = -np.diff(table, axis=axis)
+    assert np.array_equal(found, table.ravel())
+
+
+def test_a_table_of_a_sample_counts_those_who_are_in_it() -> None:
+    """Whether a record is in the sample is one more variable of two states, out and in, and the last axis."""
+    part, members = Measurement(("x",), np.array([3, 5]), 1.0, sampling=0.25), dict[str, float]()
+    told = module._released(NETWORK, part, 0, members)
+    assert members == {"member 0": 0.25} and told.scope == ("x", "member 0")
+    assert told.weights == [(1, 0, 1), (3, 1, 1)]
+
+
+def test_of_the_draws_of_all_chains_in_turn_the_last_are_taken() -> None:
+    network = dc.Network((dc.Variable("x", ("no", "yes")),), {"x": ()})
+    chains = [np.array([[step + chain, -1.0] for step in (0, 10, 20)]) for chain in range(2)]
+    assert module._by_family(network, chains, 3)["x"][0].tolist() == [11, 20, 21]
 
 
 def test_twins_share_the_counts_and_nothing_else() -> None:

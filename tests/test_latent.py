@@ -51,3 +51,15 @@ def test_lengths_stay_within_bounds() -> None:
     assert lengths[0] == 0.01
     moves.moved(theta, lengths, 2, 0, 0.0, True, 1.0)
     assert lengths[2] <= 8.0
+    for good, end in ((False, 0.01), (True, 8.0)):
+        lengths = np.full(4, end)
+        moves.moved(theta, lengths, 0, 2, 0.0, good, 1.0)
+        assert lengths[0] == lengths[2] == end
+
+
+def test_the_ratio_of_the_noise_is_that_of_its_density() -> None:
+    """Noise of scale 2 goes from 4 to -2, Gaussian noise of scale 3 from -6 to -5; a third statistic stays."""
+    released, scale = np.array([5.0, -2.0, 3.0]), np.array([2.0, 3.0, 0.1])
+    sums, change, listed = np.array([1.0, 4.0, 0.0]), np.array([6.0, -1.0, 9.0]), np.array([1, 0, 2])
+    found = moves.log_ratio(released, scale, np.array([False, True, False]), sums, change, listed, 2)
+    assert found == pytest.approx((4 - 2) / 2 + (6**2 - 5**2) / (2 * 3**2))

@@ -20,6 +20,7 @@ from discreet.inference.interactions import (
     transformed,
 )
 from discreet.model.schema import Scope
+from discreet.posterior.measurements import number_of_records
 from discreet.posterior.pooled.least_squares import (
     Measured,
     coordinates_of,
@@ -261,6 +262,19 @@ def test_stages_are_merged_by_their_variances(sampling: Fraction) -> None:
     expected = [(x / share / one + y / two) / (1 / one + 1 / two) for x, y in ((30, 100), (12, 44))]
     np.testing.assert_allclose(found.tables["a",][:, 0], expected)
     assert found.variances["a",] == pytest.approx(1 / (1 / one + 1 / two))
+
+
+def test_the_number_of_records_is_the_mean_of_what_each_table_tells() -> None:
+    """The sum over a quarter of the records is a quarter of their number, and varies with who is in it."""
+    whole = Measurement(("a",), np.array([10, 30]), 2.0, "discrete_gaussian")
+    quarter = Measurement(("b",), np.array([3, 5, 4]), 0.5, "discrete_gaussian", sampling=0.25)
+    contrast = Measurement(("a",), np.array([7]), 1.0, contrasts=True)
+    variances = [2 * 4.0, 3 * 0.25 / 0.25**2 + 48 * 0.75 / 0.25]
+    precision = 1 / variances[0] + 1 / variances[1]
+    mean, deviation = number_of_records([whole, quarter, contrast])
+    assert mean == pytest.approx((40 / variances[0] + 48 / variances[1]) / precision)
+    assert deviation == pytest.approx(precision**-0.5)
+    assert number_of_records([contrast]) == (0, 0)
 
 
 def test_new_noise_has_the_variance_of_its_law() -> None:

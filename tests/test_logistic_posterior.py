@@ -17,7 +17,7 @@ from scipy import stats
 from scipy.special import expit
 
 from discreet.errors import InputError
-from discreet.posterior.design import logistic, slices
+from discreet.posterior.design import logistic, slices, weighted
 from discreet.posterior.design.laws import (
     Histograms,
     Law,
@@ -39,7 +39,7 @@ from discreet.posterior.design.logistic import (
     noise_variance,
 )
 from discreet.posterior.design.slices import sliced
-from discreet.posterior.design.weighted import Density, weighted_draws
+from discreet.posterior.design.weighted import Density, Reference, t_draws, weighted_draws
 
 Floats = npt.NDArray[np.float64]
 
@@ -156,6 +156,15 @@ def test_many_moments_are_those_of_each(law: Law) -> None:
     for w, found in zip(many, moments_of(law)(many), strict=True):
         assert found == pytest.approx(moment(law, w), abs=1e-12)
         assert found == pytest.approx((at.weights * expit(at.points @ w)) @ at.points, abs=3e-3)
+
+
+def test_draws_of_several_laws_are_weighed_by_the_mean_of_their_densities() -> None:
+    rng = np.random.default_rng(8)
+    laws = [Reference(np.array([1.0, -2.0]), np.array([[0.3, 0.0], [0.1, 0.2]])), Reference(np.zeros(2), 4 * np.eye(2))]
+    places = np.concatenate([t_draws(law, 20, rng) for law in laws])
+    exact = np.mean([stats.multivariate_t(law.centre, law.root @ law.root.T, 5).pdf(places) for law in laws], axis=0)
+    ratio = weighted._log_mixture(places, laws) - np.log(exact)
+    np.testing.assert_allclose(ratio, ratio[0])
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 11])

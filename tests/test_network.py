@@ -258,6 +258,7 @@ def test_variables_can_be_described_anew() -> None:
         (dc.Variable("z", ("no", "yes")), "no variable 'z'"),
         (dc.Variable("b", ("x", "y", "z")), "'b' has 2 states in the network but 3 in the schema"),
         (dc.Variable("b", bounds=(0, 1)), "'b' has 2 states in the network but 0 in the schema"),
+        (dc.Variable("b", ("no", "maybe")), "'b' has other states in the schema than in the network"),
     ],
 )
 def test_a_description_that_does_not_fit_is_refused(variable: dc.Variable, message: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.model.bif import parse_bif
+from discreet.model.bif import Bif, parse_bif
 from discreet.model.bif_writing import format_bif, odd_names, plain_names
 from networks import asia
 from releases import simulated
@@ -146,6 +146,13 @@ def test_plain_names_are_different_and_say_what_they_were() -> None:
     again = parse_bif(format_bif(plain))
     assert again.properties == plain.properties and again.variables == plain.variables
     assert same(again.arrays, {name: np.asarray(plain.arrays[name]) for name in plain.parents})
+
+
+def test_odd_names_that_would_become_one_stay_apart() -> None:
+    odd = (dc.Variable("a b", ("<5", ">5", "x")), dc.Variable("a/b", ("x",)), dc.Variable("a+b", ("x",)))
+    plain = plain_names(Bif(odd, {variable.name: () for variable in odd}, {}))
+    assert [variable.name for variable in plain.variables] == ["a_b", "a_b_2", "a_b_3"]
+    assert plain.variables[0].states == ("_5", "_5_2", "x")
 
 
 def test_the_network_block_holds_comments_only() -> None:

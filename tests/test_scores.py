@@ -35,9 +35,11 @@ from discreet.estimators import folds, scores
 from discreet.mechanisms.noise import ExactNoise
 from discreet.model.design import GRID
 from discreet.queries import score as queried
+from discreet.queries.query import credible_interval
 from discreet.queries.score import accuracy_network, error_design
 from enumeration import Scripted, laplace_log
 from folding import every
+from releases import noisy_release
 from sources import CANARY, said
 
 KINDS = ("PrivateNaiveBayes", "PrivateLogisticRegression", "PrivateLinearRegression")
@@ -333,6 +335,17 @@ def test_whoever_has_the_file_reads_the_same_score(kind: str, tmp_path: Path) ->
         dc.read_score(fitted.release_, level=0.95, rng=np.random.default_rng(5))
     with pytest.raises(dc.InputError, match="a level lies between 0 and 1"):
         dc.read_score(score.release, level=1.0, rng=np.random.default_rng(5))
+
+
+def test_an_accuracy_is_the_mean_of_its_posterior() -> None:
+    """Of few records behind much noise, so that the mean is not the median."""
+    prior = dc.Dirichlet.uniform(accuracy_network(), 1.0)
+    release = noisy_release(prior, {"prediction": np.array([2, 9])}, 3.0)
+    score = dc.read_score(release, level=0.9, draws=500, rng=np.random.default_rng(1))
+    posterior = dc.noise_aware(release, draws=500, rng=np.random.default_rng(1), prior=prior, method="pooled")
+    right = posterior.cells["prediction"][1]
+    assert score.mean == right.mean() != np.median(right)
+    assert (score.lower, score.upper) == tuple(map(float, credible_interval(right, 0.9)))
 
 
 def test_a_pipeline_that_learns_nothing_is_scored(tmp_path: Path) -> None:

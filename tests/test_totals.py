@@ -88,6 +88,18 @@ def test_rows_get_the_binomial_of_their_parents(share: float) -> None:
         assert np.all(mass[: n + 1] > 0)
 
 
+def test_parents_that_are_not_known_leave_the_total_open() -> None:
+    """In half of the draws a row gets a tenth of the records, in the other half nine tenths: seldom half of them."""
+    network, draws = network_of({"a": 2, "b": 2}, "a>b"), 4000
+    share = np.repeat([0.1, 0.9], draws // 2)
+    cells = {"a": np.stack([share, 1 - share]), "b": np.full((2, 2, draws), 0.5)}
+    laws = total_laws("b", dc.Tables(network, cells, draws=draws), normal_law(1000, 0.0), np.random.default_rng(3))
+    for law in laws:
+        assert law is not None
+        mass = masses(law, 1000)
+        assert mass[:200].sum() == pytest.approx(0.5, abs=0.05) and mass[800:].sum() == pytest.approx(0.5, abs=0.05)
+
+
 def test_roots_have_the_law_of_the_records_and_no_law_stays_none() -> None:
     records = normal_law(50.0, 3.0)
     rng = np.random.default_rng(0)
