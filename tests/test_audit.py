@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from discreet.mechanisms.noise import SimulatedNoise
 from discreet.mechanisms.planned import planned
 from discreet.mechanisms.posterior_sampler import posterior_sampler
 from discreet.verify import audit as auditing
+from discreet.verify.losses import _credited
 from enumeration import SIDES, Pair, among, beta_delta, choice_loss, gaussian_delta, noise_loss, picked_loss
 from flawed import (
     ADD_REMOVE,
@@ -358,6 +360,36 @@ def test_a_delta_makes_the_sampler_statistical(run: Run, monkeypatch: pytest.Mon
 def found(mechanism: dc.Mechanism, network: dc.Network = COIN, delta: object = 0) -> auditing.Finding:
     (finding,) = dc.audit(mechanism, promise(1, ADD_REMOVE, delta), {"tiny": network}, most=2)
     return finding
+
+
+def test_rows_that_depend_on_each_other_are_a_leak_and_no_loss() -> None:
+    assert "depends on the answers for another" in found(*DISHONEST["rows that depend on each other"]).leak
+
+
+@every(("chance", "credited"), [((0.5, 0.5), True), ((0.9, 0.1), False), ((), False)])
+def test_a_coin_counts_if_it_sends_a_row_anywhere_alike(chance: tuple[float, ...], credited: bool) -> None:
+    """Two points, both reached by the coin with half a chance each, or not."""
+    log: Any = SimpleNamespace(astray=tuple((0, math.log(part)) for part in chance), rows=({(0,): 0.0, (1,): 0.0},))
+    assert _credited(log, log, 0) is credited
+    assert not _credited(log, SimpleNamespace(astray=None, rows=log.rows), 0)  # type: ignore[arg-type]
+
+
+@every("turned", [False, True])
+def test_the_bound_looks_at_two_neighbours_both_ways(turned: bool) -> None:
+    """Without records all draws are below a half, with one they are anywhere: one way there is log 2 to see at most."""
+    prior, guarantee = dc.Dirichlet.uniform(COIN), promise(1, ADD_REMOVE, "1e-4")
+    rng = np.random.default_rng(31)
+
+    def draw(counts: dc.Counts, _: dc.Dirichlet, own: Any, __: Any) -> Any:
+        first = rng.uniform(0, 1 if counts.records else 0.5, own.draws)
+        return SimpleNamespace(network=COIN, cells={"a": np.stack([first, 1 - first])})
+
+    pair: Any = ((), ((0,),))
+    calibration = posterior_sampler().calibrate(COIN, prior, guarantee)
+    looked = auditing._statistical(
+        replace(posterior_sampler(), draw=draw), calibration, prior, pair[::-1] if turned else pair, guarantee
+    )
+    assert looked > 2
 
 
 @every("name", DISHONEST)

@@ -7,11 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import discreet as dc
 from discreet.mechanisms import MECHANISMS, mechanisms_over
+from discreet.releases.kinds.weight_draws import Truncation
 from discreet.verify import audit as auditing
+from discreet.verify.densities import CELLS, truncation_loss
+from discreet.verify.losses import length
 from flawed import ADD_REMOVE, REPLACE, for_adding, misdrawn, promise, recalibrated
 
 DESIGNS = auditing.audit_designs()
@@ -123,3 +127,26 @@ def test_what_no_tiny_design_suits_is_refused() -> None:
         dc.audit(honest("noisy_moments"), promise(1, ADD_REMOVE, "1e-6"))
     with pytest.raises(dc.InputError, match="no norm"):
         dc.audit(honest("noisy_moments"), promise(1, ADD_REMOVE), {"ball": DESIGNS["line in a ball"]})
+
+
+def test_lengths_are_rounded_up() -> None:
+    vectors = ([0, 0], [3, 4], [1, 1], [-2, 2], [5, 5])
+    assert [length(np.array(vector), "ball") for vector in vectors] == [0, 5, 2, 3, 8]
+    assert [length(np.array(vector), "cube") for vector in vectors] == [0, 4, 1, 2, 5]
+
+
+def test_a_posterior_in_a_ball_is_looked_at_up_to_its_edge() -> None:
+    """One weight: the prior, and a record (1, 1) beside it, on a grid of the ball; the largest ratio is at an end."""
+    over = dc.Design((dc.Variable("x", bounds=(-1, 1)),), dc.Variable("y", bounds=(-1, 1)), intercept=False)
+    prior = dc.Normal(over, 1.0)
+    calibration = MECHANISMS["truncated_posterior"].example.calibrate(over, prior, promise(1, ADD_REMOVE))
+    assert isinstance(calibration, Truncation)
+    data = {(): np.empty((0, 2)), ((1.0, 1.0),): np.ones((1, 2))}
+    rows = {key: dc.grid_rows(over, table[:, :1], table[:, 1]) for key, table in data.items()}
+    theta = np.linspace(-calibration.radius, calibration.radius, CELLS + 1)
+    flat = np.exp(-(theta**2) / 2)
+    tilted = flat * np.exp(-calibration.temper / (2 * calibration.variance) * (1 - theta) ** 2)
+    ratio = np.log(tilted / tilted.sum()) - np.log(flat / flat.sum())
+    assert np.argmax(np.abs(ratio)) == 0
+    found = truncation_loss(calibration, prior, rows, [tuple(data)])
+    assert found == pytest.approx(calibration.draws * abs(ratio[0]), rel=1e-6)

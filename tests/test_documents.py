@@ -251,7 +251,9 @@ def test_a_calibration_cannot_spend_more_than_the_guarantee(kind: str) -> None:
     assert "more epsilon than the guarantee" in refused(changed(whole, ("guarantee", "epsilon"), "0.01"))
     for field in ("reported", "first_epsilon", "second_epsilon"):
         if field in whole["calibration"]:
-            assert "more epsilon than the guarantee" in refused(changed(whole, ("calibration", field), "2." + 20 * "0" + "1"))
+            assert "more epsilon than the guarantee" in refused(
+                changed(whole, ("calibration", field), "2." + 20 * "0" + "1")
+            )
 
 
 @every(

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import discreet as dc
+from discreet.theory import factors
 from discreet.theory.factors import (
     STEPS,
     CategoricalFactor,
@@ -498,3 +499,9 @@ def test_points_stand_for_continuous_records() -> None:
     assert np.all(np.exp(upper_log_marginal(even, phi, n)) > mean - 6 * error)
     found = np.exp(clt_log_marginal(even, phi, n, normals=standard_normals(256, 8)))
     assert np.all(np.abs(found - mean) < 6 * error + 2e-3 * mean)
+
+
+def test_what_is_no_number_counts_as_nothing() -> None:
+    """A factor's cost rests on its range: nothing that is rounded leaves [0, 1]."""
+    found = factors._whole(np.array([np.nan, -0.3, 0.0, 2.0**-21, 0.5, 1.0]))
+    assert found.tolist() == [0.0, 0.0, 0.0, 0.0, 0.5, 1.0]

@@ -198,7 +198,8 @@ def test_copies_and_pickles_spend_from_the_same_account(ledger: dc.Ledger) -> No
         "DELETE FROM discreet_accounts",
         "REPLACE INTO discreet_charges SELECT number, account, release, mechanism, '0.5', delta, date"
         " FROM discreet_charges",
-        "REPLACE INTO discreet_charges SELECT number, account, 's', mechanism, '0.5', delta, date FROM discreet_charges",
+        "REPLACE INTO discreet_charges SELECT number, account, 's', mechanism, '0.5', delta, date"
+        " FROM discreet_charges",
         "REPLACE INTO discreet_charges SELECT number + 1, account, release, mechanism, '0.5', delta, date"
         " FROM discreet_charges",
         "REPLACE INTO discreet_accounts SELECT name, '100', delta, relation, unit, opened FROM discreet_accounts",
