@@ -392,6 +392,20 @@ def test_the_bound_looks_at_two_neighbours_both_ways(turned: bool) -> None:
     assert looked > 2
 
 
+def test_the_bound_counts_other_draws_than_those_that_it_chose_by() -> None:
+    """Draws with a record differ from those without in the first half alone: there is nothing that the second shows."""
+    prior, guarantee = dc.Dirichlet.uniform(COIN), promise(1, ADD_REMOVE, "1e-4")
+
+    def draw(counts: dc.Counts, _: dc.Dirichlet, own: Any, __: Any) -> Any:
+        first = np.full(own.draws, 0.5)
+        first[: own.draws // 2] += 0.4 * counts.records
+        return SimpleNamespace(network=COIN, cells={"a": np.stack([first, 1 - first])})
+
+    calibration = posterior_sampler().calibrate(COIN, prior, guarantee)
+    odd = replace(posterior_sampler(), draw=draw)
+    assert auditing._statistical(odd, calibration, prior, ((), ((0,),)), guarantee) == 0
+
+
 @every("name", DISHONEST)
 def test_every_dishonest_draw_is_found(name: str) -> None:
     finding = found(*DISHONEST[name])
