@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
@@ -110,6 +111,18 @@ def test_merged_tables_and_several_of_them_pass(relation: dc.Relation) -> None:
     assert finding.holds and finding.measured > 1 - 1e-8
     (finding,) = dc.audit(planned(), promise("0.5", relation, "0.1"), {"gaussian": TINY["chain"]}, most=1)
     assert finding.holds and 0.2 < finding.measured < 0.5
+
+
+@every("relation", dc.Relation)
+def test_neighbours_share_crowds_or_next_to_nothing(relation: dc.Relation) -> None:
+    """Each pair differs by one record; some pairs have crowds of equal records, without which no posterior is sharp."""
+    pairs = list(auditing._neighbours(ARC, relation, 1, 40))
+    apart = 1 if relation is ADD_REMOVE else 2
+    for one, other in pairs:
+        moved = Counter(one), Counter(other)
+        assert (moved[0] - moved[1]).total() + (moved[1] - moved[0]).total() == apart
+    crowds = {max(Counter(one).values()) for one, other in pairs if len(one) > 1}
+    assert max(crowds) >= 40 and any(len(set(one)) > 1 for one, _ in pairs if len(one) > 40)
 
 
 def test_a_promise_that_is_not_offered_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import discreet as dc
 from design_cases import CLASSES, NUMBER, design, numeric
 from discreet.model.design import GRID
 from discreet.sensitive import rows as reading
+from discreet.sensitive import sources as reading_sources
 
 FEATURES = (numeric("a", 0, 10), numeric("b"))
 LINEAR, LOGISTIC = dc.Design(FEATURES, NUMBER), dc.Design(FEATURES, CLASSES, 1.0)
@@ -155,3 +157,22 @@ def test_too_many_records_are_refused(frame: pd.DataFrame, monkeypatch: pytest.M
     monkeypatch.setattr(reading, "RECORDS_LIMIT", 999)
     with pytest.raises(dc.InputError, match="at most 999 records"):
         dc.grid_rows(LINEAR, dc.read_records(frame, LINEAR.schema, out_of_bounds="clip"))
+
+
+def test_an_engine_that_fails_between_blocks_says_nothing_of_its_records(
+    frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = dc.read_records(frame, LINEAR.schema, out_of_bounds="clip")
+    rows = dc.grid_rows(LINEAR, records)
+    whole = reading_sources._batches
+
+    def failing(expression: Any, size: int) -> Iterator[Any]:
+        batches = whole(expression, size)
+        yield next(batches)
+        raise RuntimeError("conversion of 'Jane Doe' failed")
+
+    monkeypatch.setattr(reading_sources, "_batches", failing)
+    with pytest.raises(dc.InputError, match="could not be read to the end") as refused:
+        list(rows.blocks())
+    assert "Jane" not in str(refused.value)
+    assert refused.value.__cause__ is None and refused.value.__context__ is None
