@@ -1,4 +1,4 @@
-"""The import graph is the architecture (design.md, section 1), and the privacy boundary is one of its walls."""
+"""The import graph is the architecture (CONTRIBUTING.md), and the privacy boundary is one of its walls."""
 
 from __future__ import annotations
 
