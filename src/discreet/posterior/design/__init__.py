@@ -1,1 +1,1 @@
-"""Posteriors of the weights of a regression, classification or direction, from releases over a design; see `weights.py`."""
+"""Posteriors of the weights of a regression, classification or direction; `weights.py` reads every payload."""
