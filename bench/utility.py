@@ -34,7 +34,7 @@ from experiments.private_pgm import read_by_mbi
 
 import discreet as dc
 from discreet.posterior.pooled.least_squares import Margins, least_squares, measured, nonnegative, refitted
-from discreet.sensitive.counts import cells_moved
+from discreet.sensitive.count_sensitivity import cells_moved
 
 from .baselines import GRID, algorithm_1, on_grid
 from .networks import theta_of

@@ -21,7 +21,7 @@ import discreet as dc
 from discreet.papers.conjugate import ExponentialRate, LaplaceRate, NormalPrecision, NormalPrecisionMatrix, TrimmedGamma
 from discreet.papers.discrete import MarkovChain
 from discreet.papers.lipschitz import attribute_loss
-from discreet.theory.trimming import record_loss
+from discreet.theory.likelihood_sensitivity import record_loss
 from discreet.theory.truncated import log_beta_mass, log_gamma_mass
 
 Floats = npt.NDArray[np.float64]

@@ -36,7 +36,7 @@ from discreet.papers.distance import (
     least_distinguishable_stochastic,
     range_distance,
 )
-from discreet.theory.trimming import log_range
+from discreet.theory.likelihood_sensitivity import log_range
 from discreet.theory.truncated import log_beta_mass
 
 from .conjugate import beta_printed

@@ -33,7 +33,7 @@ from scipy.stats import binom
 import discreet as dc
 from discreet.queries.synthetic import sample_codes
 from discreet.theory.bounds import response_error
-from discreet.theory.trimming import record_loss
+from discreet.theory.likelihood_sensitivity import record_loss
 
 from .games import DELTA, GAMES, deviation, game, has_parity, losses, probabilities
 from .harness import Experiment, Task, command

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from discreet.posterior.design.importance import Evidence
 from discreet.posterior.design.laws import Law
 from discreet.posterior.design.logistic import NoiseLaw, normal_sums
-from discreet.posterior.design.weighted import Evidence
 
 __all__ = ["READINGS", "Reading", "measured_step", "pinq_heuristic", "sums_evidence"]
 

@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 from scipy.special import expit
 
 import discreet as dc
+from discreet.posterior.design.importance import Density, Evidence, weighted_draws
 from discreet.posterior.design.logistic import gradient_evidence, public_evidence
-from discreet.posterior.design.weighted import Density, Evidence, weighted_draws
-from discreet.posterior.design.weights import gradients_of
+from discreet.posterior.design.weight_posterior import gradients_of
 
 from .harness import Experiment, Task, command
 from .logistic_sets import SETS, Classification, released, synth_records

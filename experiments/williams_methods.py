@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
+from discreet.posterior.design.importance import Density, Evidence, weighted_draws
 from discreet.posterior.design.logistic import gradient_evidence, public_evidence
-from discreet.posterior.design.weighted import Density, Evidence, weighted_draws
-from discreet.posterior.design.weights import gradients_of
+from discreet.posterior.design.weight_posterior import gradients_of
 
 from .harness import Task
 from .logistic_sets import SETS, Classification, Law, error, errors_of_draws, missing_sets, released

@@ -22,7 +22,7 @@ import discreet as dc
 from discreet.papers.discrete import BetaBinomial
 from discreet.papers.utility import dirichlet_kl, largest_noise, map_failure, posterior_divergence_limit
 from discreet.theory.contrasts import table_map
-from discreet.theory.trimming import log_range
+from discreet.theory.likelihood_sensitivity import log_range
 
 from .claims.privacy import delta_of_theorem_4_2
 from .harness import Task

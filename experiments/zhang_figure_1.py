@@ -22,7 +22,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import discreet as dc
-from discreet.theory.trimming import floor_for
+from discreet.theory.likelihood_sensitivity import floor_for
 
 from .harness import Experiment, Task, command
 from .noise_law import METRIC, noise_check, noise_row

@@ -23,7 +23,7 @@ import discreet as dc
 from discreet.papers.lipschitz import attribute_loss
 from discreet.queries.synthetic import sample_codes
 from discreet.theory.contrasts import coefficients, family_tables, stealth_shift
-from discreet.theory.trimming import floor_for, log_range, record_loss
+from discreet.theory.likelihood_sensitivity import floor_for, log_range, record_loss
 from discreet.theory.truncated import truncated_beta
 
 Floats = npt.NDArray[np.float64]

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from discreet.papers.utility import fourier_deviation, mean_divergence
-from discreet.theory.trimming import log_range
+from discreet.theory.likelihood_sensitivity import log_range
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, markdown

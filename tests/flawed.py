@@ -14,7 +14,6 @@ import numpy as np
 
 import discreet as dc
 from discreet.mechanisms.allocated import allocated, table_shares
-from discreet.mechanisms.family_tables import noisy_tables, table_noise
 from discreet.mechanisms.fourier import fourier
 from discreet.mechanisms.gaussian import gaussian
 from discreet.mechanisms.laplace import laplace
@@ -22,10 +21,11 @@ from discreet.mechanisms.map_estimate import map_estimate
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.planned import planned
 from discreet.mechanisms.posterior_sampler import posterior_sampler
+from discreet.mechanisms.table_scales import noisy_tables, table_noise
 from discreet.releases.kinds.noisy_counts import NoisyCounts
 from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.kinds.two_stages import TwoStageCounts
-from discreet.sensitive.counts import cells_moved
+from discreet.sensitive.count_sensitivity import cells_moved
 from tiny import network_of
 
 ADD_REMOVE, REPLACE = dc.Relation

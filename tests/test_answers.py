@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.inference import elimination
-from discreet.model.grammar import Query
+from discreet.model.query_grammar import Query
 from discreet.queries import query as module
 from discreet.queries.noise_share import noise_share, noise_share_error
 from discreet.queries.query import Explanation, Probability, answer_many

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import discreet as dc
 from discreet.errors import InputError
 from discreet.model.schema import Scope
-from discreet.theory.contrast_sensitivity import CoefficientSensitivity, _cases, _groups, _Part, sensitivity
+from discreet.theory.contrast_sensitivity import CoefficientSensitivity, _cases, _groups, _Part, contrast_sensitivity
 from discreet.theory.contrasts import coefficients, family_tables, stealth_shift, table_map
 from folding import every
 from networks import asia, network_path
@@ -212,7 +212,7 @@ def test_a_map_of_a_large_table_is_refused() -> None:
 @given(network=networks(max_nodes=4, max_states=6))
 def test_the_sensitivity_is_the_largest_move(network: dc.Network, relation: dc.Relation) -> None:
     assume(math.prod(variable.size for variable in network.variables) <= 150)
-    assert sensitivity(network, relation) == CoefficientSensitivity(brute_force(network, relation), exact=True)
+    assert contrast_sensitivity(network, relation) == CoefficientSensitivity(brute_force(network, relation), exact=True)
 
 
 @every("relation", dc.Relation)
@@ -222,7 +222,7 @@ def test_every_number_of_states_has_its_largest_move(
     sizes: tuple[int, int, int], arcs: str, relation: dc.Relation
 ) -> None:
     network = network_of(dict(zip("abc", sizes, strict=True)), arcs)
-    assert sensitivity(network, relation) == CoefficientSensitivity(brute_force(network, relation), exact=True)
+    assert contrast_sensitivity(network, relation) == CoefficientSensitivity(brute_force(network, relation), exact=True)
 
 
 @every("seed", range(4))
@@ -232,7 +232,7 @@ def test_the_move_of_two_states_is_a_search_over_what_differs(seed: int) -> None
     position = {name: index for index, name in enumerate(network.nodes)}
     masks = np.array([sum(1 << position[name] for name in subset) for subset in network.downward_closure])
     odd = [int((np.bitwise_count(masks & pattern) % 2).sum()) for pattern in range(2**11)]
-    assert sensitivity(network, REPLACE) == CoefficientSensitivity(2 * max(odd), exact=True)
+    assert contrast_sensitivity(network, REPLACE) == CoefficientSensitivity(2 * max(odd), exact=True)
 
 
 def move(network: dc.Network, subsets: list[Scope], one: Mapping[str, int], other: Mapping[str, int]) -> int:
@@ -264,7 +264,7 @@ def test_the_sensitivity_of_a_large_network_is_reached() -> None:
                 }
                 one[node], other[node] = max(trials, key=trials.__getitem__)
         best = max(best, before)
-    assert sensitivity(network, REPLACE) == CoefficientSensitivity(best, exact=True)
+    assert contrast_sensitivity(network, REPLACE) == CoefficientSensitivity(best, exact=True)
 
 
 @every("size", range(1, 9))
@@ -291,8 +291,8 @@ def test_no_pair_of_states_is_worth_more_than_a_case_that_is_kept(size: int) -> 
 @settings(max_examples=50)
 @given(network=networks(max_states=5), limit=st.integers(1, 60))
 def test_beyond_the_limit_it_is_a_bound(network: dc.Network, limit: int) -> None:
-    exact, bound = sensitivity(network, REPLACE), sensitivity(network, REPLACE, cell_limit=limit)
-    trivial = 2 * (sensitivity(network, ADD_REMOVE).l1 - 1)
+    exact, bound = contrast_sensitivity(network, REPLACE), contrast_sensitivity(network, REPLACE, cell_limit=limit)
+    trivial = 2 * (contrast_sensitivity(network, ADD_REMOVE).l1 - 1)
     assert exact.exact
     assert exact.l1 <= bound.l1 <= trivial
     assert bound == exact or not bound.exact
@@ -300,20 +300,20 @@ def test_beyond_the_limit_it_is_a_bound(network: dc.Network, limit: int) -> None
 
 def test_splitting_buckets_beats_the_trivial_bound() -> None:
     network = random_network(200, 3, (2, 3, 4), 1)
-    bound = sensitivity(network, REPLACE)
+    bound = contrast_sensitivity(network, REPLACE)
     assert not bound.exact
-    assert bound.l1 < 0.8 * 2 * (sensitivity(network, ADD_REMOVE).l1 - 1)
+    assert bound.l1 < 0.8 * 2 * (contrast_sensitivity(network, ADD_REMOVE).l1 - 1)
 
 
 def test_a_table_beyond_the_limit_counts_in_full() -> None:
     network = complete(4, states=3)
-    assert sensitivity(network, REPLACE, cell_limit=3) == CoefficientSensitivity(2 * (3**4 - 1), exact=False)
+    assert contrast_sensitivity(network, REPLACE, cell_limit=3) == CoefficientSensitivity(2 * (3**4 - 1), exact=False)
 
 
 def test_the_limit_counts_the_cells_of_every_clique() -> None:
     # The moral graph has the chordless cycle a b c e: d (with c and e), a (b, e; joins them), b (c, e), c (e), e.
     network = network_of(dict.fromkeys("abcde", 2), "a>b b>c c>d a>e e>d")
-    assert [sensitivity(network, REPLACE, cell_limit=limit).exact for limit in (29, 30)] == [False, True]
+    assert [contrast_sensitivity(network, REPLACE, cell_limit=limit).exact for limit in (29, 30)] == [False, True]
 
 
 def test_buckets_are_split_where_their_sum_would_be_too_large() -> None:
@@ -329,7 +329,7 @@ def test_buckets_are_split_where_their_sum_would_be_too_large() -> None:
 @every("limit", [0, -1, math.nan])
 def test_the_limit_is_checked(limit: float) -> None:
     with pytest.raises(InputError, match="positive limit"):
-        sensitivity(MIXED, REPLACE, cell_limit=limit)  # type: ignore[arg-type]
+        contrast_sensitivity(MIXED, REPLACE, cell_limit=limit)  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------------------ numbers of the papers
@@ -337,7 +337,7 @@ def test_the_limit_is_checked(limit: float) -> None:
 
 def published(network: dc.Network) -> tuple[int, int, int]:
     """(exact under REPLACE, exact under ADD_REMOVE, the paper's scale at epsilon 1)."""
-    found = sensitivity(network, REPLACE), sensitivity(network, ADD_REMOVE)
+    found = contrast_sensitivity(network, REPLACE), contrast_sensitivity(network, ADD_REMOVE)
     assert all(part.exact for part in found)
     return found[0].l1, found[1].l1, 2 * len(network.downward_closure)
 

@@ -24,7 +24,7 @@ from scipy.special import beta as beta_function
 import discreet as dc
 from discreet.papers.conjugate import ExponentialRate, LaplaceRate, NormalPrecision, NormalPrecisionMatrix, TrimmedGamma
 from discreet.theory.bounds import response_error
-from discreet.theory.trimming import record_loss
+from discreet.theory.likelihood_sensitivity import record_loss
 from folding import every
 
 REPLACE, ADD_REMOVE = dc.Relation.REPLACE, dc.Relation.ADD_REMOVE

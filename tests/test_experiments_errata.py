@@ -35,9 +35,9 @@ from scipy.stats import binom
 import discreet as dc
 from discreet.papers.distance import least_distinguishable
 from discreet.papers.utility import dirichlet_kl
-from discreet.theory.contrast_sensitivity import sensitivity
+from discreet.theory.contrast_sensitivity import contrast_sensitivity
 from discreet.theory.contrasts import coefficients
-from discreet.theory.trimming import log_range
+from discreet.theory.likelihood_sensitivity import log_range
 from folding import every
 from tiny import all_records, counts_of
 
@@ -136,7 +136,7 @@ def test_moves_are_those_of_counted_records(network: dc.Network) -> None:
 
 @every("network", [naive_bayes(8), chain(6), complete(6), asia().network])
 def test_moves_are_those_of_the_package(network: dc.Network) -> None:
-    assert largest_move(network) == sensitivity(network, dc.Relation.REPLACE).l1
+    assert largest_move(network) == contrast_sensitivity(network, dc.Relation.REPLACE).l1
 
 
 @every(("network", "node"), [(naive_bayes(8), "x3"), (complete(5), "x4"), (asia().network, "dysp")])

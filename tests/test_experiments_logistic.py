@@ -17,9 +17,9 @@ from scipy.stats import beta
 
 import discreet as dc
 from discreet.mechanisms.noisy_gradients import noisy_gradients
+from discreet.posterior.design.importance import Density, WeightedDraws, weighted_draws
 from discreet.posterior.design.logistic import gradient_evidence, public_evidence
-from discreet.posterior.design.weighted import Density, WeightedDraws, weighted_draws
-from discreet.posterior.design.weights import gradients_of
+from discreet.posterior.design.weight_posterior import gradients_of
 from folding import every
 
 AVAILABLE = [name for name in logistic_sets.SETS if name not in logistic_sets.missing_sets()]

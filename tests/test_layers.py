@@ -145,7 +145,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 
 def test_the_public_wing_cannot_read_records() -> None:
-    loaded = loaded_by("import discreet.queries.query, discreet.queries.synthetic, discreet.posterior.noise_aware")
+    loaded = loaded_by("import discreet.queries.query, discreet.queries.synthetic, discreet.posterior.methods")
     assert "numpy" in loaded
     assert not loaded & set(RECORD_READERS)
 

@@ -20,7 +20,7 @@ from discreet.inference.interactions import (
     transformed,
 )
 from discreet.model.schema import Scope
-from discreet.posterior.measurements import number_of_records
+from discreet.posterior.evidence import number_of_records
 from discreet.posterior.pooled.least_squares import (
     Measured,
     coordinates_of,

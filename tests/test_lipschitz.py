@@ -21,7 +21,7 @@ from discreet.papers.lipschitz import (
     lipschitz_constants,
     may_be_private,
 )
-from discreet.theory.trimming import floor_for, log_range, record_loss
+from discreet.theory.likelihood_sensitivity import floor_for, log_range, record_loss
 from folding import every
 from strategies import networks
 from tiny import TINY, Record, all_records, network_of

@@ -18,6 +18,7 @@ from scipy.special import expit
 
 from discreet.errors import InputError
 from discreet.posterior.design import logistic, slices, weighted
+from discreet.posterior.design.importance import Density, Reference, t_draws, weighted_draws
 from discreet.posterior.design.laws import (
     Histograms,
     Law,
@@ -39,7 +40,6 @@ from discreet.posterior.design.logistic import (
     noise_variance,
 )
 from discreet.posterior.design.slices import sliced
-from discreet.posterior.design.weighted import Density, Reference, t_draws, weighted_draws
 
 Floats = npt.NDArray[np.float64]
 

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.mechanisms.allocated import node_weights, table_shares
-from discreet.mechanisms.map_estimate import widest_range
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise, scale_for
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.releases.kinds.candidate_choice import Selection
@@ -27,8 +26,8 @@ from discreet.releases.kinds.parameter_draws import Tempering, Trimming
 from discreet.theory.bounds import largest_integer_noise
 from discreet.theory.contrasts import coefficients, family_tables
 from discreet.theory.lattice import resolution_for
+from discreet.theory.likelihood_sensitivity import floor_for, log_range, widest_range
 from discreet.theory.renyi import temper_for
-from discreet.theory.trimming import floor_for, log_range
 from networks import asia
 from releases import simulated_counts
 from strategies import networks

@@ -19,7 +19,7 @@ import pytest
 
 import discreet as dc
 from discreet.posterior import compiling
-from discreet.posterior import noise_aware as module
+from discreet.posterior import methods as module
 from discreet.posterior.compiling import COMPILED
 from folding import every
 from networks import asia

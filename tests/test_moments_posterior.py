@@ -21,7 +21,7 @@ from discreet.posterior.design.linear import (
     resampled,
     unpack,
 )
-from discreet.posterior.design.weights import WeightPosterior
+from discreet.posterior.design.weight_posterior import WeightPosterior
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.posterior.noise_aware import drowned_rows, noise_aware
+from discreet.posterior.methods import drowned_rows, noise_aware
 from discreet.posterior.pooled import worlds as module
 from discreet.posterior.pooled.shrinkage import Rows, draw_rows
 from discreet.posterior.pooled.worlds import worlds

@@ -33,7 +33,7 @@ from discreet.mechanisms.laplace import laplace
 from discreet.papers.lipschitz import attribute_loss
 from discreet.papers.utility import dirichlet_kl
 from discreet.theory.contrasts import family_tables
-from discreet.theory.trimming import record_loss
+from discreet.theory.likelihood_sensitivity import record_loss
 from discreet.verify import audit as auditing
 from enumeration import Pair
 from tiny import counts_of, network_of

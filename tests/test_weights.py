@@ -10,9 +10,9 @@ import pytest
 
 import discreet as dc
 from discreet.model.design import GRID
-from discreet.posterior.design import weights as module
+from discreet.posterior.design import weight_posterior as module
 from discreet.posterior.design.extra import sampler
-from discreet.posterior.design.weights import WeightPosterior, even_law, require_known, require_level, tails
+from discreet.posterior.design.weight_posterior import WeightPosterior, even_law, require_known, require_level, tails
 from folding import every
 
 FEATURES = (dc.Variable("age", bounds=(20, 90)), dc.Variable("pressure", bounds=(80, 200)))

@@ -14,7 +14,7 @@ from discreet.inference.interactions import (
     pooled_variances,
     subsets,
 )
-from discreet.model.grammar import Probability, Query
+from discreet.model.query_grammar import Probability, Query
 from discreet.model.schema import Scope
 from discreet.theory import workload
 from discreet.theory.workload import default_shares, workload_shares, workload_variances

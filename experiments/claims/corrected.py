@@ -19,7 +19,7 @@ from discreet.papers.utility import (
     map_failure,
     posterior_divergence_limit,
 )
-from discreet.theory.trimming import log_range, record_loss
+from discreet.theory.likelihood_sensitivity import log_range, record_loss
 
 from ..printed import COIN, bits, sampler_loss
 from .claim import Claim, Group

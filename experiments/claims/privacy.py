@@ -13,7 +13,7 @@ from scipy.stats import binom
 from discreet.papers.discrete import BetaBinomial
 from discreet.papers.distance import historical_theorem_8_2
 from discreet.papers.lipschitz import assumption_two, lipschitz_constants
-from discreet.theory.trimming import floor_for
+from discreet.theory.likelihood_sensitivity import floor_for
 
 from ..printed import first_stage_loss, map_as_printed, sampler_loss, two_stage_loss, untrimmed_inside
 from .claim import Claim, Group, claimed, measured

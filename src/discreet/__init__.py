@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from discreet.model.tables import Tables
     from discreet.posterior.arviz_export import to_arviz
     from discreet.posterior.design.laws import Histograms, PublicRows, UniformBox, UniformSphere, WeightedPoints
-    from discreet.posterior.design.weights import PublicRecords, WeightPosterior, even_law, weights
+    from discreet.posterior.design.weight_posterior import PublicRecords, WeightPosterior, even_law, weights
     from discreet.posterior.draws import Mixing, Posterior, PosteriorDraws
-    from discreet.posterior.noise_aware import Method, drowned_rows, noise_aware
+    from discreet.posterior.methods import Method, drowned_rows, noise_aware
     from discreet.posterior.plug_in import plug_in
     from discreet.posterior.pooled.estimate import estimate
     from discreet.privacy.guarantee import Guarantee, Relation, compose, convert
@@ -72,7 +72,8 @@ if TYPE_CHECKING:
     from discreet.releases.kinds.two_stages import TwoStageCounts
     from discreet.releases.kinds.weight_draws import WeightDraws
     from discreet.releases.release import Release
-    from discreet.sensitive.counts import Counts, count, count_codes, sensitivity
+    from discreet.sensitive.count_sensitivity import sensitivity
+    from discreet.sensitive.counts import Counts, count, count_codes
     from discreet.sensitive.gradients import Gradients, gradients
     from discreet.sensitive.moments import Moments, moments
     from discreet.sensitive.public import public_counts
@@ -117,9 +118,9 @@ _HOMES = {
     "posterior.design.laws": ("Histograms", "PublicRows", "UniformBox", "UniformSphere", "WeightedPoints"),
     "posterior.draws": ("Mixing", "Posterior", "PosteriorDraws"),
     "posterior.pooled.estimate": ("estimate",),
-    "posterior.noise_aware": ("Method", "drowned_rows", "noise_aware"),
+    "posterior.methods": ("Method", "drowned_rows", "noise_aware"),
     "posterior.plug_in": ("plug_in",),
-    "posterior.design.weights": ("PublicRecords", "WeightPosterior", "even_law", "weights"),
+    "posterior.design.weight_posterior": ("PublicRecords", "WeightPosterior", "even_law", "weights"),
     "releases.combined": ("Combined", "combine", "evidence_of", "load", "loads"),
     "releases.kinds.candidate_choice": ("Choice",),
     "releases.kinds.factored_choice": ("FactoredChoice",),
@@ -141,11 +142,12 @@ _HOMES = {
     "queries.query": ("Answer", "answer", "answer_many", "credible_interval", "marginals", "parse_query"),
     "queries.score": ("Score", "read_score"),
     "queries.synthetic": ("sample_records", "synthetic", "write_records"),
-    "sensitive.counts": ("Counts", "count", "count_codes", "sensitivity"),
+    "sensitive.counts": ("Counts", "count", "count_codes"),
     "sensitive.gradients": ("Gradients", "gradients"),
     "sensitive.moments": ("Moments", "moments"),
     "sensitive.records": ("Records", "check", "draft_schema", "read_records"),
     "sensitive.rows": ("Rows", "grid_rows"),
+    "sensitive.count_sensitivity": ("sensitivity",),
     "theory.factors": ("CategoricalFactor", "DirectionFactor", "spread_candidates"),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}

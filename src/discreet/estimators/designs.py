@@ -16,7 +16,7 @@ from discreet.errors import InputError
 from discreet.estimators.contract import Given, declared_bounds, generated_names, generator
 from discreet.model.design import Design
 from discreet.model.schema import Variable
-from discreet.posterior.design.weights import WeightPosterior, weights
+from discreet.posterior.design.weight_posterior import WeightPosterior, weights
 from discreet.releases.release import Release
 
 __all__ = [

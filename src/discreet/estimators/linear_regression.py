@@ -42,7 +42,7 @@ from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.mechanisms.truncated_posterior import truncated_posterior
 from discreet.model.design import Design, Normal
 from discreet.model.schema import Variable
-from discreet.posterior.design.weights import WeightPosterior, quick_estimate, weights
+from discreet.posterior.design.weight_posterior import WeightPosterior, quick_estimate, weights
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.weight_draws import WeightDraws

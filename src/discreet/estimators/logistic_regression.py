@@ -44,7 +44,7 @@ from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design, Normal
 from discreet.model.schema import Variable
 from discreet.posterior.design.laws import Law
-from discreet.posterior.design.weights import (
+from discreet.posterior.design.weight_posterior import (
     PublicRecords,
     WeightPosterior,
     even_law,

@@ -40,7 +40,7 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
-from discreet.posterior.noise_aware import noise_aware
+from discreet.posterior.methods import noise_aware
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.queries.query import credible_interval

@@ -35,7 +35,7 @@ from discreet.mechanisms.crossing import release
 from discreet.mechanisms.factored import factored
 from discreet.model.design import Design, Normal
 from discreet.posterior.design.direction import Method, mean_axis
-from discreet.posterior.design.weights import WeightPosterior, weights
+from discreet.posterior.design.weight_posterior import WeightPosterior, weights
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.factored_choice import FactoredChoice

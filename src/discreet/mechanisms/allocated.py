@@ -17,14 +17,15 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.family_tables import noisy_tables, pure_only, table_noise
 from discreet.mechanisms.noise import Noise, scale_for
+from discreet.mechanisms.table_scales import noisy_tables, pure_only, table_noise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Number, Relation, as_rational, before_sampling
 from discreet.releases.kinds.noisy_counts import NoisyCounts
 from discreet.releases.kinds.two_stages import Stages, TwoStageCounts
-from discreet.sensitive.counts import Counts, cells_moved
+from discreet.sensitive.count_sensitivity import cells_moved
+from discreet.sensitive.counts import Counts
 
 __all__ = ["allocated", "node_weights", "table_shares"]
 

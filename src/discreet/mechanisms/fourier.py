@@ -12,14 +12,14 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.family_tables import pure_only
 from discreet.mechanisms.noise import Noise, scale_for
+from discreet.mechanisms.table_scales import pure_only
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.noisy_contrasts import CoefficientNoise, NoisyCoefficients
 from discreet.sensitive.counts import Counts
-from discreet.theory.contrast_sensitivity import sensitivity
+from discreet.theory.contrast_sensitivity import contrast_sensitivity
 from discreet.theory.contrasts import coefficients, stealth_shift
 
 __all__ = ["fourier"]
@@ -56,7 +56,7 @@ def fourier(*, stealth: float | None = None) -> Mechanism[CoefficientNoise]:
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> CoefficientNoise:
         pure_only("fourier", guarantee)
-        bound = sensitivity(network, guarantee.relation)
+        bound = contrast_sensitivity(network, guarantee.relation)
         scale, reported = scale_for(max(bound.l1, 1), guarantee.epsilon)
         noisy_total = guarantee.relation is Relation.ADD_REMOVE
         shift = 0

@@ -7,13 +7,14 @@ Laplace noise pays for M: from a handful of tables on, a small delta buys much l
 from __future__ import annotations
 
 from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.family_tables import noisy_tables
 from discreet.mechanisms.noise import Noise, deviation_for
+from discreet.mechanisms.table_scales import noisy_tables
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts
-from discreet.sensitive.counts import Counts, cells_moved
+from discreet.sensitive.count_sensitivity import cells_moved
+from discreet.sensitive.counts import Counts
 
 __all__ = ["gaussian"]
 

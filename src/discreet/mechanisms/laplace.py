@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.family_tables import checked_budgets, even_budgets, noisy_tables, pure_only, table_noise
 from discreet.mechanisms.noise import Noise
+from discreet.mechanisms.table_scales import checked_budgets, even_budgets, noisy_tables, pure_only, table_noise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Number, as_rational
 from discreet.releases.kinds.noisy_counts import NoisyCounts, TableNoise
-from discreet.sensitive.counts import Counts, cells_moved
+from discreet.sensitive.count_sensitivity import cells_moved
+from discreet.sensitive.counts import Counts
 
 __all__ = ["laplace"]
 

@@ -8,7 +8,7 @@ support; on the trimmed simplex the mechanism is then the tempered posterior sam
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -21,10 +21,11 @@ from discreet.mechanisms.posterior_sampler import RESERVE, ROUNDING, draw_rows, 
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables
-from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.candidate_choice import Choice, Selection
 from discreet.releases.kinds.parameter_draws import ParameterDraws, Trimming
 from discreet.sensitive.counts import Counts
+from discreet.theory.likelihood_sensitivity import widest_range
 
 __all__ = ["map_estimate"]
 
@@ -142,30 +143,3 @@ def _among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
 def _steps(logs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Log-probabilities in whole steps: public rounding, the same for all data sets."""
     return np.rint(logs * STEPS_PER_NAT).astype(np.int64)
-
-
-def widest_range(logs: Mapping[str, npt.NDArray[np.int64]], relation: Relation) -> int:
-    """Most that one record can change the difference of two candidates' log-likelihoods, exactly.
-
-    Args:
-        logs: for each node, log-probabilities of all candidates in whole steps, shape `(candidates, *parents, child)`.
-        relation: what "neighbouring" means.
-
-    Returns:
-        In steps: the largest, over pairs of candidates, of a sum over families: of the largest absolute difference of
-        log-probabilities (ADD_REMOVE), or of the largest less the smallest (REPLACE). It is a bound: a record need not
-        reach the largest of all families at once.
-    """
-    count = len(next(iter(logs.values())))
-    top, bottom = np.zeros((count, count), np.int64), np.zeros((count, count), np.int64)
-    for tables in logs.values():
-        flat = tables.reshape(count, -1)
-        for one in range(count):
-            difference = flat - flat[one]
-            top[one] += difference.max(axis=1)
-            bottom[one] += difference.min(axis=1)
-    match relation:
-        case Relation.ADD_REMOVE:
-            return int(max(top.max(), -bottom.min()))
-        case Relation.REPLACE:
-            return int((top - bottom).max())

@@ -19,16 +19,17 @@ from typing import Literal
 from discreet.errors import InputError
 from discreet.inference.interactions import MOST_VARIABLES, cell_variance, pooled_variances
 from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.family_tables import laplace_scales, noisy_tables
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
+from discreet.mechanisms.table_scales import laplace_scales, noisy_tables
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.grammar import Query
 from discreet.model.network import Network
+from discreet.model.query_grammar import Query
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
 from discreet.releases.measurement import CellNoise, noise_variance
-from discreet.sensitive.counts import Counts, cells_moved
+from discreet.sensitive.count_sensitivity import cells_moved
+from discreet.sensitive.counts import Counts
 from discreet.theory.workload import default_shares, workload_error, workload_shares
 
 __all__ = ["planned"]

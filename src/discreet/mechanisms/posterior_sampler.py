@@ -22,8 +22,8 @@ from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.parameter_draws import ParameterDraws, Tempering, Trimming
 from discreet.sensitive.counts import Counts
 from discreet.theory.lattice import lattice_law, resolution_for
+from discreet.theory.likelihood_sensitivity import floor_for, log_range, record_loss
 from discreet.theory.renyi import temper_for
-from discreet.theory.trimming import floor_for, log_range, record_loss
 
 __all__ = ["draw_rows", "posterior_sampler", "refuse_vast", "trimming"]
 

@@ -20,7 +20,7 @@ from discreet.model.tables import Tables
 from discreet.papers.conjugate import checked_distance, within
 from discreet.papers.simplex import truncated_dirichlet
 from discreet.privacy.guarantee import Relation
-from discreet.theory.trimming import log_range, record_loss
+from discreet.theory.likelihood_sensitivity import log_range, record_loss
 from discreet.theory.truncated import truncated_beta
 
 __all__ = ["BetaBinomial", "DiscreteNetwork", "MarkovChain"]

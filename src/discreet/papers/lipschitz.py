@@ -1,7 +1,8 @@
 """Lipschitz constants of likelihoods, as the papers reckon with them: of networks, and over finite supports.
 
-This file owns the calculus of the papers, corrected; `utility.py` owns what privacy costs, `theory/trimming.py` the
-range of a trimmed network, which the product computes with. Nothing here reads records or draws anything.
+This file owns the calculus of the papers, corrected; `utility.py` owns what privacy costs, and
+`theory/likelihood_sensitivity.py` the range of a trimmed network, which the product computes with. Nothing here reads
+records or draws anything.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.model.network import Network
-from discreet.theory.trimming import ranges
+from discreet.theory.likelihood_sensitivity import ranges
 
 __all__ = [
     "assumption_one",

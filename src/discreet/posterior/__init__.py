@@ -1,4 +1,4 @@
 """The public wing, first half: from a release to a posterior. Nothing here can read a record.
 
-`noise_aware.py` chooses the method for a network, `design/weights.py` reads every payload over a design.
+`methods.py` chooses the method for a network, `design/weight_posterior.py` reads every payload over a design.
 """

@@ -1,6 +1,6 @@
 """Questions and answers: what a posterior says to a query, and an interval for every number.
 
-The text of a query, and what may be asked, are in `model/grammar.py`.
+The text of a query, and what may be asked, are in `model/query_grammar.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from discreet.errors import QUOTED_CHARACTERS, InputError, shown
 from discreet.inference import elimination
-from discreet.model.grammar import Explanation, Probability, Query, check_names, parse_query
+from discreet.model.query_grammar import Explanation, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema
 from discreet.model.tables import Tables
 from discreet.posterior.draws import Posterior, PosteriorDraws

@@ -23,10 +23,11 @@ from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Relation
 from discreet.releases.release import RecordsPolicy
+from discreet.sensitive.count_sensitivity import Sensitivity, sensitivity
 from discreet.sensitive.records import Records, codes, complete, decode, grouping, refuse_faulty
 from discreet.sensitive.sources import arrow
 
-__all__ = ["COUNT_LIMIT", "Counts", "Sensitivity", "cells_moved", "count", "count_codes", "sensitivity"]
+__all__ = ["COUNT_LIMIT", "Counts", "count", "count_codes"]
 
 CELL_LIMIT = 2**24
 """Most cells of one family's table: 128 MiB, and about two minutes of exact noise."""
@@ -34,70 +35,6 @@ CELL_LIMIT = 2**24
 
 COUNT_LIMIT = 2**53
 """Largest count: any noise scale we accept then stays within 64-bit integers but for a chance below exp(-1000)."""
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """Most that two neighbouring data sets can differ in a statistic; unit: records.
-
-    Args:
-        l1: sum of absolute differences.
-        l2: root of the sum of squared differences.
-    """
-
-    l1: float
-    l2: float
-
-
-def sensitivity(network: Network, relation: Relation) -> Sensitivity:
-    r"""Bound how far one record can move the family counts of a network.
-
-    A record adds one to exactly one cell of each node's table, so adding or removing it moves K cells by one and
-    replacing it moves at most 2K, where K is the number of nodes.
-
-    Args:
-        network: public; its K families fix the tables.
-        relation: what "neighbouring data sets" means in the guarantee.
-
-    Returns:
-        Bounds over all tables together. ADD_REMOVE: (K, sqrt(K)). REPLACE: (2K, sqrt(2K)); both are attained.
-
-    Raises:
-        Nothing: every network has a bound.
-
-    Guarantee:
-        None spent: reads no data. Assumes one record for each unit of protection, and records that are counted whole
-        or left out whole.
-
-    Source:
-        Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Lemma 1, for REPLACE; Dwork and Roth (2014), Definition 3.1.
-
-    Example:
-        >>> from discreet.model.schema import Variable
-        >>> rain = Variable("rain", ("no", "yes"))
-        >>> wet = Variable("wet", ("no", "yes"))
-        >>> network = Network((rain, wet), {"rain": (), "wet": ("rain",)})
-        >>> sensitivity(network, Relation.REPLACE)
-        Sensitivity(l1=4.0, l2=2.0)
-    """
-    cells = len(network.nodes) * cells_moved(relation)
-    return Sensitivity(l1=float(cells), l2=math.sqrt(cells))
-
-
-def cells_moved(relation: Relation) -> int:
-    """Most cells of one table that neighbouring data sets differ in, each by one record.
-
-    Args:
-        relation: what "neighbouring" means.
-
-    Returns:
-        1 for ADD_REMOVE, 2 for REPLACE.
-    """
-    match relation:
-        case Relation.ADD_REMOVE:
-            return 1
-        case Relation.REPLACE:
-            return 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -19,7 +19,7 @@ from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Relation
 from discreet.theory.contrasts import Family, contract, contrasts, families
 
-__all__ = ["CoefficientSensitivity", "sensitivity"]
+__all__ = ["CoefficientSensitivity", "contrast_sensitivity"]
 
 SEARCH_CELLS = 10_000_000
 """Most cells of all tables in the search for the sensitivity: a fraction of a second."""
@@ -38,7 +38,9 @@ class CoefficientSensitivity:
     exact: bool
 
 
-def sensitivity(network: Network, relation: Relation, *, cell_limit: int = SEARCH_CELLS) -> CoefficientSensitivity:
+def contrast_sensitivity(
+    network: Network, relation: Relation, *, cell_limit: int = SEARCH_CELLS
+) -> CoefficientSensitivity:
     """How far one record can move the components of a network.
 
     ADD_REMOVE: `sum over B of prod over b in B of c_b`, with c_b = 0, 1, 2 for one, two, more states: a record adds a
@@ -73,7 +75,7 @@ def sensitivity(network: Network, relation: Relation, *, cell_limit: int = SEARC
         >>> from discreet.model.schema import Variable
         >>> rain, wet = Variable("rain", ("no", "yes")), Variable("wet", ("no", "yes"))
         >>> network = Network((rain, wet), {"rain": (), "wet": ("rain",)})
-        >>> sensitivity(network, Relation.ADD_REMOVE), sensitivity(network, Relation.REPLACE)
+        >>> contrast_sensitivity(network, Relation.ADD_REMOVE), contrast_sensitivity(network, Relation.REPLACE)
         (CoefficientSensitivity(l1=4, exact=True), CoefficientSensitivity(l1=4, exact=True))
     """
     if not cell_limit > 0:

@@ -29,8 +29,8 @@ from discreet.inference.interactions import centred, pooled_variances, subsets
 from discreet.model.arrays import margin
 from discreet.model.cover import readers
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.grammar import Probability, Query, check_names, parse_query
 from discreet.model.network import Network
+from discreet.model.query_grammar import Probability, Query, check_names, parse_query
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 

@@ -52,7 +52,7 @@ from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 from discreet.releases.release import RecordsPolicy
 from discreet.sensitive.counts import Counts
 from discreet.sensitive.rows import grid_rows
-from discreet.theory.trimming import log_range
+from discreet.theory.likelihood_sensitivity import log_range
 from discreet.verify.densities import objective_loss, truncation_loss
 from discreet.verify.losses import loss, refuse_leaks
 from discreet.verify.script import SCRIPTS, Answers, Leak, Log, logged, numbers

@@ -19,8 +19,8 @@ from discreet.model.design import GRID, Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Tables
 from discreet.posterior.design.direction import mean_axis
-from discreet.posterior.design.weights import weights
-from discreet.posterior.noise_aware import noise_aware
+from discreet.posterior.design.weight_posterior import weights
+from discreet.posterior.methods import noise_aware
 from discreet.posterior.plug_in import plug_in
 from discreet.privacy.guarantee import Guarantee
 from discreet.queries.synthetic import sample_codes

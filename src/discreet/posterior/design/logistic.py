@@ -38,9 +38,9 @@ from scipy.special import expit, log_expit
 
 from discreet.errors import InputError
 from discreet.model.design import Shape
+from discreet.posterior.design.importance import Density, Evidence, weighted_draws
 from discreet.posterior.design.laws import Law, WeightedPoints, moments_of, spread
 from discreet.posterior.design.slices import sliced
-from discreet.posterior.design.weighted import Density, Evidence, weighted_draws
 from discreet.posterior.draws import Mixing
 from discreet.theory.checks import positive
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.posterior.design.weighted import FREEDOM, Density, Reference, t_draws
+from discreet.posterior.design.importance import FREEDOM, Density, Reference, t_draws
 from discreet.posterior.diagnostics import effective_size, r_hat
 from discreet.posterior.draws import ENOUGH, Mixing
 

@@ -27,9 +27,9 @@ from discreet.model.tables import Array, Tables
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.diagnostics import effective_size, r_hat
 from discreet.posterior.draws import ENOUGH, Mixing, PosteriorDraws
+from discreet.posterior.evidence import measurements, number_of_records
 from discreet.posterior.exact import by_record, by_type
 from discreet.posterior.exact.moves import SMALLEST, Model
-from discreet.posterior.measurements import measurements, number_of_records
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
 from discreet.releases.measurement import Measurement

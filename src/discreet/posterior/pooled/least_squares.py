@@ -37,7 +37,7 @@ from discreet.inference.interactions import (
 from discreet.model.arrays import margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.posterior.measurements import number_of_records
+from discreet.posterior.evidence import number_of_records
 from discreet.releases.measurement import KNOWN, CellNoise, Measurement, noise_variance
 
 __all__ = [

@@ -53,7 +53,7 @@ from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.posterior.measurements import measurements
+from discreet.posterior.evidence import measurements
 from discreet.posterior.pooled.least_squares import (
     Margins,
     Measured,

@@ -1,4 +1,4 @@
-"""How far one record can move the likelihood of a trimmed network.
+"""How far one record can move likelihoods: of a trimmed network, or of candidates to choose from.
 
 Trimming keeps every probability of a node at or above a floor, so that the log-likelihood ratio of two records has a
 bounded range; that range is what a draw from the posterior costs, whatever the prior and the number of records.
@@ -16,7 +16,7 @@ from discreet.errors import InputError
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Relation
 
-__all__ = ["floor_for", "log_range", "ranges", "record_loss"]
+__all__ = ["floor_for", "log_range", "ranges", "record_loss", "widest_range"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -150,3 +150,30 @@ def ranges(network: Network, floors: Mapping[str, float]) -> dict[str, float]:
         except InputError as error:
             raise InputError(f"node {name!r}: {error}") from None
     return found
+
+
+def widest_range(logs: Mapping[str, npt.NDArray[np.int64]], relation: Relation) -> int:
+    """Most that one record can change the difference of two candidates' log-likelihoods, exactly.
+
+    Args:
+        logs: for each node, log-probabilities of all candidates in whole steps, shape `(candidates, *parents, child)`.
+        relation: what "neighbouring" means.
+
+    Returns:
+        In steps: the largest, over pairs of candidates, of a sum over families: of the largest absolute difference of
+        log-probabilities (ADD_REMOVE), or of the largest less the smallest (REPLACE). It is a bound: a record need not
+        reach the largest of all families at once.
+    """
+    count = len(next(iter(logs.values())))
+    top, bottom = np.zeros((count, count), np.int64), np.zeros((count, count), np.int64)
+    for tables in logs.values():
+        flat = tables.reshape(count, -1)
+        for one in range(count):
+            difference = flat - flat[one]
+            top[one] += difference.max(axis=1)
+            bottom[one] += difference.min(axis=1)
+    match relation:
+        case Relation.ADD_REMOVE:
+            return int(max(top.max(), -bottom.min()))
+        case Relation.REPLACE:
+            return int((top - bottom).max())

@@ -30,8 +30,8 @@ from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.tables import Tables
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
+from discreet.posterior.evidence import measurements
 from discreet.posterior.exact.chains import joint, visits
-from discreet.posterior.measurements import measurements
 from discreet.posterior.particles import parameter_cells
 from discreet.posterior.pooled.least_squares import poolable, pooled_margins
 from discreet.posterior.pooled.worlds import worlds
