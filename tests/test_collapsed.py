@@ -247,7 +247,13 @@ COMPILED = pytest.mark.skipif(not COMPILED_HERE, reason="without numba (extra `f
 
 @COMPILED
 @KERNELS
-@pytest.mark.parametrize("name", ["laplace", "gaussian", "number", "contrasts", "data sets", "sample"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("number", "contrasts", "data sets", "sample"),
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in ("laplace", "gaussian")),
+    ],
+)
 def test_means_are_those_of_enumeration(kernel: Any, name: str) -> None:
     case = case_of(name)
     law = exact(case)

@@ -266,7 +266,10 @@ RELEASES = {
 }
 
 
-@pytest.mark.parametrize("name", ["private n", "no constant", pytest.param("concentrated", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "name",
+    ["private n", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("no constant", "concentrated"))],
+)
 def test_the_chain_agrees_with_resampling(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rounded cube stands for the noise's cube in the chain: three features, a tenth of a deviation of tolerance."""
     pytest.importorskip("blackjax", reason="needs the extra mcmc")
@@ -277,7 +280,7 @@ def test_the_chain_agrees_with_resampling(name: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(posterior, "ENOUGH", 1e12)
     chain = moment_draws(values, **given, **rest, rng=np.random.default_rng(2))
     assert (exact.method, exact.mixing, chain.method) == ("resampling", None, "nuts")
-    if name == "no constant":
+    if name == "private n":
         again = moment_draws(values, **given, **rest, rng=np.random.default_rng(2))
         assert np.array_equal(chain.weights, again.weights)
     assert chain.weights.shape == (2000, 3 + intercept) and chain.variance.shape == (2000,)

@@ -37,8 +37,21 @@ KINDS: dict[str, tuple[Callable[[], dc.Mechanism], object]] = {
     "map_estimate": (dc.map_estimate, 0),
 }
 COUNTS = [kind for kind in KINDS if kind.startswith(("planned", "laplace", "fourier", "gaussian", "allocated"))]
+PARTICLES = [
+    ("posterior_sampler", "add-remove"),
+    ("posterior_sampler, two draws", "replace"),
+    ("map_estimate", "replace"),
+]
+"""Draws and choices are read by particles, in seconds: on every run in one relation, in the thorough tests in both."""
+
+
+def often(kind: str, relation: str) -> list[pytest.MarkDecorator]:
+    """The mark of what does not run every time."""
+    return [] if kind in COUNTS or (kind, relation) in PARTICLES else [pytest.mark.thorough]
+
+
 CELLS = [
-    pytest.param(kind, relation, id=f"{kind}-{relation}")
+    pytest.param(kind, relation, id=f"{kind}-{relation}", marks=often(kind, relation))
     for kind in KINDS
     for relation in dc.Relation
     if not (kind == "allocated, sampled" and relation is dc.Relation.REPLACE)
@@ -78,7 +91,7 @@ READINGS: dict[str, tuple[dc.Dirichlet | None, dc.Method]] = {
 }
 """Noisy tables are read with a prior that is learned from them, or with the Dirichlet rows that the truth is of."""
 READ = [
-    pytest.param(kind, relation, reading, id=f"{kind}{reading}-{relation}")
+    pytest.param(kind, relation, reading, id=f"{kind}{reading}-{relation}", marks=often(kind, relation))
     for kind in KINDS
     for relation in dc.Relation
     for reading in (READINGS if kind in COUNTS else ("",))

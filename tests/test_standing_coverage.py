@@ -100,8 +100,8 @@ PANELS = {
     "asia": Panel("asia", ("1", "10"), 24, {"entries": 0.07, "marginals": 0.11, "conditionals": 0.09}),
 }  # fmt: skip
 """A minute and a half of one core; most of it are the panels that are looked at by the thorough tests alone."""
-THOROUGH = {"thin", "families"}
-"""Thin rows at small budgets, and many small families. What always runs has thin rows at large budgets, and asia."""
+THOROUGH = {"thin", "families", "sure", "asia"}
+"""What always runs has rare states at a large budget, and thin rows."""
 
 
 @cache
