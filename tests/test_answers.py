@@ -278,10 +278,10 @@ def test_known_counts_have_no_noise_and_known_probabilities_only_noise(text: str
 
 
 def test_the_error_of_the_share_is_how_far_it_varies() -> None:
-    """Over 400 sets of 300 draws; the mean of errors within 20 %, which five of its own would be."""
-    rows = [dc.answer(coin(300, seed)[0], "P(x=head)", level=0.9).rows[0] for seed in range(400)]
+    """Over 200 sets of 300 draws; the mean of errors within 28 %, which five of its own would be."""
+    rows = [dc.answer(coin(300, seed)[0], "P(x=head)", level=0.9).rows[0] for seed in range(200)]
     spread = np.std([row["noise"] for row in rows])
-    assert np.mean([row["noise_error"] for row in rows]) == pytest.approx(spread, rel=0.2)
+    assert np.mean([row["noise_error"] for row in rows]) == pytest.approx(spread, rel=0.28)
     # A normal quantity has (1 - share^2) / sqrt(draws).
     rng = np.random.default_rng(3)
     common = rng.standard_normal(40_000)

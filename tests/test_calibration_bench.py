@@ -301,6 +301,7 @@ def test_quick_plans_are_smaller() -> None:
     assert posteriors(calibration.QUICK) < posteriors(calibration.PLANS) / 10
 
 
+@pytest.mark.thorough
 def test_pictures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is in the extra bench")
     rows = coverage.coverage(NOISELESS, THETA, {"exact": (exact, 3), "plug-in": (half_width, 3)}, 100)

@@ -51,7 +51,9 @@ def test_what_is_refused_says_why_and_has_no_numbers() -> None:
     assert math.isnan(row.marginals)
 
 
-@pytest.mark.parametrize("name", ["laplace", "fourier", "allocated"])
+@pytest.mark.parametrize(
+    "name", ["laplace", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("fourier", "allocated"))]
+)
 def test_errors_fall_with_epsilon_to_the_sampling_error(name: str) -> None:
     only = {name: dc.MECHANISMS[name]()}
     small, large, huge = (rows(promise(e), repeats=8, mechanisms=only)[name].cells for e in (0.02, 1, 200))

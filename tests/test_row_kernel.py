@@ -106,7 +106,7 @@ def both(monkeypatch: pytest.MonkeyPatch, *arguments: object, **named: object) -
         ((4, 3), 40, 9.0),
         ((3, 2, 2), 300, 100.0),
         ((2, 2, 2, 5), 12, 4.0),
-        ((3, 2, 4), 9_000, 30.0),
+        pytest.param((3, 2, 4), 9_000, 30.0, marks=pytest.mark.thorough),
     ],
 )
 def test_moments_of_both_paths(

@@ -27,7 +27,11 @@ EVEN = np.full(COMPONENTS, 1 / COMPONENTS)
 COMPILED = pytest.param(True, marks=pytest.mark.skipif(not compiling.COMPILED, reason="numba is not installed"))
 
 
-@pytest.fixture(params=[False, COMPILED], ids=["arrays", "compiled"], autouse=True)
+PLAIN = pytest.param(False, id="arrays", marks=[pytest.mark.thorough] if COMPILED else [])
+"""Slower, and held to the compiled steps by test_row_kernel on every run."""
+
+
+@pytest.fixture(params=[PLAIN, pytest.param(COMPILED, id="compiled")], autouse=True)
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways to take the same steps have the same law."""
     monkeypatch.setattr(shrinkage, "COMPILED", request.param)

@@ -56,8 +56,6 @@ def main(argv: list[str] | None = None) -> int:
         return _failed(INTERRUPTED, 1, debug)
     except OSError as error:
         abandon_stdout()
-        if isinstance(error, BrokenPipeError):
-            return 1
         return _failed(f"cannot read or write: {error.strerror or type(error).__name__}", 1, debug)
     except DiscreetError as error:
         return _failed(str(error), next((code for kind, code in CODES.items() if isinstance(error, kind)), 1), debug)

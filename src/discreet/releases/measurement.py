@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
 from discreet.model.arrays import Ints
 from discreet.model.schema import Scope
@@ -34,7 +34,12 @@ def laplace_variance(scale: float) -> float:
 
 def noise_variance(noise: CellNoise, scale: float) -> float:
     """Variance of the noise in a cell; of discrete Gaussian noise a bound, Canonne et al. (2020), Corollary 9."""
-    return scale**2 if noise == "discrete_gaussian" else laplace_variance(scale)
+    match noise:
+        case "discrete_laplace":
+            return laplace_variance(scale)
+        case "discrete_gaussian":
+            return scale**2
+    assert_never(noise)
 
 
 @dataclass(frozen=True, eq=False)

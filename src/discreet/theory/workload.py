@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from string import ascii_letters
-from typing import Literal
+from typing import Literal, assert_never
 
 import networkx as nx
 import numpy as np
@@ -30,7 +30,7 @@ from discreet.model.arrays import margin
 from discreet.model.cover import readers
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.query_grammar import Probability, Query, check_names, parse_query
+from discreet.model.query_grammar import Explanation, Probability, Query, check_names, parse_query
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
@@ -220,6 +220,9 @@ def _parts(network: Network, query: Query) -> list[Part]:
     """What is differentiated for a query: targets, codes of the evidence, and which cells of the targets count."""
     schema = network.schema
     evidence = {name: schema[name].code(state) for name, state in query.evidence}
+    if isinstance(query, Explanation):
+        names = query.targets or tuple(name for name in schema.names if name not in evidence)
+        return [((name,), evidence, np.arange(schema[name].size)) for name in names]
     if isinstance(query, Probability):
         targets = tuple(name for name, _ in query.targets)
         codes = np.indices([schema[name].size for name in targets]).reshape(len(targets), -1)
@@ -227,8 +230,7 @@ def _parts(network: Network, query: Query) -> list[Part]:
         for row, (name, state) in zip(codes, query.targets, strict=True):
             kept &= state is None or row == schema[name].code(state)
         return [(targets, evidence, np.flatnonzero(kept))]
-    names = query.targets or tuple(name for name in schema.names if name not in evidence)
-    return [((name,), evidence, np.arange(schema[name].size)) for name in names]
+    assert_never(query)
 
 
 def _part_variances(theta: Tables, part: Part) -> dict[Scope, Floats]:

@@ -29,7 +29,6 @@ __all__ = [
     "UniformSphere",
     "WeightedPoints",
     "cosines",
-    "mean_squares",
     "moment",
     "moments_of",
     "spread",
@@ -287,26 +286,6 @@ def moments_of(law: Law) -> Callable[[Floats], Floats]:
         return np.column_stack([features, *([] if law.constant is None else [constant * likely.sum(axis=1)])])
 
     return on_sphere
-
-
-def mean_squares(law: Law) -> Floats:
-    """`E v_j^2` for each coordinate, shape (size,)."""
-    match law:
-        case UniformSphere():
-            features = np.full(law.features, law.norm**2 / law.features)
-        case UniformBox():
-            features = np.full(law.features, 1 / 3)
-        case Histograms():
-            features = np.array(
-                [
-                    np.diff(_cumulated(ends, cells)) @ (ends[1:] ** 2 + ends[1:] * ends[:-1] + ends[:-1] ** 2) / 3
-                    for ends, cells in zip(law.edges, law.counts, strict=True)
-                ]
-            )
-        case WeightedPoints() | PublicRows():
-            at = spread(law)
-            return np.asarray(at.weights @ at.points**2)
-    return features if law.constant is None else np.append(features, law.constant**2)
 
 
 def _even(features: Floats, constant: float | None) -> WeightedPoints:

@@ -32,7 +32,7 @@ from discreet.posterior.exact import by_record, by_type
 from discreet.posterior.exact.moves import SMALLEST, Model
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
-from discreet.releases.measurement import Measurement
+from discreet.releases.measurement import CellNoise, Measurement
 
 __all__ = ["joint", "visits"]
 
@@ -60,6 +60,8 @@ beyond what the noisy tables tell: what lies above has less than e^-14 of the ma
 sum of several."""
 MOST_BYTES = 2**30
 """Memory for the records of a chain."""
+GAUSSIAN: Mapping[CellNoise, bool] = {"discrete_laplace": False, "discrete_gaussian": True}
+"""The laws whose density the kernels know."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +97,7 @@ def _released(network: Network, part: Measurement, owner: int, members: dict[str
         members[member] = part.sampling
         # The membership is the last axis: 0 is out of the sample.
         scope, weights = (*scope, member), [(2 * cell + 1, statistic, amount) for cell, statistic, amount in weights]
-    return _Sums(scope, owner, part.values, weights, part.scale or 0.0, part.noise == "discrete_gaussian")
+    return _Sums(scope, owner, part.values, weights, part.scale or 0.0, GAUSSIAN[part.noise])
 
 
 def _contrast_weights(sizes: Sequence[int]) -> list[tuple[int, int, int]]:

@@ -22,6 +22,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -97,10 +98,13 @@ class Measured:
 
     def _noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """Independent noise; the Gaussian one is rounded, which is close enough for a simulation."""
-        if self.noise == "discrete_gaussian":
-            return np.asarray(np.rint(rng.normal(0, self.scales[scope], shape)))
-        success = -math.expm1(-1 / self.scales[scope])
-        return np.asarray(rng.geometric(success, shape) - rng.geometric(success, shape), np.float64)
+        match self.noise:
+            case "discrete_laplace":
+                success = -math.expm1(-1 / self.scales[scope])
+                return np.asarray(rng.geometric(success, shape) - rng.geometric(success, shape), np.float64)
+            case "discrete_gaussian":
+                return np.asarray(np.rint(rng.normal(0, self.scales[scope], shape)))
+        assert_never(self.noise)
 
 
 @dataclass(frozen=True, eq=False)
