@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 import discreet as dc
 from discreet.app.cli import main
 from discreet.mechanisms import mechanisms_over
+from discreet.mechanisms import posterior_sampler as sampling
 from discreet.mechanisms.allocated import allocated
 from discreet.mechanisms.fourier import fourier
 from discreet.mechanisms.gaussian import gaussian
@@ -24,6 +26,7 @@ from discreet.mechanisms.map_estimate import map_estimate
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.mechanisms.planned import planned
 from discreet.mechanisms.posterior_sampler import posterior_sampler
+from discreet.theory.lattice import LatticeLaw
 from discreet.verify import audit as auditing
 from discreet.verify.losses import _credited
 from enumeration import SIDES, Pair, among, beta_delta, choice_loss, gaussian_delta, noise_loss, picked_loss
@@ -46,6 +49,19 @@ from flawed import (
 )
 from folding import every
 from tiny import TINY, all_records, neighbours
+
+
+@pytest.fixture(autouse=True)
+def tabulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The data sets have few different rows: their laws on the grid, pure functions of them, are most of the work."""
+    tables = sampling.lattice_law
+
+    @cache
+    def remembered(exponents: bytes, floor: float, resolution: int) -> LatticeLaw:
+        return tables(np.frombuffer(exponents), floor, resolution)
+
+    monkeypatch.setattr(sampling, "lattice_law", lambda exponents, *rest: remembered(exponents.tobytes(), *rest))
+
 
 # --------------------------------------------------------------------------------------------------- what is promised
 
