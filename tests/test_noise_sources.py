@@ -266,7 +266,7 @@ SCORES = {
     "large scores": ([-1e12, -1e12 - 2.0, -1e12 - 1.0], 1.5),
     "positive scores": ([7.0, 5.0, 8.0], 2.0),
 }
-CHOICES = 2500
+CHOICES = 1800
 
 
 def exponential_law(scores: Sequence[float], scale: float) -> np.ndarray:
