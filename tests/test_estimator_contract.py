@@ -187,7 +187,11 @@ def test_no_fit_draws_a_regression(case: Case, tmp_path: Path, monkeypatch: pyte
     def refused(*_: Any, **__: Any) -> Any:
         raise AssertionError("a posterior was drawn")
 
-    for module in ("weights.moment_draws", "weights.logistic_draws", "weights.direction_draws"):
+    for module in (
+        "weight_posterior.moment_draws",
+        "weight_posterior.logistic_draws",
+        "weight_posterior.direction_draws",
+    ):
         monkeypatch.setattr(f"discreet.posterior.design.{module}", refused)
     X, y = records(12)
     fitted = made(case, opened(tmp_path), promise("0.01")).fit(X, y)
