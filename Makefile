@@ -34,15 +34,16 @@ COMPILED = $(shell $(call SUM,src/discreet/posterior))
 RUN = XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CACHE)/numba-$(COMPILED) \
 	JAX_COMPILATION_CACHE_DIR=$(CACHE)/jax JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.2 \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q --durations=20
-# Tests of the experiments are the pages' and not the package's: they run where something that they read has changed since
-# they last passed. The stamp is named after all of it, so that a fresh clone has none.
-PAGES := tests/test_experiments_*.py
-PAGES_READ := src/discreet experiments docs/experiments $(PAGES) tests/conftest.py tests/folding.py tests/tiny.py \
-	pyproject.toml $(CONSTRAINTS)
-PAGES_STAMP = $(VENV)/.experiments-tested-$(shell $(call SUM,$(PAGES_READ)))
+# Two folders have tests that take long and say nothing of privacy: what is read from releases, and the pages of
+# experiments and benches. Each runs where something that it reads has changed since it last passed. Its stamp is named
+# after all of that, so that a fresh clone has none.
+READ_BY_BOTH := src/discreet bench experiments $(filter-out tests/test_%,$(wildcard tests/*.py)) pyproject.toml $(CONSTRAINTS)
+STAMP_OF = $(VENV)/.$(1)-tested-$(shell $(call SUM,$(READ_BY_BOTH) tests/$(1) $(2)))
+ANSWERS_STAMP = $(call STAMP_OF,answers)
+PAGES_STAMP = $(call STAMP_OF,pages,docs README.md)
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo install postgres test test-thorough test-experiments check format lint types mutants coverage bench experiments test-newest test-lowest clean
+.PHONY: demo install postgres test test-thorough test-answers test-pages check format lint types mutants coverage bench experiments test-newest test-lowest clean
 
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
@@ -57,22 +58,30 @@ postgres:
 	      >/dev/null || echo "PostgreSQL could not be installed: tests that need it are skipped"; \
 	  else echo "no PostgreSQL here: tests that need it are skipped"; fi
 
-test: $(STAMP) postgres  ## the tests of every change: all but the next two and `coverage`; doctests of src and README
+test: $(STAMP) postgres  ## the tests of every change: all but those below and `coverage`; doctests of src and README
 	find $(CACHE) -maxdepth 1 -name 'numba-*' ! -name 'numba-$(COMPILED)' -exec rm -rf {} + 2>/dev/null || true
-	$(RUN) -m "$(ALWAYS)" $(or $(TESTS),--ignore-glob="$(CURDIR)/$(PAGES)")
+	$(RUN) -m "$(ALWAYS)" $(or $(TESTS),$(addprefix --ignore=tests/,answers pages))
 
 test-thorough: $(STAMP) postgres  ## repeats of what quicker tests say: more cases, seeds and networks
 	$(RUN) -m thorough $(TESTS)
 
-test-experiments: $(STAMP)  ## the tests of the experiments and of their pages
-	$(RUN) -m "$(ALWAYS)" $(PAGES)
-	rm -f $(VENV)/.experiments-tested-*
+test-answers: $(STAMP)  ## long tests of what is read from a release: posteriors, fits, estimators
+	$(RUN) -m "$(ALWAYS)" tests/answers
+	rm -f $(VENV)/.answers-tested-*
+	touch $(ANSWERS_STAMP)
+
+test-pages: $(STAMP)  ## the tests of experiments, benches and their pages
+	$(RUN) -m "$(ALWAYS)" tests/pages
+	rm -f $(VENV)/.pages-tested-*
 	touch $(PAGES_STAMP)
 
-$(PAGES_STAMP): $(STAMP)
-	$(MAKE) test-experiments
+$(ANSWERS_STAMP): $(STAMP)
+	$(MAKE) test-answers
 
-check: lint types test $(PAGES_STAMP)  ## what continuous integration runs
+$(PAGES_STAMP): $(STAMP)
+	$(MAKE) test-pages
+
+check: lint types test $(ANSWERS_STAMP) $(PAGES_STAMP)  ## what continuous integration runs
 
 format: $(STAMP)  ## rewrite the sources in the house format
 	$(BIN)/ruff check --fix src tests bench experiments
@@ -105,13 +114,13 @@ experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds doc
 
 test-newest:  ## the tests on the newest versions that pyproject.toml allows, in an environment made for it
 	$(PYTHON) -m venv --clear $(VENV)-newest
-	$(MAKE) VENV=$(VENV)-newest CONSTRAINTS=/dev/null test
+	$(MAKE) VENV=$(VENV)-newest CONSTRAINTS=/dev/null test test-answers
 
 # Its lowest versions have wheels for the lowest Python alone.
 test-lowest:  ## the tests on the lowest versions that pyproject.toml states, likewise
 	$(LOWEST_PYTHON) -m venv --clear $(VENV)-lowest
 	$(LOWEST_PYTHON) tests/lowest.py > $(VENV)-lowest/constraints.txt
-	$(MAKE) VENV=$(VENV)-lowest CONSTRAINTS=$(VENV)-lowest/constraints.txt test
+	$(MAKE) VENV=$(VENV)-lowest CONSTRAINTS=$(VENV)-lowest/constraints.txt test test-answers
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -33,7 +33,8 @@ from experiments.pages import markdown
 from experiments.private_pgm import read_by_mbi
 
 import discreet as dc
-from discreet.posterior.pooled.least_squares import Margins, least_squares, measured, nonnegative, refitted
+from discreet.posterior.pooled.least_squares import Margins, least_squares, nonnegative, refitted
+from discreet.posterior.pooled.measured import measured
 from discreet.sensitive.count_sensitivity import cells_moved
 
 from .baselines import GRID, algorithm_1, on_grid
@@ -100,7 +101,7 @@ def _estimate(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
 
 def _fitted(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
     """Least squares with no cell below 0, +1, normalised: no prior for rows."""
-    noisy = measured(release.payload)
+    noisy = measured(release.network, release.network_payload.measurements)
     plain = least_squares(noisy, release.records)
     fit = nonnegative(noisy, max(plain.total[0], 1.0))
     tables = Margins(release.network, refitted(noisy, fit), plain.variances)

@@ -28,6 +28,15 @@ def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direction, "COARSE", 16)
 
 
+@pytest.fixture
+def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A direction's chains stand on few points and hardly warm up: for tests that look at the estimator."""
+    from discreet.posterior.design import direction
+
+    for name, value in {"FINE": 32, "COARSE": 8, "PROPOSALS": 64, "MOVES_PER_COORDINATE": 1, "WARM_UP": 4}.items():
+        monkeypatch.setattr(direction, name, value)
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[postgres.Server]:
     """A PostgreSQL; one for each process of the tests, where any of its tests asks for it."""

@@ -7,7 +7,8 @@ Each file of tests/mutants is a patch, as `git diff -U1` writes it, under three 
     Killed by: tests/test_noise.py::test_the_scale tests/test_audit.py
 
 `Guards` says what the bug would break: `privacy` (a promise of a release, the ledger, what an error or a file gives
-away) or `answers` (everything else). Each bug must be found by the tests named, in the tier that every change runs.
+away) or `answers` (everything else). Each bug must be found by the tests named, and a bug that breaks privacy by
+`make test` alone.
 """
 
 from __future__ import annotations

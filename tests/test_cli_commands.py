@@ -1,15 +1,13 @@
-"""The other commands: what they print, their exit codes, and the commands of the README."""
+"""The other commands: what they print, and their exit codes."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dc
-from discreet.app.cli import main
 from networks import asia
 from shell import RELEASE, Shell, as_csv, charges, opened, sample, stdin
 from sources import PEER_WARNINGS
@@ -263,26 +260,6 @@ def test_the_installed_command_and_a_closed_pipe(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
     bad = subprocess.run([program, "query", "no.json"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (bad.returncode, bad.stdout, len(bad.stderr.splitlines())) == (2, "", 1)
-
-
-def test_the_commands_of_the_readme_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Ours in this process, which has loaded what they need; the shell's own lines, and pipes, in a shell."""
-    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```sh\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
-    skipped = ("make", "pip", "git", "python -m venv")
-    lines = [line for block in blocks for line in block.splitlines() if not line.startswith(skipped)]
-    assert sum(line.startswith("discreet ") for line in lines) >= 5
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    for ours, group in groupby(lines, lambda line: line.startswith("discreet ")):
-        if not ours:
-            subprocess.run(["bash", "-e", "-c", "\n".join(group)], check=True, capture_output=True)
-            continue
-        for line in group:
-            code = main(shlex.split(line)[1:])
-            assert code == 0, f"{line}: {capfd.readouterr().err}"
 
 
 def test_more_draws_are_asked_for_than_a_level_can_be_told_from(run: Shell) -> None:

@@ -1,9 +1,4 @@
-"""What every private estimator keeps: scikit-learn's own checks, one charge for each fit whatever copies it, no leaks.
-
-An estimator is one line of `CASES`. scikit-learn's checks run at an epsilon so large that no noise is ever seen (its
-chance is below 1e-18 with 40 features): what they look at is the estimator; what noise does to two fits has a test of
-its own.
-"""
+"""What every private estimator keeps: one charge for each fit whatever copies it, nothing lost, no leaks."""
 
 from __future__ import annotations
 
@@ -14,10 +9,7 @@ import pickle
 import struct
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -31,62 +23,15 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import discreet as dc
-from discreet.estimators.linear_regression import PrivateLinearRegression
-from discreet.estimators.logistic_regression import PrivateLogisticRegression
-from discreet.estimators.naive_bayes import PrivateNaiveBayes
-from discreet.estimators.principal_direction import PrivatePrincipalDirection
 from discreet.estimators.scaling import PublicScaler
 from discreet.mechanisms.noise import ExactNoise
-from discreet.posterior.design import direction
+from estimator_cases import CASES, Case, promise
 from sources import CANARY, said
 
-
-@dataclass(frozen=True)
-class Case:
-    """An estimator under test.
-
-    Args:
-        kind: its class.
-        options: public arguments, with bounds that hold the data of scikit-learn's checks: about -4 to 4.
-        failing: checks that privacy forbids, each with its reason.
-        ample: epsilon of those checks.
-    """
-
-    kind: type[Any]
-    options: dict[str, Any]
-    failing: dict[str, str] = field(default_factory=dict)
-    ample: int = 2000
-
-
-NOISY = "it compares two fits, which are two releases, and each has noise of its own at any epsilon"
-NOISE = dict.fromkeys(
-    (
-        "check_fit_idempotent",
-        "check_regressor_data_not_an_array",
-        "check_regressors_int",
-        "check_supervised_y_2d",
-    ),
-    NOISY,
-)
-CASES = [
-    Case(PrivateNaiveBayes, {"bounds": (-4, 4), "bins": 6, "draws": 40}),
-    Case(PrivateLinearRegression, {"bounds": (-4, 4), "target_bounds": (-600, 600), "draws": 40}, NOISE),
-    Case(PrivateLogisticRegression, {"bounds": (-4, 4), "records": 100}, {"check_fit_idempotent": NOISY}, ample=400),
-    Case(
-        PrivatePrincipalDirection,
-        {"bounds": (-4, 4), "directions": 3, "lengths": (0.4,), "draws": 100, "likelihood": "lower"},
-        ample=400,
-    ),
-]
+pytestmark = pytest.mark.usefixtures("short_walks")
 EACH = pytest.mark.parametrize("case", CASES, ids=[case.kind.__name__ for case in CASES])
-FOLDER = tempfile.TemporaryDirectory()
-
-
-def promise(epsilon: str | int | Fraction = 1, relation: str = "add-remove") -> dc.Guarantee:
-    return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
 
 
 def opened(folder: Path, limit: int = 1000, relation: str = "add-remove") -> dc.Account:
@@ -115,69 +60,6 @@ def outcome(estimator: Any, X: Any) -> np.ndarray:
 def payload(estimator: Any) -> Any:
     """What of its release comes from records and noise."""
     return json.loads(estimator.release_.dumps())["payload"]
-
-
-# ----------------------------------------------------------------------------------------------- scikit-learn's checks
-
-
-def declaring(case: Case) -> Any:
-    """An estimator that declares the classes of scikit-learn's made-up data, which are public, and has an account.
-
-    Some checks ask for a score, which these public records have; `test_scores.py` sees that by default there is none.
-    Test only. It also denies that two fits differ, which is true without noise, so that no check is left out.
-    """
-
-    def fit(self: Any, X: Any, y: Any = None) -> Any:
-        kept = self.get_params(deep=False)
-        self.account = account()
-        if is_classifier(self):
-            self.classes = ("no", "yes")
-            with suppress(Exception):
-                labels = np.unique(np.asarray(y))
-                if all(isinstance(label, str | int | float) for label in labels.tolist()):
-                    self.classes = tuple(labels.tolist())
-        try:
-            return case.kind.fit(self, X, y)
-        finally:
-            for name, value in kept.items():
-                setattr(self, name, value)
-
-    def tags(self: Any) -> Any:
-        found = case.kind.__sklearn_tags__(self)
-        found.non_deterministic = False
-        return found
-
-    name = f"Declaring{case.kind.__name__}"
-    members = {"fit": fit, "__sklearn_tags__": tags, "__module__": __name__}
-    globals()[name] = type(name, (case.kind,), members)
-    public = {"scored_records": "public"} if hasattr(case.kind, "score") else {}
-    return globals()[name](guarantee=promise(case.ample), **public, **case.options)
-
-
-def account() -> dc.Account:
-    """An account that never runs dry, made when a check first needs it."""
-    ledger = dc.Ledger(f"sqlite:///{FOLDER.name}/checks.db")
-    limit = dc.Guarantee(epsilon=10**9, delta=0, relation="add-remove", unit="record")
-    return ledger.account("checks") if ledger.names() else ledger.open("checks", limit)
-
-
-@pytest.fixture(autouse=True)
-def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A direction's chains stand on few points and hardly warm up: the checks of this file look at the estimator."""
-    for name, value in {"FINE": 32, "COARSE": 8, "PROPOSALS": 64, "MOVES_PER_COORDINATE": 1, "WARM_UP": 4}.items():
-        monkeypatch.setattr(direction, name, value)
-
-
-CHECKED = [*map(declaring, CASES), PublicScaler(bounds=(-4, 4))]
-FAILING = {f"Declaring{case.kind.__name__}": case.failing for case in CASES}
-
-
-@parametrize_with_checks(CHECKED, expected_failed_checks=lambda found: FAILING.get(type(found).__name__, {}))
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-def test_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
-    if isinstance(estimator, PrivatePrincipalDirection) and "check_fit_idempotent" in repr(check):
-        pytest.skip("two fits are two releases: whether both choose the same candidate is a matter of chance")
-    check(estimator)
 
 
 @EACH

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args
 
@@ -174,9 +175,16 @@ def planned_tables(draw: st.DrawFn, network: dc.Network) -> Parts:
     budgets, scales = ({scope: draw(part) for scope in scopes} for part in (BUDGET, POSITIVE))
     expected = {node: draw(POSITIVE) for node in network.nodes}
     kind = draw(st.sampled_from(("discrete_laplace", "discrete_gaussian")))
-    noise = PlannedNoise(kind, draw(st.integers(1, 2)), budgets, scales, draw(BUDGET), expected)
     tables = {scope: integers(draw, tuple(network.schema[name].size for name in scope)) for scope in scopes}
-    return noise, dc.NoisyTables(network, tables, scales, kind)
+    stars = dict[tuple[str, ...], int]()
+    pairs = [pair for pair in combinations(scopes, 2) if set(pair[0]) & set(pair[1])]
+    if kind == "discrete_laplace" and pairs and draw(st.booleans()):
+        one, other = draw(st.sampled_from(pairs))
+        stars = {scope: 1 for scope in scopes if scope in (one, other)}
+        budgets[other], scales[other] = budgets[one], scales[one]
+        tables |= {scope: np.zeros_like(tables[scope]) for scope in stars}  # tables that agree
+    noise = PlannedNoise(kind, draw(st.integers(1, 2)), budgets, scales, draw(BUDGET), expected, stars)
+    return noise, dc.NoisyTables(network, tables, scales, kind, stars)
 
 
 @st.composite

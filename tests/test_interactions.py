@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.inference.interactions import (
+    Blur,
     cell_variance,
     centred,
     contrast_matrices,
@@ -157,7 +158,7 @@ def summing(network: dc.Network, scope: Scope) -> np.ndarray:
 @given(covers())
 def test_pooled_variances_are_those_of_least_squares(cover: tuple[dc.Network, dict[Scope, float]]) -> None:
     network, variances = cover
-    pooled = pooled_variances(network, variances)
+    pooled = pooled_variances(network, {scope: Blur(variance) for scope, variance in variances.items()})
     assert set(pooled) == set(subsets(variances))
     rows = np.concatenate([summing(network, scope) / math.sqrt(v) for scope, v in variances.items()])
     covariance = np.linalg.pinv(rows.T @ rows, rcond=1e-13, hermitian=True)
@@ -177,11 +178,11 @@ def test_pooled_variances_are_those_of_least_squares(cover: tuple[dc.Network, di
 
 def test_one_table_tells_its_cells_with_its_own_variance() -> None:
     network, scope = over((2, 3, 1))
-    pooled = pooled_variances(network, {scope: 7.0})
+    pooled = pooled_variances(network, {scope: Blur(7.0)})
     assert cell_variance(network, pooled, scope) == pytest.approx(7.0)
     assert cell_variance(network, pooled, ("a",)) == pytest.approx(21.0)
     assert pooled[()] == pytest.approx(42.0)
-    twice = pooled_variances(network, {scope: 14.0, ("a", "b"): 14.0})
+    twice = pooled_variances(network, {scope: Blur(14.0), ("a", "b"): Blur(14.0)})
     assert cell_variance(network, twice, ("a", "b")) == pytest.approx(7.0)
 
 
@@ -189,4 +190,8 @@ def test_order_of_the_tables_does_not_matter() -> None:
     network, _ = over((2, 3, 2))
     variances = {("a", "b"): 3.0, ("b", "c"): 0.5, ("c",): 9.0}
     backwards = dict(reversed(variances.items()))
-    assert pooled_variances(network, variances) == pytest.approx(pooled_variances(network, backwards))
+    one, other = (
+        pooled_variances(network, {scope: Blur(variance) for scope, variance in order.items()})
+        for order in (variances, backwards)
+    )
+    assert one == pytest.approx(other)

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 import discreet as dc
 from discreet.mechanisms import k_norm
@@ -25,6 +24,7 @@ from discreet.mechanisms.k_norm import k_norm_noise, k_norm_scale
 from discreet.mechanisms.noise import COUNT_LIMIT, ExactNoise, Noise, SimulatedNoise
 from discreet.model.design import Shape
 from folding import every
+from goodness import fit
 
 FALSE_ALARM = 1e-9
 DRAWS = 4000
@@ -35,20 +35,6 @@ PI = Decimal("3.1415926535897932384626433832795028841971693993751058209749445923
 
 def source(name: str, seed: int = 2026) -> Noise:
     return ExactNoise() if name == "exact" else SimulatedNoise(np.random.default_rng(seed))
-
-
-def fit(observed: np.ndarray, probabilities: np.ndarray, least: int = 30) -> float:
-    """Chi-square p value of counts; the rarest outcomes are pooled until every cell expects `least` draws."""
-    n = int(observed.sum())
-    cells: list[list[float]] = []
-    for k in np.argsort(probabilities):
-        if cells and cells[-1][1] < least:
-            cells[-1][0] += observed[k]
-            cells[-1][1] += n * probabilities[k]
-        else:
-            cells.append([observed[k], n * probabilities[k]])
-    found, expected = np.array(cells).T
-    return float(stats.chisquare(found, expected * found.sum() / expected.sum()).pvalue)
 
 
 # ------------------------------------------------------------------------------------- the laws, slow and obvious
@@ -212,7 +198,7 @@ def deviation_at(dimension: int, radius: int, monkeypatch: pytest.MonkeyPatch) -
             return values
 
     monkeypatch.setattr(k_norm, "_radius", lambda *_: radius)
-    monkeypatch.setattr(k_norm, "_coin", lambda *_: True)
+    monkeypatch.setattr(k_norm, "coin", lambda *_: True)
     k_norm_noise(Spy(), bytes, dimension, 1000.0, "ball")
     return asked[0]
 
@@ -298,36 +284,6 @@ def test_radii_weigh_as_many_vectors_as_a_cube_has(dimension: int, scale: float)
     assert against(2 * r + 1) > FALSE_ALARM
     if dimension < 20:  # where radii are large, half a step of them is not seen
         assert against(2 * r + 2) < FALSE_ALARM and against(2 * r + 0.25) < FALSE_ALARM
-
-
-@every("scale", [0.3, 1.0, 20.0])
-def test_geometrics_are_geometric(scale: float) -> None:
-    found = k_norm._geometric(SimulatedNoise(np.random.default_rng(5)), 50_000, scale)
-    assert found.shape == (50_000,) and found.min() == 0
-    q = math.exp(-1 / scale)
-    assert fit(np.bincount(found), (1 - q) * q ** np.arange(found.max() + 1)) > FALSE_ALARM
-
-
-@every("exponent", ["0", "1/1000", "1/3", "1", "3/2", "2", "7/3", "6"])
-def test_coins_fall_with_their_probability(exponent: str) -> None:
-    entropy = np.random.default_rng(6).bytes
-    tosses = 20_000 if exponent == "6" else 8000
-    heads = sum(k_norm._coin(entropy, Fraction(exponent)) for _ in range(tosses))
-    right = math.exp(-float(Fraction(exponent)))
-    assert stats.binomtest(heads, tosses, right).pvalue > FALSE_ALARM
-    if exponent not in ("0", "1/1000"):
-        assert stats.binomtest(heads, tosses, right**1.2).pvalue < FALSE_ALARM
-
-
-@every("limit", [1, 2, 3, 5, 8, 255, 256, 257, 1000])
-def test_integers_below_a_limit_each_come_from_one_word(limit: int) -> None:
-    """Of all words of as many bits as the limit needs, each integer is one, and the others are passed over."""
-    size, bits = ((limit - 1).bit_length() + 7) // 8, (limit - 1).bit_length()
-    shift = 8 * size - bits
-    for order in (1, -1):  # the last of the others come first, too
-        words = iter([(word << shift).to_bytes(size, "little") for word in range(2**bits)][::order])
-        found = [k_norm._below(lambda asked, w=words: next(w) if asked == size else b"", limit) for _ in range(limit)]
-        assert found == list(range(limit))[::order]
 
 
 @every("radius", [0, 1, 2, 3, 4, 7, 100])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,15 +22,8 @@ from discreet.inference.interactions import (
 )
 from discreet.model.schema import Scope
 from discreet.posterior.evidence import number_of_records
-from discreet.posterior.pooled.least_squares import (
-    Measured,
-    coordinates_of,
-    least_squares,
-    measured,
-    nonnegative,
-    pooled_margins,
-    refitted,
-)
+from discreet.posterior.pooled.least_squares import coordinates_of, least_squares, nonnegative, pooled_margins, refitted
+from discreet.posterior.pooled.measured import Measured, measured
 from discreet.releases.measurement import Measurement, laplace_variance
 from discreet.theory.contrasts import coefficients, table_map
 from folding import every
@@ -75,7 +69,7 @@ def noisy(
     for scope in ordering:
         truth = joint.sum(axis=tuple(axis for axis, name in enumerate(network.nodes) if name not in scope))
         tables[scope] = truth[..., None] + scales[scope] * rng.normal(size=(*truth.shape, repetitions))
-    return Measured(network, tables, scales, noise)  # type: ignore[arg-type]
+    return Measured.independent(network, tables, scales, noise)  # type: ignore[arg-type]
 
 
 # --------------------------------------------------------------------------------------------------- by matrices
@@ -95,7 +89,7 @@ def summing(network: dc.Network, names: tuple[str, ...]) -> np.ndarray:
 
 def stacked(given: Measured) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of all tables over the root of their variances, what was measured likewise, and the roots."""
-    roots = np.concatenate([np.full(given.network.cells(s), math.sqrt(given.variances[s])) for s in given.tables])
+    roots = np.concatenate([np.full(given.network.cells(s), math.sqrt(given.variance(s, s))) for s in given.tables])
     rows = np.concatenate([summing(given.network, scope) for scope in given.tables])
     told = np.concatenate([table.reshape(-1, table.shape[-1]) for table in given.tables.values()])
     return rows / roots[:, None], told / roots[:, None], roots
@@ -118,7 +112,7 @@ def check_against_matrices(given: Measured, records: int | None) -> None:
     network = given.network
     margins = least_squares(given, records)
     joint, covariance = by_matrices(given, records)
-    size_of_errors = max(given.variances.values())
+    size_of_errors = max(given.variance(s, s) for s in given.tables)
     size = max(float(np.abs(table).max()) for table in given.tables.values()) + (records or 0)
     for node in network.nodes:
         for subset in subsets([network.family(node)]):
@@ -158,7 +152,10 @@ def test_least_squares_of_any_network(network: dc.Network, seed: int, records: i
 
 def test_its_variances_are_the_pooled_ones() -> None:
     given = noisy(NETWORKS["complete, three states"], 5)
-    margins, pooled = least_squares(given, None), pooled_variances(given.network, given.variances)
+    margins, pooled = (
+        least_squares(given, None),
+        pooled_variances(given.network, {scope: blurs[0] for scope, blurs in given.blurs.items()}),
+    )
     for subset in subsets(given.tables):
         assert margins.variances[subset] == pytest.approx(pooled[subset])
         assert margins.deviation(subset) == pytest.approx(math.sqrt(cell_variance(given.network, pooled, subset)))
@@ -192,7 +189,7 @@ def test_measured_puts_families_into_the_schemas_order() -> None:
     np.testing.assert_array_equal(table[..., 0], made.payload.tables["c"].transpose(2, 1, 0))
     margins = least_squares(given, None)
     np.testing.assert_allclose(margins.table(network.family("c")), made.payload.tables["c"], atol=1e-9)
-    assert given.scales == {scope: made.payload.scales["c"]}
+    assert given.laws == {scope: ("discrete_laplace", made.payload.scales["c"])}
 
 
 # ------------------------------------------------------------------------------------- contrasts, stages, or both
@@ -246,7 +243,7 @@ def test_tables_of_unequal_noise_are_weighed_by_their_precision() -> None:
     found = measured(network, parts)
     # The first has four times the precision of the second.
     np.testing.assert_allclose(found.tables["a",][:, 0], [11.6, 31.6])
-    assert found.variances["a",] == pytest.approx(0.8)
+    assert found.variance(("a",), ("a",)) == pytest.approx(0.8)
 
 
 @pytest.mark.parametrize("sampling", [Fraction(1), Fraction(3, 10)])
@@ -261,7 +258,7 @@ def test_stages_are_merged_by_their_variances(sampling: Fraction) -> None:
     two = laplace_variance(5.0)
     expected = [(x / share / one + y / two) / (1 / one + 1 / two) for x, y in ((30, 100), (12, 44))]
     np.testing.assert_allclose(found.tables["a",][:, 0], expected)
-    assert found.variances["a",] == pytest.approx(1 / (1 / one + 1 / two))
+    assert found.variance(("a",), ("a",)) == pytest.approx(1 / (1 / one + 1 / two))
 
 
 def test_the_number_of_records_is_the_mean_of_what_each_table_tells() -> None:
@@ -282,13 +279,13 @@ def test_new_noise_has_the_variance_of_its_law() -> None:
     network, zeros = NETWORKS["one node"], {("a",): np.zeros((3, 70_000))}
     for law, kurtosis in (("discrete_laplace", 6.0), ("discrete_gaussian", 3.0)):
         for scale in (0.4, 5.0) if law == "discrete_laplace" else (5.0, 40.0):
-            given = Measured(network, zeros, {("a",): scale}, law)  # type: ignore[arg-type]
+            given = Measured.independent(network, zeros, {("a",): scale}, law)  # type: ignore[arg-type]
             drawn = given.again(zeros, np.random.default_rng(3)).tables[("a",)]
             fourth = float((drawn**4).mean()) / float(drawn.var()) ** 2
             error = math.sqrt((max(fourth, kurtosis) - 1) / drawn.size)
             # Rounding adds a twelfth to the normal variance.
             added = 1 / 12 if law == "discrete_gaussian" else 0.0
-            assert drawn.var() == pytest.approx(given.variances[("a",)] + added, rel=6 * error)
+            assert drawn.var() == pytest.approx(given.variance(("a",), ("a",)) + added, rel=6 * error)
             assert abs(drawn.mean()) < 6 * drawn.std() / math.sqrt(drawn.size)
             np.testing.assert_array_equal(drawn, np.rint(drawn))
 
@@ -399,11 +396,8 @@ def test_repetitions_side_by_side_are_those_one_by_one() -> None:
     given = noisy(NETWORKS["complete, three states"], 17, scale=8.0, repetitions=5)
     together = nonnegative(given, 30.0, close=0.0)
     for repetition in range(5):
-        alone = Measured(
-            given.network,
-            {scope: table[..., repetition : repetition + 1] for scope, table in given.tables.items()},
-            given.scales,
-            given.noise,
+        alone = replace(
+            given, tables={scope: table[..., repetition : repetition + 1] for scope, table in given.tables.items()}
         )
         single = nonnegative(alone, 30.0, close=0.0)
         for scope, table in single.tables.items():
@@ -415,7 +409,7 @@ def test_a_hard_repetition_leaves_an_easy_one_alone() -> None:
     network = NETWORKS["complete, three states"]
     easy = np.random.default_rng(29).dirichlet(np.ones(12)).reshape(2, 3, 2) * 100
     wild = 100 * np.random.default_rng(31).normal(size=(2, 3, 2))
-    given = Measured(
+    given = Measured.independent(
         network, {network.nodes: np.stack([easy, wild], axis=-1)}, {network.nodes: 5.0}, "discrete_gaussian"
     )
     fit = nonnegative(given, 100.0, close=1e3)
@@ -429,7 +423,7 @@ def test_it_is_nearer_to_the_truth_than_plain_least_squares() -> None:
     rng = np.random.default_rng(19)
     truth = np.zeros((2, 3, 2, 200))
     truth[0, 0, 0], truth[1, 2, 1] = 15, 5
-    given = Measured(network, {network.nodes: truth}, {network.nodes: 6.0}, "discrete_laplace").again(
+    given = Measured.independent(network, {network.nodes: truth}, {network.nodes: 6.0}, "discrete_laplace").again(
         {network.nodes: truth}, rng
     )
     fit = nonnegative(given, 20.0).tables[network.nodes]
@@ -453,9 +447,7 @@ def test_coordinates_of_tables_that_agree(name: str) -> None:
         table = fit.tables[scope].sum(axis=tuple(axis for axis, name in enumerate(scope) if name not in subset))
         values = transformed(table, contrast_matrices(table.shape[:-1]))
         np.testing.assert_allclose(part, values[(slice(1, None),) * len(subset)], atol=1e-8)
-    single = Measured(
-        network, {scope: table[..., :1] for scope, table in given.tables.items()}, given.scales, given.noise
-    )
+    single = replace(given, tables={scope: table[..., :1] for scope, table in given.tables.items()})
     alone = nonnegative(single, 30.0)
     for subset, part in refitted(single, alone).items():
         assert part.shape == tuple(network.schema[name].size - 1 for name in subset)

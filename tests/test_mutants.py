@@ -47,6 +47,16 @@ def test_there_are_as_many_as_are_wanted() -> None:
     assert sum(mutant.guards == "privacy" for mutant in found) >= FEWEST // 2
 
 
+def test_what_breaks_privacy_is_found_by_the_tests_of_every_change() -> None:
+    elsewhere = ("tests/answers/", "tests/pages/")
+    found = [read(path) for path in mutants()]
+    assert not [
+        f"{mutant.name}: {mutant.tests}"
+        for mutant in found
+        if mutant.guards == "privacy" and any(test.startswith(elsewhere) for test in mutant.tests)
+    ]
+
+
 def test_the_tests_that_find_them_are_there() -> None:
     defined: dict[str, set[str]] = {}
     missing = []

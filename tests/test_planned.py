@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
+from discreet.inference.interactions import Blur
 from discreet.mechanisms import planned as planning
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.privacy.ledger import Ledger
@@ -365,7 +366,7 @@ def test_the_error_of_a_workload_is_that_of_a_coin_by_hand() -> None:
         prior = dc.Dirichlet(dc.Tables(coin, {"a": 1e10 * np.array([share, 1 - share])}))
         for variance in (0.1, 7.0):
             wanted = math.log(2 * variance * (share**2 + (1 - share) ** 2)) / 2
-            found = workload_error(coin, prior, ["P(a)"], {("a",): variance})
+            found = workload_error(coin, prior, ["P(a)"], {("a",): Blur(variance)})
             assert found == pytest.approx(wanted, abs=1e-3)
 
 

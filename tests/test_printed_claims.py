@@ -3,7 +3,7 @@
 The number measured is that of the pair of data sets that is named; more can only be worse. Bounds on utility that are
 false as printed are shown on real draws of the mechanism. The mechanisms are those of the errata page
 (`experiments.printed`), whose exact losses the audit confirms; what follows from the same errors by direct computation
-is in `test_bounds.py`, `test_lipschitz.py`, `test_contrasts.py` and `test_experiments_errata.py`.
+is in `test_bounds.py`, `test_lipschitz.py`, `test_contrasts.py` and `pages/test_experiments_errata.py`.
 """
 
 from __future__ import annotations

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.inference import elimination
-from discreet.inference.interactions import pooled_variances
+from discreet.inference.interactions import Blur, pooled_variances
 from discreet.inference.sampling import sample_codes
 from discreet.posterior.pooled import worlds as module
 from discreet.posterior.pooled.estimate import estimate
-from discreet.posterior.pooled.least_squares import Margins, Measured, least_squares, measured
+from discreet.posterior.pooled.least_squares import Margins, least_squares
+from discreet.posterior.pooled.measured import Measured, measured
 from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows, draw_rows
 from discreet.posterior.pooled.worlds import Worlds, worlds
 from folding import every
@@ -126,7 +127,7 @@ def given_tables(
     network: dc.Network, tables: dict[tuple[str, ...], np.ndarray], scales: dict[tuple[str, ...], float]
 ) -> Measured:
     with_axis = {scope: np.asarray(table, float)[..., None] for scope, table in tables.items()}
-    return Measured(network, with_axis, scales, "discrete_gaussian")
+    return Measured.independent(network, with_axis, scales, "discrete_gaussian")
 
 
 def test_a_private_number_of_records_has_the_pooled_spread() -> None:
@@ -136,7 +137,7 @@ def test_a_private_number_of_records_has_the_pooled_spread() -> None:
     scales = {("a",): 20.0, ("b",): 8.0}
     margins = least_squares(given_tables(network, tables, scales), None)
     found = Worlds(margins, 20_000, np.random.default_rng(0)).rows("a").counts.sum(axis=0)
-    variance = pooled_variances(network, {scope: scale**2 for scope, scale in scales.items()})[()]
+    variance = pooled_variances(network, {scope: Blur(scale**2) for scope, scale in scales.items()})[()]
     assert variance == pytest.approx(1 / (1 / 800 + 1 / 192))
     expected = (1020 / 800 + 980 / 192) * variance
     assert abs(found.mean() - expected) < 6 * math.sqrt(variance / 20_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -203,3 +204,15 @@ def test_study_and_report() -> None:
     text = utility.report({"asia": reference}, cells)
     assert text.count("| asia | 1 |") == 2 * len(methods)
     assert utility.document({"epsilon": ["1"]}, {"asia": reference}, cells)["cells"][0]["network"] == "asia"
+
+
+@pytest.mark.parametrize("read", [utility._fitted, utility._estimate])
+def test_a_release_is_read_beside_us(read: Callable[[dc.Release, np.random.Generator], dc.Tables]) -> None:
+    """Rows that sum to 1, near the truth at an epsilon at which noise hardly shows."""
+    network, guarantee = TRUTH.theta.network, dc.Guarantee(epsilon=100, delta=0, relation=RELATION, unit="record")
+    rng = np.random.default_rng(3)
+    counts = dc.count_codes(network, DATA.codes)
+    release = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network, 1.0), guarantee, rng=rng)
+    found = read(release, rng)
+    np.testing.assert_allclose(found["bronc"].sum(axis=-1), 1)
+    np.testing.assert_allclose(found["bronc"], np.asarray(TRUTH.theta["bronc"]), atol=0.1)

@@ -10,6 +10,7 @@ import pytest
 import discreet as dc
 from discreet.inference.elimination import joint
 from discreet.inference.interactions import (
+    Blur,
     centred,
     pooled_variances,
     subsets,
@@ -175,7 +176,7 @@ def test_the_predicted_variance_is_that_of_small_noise() -> None:
     }
     found = least_squares(ASIA, noisy, variances)
     tables = {node: spread(ASIA, found, in_order(ASIA, ASIA.family(node))) for node in ASIA.nodes}
-    pooled = pooled_variances(ASIA, variances)
+    pooled = pooled_variances(ASIA, {scope: Blur(variance) for scope, variance in variances.items()})
     one = dc.Tables(ASIA, lambda node: np.maximum(theta[node], 1e-12)[..., None], draws=1)
     for query in named(ASIA, "P(lung | smoke=yes)", "P(dysp)", "P(smoke | lung=yes)"):
         moved = (answers(read(ASIA, tables), query) - answers(one, query)) * records
@@ -193,7 +194,7 @@ def least_squares(
         for subset, part in interactions(table, scope).items():
             weighed = part * network.cells(subset) / (variances[scope] * network.cells(scope))
             sums[subset] = sums[subset] + weighed if subset in sums else weighed
-    pooled = pooled_variances(network, variances)
+    pooled = pooled_variances(network, {scope: Blur(variance) for scope, variance in variances.items()})
     return {subset: total * pooled[subset] for subset, total in sums.items()}
 
 
@@ -264,7 +265,7 @@ def test_no_other_shares_promise_less_error(noise: workload.Noise) -> None:
         """Mean logarithm of the standard deviation, from the public functions alone."""
         scale = {scope: workload.FLOOR * floor.get(scope, 0) + (1 - workload.FLOOR) * part[scope] for scope in part}
         variances = {scope: 2 / x**2 if noise == "laplace" else 1 / (2 * x) for scope, x in scale.items()}
-        pooled = pooled_variances(ASIA, variances)
+        pooled = pooled_variances(ASIA, {scope: Blur(variance) for scope, variance in variances.items()})
         logs = [np.log(sum(pooled[subset] * h for subset, h in found.items())).mean() / 2 for found in sensitivities]
         return float(np.mean(logs))
 

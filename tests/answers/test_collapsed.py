@@ -360,12 +360,12 @@ for kernel in (by_record, by_type):
 
 @pytest.mark.skipif(not COMPILED_HERE, reason="numba (extra `fast`) is not installed: nothing to compare with")
 def test_plain_python_draws_the_same_numbers() -> None:
-    paths = os.pathsep.join(["tests", *filter(None, sys.path)])
+    paths = os.pathsep.join(["tests/answers", *filter(None, sys.path)])
     said = [
         subprocess.run(
             [sys.executable, "-c", SHORT],
             env={**os.environ, "PYTHONPATH": paths, "NUMBA_DISABLE_JIT": plain},
-            cwd=Path(__file__).parent.parent,
+            cwd=Path(__file__).parents[2],
             capture_output=True,
             text=True,
             check=True,

@@ -13,7 +13,8 @@ import discreet as dc
 from discreet.inference import elimination
 from discreet.inference.sampling import sample_codes
 from discreet.model.arrays import margin
-from discreet.posterior.pooled.least_squares import least_squares, measured, nonnegative, pooled_margins
+from discreet.posterior.pooled.least_squares import least_squares, nonnegative, pooled_margins
+from discreet.posterior.pooled.measured import measured
 from discreet.theory.contrasts import family_tables
 from releases import noisy_release, simulated_counts
 from tiny import network_of

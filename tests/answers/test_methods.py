@@ -326,7 +326,7 @@ def test_a_seed_makes_the_same_draws_with_the_same_kernel_and_others_with_the_ot
         subprocess.run(
             [sys.executable, "-c", SEEDED, PLANNED.dumps()],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "NUMBA_DISABLE_JIT": plain},
-            cwd=Path(__file__).parent.parent,
+            cwd=Path(__file__).parents[2],
             capture_output=True,
             text=True,
             check=True,

@@ -1,0 +1,56 @@
+"""Every private estimator as a case of the tests that all of them pass. An estimator is one line of `CASES`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import discreet as dc
+from discreet.estimators.linear_regression import PrivateLinearRegression
+from discreet.estimators.logistic_regression import PrivateLogisticRegression
+from discreet.estimators.naive_bayes import PrivateNaiveBayes
+from discreet.estimators.principal_direction import PrivatePrincipalDirection
+
+
+@dataclass(frozen=True)
+class Case:
+    """An estimator under test.
+
+    Args:
+        kind: its class.
+        options: public arguments, with bounds that hold the data of scikit-learn's checks: about -4 to 4.
+        failing: checks that privacy forbids, each with its reason.
+        ample: epsilon of those checks.
+    """
+
+    kind: type[Any]
+    options: dict[str, Any]
+    failing: dict[str, str] = field(default_factory=dict)
+    ample: int = 2000
+
+
+NOISY = "it compares two fits, which are two releases, and each has noise of its own at any epsilon"
+NOISE = dict.fromkeys(
+    (
+        "check_fit_idempotent",
+        "check_regressor_data_not_an_array",
+        "check_regressors_int",
+        "check_supervised_y_2d",
+    ),
+    NOISY,
+)
+CASES = [
+    Case(PrivateNaiveBayes, {"bounds": (-4, 4), "bins": 6, "draws": 40}),
+    Case(PrivateLinearRegression, {"bounds": (-4, 4), "target_bounds": (-600, 600), "draws": 40}, NOISE),
+    Case(PrivateLogisticRegression, {"bounds": (-4, 4), "records": 100}, {"check_fit_idempotent": NOISY}, ample=400),
+    Case(
+        PrivatePrincipalDirection,
+        {"bounds": (-4, 4), "directions": 3, "lengths": (0.4,), "draws": 100, "likelihood": "lower"},
+        ample=400,
+    ),
+]
+
+
+def promise(epsilon: str | int | Fraction = 1, relation: str = "add-remove") -> dc.Guarantee:
+    return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")

@@ -1,0 +1,49 @@
+"""What the README and the pages of `docs` tell a reader to run does run."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from discreet.app.cli import main
+from sources import PEER_WARNINGS
+
+pytestmark = PEER_WARNINGS
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_commands_of_the_readme_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Ours in this process, which has loaded what they need; the shell's own lines, and pipes, in a shell."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
+    skipped = ("make", "pip", "git", "python -m venv")
+    lines = [line for block in blocks for line in block.splitlines() if not line.startswith(skipped)]
+    assert sum(line.startswith("discreet ") for line in lines) >= 5
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    for ours, group in groupby(lines, lambda line: line.startswith("discreet ")):
+        if not ours:
+            subprocess.run(["bash", "-e", "-c", "\n".join(group)], check=True, capture_output=True)
+            continue
+        for line in group:
+            code = main(shlex.split(line)[1:])
+            assert code == 0, f"{line}: {capfd.readouterr().err}"
+
+
+def test_the_examples_of_the_documentation_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "estimators.md"
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    found = doctest.testfile(str(page), module_relative=False, optionflags=flags)
+    assert found.failed == 0
+    assert found.attempted > 10
