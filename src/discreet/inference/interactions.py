@@ -18,7 +18,8 @@ margins.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, product
 
@@ -30,6 +31,7 @@ from discreet.model.schema import Scope
 
 __all__ = [
     "MOST_VARIABLES",
+    "Blur",
     "cell_variance",
     "centred",
     "contrast_matrices",
@@ -44,6 +46,25 @@ Floats = npt.NDArray[np.float64]
 
 MOST_VARIABLES = 14
 """Of a table whose interactions are told apart: it has 16,384 of them."""
+
+
+@dataclass(frozen=True)
+class Blur:
+    """What noise does to a table, by the interactions that it disturbs.
+
+    Args:
+        rows: variance of the independent errors in its cells that would disturb an interaction as much.
+        shared: variables whose interactions are disturbed otherwise; without any, none are.
+        inside: the same variance for these.
+    """
+
+    rows: float
+    shared: frozenset[str] = frozenset()
+    inside: float = 0.0
+
+    def variance(self, subset: Collection[str]) -> float:
+        """Of the errors that disturb the interaction of some of the table's variables."""
+        return self.inside if self.shared and self.shared.issuperset(subset) else self.rows
 
 
 def subsets(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
@@ -135,23 +156,22 @@ def _contrasts(size: int) -> Floats:
     return matrix
 
 
-def pooled_variances(network: Network, variances: Mapping[Scope, float]) -> dict[Scope, float]:
+def pooled_variances(network: Network, blurs: Mapping[Scope, Blur]) -> dict[Scope, float]:
     """How well some noisy tables together tell each interaction.
 
     Args:
         network: for the sizes.
-        variances: of the noise in every cell of each table, by scope; unit: records squared. All scopes name variables
-            in one order.
+        blurs: what noise does to each table, by scope; unit: records squared. All scopes name variables in one order.
 
     Returns:
         g_S for every subset S of a scope: the least-squares estimate of its interaction has covariance g_S times the
         projection on centred tables.
     """
-    weights = dict.fromkeys(subsets(variances), 0.0)
-    for scope, variance in variances.items():
+    weights = dict.fromkeys(subsets(blurs), 0.0)
+    for scope, blur in blurs.items():
         cells = network.cells(scope)
         for subset in subsets([scope]):
-            weights[subset] += network.cells(subset) / (variance * cells)
+            weights[subset] += network.cells(subset) / (blur.variance(subset) * cells)
     return {subset: 1 / weight for subset, weight in weights.items()}
 
 

@@ -21,21 +21,16 @@ Source: Hardt and Talwar (2010) for the mechanism; the samplers of integer vecto
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.mechanisms.exact_draws import Entropy, IntegerNoise, Integers, coin, geometric, words
 from discreet.model.design import Shape
 
-__all__ = ["BALL_SLACK", "Entropy", "IntegerNoise", "k_norm_noise", "k_norm_scale"]
+__all__ = ["BALL_SLACK", "k_norm_noise", "k_norm_scale"]
 
-Integers = npt.NDArray[np.int64]
-Entropy = Callable[[int], bytes]
-"""As many independent, uniform bytes as are asked for, such as `os.urandom`."""
 
 COORDINATES_PER_SCALE = 8
 """Most coordinates for each unit of the scale: a radius is then accepted with probability at least exp(-4)."""
@@ -44,16 +39,6 @@ REACH = 2.0**52
 probability below exp(-1000)."""
 BALL_SLACK = Fraction(1, 2**100)
 """Loss beyond L / scale, for each coordinate of a ball: standard deviations are floats (`_ball`)."""
-
-
-class IntegerNoise(Protocol):
-    """What the samplers need: independent noise on every entry, as in `noise.Noise`."""
-
-    def discrete_laplace(self, values: Integers, scale: float) -> Integers:
-        """Add `P(k) ~ exp(-|k| / scale)`."""
-
-    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
-        """Add `P(k) ~ exp(-k^2 / (2 scale^2))`."""
 
 
 def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Shape) -> tuple[float, Fraction]:
@@ -157,8 +142,8 @@ def _radius(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float)
     """
     while True:
         whole = _rounded_sum(entropy, dimension)
-        if _geometric(noise, 1, scale)[0] >= whole:  # with probability q^whole
-            return whole + int(sum(_geometric(noise, dimension + 1, scale).tolist()))
+        if geometric(noise, 1, scale)[0] >= whole:  # with probability q^whole
+            return whole + int(sum(geometric(noise, dimension + 1, scale).tolist()))
 
 
 def _ball(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> Integers:
@@ -184,24 +169,15 @@ def _ball(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -
         squared = sum(entry * entry for entry in vector.tolist())
         if squared > radius**2:
             continue
-        if _coin(entropy, Fraction((2 * radius + 1) ** 2 - 4 * squared) / (8 * Fraction(deviation) ** 2)):
+        if coin(entropy, Fraction((2 * radius + 1) ** 2 - 4 * squared) / (8 * Fraction(deviation) ** 2)):
             return vector
-
-
-def _geometric(noise: IntegerNoise, number: int, scale: float) -> Integers:
-    """Independent `P(g) = (1 - q) q^g`, g >= 0: the law of discrete Laplace noise, given that it is not negative."""
-    kept = np.empty(0, np.int64)
-    while kept.size < number:
-        both = noise.discrete_laplace(np.zeros(2 * number + 4, np.int64), scale)
-        kept = np.concatenate([kept, both[both >= 0]])
-    return kept[:number]
 
 
 def _rounded_sum(entropy: Entropy, number: int) -> int:
     """The sum of uniform reals in [0, 1), rounded to the nearest integer, from as many of their bits as it takes."""
     known, bits = 0, 0
     while True:
-        known = (known << 64) + int(sum(_words(entropy, number).tolist()))
+        known = (known << 64) + int(sum(words(entropy, number).tolist()))
         bits += 64
         # The bits that are not known add less than `number` units of the last known one.
         lowest, highest = ((total + (1 << (bits - 1))) >> bits for total in (known, known + number - 1))
@@ -215,35 +191,6 @@ def _box(entropy: Entropy, number: int, radius: int) -> Integers:
     unused = np.uint64(64 - max((2 * radius).bit_length(), 1))
     kept = np.empty(0, np.uint64)
     while kept.size < number:
-        words = _words(entropy, number) >> unused
-        kept = np.concatenate([kept, words[words <= largest]])
+        drawn = words(entropy, number) >> unused
+        kept = np.concatenate([kept, drawn[drawn <= largest]])
     return kept[:number].astype(np.int64) - radius
-
-
-def _coin(entropy: Entropy, exponent: Fraction) -> bool:
-    """True with probability exp(-exponent), exactly (Canonne, Kamath and Steinke, Algorithm 1)."""
-    whole, rest = divmod(exponent, 1)
-    return all(_short_coin(entropy, Fraction(1)) for _ in range(whole)) and _short_coin(entropy, rest)
-
-
-def _short_coin(entropy: Entropy, exponent: Fraction) -> bool:
-    """The same for an exponent x of at most 1: coins of probability x / n, n = 1, 2, ..; the first 0 at an odd n."""
-    n = 1
-    while _below(entropy, n * exponent.denominator) < exponent.numerator:
-        n += 1
-    return n % 2 == 1
-
-
-def _below(entropy: Entropy, limit: int) -> int:
-    """Uniform on 0..limit - 1."""
-    bits = (limit - 1).bit_length()
-    size = (bits + 7) // 8
-    while True:
-        word = int.from_bytes(entropy(size), "little") >> (8 * size - bits)
-        if word < limit:
-            return word
-
-
-def _words(entropy: Entropy, number: int) -> npt.NDArray[np.uint64]:
-    """Uniform 64-bit numbers."""
-    return np.frombuffer(entropy(8 * number), np.uint64)

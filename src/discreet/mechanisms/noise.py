@@ -13,7 +13,7 @@ import math
 import os
 import secrets
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -32,7 +32,9 @@ from opendp.mod import enable_features
 from scipy.special import gammaincinv
 
 from discreet.errors import DiscreetError, InputError
+from discreet.mechanisms.exact_draws import Entropy
 from discreet.mechanisms.k_norm import k_norm_noise
+from discreet.mechanisms.star_noise import star_noise
 from discreet.model.design import Shape
 from discreet.privacy.guarantee import Guarantee
 from discreet.sensitive.counts import COUNT_LIMIT
@@ -86,6 +88,17 @@ class Noise(Protocol):
             Noisy entries, same shape.
         """
 
+    def star(self, tables: Sequence[Integers], scale: float) -> list[Integers]:
+        """Add noise to tables that share variables, equal on what they share; see `star_noise`.
+
+        Args:
+            tables: shape (cells of the shared variables, cells of a row), entries from -2^53 to 2^53.
+            scale: records.
+
+        Returns:
+            Noisy tables, same shapes.
+        """
+
     def thin(self, values: Integers, probability: Fraction) -> Integers:
         """Keep each of the counted records with this probability, independently: a binomial draw for every entry."""
 
@@ -111,9 +124,9 @@ class ExactNoise:
 
     Guarantee:
         The output of `discrete_laplace` is `privacy_map(scale, d)`-DP towards any vector at L1 distance at most d;
-        that of `discrete_gaussian` is `d^2 / (2 scale^2)`-zCDP towards any vector at L2 distance at most d; that of
-        `k_norm` costs what `k_norm_scale` says. `thin`, `pick` and `rarely` draw exactly from the probabilities they
-        are given. `log_gamma` is a floating-point sampler; see there.
+        that of `discrete_gaussian` is `d^2 / (2 scale^2)`-zCDP towards any vector at L2 distance at most d; those of
+        `k_norm` and `star` cost what `k_norm_scale` and `star_scale` say. `thin`, `pick` and `rarely` draw exactly from
+        the probabilities they are given. `log_gamma` is a floating-point sampler; see there.
 
     Source:
         Ghosh, Roughgarden and Sundararajan (2009) for the geometric mechanism; Canonne, Kamath and Steinke (2020) for
@@ -132,6 +145,12 @@ class ExactNoise:
         """See `Noise`; additionally refuses counts of more than 2^53, and scales that `k_norm_noise` refuses."""
         _require_counts(values)
         return values + k_norm_noise(self, os.urandom, values.size, scale, shape).reshape(values.shape)
+
+    def star(self, tables: Sequence[Integers], scale: float) -> list[Integers]:
+        """See `Noise`; additionally refuses counts of more than 2^53, and stars that `star_noise` refuses."""
+        for table in tables:
+            _require_counts(table)
+        return _with_star_noise(self, os.urandom, tables, scale)
 
     def thin(self, values: Integers, probability: Fraction) -> Integers:
         """See `Noise`: one coin of 32 bits for each record; a probability between two coins counts as the smaller."""
@@ -216,6 +235,10 @@ class SimulatedNoise:
     def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
         """See `Noise`: the same sampler, from this generator's bytes."""
         return values + k_norm_noise(self, self.rng.bytes, values.size, scale, shape).reshape(values.shape)
+
+    def star(self, tables: Sequence[Integers], scale: float) -> list[Integers]:
+        """See `Noise`: the same sampler, from this generator's bytes."""
+        return _with_star_noise(self, self.rng.bytes, tables, scale)
 
     def thin(self, values: Integers, probability: Fraction) -> Integers:
         """See `Noise`."""
@@ -352,6 +375,12 @@ def deviation_within(squared_sensitivity: int, rho: Fraction) -> tuple[float, Fr
     while (reported := Fraction(_gaussian(scale).map(distance))) > rho:
         scale = math.nextafter(scale, math.inf)
     return scale, reported
+
+
+def _with_star_noise(noise: Noise, entropy: Entropy, tables: Sequence[Integers], scale: float) -> list[Integers]:
+    """Tables of a star with their noise."""
+    drawn = star_noise(noise, entropy, len(tables[0]), [table.shape[1] for table in tables], scale)
+    return [table + added for table, added in zip(tables, drawn, strict=True)]
 
 
 def _root(squared: int) -> float:

@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Literal
 
 from discreet.errors import InputError
-from discreet.inference.interactions import MOST_VARIABLES, cell_variance, pooled_variances
+from discreet.inference.interactions import MOST_VARIABLES, Blur, cell_variance, pooled_variances
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
 from discreet.mechanisms.table_scales import laplace_scales, noisy_tables
@@ -97,7 +97,7 @@ def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[Plann
         if queries is None:
             return min(plan, other, key=lambda each: _error(network, each))
         return min(
-            plan, other, key=lambda each: workload_error(network, prior, queries, _variances(each.noise, each.scales))
+            plan, other, key=lambda each: workload_error(network, prior, queries, _blurs(each.noise, each.scales))
         )
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: PlannedNoise, noise: Noise) -> NoisyTables:
@@ -113,7 +113,7 @@ def _laplace_plan(network: Network, shares: Mapping[Scope, float], epsilon: Frac
     """Discrete Laplace noise; epsilon goes to the tables by their shares."""
     budgets = _budgets(shares, epsilon)
     scales, reported = laplace_scales(budgets, moved)
-    expected = _expected(network, _variances("discrete_laplace", scales))
+    expected = _expected(network, _blurs("discrete_laplace", scales))
     if len(scales) == 1:
         ((scope, scale),) = scales.items()
         alone = [node for node in network.nodes if network.ordered(network.family(node)) == scope]
@@ -127,7 +127,7 @@ def _gaussian_plan(
     """Discrete Gaussian noise; rho, which keeps the guarantee, goes to the tables by their shares."""
     budgets = _budgets(shares, rho)
     scales = {scope: deviation_within(moved, budget)[0] for scope, budget in budgets.items()}
-    expected = _expected(network, _variances("discrete_gaussian", scales))
+    expected = _expected(network, _blurs("discrete_gaussian", scales))
     return PlannedNoise("discrete_gaussian", moved, budgets, scales, reported, expected)
 
 
@@ -147,9 +147,9 @@ def _in_digits(rho: Fraction) -> Fraction:
     return math.floor(rho / unit) * unit
 
 
-def _variances(noise: CellNoise, scales: Mapping[Scope, float]) -> dict[Scope, float]:
-    """Of the noise in the cells of each table; records squared."""
-    return {scope: max(noise_variance(noise, scale), VANISHING) for scope, scale in scales.items()}
+def _blurs(noise: CellNoise, scales: Mapping[Scope, float]) -> dict[Scope, Blur]:
+    """What the noise does to each table; records squared."""
+    return {scope: Blur(max(noise_variance(noise, scale), VANISHING)) for scope, scale in scales.items()}
 
 
 def _laplace_error(scale: float) -> float:
@@ -157,9 +157,9 @@ def _laplace_error(scale: float) -> float:
     return max(-2 * math.exp(-1 / scale) / math.expm1(-2 / scale), VANISHING)
 
 
-def _expected(network: Network, variances: Mapping[Scope, float]) -> dict[str, float]:
+def _expected(network: Network, blurs: Mapping[Scope, Blur]) -> dict[str, float]:
     """Mean absolute error of a cell of each family's table after least squares, as if it were normal; records."""
-    pooled = pooled_variances(network, variances)
+    pooled = pooled_variances(network, blurs)
     expected = {node: cell_variance(network, pooled, network.ordered(network.family(node))) for node in network.nodes}
     return {node: math.sqrt(2 / math.pi * variance) for node, variance in expected.items()}
 

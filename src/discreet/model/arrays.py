@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Floats", "Ints", "freeze", "margin", "read_only"]
+__all__ = ["Array", "Floats", "Ints", "by_rows", "freeze", "margin", "of_rows", "read_only"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -66,3 +67,32 @@ def margin(table: Array, scope: Sequence[str], kept: Sequence[str]) -> Array:
     summed = table.sum(axis=tuple(axis for axis, name in enumerate(scope) if name not in kept))
     behind = range(len(left), summed.ndim)
     return np.asarray(summed.transpose([*(left.index(name) for name in kept), *behind]))
+
+
+def by_rows(table: Array, scope: Sequence[str], shared: Sequence[str]) -> Array:
+    """A table as rows, one for each cell of some of its variables.
+
+    Args:
+        table: an axis for each variable of the scope, perhaps more behind them.
+        scope: names of the table's axes.
+        shared: names that are in the scope.
+
+    Returns:
+        Shape (cells of the shared variables, cells of a row, ...).
+    """
+    axes = _rows_first(scope, shared)
+    turned = np.moveaxis(table, axes, range(len(axes)))
+    cells = math.prod(turned.shape[: len(shared)])
+    return turned.reshape(cells, -1, *table.shape[len(scope) :])
+
+
+def of_rows(rows: Array, scope: Sequence[str], shared: Sequence[str], sizes: Sequence[int]) -> Array:
+    """The inverse, given the number of states of each variable of the scope."""
+    axes = _rows_first(scope, shared)
+    turned = rows.reshape(*(sizes[axis] for axis in axes), *rows.shape[2:])
+    return np.moveaxis(turned, range(len(axes)), axes)
+
+
+def _rows_first(scope: Sequence[str], shared: Sequence[str]) -> list[int]:
+    """Axes of a table: those of the shared variables, in their order, then the others."""
+    return [*map(list(scope).index, shared), *(axis for axis, name in enumerate(scope) if name not in shared)]

@@ -30,6 +30,7 @@ __all__ = [
     "QUERIES_BYTES",
     "QUERY_CHARACTERS",
     "RELEASES",
+    "STAR_DIMENSIONS",
     "STATES",
     "STATES_IN_ALL",
     "SUMS",
@@ -56,6 +57,9 @@ STATES = 2**16
 """States of one variable: six times the largest coding system that is a column in practice."""
 STATES_IN_ALL = 2**20
 """States of all variables together."""
+STAR_DIMENSIONS = 256
+"""Free numbers in a block of a star (`mechanisms/star_noise.py`): its law takes a second to find, a block some ten
+milliseconds to draw, and its variances stay within floating point."""
 PARENTS = 30
 """Parents of a node: its table has an axis for each, and numpy holds 32 of them in all versions, one for draws."""
 NAME_CHARACTERS = 1000

@@ -1,4 +1,7 @@
-"""What releases on one data set measured, and what that says of the number of records: read by every posterior."""
+"""What releases on one data set measured, how far off it is, and what it says of the number of records.
+
+Read by every posterior.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,20 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from discreet.inference.interactions import Blur
 from discreet.releases.measurement import Measurement
 from discreet.releases.release import Release
+from discreet.theory.stars import star_blurs
 
-__all__ = ["measurements", "number_of_records"]
+__all__ = ["blur", "measurements", "number_of_records"]
+
+
+def blur(part: Measurement) -> Blur:
+    """What the noise of a measured table does to it."""
+    if part.star is None or part.scale is None:
+        return Blur(part.variance)
+    found = star_blurs(part.star.shared, part.star.lengths, part.scale)
+    return found[part.star.scopes.index(part.scope)]
 
 
 def measurements(releases: Iterable[Release]) -> tuple[Measurement, ...]:
@@ -43,7 +56,7 @@ def number_of_records(parts: Sequence[Measurement]) -> tuple[float, float]:
 
 def _total(part: Measurement) -> tuple[float, float]:
     """The sum of a table as an estimate of the number of records, and its variance."""
-    total, variance = float(part.values.sum()), part.values.size * part.variance
+    total, variance = float(part.values.sum()), part.values.size * blur(part).variance(())
     if part.sampling is None:
         return total, variance
     # Of a sample, the number also varies with who was in it.

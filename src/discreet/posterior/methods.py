@@ -33,7 +33,8 @@ from discreet.posterior.draws import Mixing, PosteriorDraws, Source, learned_pri
 from discreet.posterior.evidence import measurements
 from discreet.posterior.exact.chains import joint, visits
 from discreet.posterior.particles import parameter_cells
-from discreet.posterior.pooled.least_squares import poolable, pooled_margins
+from discreet.posterior.pooled.least_squares import pooled_margins
+from discreet.posterior.pooled.measured import poolable
 from discreet.posterior.pooled.worlds import worlds
 from discreet.releases.combined import Combined, evidence_of
 from discreet.releases.kinds.candidate_choice import Choice
@@ -150,7 +151,8 @@ def _able(combined: Combined) -> list[Method]:
     """Methods that read the evidence, the preferred one first."""
     parts = measurements(combined.releases)
     counted = all(measurements([release]) for release in combined.releases)
-    exact: list[Method] = ["exact"] if counted else []
+    # The density of noise that agrees in several tables is not that of their cells.
+    exact: list[Method] = ["exact"] if counted and not any(part.star for part in parts) else []
     if len(combined.data_sets) > 1:
         return ["sequential", *exact] if all(_able(part) for part in _apart(combined)) else exact
     found: list[Method] = ["pooled"] if counted and poolable(parts) else []

@@ -13,14 +13,8 @@ import numpy as np
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Array, Tables
 from discreet.posterior.draws import PosteriorDraws, Source, prior_for
-from discreet.posterior.pooled.least_squares import (
-    Margins,
-    least_squares,
-    measured,
-    nonnegative,
-    pooled_margins,
-    refitted,
-)
+from discreet.posterior.pooled.least_squares import Margins, least_squares, nonnegative, pooled_margins, refitted
+from discreet.posterior.pooled.measured import measured
 from discreet.releases.kinds import TablePayload
 from discreet.releases.kinds.candidate_choice import Choice
 from discreet.releases.kinds.noisy_counts import NoisyCounts

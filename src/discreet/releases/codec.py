@@ -237,12 +237,14 @@ class Scoped:
         entry: title of an entry in the JSON Schema.
         columns: for each field of the class, its name in an entry. A column of arrays is last, flat in the document.
         less: states of a variable that an array's axis has none for.
+        partial: fields that do not have all sets of variables; an entry leaves out what it has none of.
     """
 
     name: str
     entry: str
     columns: Mapping[str, str]
     less: int = 0
+    partial: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -333,7 +335,9 @@ def _hint(cls: type, hints: Mapping[str, Any], attribute: str) -> Any:
 def _entry(scoped: Scoped, hints: Mapping[str, Any]) -> type[Part]:
     """What pydantic takes for one set of variables."""
     parts: dict[str, Any] = {"variables": (Items[str], ...)}
-    parts |= {called: (_column(hints[field]).part, ...) for field, called in scoped.columns.items()}
+    for field, called in scoped.columns.items():
+        part = _column(hints[field]).part
+        parts[called] = (part | None, None) if field in scoped.partial else (part, ...)
     made: type[Part] = pydantic.create_model(scoped.entry, __base__=Part, **parts)
     return made
 
@@ -418,10 +422,13 @@ def _entries(value: Any, scoped: Scoped) -> list[dict[str, Any]]:
     """Mappings over sets of variables as one list."""
     hints = get_type_hints(type(value), include_extras=True)
     columns = {called: (getattr(value, field), _column(hints[field])) for field, called in scoped.columns.items()}
-    scopes = next(iter(columns.values()))[0]
+    whole = next(field for field in scoped.columns if field not in scoped.partial)
     return [
-        {"variables": list(scope), **{name: form.write(column[scope]) for name, (column, form) in columns.items()}}
-        for scope in scopes
+        {
+            "variables": list(scope),
+            **{name: form.write(column[scope]) for name, (column, form) in columns.items() if scope in column},
+        }
+        for scope in getattr(value, whole)
     ]
 
 
@@ -434,6 +441,9 @@ def _read_scoped(entries: list[Any], scoped: Scoped, cls: type, over: Any) -> di
     found: dict[str, dict[Scope, Any]] = {}
     for field, called in scoped.columns.items():
         column, value = [getattr(entry, called) for entry in entries], get_args(hints[field])[1]
+        if field in scoped.partial:
+            found[field] = {scope: part for scope, part in zip(scopes, column, strict=True) if part is not None}
+            continue
         if value is Array:
             column = [_array(over, scope, flat, scoped.less) for scope, flat in zip(scopes, column, strict=True)]
         elif value is Fraction:

@@ -16,7 +16,17 @@ from discreet.model.arrays import Ints
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Relation
 
-__all__ = ["KNOWN", "NO_NOISE", "CellNoise", "Measurement", "Released", "laplace_variance", "noise_variance", "spread"]
+__all__ = [
+    "KNOWN",
+    "NO_NOISE",
+    "CellNoise",
+    "Measurement",
+    "Released",
+    "Star",
+    "laplace_variance",
+    "noise_variance",
+    "spread",
+]
 
 NO_NOISE = 2.0**63
 """Scales from here on fit into no table: its numbers have 64 bits."""
@@ -43,17 +53,33 @@ def noise_variance(noise: CellNoise, scale: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
+class Star:
+    """The tables of a release whose noise agrees on the variables they share; see `mechanisms/star_noise.py`.
+
+    Args:
+        scopes: of its tables, at least two.
+        shared: the variables that all of them have.
+        lengths: cells of each table for one cell of the shared variables.
+    """
+
+    scopes: tuple[Scope, ...]
+    shared: Scope
+    lengths: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Measurement:
-    """A table of the records, or its contrasts, with independent noise in every number.
+    """A table of the records, or its contrasts, with noise in every number: independent, unless it is one of a star.
 
     Args:
         scope: the table's variables, in the order of its axes.
         values: int64, shape (size for the scope), unit: records; of contrasts (size - 1 for the scope), see
             `theory/contrasts.py`. Without noise, if there were any.
         scale: of the noise; None for numbers that are known exactly.
-        noise: its law.
+        noise: its law, where that is independent.
         contrasts: whether the values are contrasts of neighbouring states.
         sampling: probability with which each record, by itself, was counted; None where all were.
+        star: that its noise was drawn with, of this scale.
     """
 
     scope: Scope
@@ -62,10 +88,11 @@ class Measurement:
     noise: CellNoise = "discrete_laplace"
     contrasts: bool = False
     sampling: float | None = None
+    star: Star | None = None
 
     @property
     def variance(self) -> float:
-        """Of the noise in one number; noise that never shows still leaves a proper weight."""
+        """Of independent noise in one number; noise that never shows still leaves a proper weight."""
         return KNOWN if self.scale is None else max(noise_variance(self.noise, self.scale), KNOWN)
 
 

@@ -25,7 +25,7 @@ from scipy.optimize import minimize
 
 from discreet.errors import InputError
 from discreet.inference.elimination import joint
-from discreet.inference.interactions import centred, pooled_variances, subsets
+from discreet.inference.interactions import Blur, centred, pooled_variances, subsets
 from discreet.model.arrays import margin
 from discreet.model.cover import readers
 from discreet.model.dirichlet import Dirichlet
@@ -174,7 +174,7 @@ def workload_shares(
 
 
 def workload_error(
-    network: Network, prior: Dirichlet, queries: Sequence[str | Query], variances: Mapping[Scope, float]
+    network: Network, prior: Dirichlet, queries: Sequence[str | Query], blurs: Mapping[Scope, Blur]
 ) -> float:
     """What `workload_shares` makes least, for given noise: the mean logarithm of the answers' standard deviations.
 
@@ -182,7 +182,7 @@ def workload_error(
         network: public.
         prior: public; as for `workload_shares`.
         queries: text or parsed, at least one.
-        variances: of the noise in every cell of each table, by scope, names in the schema's order; records squared.
+        blurs: what noise does to each table, by scope, names in the schema's order; records squared.
 
     Returns:
         The mean over queries and draws from the prior, up to a constant: the logarithm of the number of records.
@@ -194,7 +194,7 @@ def workload_error(
         None spent: a function of public arguments.
     """
     listed, weights, squares = _sensitivities(network, prior, queries)
-    pooled = pooled_variances(network, variances)
+    pooled = pooled_variances(network, blurs)
     return float(weights @ np.log(squares @ np.array([pooled[subset] for subset in listed])) / (2 * weights.sum()))
 
 

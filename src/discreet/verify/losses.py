@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -16,7 +16,7 @@ from discreet.mechanisms.k_norm import BALL_SLACK
 from discreet.model.design import Shape
 from discreet.verify.script import Leak, Log
 
-__all__ = ["length", "loss", "refuse_leaks"]
+__all__ = ["length", "loss", "refuse_leaks", "star_length"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -57,6 +57,8 @@ def loss(one: Log, other: Log, draws: int, *, epsilon: float, delta: float) -> f
     for (u, scale, shape), (v, _, _) in zip(a.vectors, b.vectors, strict=True):
         slack = float(BALL_SLACK) * u.size if shape == "ball" else 0.0
         total += length(u - v, shape) / scale + slack
+    for (ours, scale), (theirs, _) in zip(a.stars, b.stars, strict=True):
+        total += star_length([u - v for u, v in zip(ours, theirs, strict=True)]) / scale
     calls = [(np.abs(u - v), scale) for (u, scale), (v, _) in zip(a.gaussian, b.gaussian, strict=True)]
     return float(total.max()) + (_gaussian_loss(calls, epsilon, delta) if calls else 0.0)
 
@@ -90,6 +92,7 @@ def _shape(log: Log) -> Any:
         laplace,
         gaussian,
         vectors,
+        [(tuple(table.shape for table in tables), scale) for tables, scale in source.stars],
         [len(logs) for logs in source.choices],
         [row.keys() for row in log.rows],
         (source.gammas, source.coins),
@@ -109,6 +112,21 @@ def length(vector: npt.NDArray[Any], shape: Shape) -> int:
         return max(exact, default=0)
     squares = sum(entry * entry for entry in exact)
     return math.isqrt(squares - 1) + 1 if squares else 0
+
+
+def star_length(moved: Sequence[Integers]) -> float:
+    """Norm of what a star's tables move by: what its noise costs for each part of its scale.
+
+    Args:
+        moved: shape (cells of the shared variables, cells of a row), for each table.
+
+    Returns:
+        Infinity where rows of one block do not move by the same sum: noise that agrees on it shows that.
+    """
+    sums = [table.sum(axis=1) for table in moved]
+    if any(not np.array_equal(total, sums[0]) for total in sums):
+        return math.inf
+    return float(np.max([np.abs(table).sum(axis=1) for table in moved], axis=0).sum())
 
 
 def _laplace_loss(u: Integers, v: Integers, scale: float, shares: tuple[Fraction, ...]) -> Floats:

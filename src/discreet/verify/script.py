@@ -6,7 +6,7 @@ The audit runs a draw once for every answer that a choice or a row can have, and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -86,6 +86,7 @@ class Script:
     laplace: list[tuple[Integers, float, tuple[Fraction, ...]]] = field(default_factory=list)
     gaussian: list[tuple[Integers, float]] = field(default_factory=list)
     vectors: list[tuple[Integers, float, Shape]] = field(default_factory=list)
+    stars: list[tuple[tuple[Integers, ...], float]] = field(default_factory=list)
     gammas: list[tuple[int, ...]] = field(default_factory=list)
     choices: list[Floats] = field(default_factory=list)
     rows: list[list[tuple[int, int, float]]] = field(default_factory=lambda: [[]])
@@ -97,16 +98,17 @@ class Script:
     @property
     def scripted(self) -> bool:
         """Whether answers were noisy numbers."""
-        return bool(self.laplace or self.gaussian or self.vectors or self.gammas)
+        return bool(self.laplace or self.gaussian or self.vectors or self.stars or self.gammas)
 
     @property
     def cells(self) -> tuple[int, ...]:
         """How many noisy numbers were asked for; not by how many calls, as honest noise is grouped by its scale."""
-        return tuple(sum(call[0].size for call in calls) for calls in (self.laplace, self.gaussian, self.vectors))
+        plain = (sum(call[0].size for call in calls) for calls in (self.laplace, self.gaussian, self.vectors))
+        return (*plain, sum(table.size for tables, _ in self.stars for table in tables))
 
     def _answer(self, shape: tuple[int, ...]) -> Integers:
         """The same for every data set."""
-        calls = len(self.laplace) + len(self.gaussian) + len(self.vectors)
+        calls = len(self.laplace) + len(self.gaussian) + len(self.vectors) + len(self.stars)
         if calls > MOST_CALLS:
             raise Leak("noise is asked for again and again, until an answer suits")
         kind = self.answers.noise
@@ -189,6 +191,15 @@ class Script:
         """Log, and answer."""
         self.vectors.append((values, scale, shape))
         return self.first if len(self.vectors) == 1 and self.first is not None else self._answer(values.shape)
+
+    def star(self, tables: Sequence[Integers], scale: float) -> list[Integers]:
+        """Log, and answer by numbers that agree on what the tables share."""
+        self.stars.append((tuple(table.copy() for table in tables), scale))
+        answers = [self._answer(table.shape) for table in tables]
+        totals = answers[0].sum(axis=1)
+        for answer in answers:
+            answer[:, -1] += totals - answer.sum(axis=1)
+        return answers
 
     def uniforms(self, number: int) -> Floats:
         """What is made of uniform variates is measured statistically, and never run by a script."""
@@ -339,8 +350,9 @@ def _asked(source: Script) -> Any:
     laplace = [(values.tolist(), scale, shares) for values, scale, shares in source.laplace]
     gaussian = [(values.tolist(), scale) for values, scale in source.gaussian]
     vectors = [(values.tolist(), scale, shape) for values, scale, shape in source.vectors]
+    stars = [([table.tolist() for table in tables], scale) for tables, scale in source.stars]
     choices = [logs.tolist() for logs in source.choices]
-    return laplace, gaussian, vectors, choices, source.rows, source.gammas, source.coins
+    return laplace, gaussian, vectors, stars, choices, source.rows, source.gammas, source.coins
 
 
 def numbers(value: Any) -> Any:

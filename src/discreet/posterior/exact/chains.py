@@ -314,6 +314,8 @@ class _Task:
         network, members = evidence.network, dict[str, float]()
         if not all(measurements([release]) for release in evidence.releases):
             raise InputError("the joint posterior reads releases of noisy counts, tables or contrasts")
+        if any(part.star for part in measurements(evidence.releases)):
+            raise InputError("the joint posterior reads independent noise, and tables of a star have noise that agrees")
         parts = [
             _released(network, part, owner, members)
             for owner, releases in enumerate(evidence.data_sets)

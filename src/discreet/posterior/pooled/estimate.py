@@ -10,7 +10,7 @@ from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Tables
 from discreet.posterior.draws import PosteriorDraws, learned_prior, prior_for
-from discreet.posterior.pooled.least_squares import MOST_POOLED, poolable
+from discreet.posterior.pooled.measured import MOST_POOLED, poolable
 from discreet.posterior.pooled.worlds import worlds
 from discreet.releases.release import Release
 

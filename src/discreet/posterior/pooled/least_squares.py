@@ -1,14 +1,15 @@
 r"""Least squares over all noisy tables at once: what they say together of every margin, and the same with no cell < 0.
 
 Tables over overlapping sets of variables tell some margins several times. In the coordinates of their interactions
-(`inference/interactions.py`) the errors are independent, so plain least squares is a weighted mean of each coordinate.
+(`inference/interactions.py`) the errors are independent, so plain least squares is a weighted mean of each coordinate:
+an estimate x, with a precision w.
 
 Counts are not negative, and most cells of a large table hold few records or none. The estimate that knows this solves
 
-    minimise  1/2 sum_t |T_t - y_t|^2 / v_t   over tables T that agree with each other, T >= 0, and sum to the total,
+    minimise  1/2 sum over coordinates of w (c - x)^2   where the tables T(c) >= 0, and sum to the total,
 
-by the alternating direction method of multipliers: the step that makes the tables agree is plain least squares. The
-total must be held, because clipping alone inflates the counts. Each iterate gives a feasible point (mixed with the
+by the alternating direction method of multipliers: the step that makes the tables agree is diagonal, too. The total
+must be held, because clipping alone inflates the counts. Each iterate gives a feasible point (mixed with the
 uniform table until no cell is negative) and a dual bound; the difference of their values is a certificate: the
 feasible tables are nearer to the exact solution than the root of twice the gap, in units of the noise's deviation.
 
@@ -19,16 +20,16 @@ for the iteration.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from discreet.inference.interactions import (
+    Blur,
     contrast_matrices,
     from_neighbours,
     positions,
@@ -38,27 +39,21 @@ from discreet.inference.interactions import (
 from discreet.model.arrays import margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.posterior.evidence import number_of_records
-from discreet.releases.measurement import KNOWN, CellNoise, Measurement, noise_variance
+from discreet.posterior.pooled.measured import Measured, measured
+from discreet.releases.measurement import Measurement
 
 __all__ = [
-    "MOST_POOLED",
     "Fit",
     "Margins",
-    "Measured",
     "coordinates_of",
     "least_squares",
-    "measured",
     "nonnegative",
-    "poolable",
     "pooled_margins",
     "refitted",
 ]
 
 Floats = npt.NDArray[np.float64]
 
-MOST_POOLED = 17
-"""Variables of a table: a draw of a binary family of 15 takes a tenth of a second under a Dirichlet prior."""
 CLOSE = 0.02
 """The iteration stops when the fit is this near to the exact solution, in deviations of the noise for each coordinate
 (root of the mean square), by its certificate."""
@@ -68,43 +63,6 @@ iterations on networks of 8 to 1,041 nodes, where 1 and 1 needed up to 640."""
 MOST_STEPS = 2000
 CHECKED = 10
 """Iterations from one certificate to the next."""
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """Noisy tables, whatever they came in.
-
-    Args:
-        network: for the sizes.
-        tables: by set of variables in the schema's order; float64, an axis for each, then one of repetitions.
-        scales: of the noise in the cells of each; unit: records.
-        noise: law of the noise.
-    """
-
-    network: Network
-    tables: Mapping[Scope, Floats]
-    scales: Mapping[Scope, float]
-    noise: CellNoise
-
-    @property
-    def variances(self) -> dict[Scope, float]:
-        """Of the noise in a cell of each table; noise that never shows still leaves a proper weight."""
-        return {scope: max(noise_variance(self.noise, scale), KNOWN) for scope, scale in self.scales.items()}
-
-    def again(self, counts: Mapping[Scope, Floats], rng: np.random.Generator) -> Measured:
-        """Other counts, with new noise of the same laws."""
-        noisy = {scope: table + self._noise(scope, table.shape, rng) for scope, table in counts.items()}
-        return Measured(self.network, noisy, self.scales, self.noise)
-
-    def _noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        """Independent noise; the Gaussian one is rounded, which is close enough for a simulation."""
-        match self.noise:
-            case "discrete_laplace":
-                success = -math.expm1(-1 / self.scales[scope])
-                return np.asarray(rng.geometric(success, shape) - rng.geometric(success, shape), np.float64)
-            case "discrete_gaussian":
-                return np.asarray(np.rint(rng.normal(0, self.scales[scope], shape)))
-        assert_never(self.noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,48 +128,6 @@ class Fit:
     tables: Mapping[Scope, Floats]
     gap: Floats
     steps: int
-
-
-def measured(network: Network, parts: Sequence[Measurement]) -> Measured:
-    """Tables on one data set, in the schema's order, as one repetition.
-
-    Args:
-        network: for the sizes.
-        parts: tables of counts, and no contrasts. Where several are over the same variables, of different laws, or of
-            samples, the mean weighted by precision is taken of those over the same variables, with its standard
-            deviation as the scale of noise that is taken as Gaussian: it is a sum of several.
-
-    Returns:
-        One table for each set of variables.
-    """
-    tables = [(network.ordered(part.scope), _in_order(network, part)) for part in parts]
-    alike = len({part.noise for part in parts}) == 1 and all(part.sampling is None for part in parts)
-    if alike and len(dict(tables)) == len(parts):
-        scales = {scope: part.scale or 0.0 for (scope, _), part in zip(tables, parts, strict=True)}
-        return Measured(network, dict(tables), scales, parts[0].noise)
-    number, _ = number_of_records([part for part in parts if part.sampling is None] or parts)
-    sums, weights = dict[Scope, Floats](), dict[Scope, float]()
-    for (scope, table), part in zip(tables, parts, strict=True):
-        share = 1.0 if part.sampling is None else part.sampling
-        # That a count varies with who was in the sample enters by the mean count of the table.
-        sampled = max(number / table.size, 1.0) * (1 - share) / share
-        weight = 1 / (part.variance / share**2 + sampled)
-        sums[scope] = sums.get(scope, 0.0) + weight / share * table
-        weights[scope] = weights.get(scope, 0.0) + weight
-    place = {name: index for index, name in enumerate(network.nodes)}
-    ordered = sorted(sums, key=lambda scope: [place[name] for name in scope])
-    means = {scope: sums[scope] / weights[scope] for scope in ordered}
-    return Measured(network, means, {scope: weights[scope] ** -0.5 for scope in ordered}, "discrete_gaussian")
-
-
-def _in_order(network: Network, part: Measurement) -> Floats:
-    """A measured table with its axes in the schema's order, then one of repetitions."""
-    return margin(part.values, part.scope, network.ordered(part.scope))[..., None].astype(np.float64)
-
-
-def poolable(parts: Iterable[Measurement]) -> bool:
-    """Whether tables are over few enough variables for all their subsets to be told apart in a minute."""
-    return all(len(part.scope) <= MOST_POOLED for part in parts)
 
 
 def pooled_margins(network: Network, parts: Sequence[Measurement], records: int | None) -> Margins:
@@ -288,21 +204,27 @@ def nonnegative(noisy: Measured, total: float, *, close: float = CLOSE) -> Fit:
         came.
     """
     layout = _Layout.of(noisy)
-    y, weight = layout.joined(noisy.tables), layout.inverse_variances[:, None]
+    y, weight = layout.joined(noisy.tables), layout.weights[:, None]
+    plain = layout.agreed(y)
+    plain[layout.starts[()]] = total
     z, u = np.maximum(y, 0), np.zeros_like(y)
     step = 0
     while True:
         step += 1
-        agreed = layout.spread(layout.agreed((y + PENALTY * (z - u)) / (1 + PENALTY), total))
+        nearer = (weight * plain + PENALTY * layout.gathered(z - u)) / (weight + PENALTY * layout.evenly[:, None])
+        nearer[layout.starts[()]] = total
+        agreed = layout.spread(nearer)
         u += RELAXED * agreed + (1 - RELAXED) * z
         z = np.maximum(u, 0)
         u -= z
         if step % CHECKED == 0 or step == MOST_STEPS:
-            feasible = layout.lifted(agreed, total)
-            dual = layout.spread(layout.agreed(y - PENALTY * u, total))
-            # u <= 0: -PENALTY u / v are multipliers of `T >= 0`, and `dual` minimises the Lagrangian.
-            bound = (weight * (0.5 * (dual - y) ** 2 + PENALTY * u * dual)).sum(axis=0)
-            gap = (weight * 0.5 * (feasible - y) ** 2).sum(axis=0) - bound
+            feasible, lifted = layout.lifted(agreed, nearer, total)
+            # u <= 0: these are the multipliers of `T >= 0`, and `dual` minimises the Lagrangian.
+            pull = -PENALTY * layout.gathered(u)
+            dual = plain + pull / weight
+            dual[layout.starts[()]] = total
+            bound = (0.5 * weight * (dual - plain) ** 2 - pull * dual).sum(axis=0)
+            gap = (0.5 * weight * (lifted - plain) ** 2).sum(axis=0) - bound
             if step == MOST_STEPS or np.all(2 * gap <= close**2 * len(layout.weights)):
                 return Fit(layout.parted(feasible), np.maximum(gap, 0), step)
 
@@ -347,9 +269,11 @@ class _Layout:
         starts: position of the first coordinate of each interaction.
         index: of each cell's coordinate in the long vector.
         factors: root of the share that the margin over S is of the table, for each cell's coordinate.
-        inverse_variances: of the noise, for each cell.
-        weights: of each coordinate in the long vector: its inverse variance.
-        gather: sparse, from the cells' coordinates to the long vector, weighted.
+        weights: of each coordinate in the long vector: its precision.
+        told: sparse, from the cells' coordinates to the long vector, weighted by their precision.
+        evenly: of each coordinate in the long vector: what its weight is if a table's coordinates are all alike, of
+            their mean precision.
+        pulled: `told` likewise.
     """
 
     network: Network
@@ -357,38 +281,44 @@ class _Layout:
     starts: Mapping[Scope, int]
     index: npt.NDArray[np.int64]
     factors: Floats
-    inverse_variances: Floats
     weights: Floats
-    gather: sp.csr_matrix
+    told: sp.csr_matrix
+    evenly: Floats
+    pulled: sp.csr_matrix
 
     @staticmethod
     def of(noisy: Measured) -> _Layout:
         """That of some tables."""
-        return _layout(noisy.network, tuple(noisy.variances.items()))
+        return _layout(noisy.network, tuple(noisy.blurs.items()))
 
     @staticmethod
-    def numbered(network: Network, variances: Sequence[tuple[Scope, float]]) -> _Layout:
+    def numbered(network: Network, blurs: Sequence[tuple[Scope, tuple[Blur, ...]]]) -> _Layout:
         """Number the coordinates."""
-        scopes = tuple(scope for scope, _ in variances)
+        scopes = tuple(scope for scope, _ in blurs)
         starts, after = dict[Scope, int](), 0
-        indices, factors = [], []
-        for scope in scopes:
+        indices, factors, precisions, means = [], [], [], []
+        for scope, noises in blurs:
             sizes = [network.schema[name].size for name in scope]
-            index, factor = np.empty(sizes, np.int64), np.empty(sizes)
+            index, factor, precision = np.empty(sizes, np.int64), np.empty(sizes), np.empty(sizes)
             for subset, part in positions(scope):
                 if subset not in starts:
                     starts[subset] = after
                     after += index[part].size
                 index[part] = starts[subset] + np.arange(index[part].size).reshape(index[part].shape)
                 factor[part] = math.sqrt(network.cells(subset) / index.size)
+                precision[part] = sum(1 / noise.variance(subset) for noise in noises)
             indices.append(index.ravel())
             factors.append(factor.ravel())
+            precisions.append(precision.ravel())
+            means.append(np.full(precision.size, precision.mean()))
         index, factor = np.concatenate(indices), np.concatenate(factors)
-        inverse = np.concatenate([np.full(network.cells(scope), 1 / variance) for scope, variance in variances])
-        shape = (after, len(index))
-        gather = sp.csr_matrix((inverse * factor, (index, np.arange(len(index)))), shape)
-        weights: Floats = np.bincount(index, inverse * factor**2, minlength=after).astype(np.float64)
-        return _Layout(network, scopes, starts, index, factor, inverse, weights, gather)
+
+        def gathering(precision: Floats) -> tuple[Floats, sp.csr_matrix]:
+            weights = np.bincount(index, precision * factor**2, minlength=after).astype(np.float64)
+            return weights, sp.csr_matrix((precision * factor, (index, np.arange(len(index)))), (after, len(index)))
+
+        told, even = gathering(np.concatenate(precisions)), gathering(np.concatenate(means))
+        return _Layout(network, scopes, starts, index, factor, *told, *even)
 
     def joined(self, tables: Mapping[Scope, Floats]) -> Floats:
         """All cells one after the other, shape (cells, repetitions)."""
@@ -398,17 +328,22 @@ class _Layout:
         """The inverse of `joined`."""
         return {scope: self._table(cells, first, scope) for first, scope in self._places()}
 
-    def agreed(self, cells: Floats, total: float | None = None) -> Floats:
-        """Least-squares coordinates of the interactions, shape (coordinates, repetitions); the total may be held."""
+    def agreed(self, cells: Floats) -> Floats:
+        """Least-squares coordinates of the interactions, shape (coordinates, repetitions)."""
+        return np.asarray((self.told @ self._turned(cells)) / self.weights[:, None])
+
+    def gathered(self, cells: Floats) -> Floats:
+        """Sums of the cells' coordinates, those of a table weighted by their mean precision."""
+        return np.asarray(self.pulled @ self._turned(cells))
+
+    def _turned(self, cells: Floats) -> Floats:
+        """Coordinates of all tables, one after the other."""
         coordinates = np.empty_like(cells)
         for first, scope in self._places():
             table = self._table(cells, first, scope)
             turned = transformed(table, contrast_matrices(table.shape[:-1]))
             coordinates[first : first + self.network.cells(scope)] = turned.reshape(-1, cells.shape[1])
-        found: Floats = (self.gather @ coordinates) / self.weights[:, None]
-        if total is not None:
-            found[self.starts[()]] = total
-        return found
+        return coordinates
 
     def spread(self, values: Floats) -> Floats:
         """Cells of all tables from the coordinates of the interactions."""
@@ -420,13 +355,15 @@ class _Layout:
             cells[first : first + self.network.cells(scope)] = back.reshape(-1, values.shape[1])
         return cells
 
-    def lifted(self, cells: Floats, total: float) -> Floats:
-        """Mixed with the uniform table until no cell is negative."""
+    def lifted(self, cells: Floats, values: Floats, total: float) -> tuple[Floats, Floats]:
+        """Mixed with the uniform table until no cell is negative, and its coordinates from those of the cells."""
         sizes = [self.network.cells(scope) for scope in self.scopes]
         uniform = total * np.repeat(1 / np.array(sizes), sizes)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             needed = np.where(cells < 0, cells / (cells - uniform), 0.0).max(axis=0)
-        return np.asarray(np.maximum((1 - needed) * cells + needed * uniform, 0))
+        mixed = (1 - needed) * values
+        mixed[self.starts[()]] = total
+        return np.asarray(np.maximum((1 - needed) * cells + needed * uniform, 0)), mixed
 
     def parts(self, values: Floats) -> dict[Scope, Floats]:
         """The long vector by interaction, shape `(size - 1 for S, repetitions)`; only what lies in a family."""
@@ -449,6 +386,6 @@ class _Layout:
 
 
 @lru_cache(maxsize=4)
-def _layout(network: Network, variances: tuple[tuple[Scope, float], ...]) -> _Layout:
+def _layout(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _Layout:
     """A layout is asked for several times for the same tables."""
-    return _Layout.numbered(network, variances)
+    return _Layout.numbered(network, blurs)

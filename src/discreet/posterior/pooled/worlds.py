@@ -54,15 +54,8 @@ from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.evidence import measurements
-from discreet.posterior.pooled.least_squares import (
-    Margins,
-    Measured,
-    coordinates_of,
-    measured,
-    nonnegative,
-    pooled_margins,
-    refitted,
-)
+from discreet.posterior.pooled.least_squares import Margins, coordinates_of, nonnegative, pooled_margins, refitted
+from discreet.posterior.pooled.measured import Measured, measured
 from discreet.posterior.pooled.raking import raked
 from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows, draw_margin, draw_rows
 from discreet.releases.combined import Combined, evidence_of

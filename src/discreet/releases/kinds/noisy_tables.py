@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 
 from discreet.errors import InputError, listed, require, shown
-from discreet.model.arrays import Array, freeze
+from discreet.model.arrays import Array, freeze, margin
+from discreet.model.limits import STAR_DIMENSIONS
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.codec import Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_counts import CountedTables
-from discreet.releases.measurement import NO_NOISE, CellNoise, spread
+from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Star, spread
 
-__all__ = ["NoisyTables", "PlannedNoise"]
+__all__ = ["NoisyTables", "PlannedNoise", "star_scopes"]
 
 
 @kind(
     "planned_noise",
     order=("noise", "sensitivity", "reported", "tables", "expected"),
-    scoped=Scoped("tables", "_PlannedTable", {"budgets": "budget", "scales": "scale"}),
+    scoped=Scoped(
+        "tables", "_PlannedTable", {"stars": "star", "budgets": "budget", "scales": "scale"}, partial=("stars",)
+    ),
 )
 @dataclass(frozen=True)
 class PlannedNoise:
@@ -33,14 +36,17 @@ class PlannedNoise:
         noise: "discrete_laplace" or "discrete_gaussian".
         sensitivity: most that one record can move the cells of one table, L1 and also L2 squared, under the relation.
         budgets: exact budget of each table, by its variables: epsilon for Laplace noise, else the zero-concentrated
-            privacy loss rho.
+            privacy loss rho. That of a star is the budget of each of its tables, and is spent once.
         scales: of the noise on each cell of a table, as in `NoisyTables`; unit: records.
         reported: total epsilon that the noise's own privacy map reports, for Gaussian noise at the guarantee's delta.
         expected: for every node, mean absolute error, in records, of a cell of its family's table after least squares
             over all tables; by the normal approximation, which the release's noise alone enters.
+        stars: number of the star, from 1, of each table that is in one: its tables share variables, and noise that
+            agrees on them (`mechanisms/star_noise.py`).
 
     Raises:
-        InputError: no such noise, or a number is not positive and finite.
+        InputError: no such noise, a number is not positive and finite, or a star of one table, without shared
+            variables, of several budgets or scales, or with Gaussian noise.
     """
 
     noise: CellNoise
@@ -49,10 +55,11 @@ class PlannedNoise:
     scales: Mapping[Scope, Positive]
     reported: Fraction
     expected: Mapping[str, Positive]
+    stars: Mapping[Scope, Whole] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what is no calibration."""
-        freeze(self, budgets=self.budgets, scales=self.scales, expected=self.expected)
+        freeze(self, budgets=self.budgets, scales=self.scales, expected=self.expected, stars=self.stars)
         known = self.noise in ("discrete_laplace", "discrete_gaussian")
         require(known, "a calibration needs Laplace or Gaussian noise")
         require(
@@ -64,23 +71,30 @@ class PlannedNoise:
             "a calibration needs one positive, finite noise scale for each budget",
         )
         require(all_positive(*self.expected.values()), "a calibration needs positive, finite expected errors")
+        _require_stars(self.stars, self.scales, self.noise)
+        for scopes in star_scopes(self.stars):
+            require(len({self.budgets[scope] for scope in scopes}) == 1, "the tables of a star share one budget")
 
     @property
     def total(self) -> Fraction:
         """Epsilon of all tables together, for Gaussian noise at the guarantee's delta."""
         if self.noise == "discrete_gaussian":
             return self.reported
-        return max(sum(self.budgets.values(), Fraction()), self.reported)
+        alone = [budget for scope, budget in self.budgets.items() if scope not in self.stars]
+        stars = [self.budgets[scopes[0]] for scopes in star_scopes(self.stars)]
+        return max(sum([*alone, *stars], Fraction()), self.reported)
 
 
 @kind(
     "noisy_tables",
     order=("noise", "tables"),
-    scoped=Scoped("tables", "_NoisyTable", {"scales": "scale", "tables": "values"}),
+    scoped=Scoped(
+        "tables", "_NoisyTable", {"stars": "star", "scales": "scale", "tables": "values"}, partial=("stars",)
+    ),
 )
 @dataclass(frozen=True, eq=False)
 class NoisyTables(CountedTables):
-    """Counts over sets of variables plus independent integer noise in every cell.
+    """Counts over sets of variables plus integer noise in every cell: independent, but for that of stars.
 
     Args:
         network: whose families lie in these sets.
@@ -88,17 +102,19 @@ class NoisyTables(CountedTables):
             truncated, so cells may be negative. Every family lies in one of them.
         scales: of the noise in each table; unit: records.
         noise: "discrete_laplace", `P(k) ~ exp(-|k| / scale)`, or "discrete_gaussian", `P(k) ~ exp(-k^2 / 2 scale^2)`.
+        stars: number of the star of each table that is in one, as in `PlannedNoise`.
 
     Raises:
         InputError: a set that names an unknown variable or has another order, tables that are not integers or have
-            another shape than their variables, a family that no table holds, or a scale that is not a positive, finite
-            number.
+            another shape than their variables, a family that no table holds, a scale that is not a positive, finite
+            number, or a star that is none, or whose tables do not agree on the variables they share.
     """
 
     network: Network
     tables: Mapping[Scope, Array]
     scales: Mapping[Scope, Positive]
     noise: CellNoise
+    stars: Mapping[Scope, Whole] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
@@ -113,7 +129,10 @@ class NoisyTables(CountedTables):
             raise InputError("noisy tables need one positive noise scale below 2^63 for every table")
         ordered = sorted(self.tables, key=lambda scope: [position[name] for name in scope])
         scales = {scope: self.scales[scope] for scope in ordered}
-        freeze(self, tables={scope: np.asarray(self.tables[scope]) for scope in ordered}, scales=scales)
+        stars = {scope: self.stars[scope] for scope in ordered if scope in self.stars}
+        require(len(stars) == len(self.stars), "a star needs tables that were measured")
+        tables = {scope: np.asarray(self.tables[scope]) for scope in ordered}
+        freeze(self, tables=tables, scales=scales, stars=stars)
         for scope, table in self.tables.items():
             if table.dtype != np.int64 or table.shape != tuple(self.network.schema[name].size for name in scope):
                 raise InputError(
@@ -122,6 +141,32 @@ class NoisyTables(CountedTables):
         for node in self.network.maximal_families:
             if not self.holders(node):
                 raise InputError(f"noisy tables need one that holds the family of {shown(node)}")
+        _require_stars(self.stars, self.scales, self.noise)
+        for star in self._stars:
+            free = 1 + sum(length - 1 for length in star.lengths)
+            require(free <= STAR_DIMENSIONS, f"a star has at most {STAR_DIMENSIONS} dimensions, and one has {free:,}")
+            margins = [margin(self.tables[scope], scope, star.shared) for scope in star.scopes]
+            agree = all(np.array_equal(each, margins[0]) for each in margins)
+            require(agree, "the tables of a star must agree on the variables they share")
+
+    @property
+    def _stars(self) -> list[Star]:
+        """All of them."""
+        found = []
+        for scopes in star_scopes(self.stars):
+            shared = tuple(name for name in scopes[0] if all(name in scope for scope in scopes))
+            cells = self.network.cells(shared)
+            found.append(Star(scopes, shared, tuple(self.tables[scope].size // cells for scope in scopes)))
+        return found
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """See `Released`."""
+        star = {scope: star for star in self._stars for scope in star.scopes}
+        return tuple(
+            Measurement(scope, table, self.scales[scope], self.noise, star=star.get(scope))
+            for scope, table in self.tables.items()
+        )
 
     def scope(self, name: Scope) -> Scope:
         """See `CountedTables`."""
@@ -133,6 +178,10 @@ class NoisyTables(CountedTables):
         line = (
             f"noise in every cell of {len(self.scales)} tables: discrete {kind} of scale {spread(self.scales.values())}"
         )
+        if self.stars:
+            line += (
+                f" ({len(self.stars)} of them in {len(set(self.stars.values()))} stars, each with noise that agrees)"
+            )
         off = spread(calibration.expected.values()) if isinstance(calibration, PlannedNoise) else "?"
         return f"{line} records; after least squares the cells of a family are off by {off} records on average"
 
@@ -142,5 +191,31 @@ class NoisyTables(CountedTables):
             isinstance(calibration, PlannedNoise)
             and self.noise == calibration.noise
             and dict(self.scales) == dict(calibration.scales)
+            and dict(self.stars) == dict(calibration.stars)
             and set(calibration.expected) == set(self.network.nodes)
         )
+
+
+def star_scopes(stars: Mapping[Scope, int]) -> list[tuple[Scope, ...]]:
+    """The tables of each star, by number.
+
+    Args:
+        stars: number of the star of each table that is in one.
+
+    Returns:
+        Sets of variables, in the order of the mapping.
+    """
+    found: dict[int, list[Scope]] = {}
+    for scope, number in stars.items():
+        found.setdefault(number, []).append(scope)
+    return [tuple(found[number]) for number in sorted(found)]
+
+
+def _require_stars(stars: Mapping[Scope, int], scales: Mapping[Scope, float], noise: CellNoise) -> None:
+    """Refuse stars that are none."""
+    require(stars.keys() <= scales.keys(), "a star needs tables that were measured")
+    require(not stars or noise == "discrete_laplace", "Gaussian noise has no stars")
+    for scopes in star_scopes(stars):
+        require(len(scopes) > 1, "a star needs two tables")
+        require(bool(set(scopes[0]).intersection(*scopes)), "the tables of a star share a variable")
+        require(len({scales[scope] for scope in scopes}) == 1, "the tables of a star have noise of one scale")

@@ -1,0 +1,134 @@
+"""Draws from exact laws by integer arithmetic: what the samplers of noise vectors are made of.
+
+Nothing is rounded and no distribution function is inverted; every loop ends with probability one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import accumulate
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "Entropy",
+    "IntegerNoise",
+    "below",
+    "coin",
+    "exponential_bounds",
+    "geometric",
+    "pick",
+    "subset",
+    "under_exponential",
+    "words",
+]
+
+Integers = npt.NDArray[np.int64]
+Entropy = Callable[[int], bytes]
+"""As many independent, uniform bytes as are asked for, such as `os.urandom`."""
+
+
+class IntegerNoise(Protocol):
+    """What the samplers need: independent noise on every entry, as in `noise.Noise`."""
+
+    def discrete_laplace(self, values: Integers, scale: float) -> Integers:
+        """Add `P(k) ~ exp(-|k| / scale)`."""
+
+    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
+        """Add `P(k) ~ exp(-k^2 / (2 scale^2))`."""
+
+
+def geometric(noise: IntegerNoise, number: int, scale: float) -> Integers:
+    """Independent `P(g) = (1 - q) q^g`, g >= 0: the law of discrete Laplace noise, given that it is not negative."""
+    kept = np.empty(0, np.int64)
+    while kept.size < number:
+        both = noise.discrete_laplace(np.zeros(2 * number + 4, np.int64), scale)
+        kept = np.concatenate([kept, both[both >= 0]])
+    return kept[:number]
+
+
+def coin(entropy: Entropy, exponent: Fraction) -> bool:
+    """True with probability exp(-exponent), exactly (Canonne, Kamath and Steinke, Algorithm 1)."""
+    whole, rest = divmod(exponent, 1)
+    return all(_short_coin(entropy, Fraction(1)) for _ in range(whole)) and _short_coin(entropy, rest)
+
+
+def _short_coin(entropy: Entropy, exponent: Fraction) -> bool:
+    """The same for an exponent x of at most 1: coins of probability x / n, n = 1, 2, ..; the first 0 at an odd n."""
+    n = 1
+    while below(entropy, n * exponent.denominator) < exponent.numerator:
+        n += 1
+    return n % 2 == 1
+
+
+def below(entropy: Entropy, limit: int) -> int:
+    """Uniform on 0..limit - 1."""
+    bits = (limit - 1).bit_length()
+    size = (bits + 7) // 8
+    while True:
+        word = int.from_bytes(entropy(size), "little") >> (8 * size - bits)
+        if word < limit:
+            return word
+
+
+def pick(entropy: Entropy, weights: Sequence[int]) -> int:
+    """An index with probability in proportion to its weight; at least 0, not all 0."""
+    ends = list(accumulate(weights))
+    at = below(entropy, ends[-1])
+    return next(index for index, end in enumerate(ends) if at < end)
+
+
+def subset(entropy: Entropy, number: int, size: int) -> list[int]:
+    """A uniform subset of 0..number - 1, in order (Floyd's algorithm)."""
+    found = set[int]()
+    for last in range(number - size, number):
+        drawn = below(entropy, last + 1)
+        found.add(last if drawn in found else drawn)
+    return sorted(found)
+
+
+def words(entropy: Entropy, number: int) -> npt.NDArray[np.uint64]:
+    """Uniform 64-bit numbers."""
+    return np.frombuffer(entropy(8 * number), np.uint64)
+
+
+def exponential_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
+    """Whole numbers below and above `2^bits exp(-exponent)`, for an exponent of at least 0.
+
+    Taylor's series of exp(y), with `y = exponent / 2^k` at most 1/2: a term is rounded down by less than 1, after half
+    of what the one before it had lost, so by less than 2 in all; those left out sum to less than 4. Then k squares.
+    """
+    halvings = max(0, (2 * exponent.numerator // exponent.denominator).bit_length())
+    places = bits + halvings + 32  # a square doubles the relative error: the bounds differ by 2 at most
+    top, bottom = exponent.numerator, exponent.denominator << halvings
+    term = low = 1 << places
+    terms = 1
+    while term:
+        term = term * top // (bottom * terms)
+        low += term
+        terms += 1
+    high = low + 2 * terms + 4
+    for _ in range(halvings):
+        low, high = low * low >> places, -(-high * high >> places)
+    return (1 << places + bits) // high, -(-(1 << places + bits) // low)
+
+
+def under_exponential(entropy: Entropy, part: int, bits: int, exponent: Fraction) -> bool:
+    """Whether a uniform real number, whose first digits are given, is below `exp(-exponent)`.
+
+    Args:
+        entropy: of the further digits, of which as many are drawn as it takes.
+        part: the first binary digits after the point, as a whole number below `2^bits`.
+        bits: how many.
+        exponent: at least 0.
+    """
+    while True:
+        low, high = exponential_bounds(exponent, bits)
+        if part < low:  # then the number is at most (part + 1) / 2^bits
+            return True
+        if part >= high:
+            return False
+        part, bits = part << 64 | below(entropy, 1 << 64), bits + 64

@@ -1,0 +1,261 @@
+"""Star noise: integer noise on several tables at once that agrees on the variables they share.
+
+The tables of a star share variables S. A table's cells fall into rows, one for each cell of S, which is a *block*: a
+row of every table. Counts of records agree on S, so the noise need not blur it once for every table. It has the law
+
+    P(z) ~ product over blocks of q^max over tables of |row of z|_1,   q = exp(-1 / scale),
+
+over all integers z whose rows of a block sum to one number, whichever that is.
+
+**Guarantee.** `N(z)`, the sum over blocks of `max |row|_1`, is a norm. A record adds 1 to one cell in each row of one
+block: N moves by at most 1, whatever the number of tables, and by at most 2 if the record is replaced. So P changes by
+a factor of at most exp(1 / scale), or exp(2 / scale). Tables may share more than S; they then do not agree on the rest.
+No larger loss is paid than needed: where tables share nothing but S, the points of norm at most 1 are the convex hull
+of what records add and its mirror image.
+
+**Sampler.** A row with sum c has `|row|_1 <= n`, for an n of c's parity, where its positive entries sum to at most
+a = (n + c) / 2 and its negative ones to at least -b, b = (n - c) / 2. By a geometric series
+
+    q^max |row|_1 / (1 - q^2) = sum over integers a, b >= 0 with a - b = c of q^(a + b) 1[every row is one of these].
+
+So (a, b) has the weight `q^(a + b)` times the product over tables of `B_m(a, b)`, the number of rows of m cells, and
+rows are then uniform and independent. By j, the number of positive entries among the first m - 1 (the last follows),
+
+    B_m(a, b) = sum over j of C(m - 1, j) C(a, j) C(b + m - 1 - j, m - 1 - j);                                       (1)
+    B_m(a, b) = sum over k of C(n + m - 1 - 2 k, m - 1 - 2 k) C(a, k) C(b, k),   n = a + b.                          (2)
+
+(1) says how to draw a row: j by its terms, then a subset for the positive entries and one for the others. (2) has the
+same generating function: with p = x y and s = x + y, the sum over m, a and b of `u^(m - 1) x^a y^b B_m(a, b)` is
+1 / (1 - s + p - u (1 - p)) for both. By (2), B is a polynomial of degree m - 1 in a and b, and for given n largest at
+the middle a: from a to a + 1, `C(a, k) C(n - a, k)` grows as long as a + 1 <= n - a.
+
+*n first.* `H(n) = sum over a of product of B_m(a, n - a)` is a polynomial of degree d = 1 + sum (m - 1). Hence
+`sum over n of H(n) x^n = (sum over i <= d of h_i x^i) / (1 - x)^(d + 1)`, where the h follow from H(0), .., H(d) by
+differences, and are not negative: H counts the lattice points of multiples of a lattice polytope (Stanley). So n with
+the weights `q^n H(n)` is i and d + 1 geometrics, where i has the weights `h_i q^i`, which are enclosed by rationals
+with as many digits as a draw needs. *Then a*: uniform on 0, .., n, and accepted by the product of B over its largest
+value.
+
+Nothing of this depends on the data. Source: Hardt and Talwar (2010), the K-norm mechanism; Stanley (1980),
+Decompositions of rational convex polytopes, for h >= 0, which is also checked for every star that is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+
+import numpy as np
+
+from discreet.errors import InputError
+from discreet.mechanisms.exact_draws import (
+    Entropy,
+    IntegerNoise,
+    Integers,
+    below,
+    exponential_bounds,
+    geometric,
+    pick,
+    subset,
+    under_exponential,
+)
+from discreet.model.limits import STAR_DIMENSIONS
+
+__all__ = ["dimensions", "star_noise", "star_scale"]
+
+SMALLEST = Fraction(1, 64)
+"""Least scale: in one cell such noise shows once in 10^27 draws. Exponentials stay of thousands of digits."""
+REACH = 2.0**52
+"""Largest (d + 1) scale, as for `k_norm_noise`: all noise then lies within 64 bits."""
+DIGITS = 128
+"""Binary digits of the first enclosure, beyond those that the smallest exponential begins with."""
+
+
+def dimensions(lengths: Sequence[int]) -> int:
+    """Free numbers of a block: what its rows sum to, and of each row all cells but one.
+
+    Args:
+        lengths: cells of a row of each table.
+    """
+    return 1 + sum(length - 1 for length in lengths)
+
+
+def star_scale(moved: int, epsilon: Fraction, lengths: Sequence[int]) -> tuple[float, Fraction]:
+    """The smallest scale of star noise that keeps a budget.
+
+    Args:
+        moved: by how much neighbours' tables can differ in the norm: 1 where a record is added or removed, 2 where one
+            is replaced.
+        epsilon: exact budget of the whole star, nats.
+        lengths: cells of a row of each table.
+
+    Returns:
+        (scale in records, epsilon that it costs, an exact bound). The cost is at most `epsilon`.
+
+    Raises:
+        InputError: a budget that is not positive, or so small that the noise would not fit into 64 bits; too many
+            dimensions.
+
+    Guarantee:
+        `moved / scale`, for the whole star.
+
+    Source:
+        Hardt and Talwar (2010); the module's docstring.
+
+    Example:
+        >>> star_scale(2, Fraction(1, 4), [2, 3])
+        (8.0, Fraction(1, 4))
+    """
+    if not epsilon > 0:
+        raise InputError(f"an epsilon of {epsilon}: expected a number greater than 0")
+    exact = max(moved / epsilon, SMALLEST)
+    scale = float(exact)
+    while Fraction(scale) < exact:
+        scale = math.nextafter(scale, math.inf)
+    _require(lengths, scale)
+    return scale, moved / Fraction(scale)
+
+
+def star_noise(
+    noise: IntegerNoise, entropy: Entropy, blocks: int, lengths: Sequence[int], scale: float
+) -> list[Integers]:
+    """Draw the noise of a star.
+
+    Args:
+        noise: source of discrete Laplace noise.
+        entropy: source of all other randomness, independent of `noise`.
+        blocks: cells of the shared variables.
+        lengths: cells of a row of each table, at least 1.
+        scale: unit: records; at least 1/64.
+
+    Returns:
+        For each table int64, shape (blocks, length), with the law of the module's docstring: exactly, where the two
+        sources are exact.
+
+    Raises:
+        InputError: more than 256 dimensions, a row without cells, or a scale out of bounds; before anything is drawn.
+
+    Guarantee:
+        None by itself; see `star_scale`. The law of the time it takes depends on nothing but the arguments.
+    """
+    _require(lengths, scale)
+    law = _law(tuple(sorted(lengths)), scale)
+    size = dimensions(lengths) + 1
+    radii = geometric(noise, blocks * size, scale).reshape(blocks, size)
+    drawn = [np.empty((blocks, length), np.int64) for length in lengths]
+    for block, parts in enumerate(radii.tolist()):
+        n = law.numerator(entropy) + sum(parts)
+        a = _positive(entropy, lengths, n)
+        for table, length in zip(drawn, lengths, strict=True):
+            table[block] = _row(entropy, length, a, n - a)
+    return drawn
+
+
+def _require(lengths: Sequence[int], scale: float) -> None:
+    """Refuse what cannot be drawn in time, or does not fit into 64 bits."""
+    if not lengths or min(lengths) < 1:
+        raise InputError("a star needs tables, with rows of at least one cell")
+    size = dimensions(lengths)
+    if size > STAR_DIMENSIONS:
+        raise InputError(f"a star of {size} dimensions: expected at most {STAR_DIMENSIONS}")
+    if not SMALLEST <= scale <= REACH / (size + 1):
+        raise InputError(
+            f"a noise scale of {scale} on a star of {size} dimensions: expected at least {float(SMALLEST)} and at most "
+            f"{REACH / (size + 1):.4g}"
+        )
+
+
+@dataclass(frozen=True)
+class _Law:
+    """The law of i, `h_i q^i`.
+
+    Args:
+        scale: exactly.
+        numerators: h, positive ones alone, and which i each belongs to.
+        indices: these.
+        bits: binary digits of the bounds.
+        ends: running sums of h times the upper bound of `2^bits q^i`.
+    """
+
+    scale: Fraction
+    numerators: tuple[int, ...]
+    indices: tuple[int, ...]
+    bits: int
+    ends: tuple[int, ...]
+
+    def numerator(self, entropy: Entropy) -> int:
+        """Draw i: by upper bounds of the weights, then accepted by what they are."""
+        while True:
+            at = below(entropy, self.ends[-1])
+            place = bisect_right(self.ends, at)
+            part = (at - (self.ends[place - 1] if place else 0)) // self.numerators[place]
+            if under_exponential(entropy, part, self.bits, self.indices[place] / self.scale):
+                return self.indices[place]
+
+
+@lru_cache(maxsize=256)
+def _law(lengths: tuple[int, ...], scale: float) -> _Law:
+    """That of one star at one scale."""
+    exact, found = Fraction(scale), _numerators(lengths)
+    bits = DIGITS + 3 * math.ceil(len(found) / exact) // 2
+    uppers = [exponential_bounds(i / exact, bits)[1] for i, _ in found]
+    ends = accumulate(h * upper for (_, h), upper in zip(found, uppers, strict=True))
+    return _Law(exact, tuple(h for _, h in found), tuple(i for i, _ in found), bits, tuple(ends))
+
+
+@lru_cache(maxsize=256)
+def _numerators(lengths: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """(i, h_i) wherever h_i is positive, from H(0), .., H(d)."""
+    size = dimensions(lengths)
+    counts = [sum(_rows(lengths, a, n - a) for a in range(n + 1)) for n in range(size + 1)]
+    signed = [(-1) ** k * math.comb(size + 1, k) for k in range(size + 1)]
+    found = [sum(signed[k] * counts[n - k] for k in range(n + 1)) for n in range(size + 1)]
+    if min(found) < 0:
+        raise AssertionError("lattice points of multiples of a lattice polytope have a numerator without signs")
+    return tuple((i, h) for i, h in enumerate(found) if h)
+
+
+def _rows(lengths: Sequence[int], a: int, b: int) -> int:
+    """How many collections of rows there are, one row for each table: the product of the B of the docstring's (2)."""
+    product, known = 1, dict[int, int]()
+    for length in lengths:
+        if length not in known:
+            known[length] = sum(_terms(length - 1, a, b))
+        product *= known[length]
+    return product
+
+
+def _terms(free: int, a: int, b: int) -> Iterator[int]:
+    """The terms of (2), each from the one before it, for `free` = m - 1."""
+    n = a + b
+    for k in range(min(free // 2, a, b) + 1):
+        yield math.comb(n + free - 2 * k, n) * math.comb(a, k) * math.comb(b, k)
+
+
+def _positive(entropy: Entropy, lengths: Sequence[int], n: int) -> int:
+    """Draw a given n."""
+    most = _rows(lengths, n // 2, n - n // 2)
+    while True:
+        a = below(entropy, n + 1)
+        if below(entropy, most) < _rows(lengths, a, n - a):
+            return a
+
+
+def _row(entropy: Entropy, length: int, a: int, b: int) -> list[int]:
+    """A uniform row of so many cells: positive entries sum to at most a, negative ones to at least -b, all to a - b."""
+    free = length - 1
+    weights = [math.comb(free, j) * math.comb(a, j) * math.comb(b + free - j, b) for j in range(free + 1)]
+    positive = pick(entropy, weights)
+    ends = subset(entropy, a, positive)
+    # j parts of at least 1 that sum to at most a are steps to the elements of a subset of 1, .., a.
+    rising = [end - start for start, end in zip([-1, *ends], ends, strict=False)]
+    ends = subset(entropy, b + free - positive, free - positive)
+    falling = [end - start - 1 for start, end in zip([-1, *ends], ends, strict=False)]
+    where = set(subset(entropy, free, positive))
+    row = [rising.pop() if cell in where else -falling.pop() for cell in range(free)]
+    return [*row, a - b - sum(row)]

@@ -1,0 +1,161 @@
+"""Noisy tables as least squares takes them: one for each set of variables, with what noise does to it, and its law."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.inference.interactions import Blur, contrast_matrices, positions, transformed
+from discreet.model.arrays import margin, of_rows
+from discreet.model.network import Network
+from discreet.model.schema import Scope
+from discreet.posterior.evidence import blur, number_of_records
+from discreet.releases.measurement import KNOWN, CellNoise, Measurement, Star, noise_variance
+from discreet.theory.stars import simulated_star
+
+__all__ = ["MOST_POOLED", "Law", "Measured", "in_order", "measured", "poolable"]
+
+Floats = npt.NDArray[np.float64]
+
+MOST_POOLED = 17
+"""Variables of a table: a draw of a binary family of 15 takes a tenth of a second under a Dirichlet prior."""
+Law = tuple[CellNoise | Star, float]
+"""The law of a table's noise, and its scale."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Noisy tables, whatever they came in.
+
+    Args:
+        network: for the sizes.
+        tables: by set of variables in the schema's order; float64, an axis for each, then one of repetitions.
+        blurs: what noise does to each; of several, precisions add up.
+        laws: of the noise; a table that has none here is the mean of several, its noise is taken as normal.
+    """
+
+    network: Network
+    tables: Mapping[Scope, Floats]
+    blurs: Mapping[Scope, tuple[Blur, ...]]
+    laws: Mapping[Scope, Law]
+
+    @staticmethod
+    def independent(
+        network: Network, tables: Mapping[Scope, Floats], scales: Mapping[Scope, float], noise: CellNoise
+    ) -> Measured:
+        """Tables with independent noise of one law in every cell."""
+        blurs = {scope: (Blur(max(noise_variance(noise, scale), KNOWN)),) for scope, scale in scales.items()}
+        return Measured(network, tables, blurs, {scope: (noise, scale) for scope, scale in scales.items()})
+
+    def variance(self, scope: Scope, subset: Scope) -> float:
+        """Of independent errors in the cells of a table that would disturb an interaction as much as its noise does."""
+        return 1 / sum(1 / blur.variance(subset) for blur in self.blurs[scope])
+
+    def again(self, counts: Mapping[Scope, Floats], rng: np.random.Generator) -> Measured:
+        """Other counts, with new noise of the same laws."""
+        noisy = dict[Scope, Floats]()
+        for scope, table in counts.items():
+            if scope not in noisy:
+                noisy |= self._noise(scope, table.shape, rng)
+        return Measured(
+            self.network, {scope: table + noisy[scope] for scope, table in counts.items()}, self.blurs, self.laws
+        )
+
+    def _noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> dict[Scope, Floats]:
+        """Of a table, and of those of its star; Gaussian noise is rounded, which is close enough for a simulation."""
+        law, scale = self.laws.get(scope, (None, 0.0))
+        match law:
+            case None:
+                return {scope: self._normal(scope, shape, rng)}
+            case "discrete_laplace":
+                success = -math.expm1(-1 / scale)
+                found = rng.geometric(success, shape) - rng.geometric(success, shape)
+                return {scope: np.asarray(found, np.float64)}
+            case "discrete_gaussian":
+                return {scope: np.asarray(np.rint(rng.normal(0, scale, shape)))}
+            case Star():
+                blocks = (self.network.cells(law.shared), shape[-1])
+                rows = simulated_star(law.lengths, scale, blocks, rng)
+                return {
+                    each: of_rows(np.moveaxis(row, 0, 1), each, law.shared, self._sizes(each))
+                    for each, row in zip(law.scopes, rows, strict=True)
+                }
+        assert_never(law)
+
+    def _normal(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """Errors of each interaction's variance."""
+        coordinates = rng.standard_normal(shape)
+        for subset, part in positions(scope):
+            coordinates[part] *= math.sqrt(self.variance(scope, subset))
+        return transformed(coordinates, contrast_matrices(shape[:-1]), back=True)
+
+    def _sizes(self, scope: Scope) -> list[int]:
+        """States of the variables of a table."""
+        return [self.network.schema[name].size for name in scope]
+
+
+def measured(network: Network, parts: Sequence[Measurement]) -> Measured:
+    """Tables on one data set, in the schema's order, as one repetition.
+
+    Args:
+        network: for the sizes.
+        parts: tables of counts, and no contrasts. Of several over the same variables, or of samples, the mean weighted
+            by the precision of each interaction is taken; noise of a mean, or of a sample, is taken as normal.
+
+    Returns:
+        One table for each set of variables.
+    """
+    number, _ = number_of_records([part for part in parts if part.sampling is None] or parts)
+    told: dict[Scope, list[tuple[Floats, Blur]]] = {}
+    laws = dict[Scope, Law]()
+    for part in parts:
+        scope, table, noise = network.ordered(part.scope), in_order(network, part), blur(part)
+        if part.sampling is None:
+            laws[scope] = (part.star or part.noise, part.scale or 0.0)
+        else:
+            # That a count varies with who was in the sample enters by the mean count of the table.
+            sampled = max(number / table.size, 1.0) * (1 - part.sampling) / part.sampling
+            inside, rows = (variance / part.sampling**2 + sampled for variance in (noise.inside, noise.rows))
+            table, noise = table / part.sampling, Blur(rows, noise.shared, inside)
+        told.setdefault(scope, []).append((table, noise))
+    place = {name: index for index, name in enumerate(network.nodes)}
+    ordered = sorted(told, key=lambda scope: [place[name] for name in scope])
+    blurs = {scope: tuple(noise for _, noise in told[scope]) for scope in ordered}
+    single = {scope: law for scope, law in laws.items() if len(told[scope]) == 1}
+    # A star is made again as a whole, or else as tables with noise of their own.
+    whole = {
+        scope: law
+        for scope, law in single.items()
+        if not isinstance(law[0], Star) or single.keys() >= set(law[0].scopes)
+    }
+    return Measured(network, {scope: _mean(scope, told[scope]) for scope in ordered}, blurs, whole)
+
+
+def _mean(scope: Scope, told: Sequence[tuple[Floats, Blur]]) -> Floats:
+    """Of several tables over the same variables, by the precision of each interaction."""
+    if len(told) == 1:
+        return told[0][0]
+    matrices = contrast_matrices(told[0][0].shape[:-1])
+    turned = [(transformed(table, matrices), noise) for table, noise in told]
+    mean = np.empty_like(turned[0][0])
+    for subset, part in positions(scope):
+        weights = [1 / noise.variance(subset) for _, noise in turned]
+        mean[part] = sum(weight * table[part] for weight, (table, _) in zip(weights, turned, strict=True)) / sum(
+            weights
+        )
+    return transformed(mean, matrices, back=True)
+
+
+def in_order(network: Network, part: Measurement) -> Floats:
+    """A measured table with its axes in the schema's order, then one of repetitions."""
+    return margin(part.values, part.scope, network.ordered(part.scope))[..., None].astype(np.float64)
+
+
+def poolable(parts: Iterable[Measurement]) -> bool:
+    """Whether tables are over few enough variables for all their subsets to be told apart in a minute."""
+    return all(len(part.scope) <= MOST_POOLED for part in parts)

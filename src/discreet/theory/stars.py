@@ -1,0 +1,190 @@
+"""Stars: tables that share variables and are released with noise that agrees on what they share; its variances.
+
+The law is that of `mechanisms/star_noise.py`. It is the same in all cells of the shared variables, and in all cells of
+a row: in the coordinates of interactions (`inference/interactions.py`) its errors are uncorrelated. Interactions of
+shared variables have the errors of *one* table over these variables, whose cells have the variance `shared`; any other
+interaction of a table t has those of a table whose cells have independent errors of variance `rows[t]`.
+
+Both are the limit of large scales, in units of the scale squared: integers vary less, by 1 % at scale 4, by 2 % at 2,
+by 8 % at 1. In this limit the number J of positive directions among the d - 1 free ones has the weights, by (1) there,
+
+    [x^J] product over tables of sum over j of C(m - 1, j)^2 x^j,   times J! (d - 1 - J)!,
+
+and given J the positive and the negative entries of a row sum to at most a ~ Gamma(J + 1) and b ~ Gamma(d - J). A row
+with j positive ones among its first m - 1 entries is uniform on two corners of cubes, cut off at these sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+
+from discreet.inference.interactions import Blur
+
+__all__ = ["StarVariances", "simulated_star", "star_blurs", "star_variances"]
+
+LEAST = 1e-6
+"""Variance that is left of noise which never shows: its tables still have a proper weight."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class StarVariances:
+    """Of the noise of a star.
+
+    Args:
+        shared: of a cell of the shared variables; records squared.
+        rows: for each table, of the independent errors that its other interactions look like they came from.
+    """
+
+    shared: float
+    rows: tuple[float, ...]
+
+
+def star_variances(lengths: Sequence[int], scale: float) -> StarVariances:
+    """Variances of the noise of a star, by what they disturb.
+
+    Args:
+        lengths: cells of a row of each table, at least 1.
+        scale: of the noise; records.
+
+    Returns:
+        Records squared. A table whose rows have one cell has no interaction but shared ones: its variance is theirs.
+
+    Source:
+        The module's docstring: moments of Gamma laws and of uniform points in simplices.
+
+    Example:
+        Six tables with rows of two cells; released one by one at a sixth of the budget they would have 72.
+
+        >>> round(star_variances([2] * 6, 1.0).rows[0], 6)
+        12.0
+    """
+    order = sorted(range(len(lengths)), key=lambda index: lengths[index])
+    unit = _unit(tuple(lengths[index] for index in order))
+    rows = dict(zip(order, unit.rows, strict=True))
+    return StarVariances(unit.shared * scale**2, tuple(rows[index] * scale**2 for index in range(len(lengths))))
+
+
+def star_blurs(shared: Sequence[str], lengths: Sequence[int], scale: float) -> tuple[Blur, ...]:
+    """What the noise of a star does to each of its tables.
+
+    All of them say the same of the variables they share: each is given its part of that, so that the precisions of all
+    add up to what they say together.
+
+    Args:
+        shared: names of the variables.
+        lengths: cells of a row of each table.
+        scale: of the noise; records.
+
+    Returns:
+        For each table; records squared.
+    """
+    found = star_variances(lengths, scale)
+    return tuple(
+        Blur(max(rows, LEAST), frozenset(shared), max(len(lengths) * found.shared / length, LEAST))
+        for rows, length in zip(found.rows, lengths, strict=True)
+    )
+
+
+def simulated_star(
+    lengths: Sequence[int], scale: float, shape: Sequence[int], rng: np.random.Generator
+) -> list[Floats]:
+    """Noise of the same law, in the limit of large scales: real numbers, fast, for simulations.
+
+    Args:
+        lengths: cells of a row of each table.
+        scale: records.
+        shape: of the blocks that are drawn, such as (cells of the shared variables, repetitions).
+        rng: source of randomness.
+
+    Returns:
+        For each table, shape `(length, *shape)`; rows of a block sum to one number.
+    """
+    count, size = math.prod(shape), 1 + sum(length - 1 for length in lengths)
+    tails = [np.ones(1)]
+    for length in reversed(lengths):
+        tails.append(np.convolve(tails[-1], _squares(length)))
+    left = _choice(np.broadcast_to(_directions(tails.pop(), size), (count, size)), rng)
+    a, b = rng.standard_gamma(left + 1) * scale, rng.standard_gamma(size - left) * scale
+    found = []
+    for length in lengths:
+        after, own = tails.pop(), _squares(length)
+        # Given what is left for this table and those after it.
+        behind = left[:, None] - np.arange(length)
+        inside = (behind >= 0) & (behind < len(after))
+        positive = _choice(np.where(inside, own * after[np.clip(behind, 0, len(after) - 1)], 0.0), rng)
+        left = left - positive
+        found.append(_row(length, positive, a, b, rng).reshape(length, *shape))
+    return found
+
+
+def _row(length: int, positive: npt.NDArray[np.int64], a: Floats, b: Floats, rng: np.random.Generator) -> Floats:
+    """Rows given how many of their first entries are positive, and the most that entries of each sign sum to."""
+    free = length - 1
+    parts = rng.standard_exponential((free, len(a)))
+    up = rng.permuted(np.broadcast_to(np.arange(free)[:, None], parts.shape), axis=0) < positive
+    # A uniform point of a corner: exponentials over their sum and one more.
+    above, below = (rng.standard_exponential(len(a)) + (parts * side).sum(axis=0) for side in (up, ~up))
+    entries = np.where(up, parts * (a / above), -parts * (b / below))
+    return np.concatenate([entries, (a - b - entries.sum(axis=0))[None]])
+
+
+def _choice(weights: Floats, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """An index for each row of weights."""
+    ends = np.cumsum(weights, axis=1)
+    at = rng.random(len(ends)) * ends[:, -1]
+    return np.asarray(np.minimum((ends <= at[:, None]).sum(axis=1), weights.shape[1] - 1), np.int64)
+
+
+@lru_cache(maxsize=4096)
+def _unit(lengths: tuple[int, ...]) -> StarVariances:
+    """Variances at scale 1."""
+    size = 1 + sum(length - 1 for length in lengths)
+    ups = np.arange(size)
+    above, below = (ups + 1) * (ups + 2.0), (size - ups) * (size - ups + 1.0)
+    every = _directions(_product(lengths), size)
+    shared = float((every / every.sum()) @ (above + below - 2 * (ups + 1) * (size - ups)))
+    rows = dict[int, float]()
+    for length in set(lengths) - {1}:
+        others = list(lengths)
+        others.remove(length)
+        rest, own, j = _product(others), _squares(length), np.arange(length)[:, None]
+        joint = np.zeros((length, size))
+        for up in range(length):
+            joint[up, up : up + len(rest)] = own[up] * rest
+        joint = _directions(joint, size)
+        squares = 2 * j * above / ((j + 1) * (j + 2)) + 2 * (length - 1 - j) * below / ((length - j) * (length - j + 1))
+        cell = float((joint * squares).sum() / joint.sum()) / (length - 1)
+        rows[length] = (length * cell - shared / length) / (length - 1)
+    return StarVariances(shared, tuple(rows.get(length, shared) for length in lengths))
+
+
+def _directions(weights: Floats, size: int) -> Floats:
+    """Weights of the number of positive directions, from those of choosing their tables: times `J! (d - 1 - J)!`."""
+    ups = np.arange(size)
+    logs = gammaln(ups + 1) + gammaln(size - ups)
+    return np.asarray(weights * np.exp(logs - logs.max()))
+
+
+def _product(lengths: Sequence[int]) -> Floats:
+    """Coefficients of a product over tables, which sum to 1."""
+    product = np.ones(1)
+    for length in lengths:
+        product = np.convolve(product, _squares(length))
+    return product
+
+
+@lru_cache(maxsize=256)
+def _squares(length: int) -> Floats:
+    """Squares of binomial coefficients, which sum to 1: how many of a row's free directions are positive."""
+    found = np.array([math.comb(length - 1, j) ** 2 / math.comb(2 * length - 2, length - 1) for j in range(length)])
+    found.flags.writeable = False
+    return found
