@@ -31,6 +31,7 @@ from experiments.d_ind import as_runs
 from experiments.errors import METRICS, Data, Truth, errors, single, stacked
 from experiments.pages import markdown
 from experiments.private_pgm import read_by_mbi
+from experiments.tables_alone import tables_alone
 
 import discreet as dc
 from discreet.posterior.pooled.least_squares import Margins, least_squares, nonnegative, refitted
@@ -144,6 +145,7 @@ def _as_is(theta: dc.Tables, rng: np.random.Generator) -> dc.Tables:
 # A mechanism is made anew for each release, but methods that share noise must share the function.
 _LAPLACE = _released(lambda: dc.laplace())
 _PLANNED = _released(lambda: dc.planned())
+_ALONE = _released(tables_alone)
 _GAUSSIAN = _released(lambda: dc.planned(), delta="1e-6")
 
 METHODS: Mapping[str, Method] = {
@@ -157,9 +159,16 @@ METHODS: Mapping[str, Method] = {
     "planned-mean": Method(_PLANNED, _noise_aware),
     "planned-median": Method(_PLANNED, _median),
     "planned-delta": Method(_GAUSSIAN, _estimate),
+    "alone": Method(_ALONE, _estimate),
+    "alone-median": Method(_ALONE, _median),
+    "alone-fitted": Method(_ALONE, _fitted),
 }
-MBI: Mapping[str, Method] = {"mbi-1000": Method(_PLANNED, _mbi(1000)), "mbi-3000": Method(_PLANNED, _mbi(3000))}
-"""By steps of mirror descent: the library's default, and enough on the small networks."""
+MBI: Mapping[str, Method] = {
+    "mbi-1000": Method(_PLANNED, _mbi(1000)),
+    "mbi-3000": Method(_PLANNED, _mbi(3000)),
+    "mbi-laplace": Method(_LAPLACE, _mbi(1000)),
+}
+"""By steps of mirror descent, the default or enough on the small networks; and on the noise of `laplace`."""
 
 
 # ------------------------------------------------------------------------------------------ measuring

@@ -27,6 +27,8 @@ import discreet as dc
 from discreet.inference import elimination
 from discreet.queries.synthetic import sample_codes
 
+from .tables_alone import alone
+
 __all__ = ["METRICS", "PRINTED", "Data", "Query", "Truth", "errors", "single", "stacked"]
 
 Floats = npt.NDArray[np.float64]
@@ -101,7 +103,8 @@ class Data:
         codes = sample_codes(truth.theta, records, rng)
         queries = _queries(truth, rng)
         answers = tuple(_answer(single(truth.theta), query)[:, 0] for query in queries)
-        return Data(truth, codes, dc.count_codes(truth.theta.network, codes), queries, answers)
+        network = truth.theta.network
+        return Data(truth, codes, dc.count_codes(network, codes, alone(network)), queries, answers)
 
 
 def single(theta: dc.Tables) -> dc.Tables:

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 import discreet as dc
 from discreet.inference import elimination
-from discreet.releases.measurement import noise_variance
 
 from . import logistic_sets
 from .chowdhury import frequencies
@@ -31,7 +30,7 @@ from .peer_adapters import (
     logistic_weights,
     noisy_tables,
 )
-from .private_pgm import mirror_descent, read_by_mbi
+from .private_pgm import read_by_mbi
 from .regressions import LINEAR, linear
 
 Floats = npt.NDArray[np.float64]
@@ -108,12 +107,7 @@ def _under_add_remove(data: Data, task: Task) -> Iterator[Found]:
 def _by_families(data: Data, epsilon: float, rng: np.random.Generator) -> dc.Tables:
     """What mbi makes of the noisy tables of all maximal families with equal budgets; ADD_REMOVE."""
     made = _release(dc.laplace(), data, data.truth.theta.network, epsilon, "add-remove", rng)
-    payload = made.payload
-    assert isinstance(payload, dc.NoisyCounts)
-    scopes = {node: made.network.family(node) for node in payload.tables}
-    noisy = {scopes[node]: table for node, table in payload.tables.items()}
-    variances = {scopes[node]: noise_variance(payload.noise, scale) for node, scale in payload.scales.items()}
-    return mirror_descent(made.network, noisy, variances, None)
+    return read_by_mbi(made)
 
 
 def _under_replace(data: Data, task: Task) -> Iterator[Found]:

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.releases.measurement import noise_variance
+from discreet.releases.measurement import Measurement
+from discreet.theory.stars import star_variances
 
 __all__ = ["importable", "mirror_descent", "read_by_mbi"]
 
@@ -27,12 +28,22 @@ def importable() -> bool:
 
 
 def read_by_mbi(release: dc.Release, *, steps: int = 1000) -> dc.Tables:
-    """The probabilities that mirror descent finds in a planned release; axes `(*parents, child)`."""
+    """The probabilities that mirror descent finds in a release of noisy tables; axes `(*parents, child)`."""
     payload = release.payload
-    if not isinstance(payload, dc.NoisyTables):
+    if not isinstance(payload, dc.NoisyTables | dc.NoisyCounts):
         raise TypeError(f"mirror descent is run on noisy tables, not on {type(payload).__name__}")
-    variances = {scope: noise_variance(payload.noise, scale) for scope, scale in payload.scales.items()}
-    return mirror_descent(release.network, payload.tables, variances, release.records, steps=steps)
+    tables = {part.scope: part.values for part in payload.measurements}
+    variances = {part.scope: _cell_variance(part) for part in payload.measurements}
+    return mirror_descent(release.network, tables, variances, release.records, steps=steps)
+
+
+def _cell_variance(part: Measurement) -> float:
+    """Of the noise in one cell of a table."""
+    if part.star is None or part.scale is None:
+        return part.variance
+    found, place = star_variances(part.star.lengths, part.scale), part.star.scopes.index(part.scope)
+    length = part.star.lengths[place]
+    return found.rows[place] * (1 - 1 / length) + found.shared / length**2
 
 
 def mirror_descent(

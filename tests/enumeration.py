@@ -4,7 +4,9 @@ Nothing here is shared with the package's own audit. A mechanism is run with a s
 what it was asked. The law of the release follows from what was asked alone:
 
 * Noise in integers: `P(y) = sum over samples of P(sample) prod over cells p((y - value) / scale)`. Releases that differ
-  between data sets although every answer was the same have no law in common: the loss is infinite.
+  between data sets although every answer was the same have no law in common: the loss is infinite. A star has a density
+  in each of its blocks that falls with the longest of its rows; rows of a block that move by different sums are told
+  apart for sure.
 * Indices that are picked from weights: exact rational probabilities of every sequence of answers.
 """
 
@@ -38,7 +40,7 @@ class Scripted:
     """A source whose answers are given; what it was asked is kept.
 
     Args:
-        noisy: answers to calls for noise, cell after cell; 0 beyond its end.
+        noisy: answers to calls for noise, cell after cell; 0 beyond its end. Stars get 0, and are never sampled.
         kept: answers to `thin`, cell after cell; None keeps every record.
         picks: answers to `pick`, draw after draw; 0 beyond its end.
         coins: which calls of `rarely` come up True.
@@ -50,6 +52,7 @@ class Scripted:
     coins: frozenset[int] = frozenset()
     values: list[int] = field(default_factory=list)
     scales: list[float] = field(default_factory=list)
+    blocks: list[tuple[tuple[int, ...], ...]] = field(default_factory=list)
     sampled: list[tuple[int, Fraction]] = field(default_factory=list)
     chances: list[Fraction] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)
@@ -57,13 +60,27 @@ class Scripted:
     tossed: int = 0
 
     def discrete_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        start = len(self.values)
-        self.values += values.ravel().tolist()
-        self.scales += [scale] * values.size
+        start = self._asked(values, scale)
+        self.blocks += [((cell,),) for cell in range(start, len(self.values))]
         given = [self.noisy[cell] if cell < len(self.noisy) else 0 for cell in range(start, len(self.values))]
         return np.array(given, np.int64).reshape(values.shape)
 
     discrete_gaussian = discrete_laplace
+
+    def star(self, tables: Sequence[np.ndarray], scale: float) -> list[np.ndarray]:
+        starts = [self._asked(table, scale) for table in tables]
+        for block in range(len(tables[0])):
+            firsts = [start + block * table.shape[1] for start, table in zip(starts, tables, strict=True)]
+            self.blocks.append(
+                tuple(tuple(range(first, first + table.shape[1])) for first, table in zip(firsts, tables, strict=True))
+            )
+        return [np.zeros(table.shape, np.int64) for table in tables]
+
+    def _asked(self, values: np.ndarray, scale: float) -> int:
+        start = len(self.values)
+        self.values += values.ravel().tolist()
+        self.scales += [scale] * values.size
+        return start
 
     def thin(self, values: np.ndarray, probability: Fraction) -> np.ndarray:
         start = len(self.sampled)
@@ -112,12 +129,27 @@ def numbers(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Run:
-    """One sample: its probability, the cells that noise was asked for, and what was released."""
+    """One sample: its probability, the cells that noise was asked for, and what was released.
+
+    Blocks are rows of cells whose noise is drawn together: one cell, or a block of a star.
+    """
 
     chance: Fraction
     values: tuple[int, ...]
     scales: tuple[float, ...]
+    blocks: tuple[tuple[tuple[int, ...], ...], ...]
     released: Any
+
+    def length(self, answers: Sequence[int]) -> Loss:
+        """How far the answers are from the values, in units of the noise: minus the log density but for a constant."""
+        total = Fraction()
+        for rows in self.blocks:
+            sums = {sum(answers[cell] - self.values[cell] for cell in row) for row in rows}
+            if len(sums) > 1:
+                return math.inf
+            longest = max(sum(abs(answers[cell] - self.values[cell]) for cell in row) for row in rows)
+            total += longest / Fraction(self.scales[rows[0][0]])
+        return total
 
 
 def runs(mechanism: dc.Mechanism, calibration: Any, counts: dc.Counts, answers: Sequence[int]) -> list[Run]:
@@ -132,7 +164,7 @@ def runs(mechanism: dc.Mechanism, calibration: Any, counts: dc.Counts, answers: 
         chance = Fraction(1)
         for own, (count, share) in zip(kept, probe.sampled, strict=True):
             chance *= math.comb(count, own) * share**own * (1 - share) ** (count - own)
-        found.append(Run(chance, tuple(source.values), tuple(source.scales), released))
+        found.append(Run(chance, tuple(source.values), tuple(source.scales), tuple(source.blocks), released))
     return found
 
 
@@ -143,9 +175,10 @@ def laplace_log(value: int, scale: float, answer: int) -> float:
 
 def log_ratio(one: Sequence[Run], other: Sequence[Run], answers: Sequence[int]) -> Loss:
     """`log P(answers | one) / P(answers | other)`; rational where nothing is sampled and the scales agree."""
-    if len(one) == len(other) == 1 and one[0].scales == other[0].scales:
-        cells = zip(answers, one[0].values, other[0].values, one[0].scales, strict=True)
-        return sum(((abs(y - v) - abs(y - u)) / Fraction(scale) for y, u, v, scale in cells), Fraction())
+    if len(one) == len(other) == 1 and (one[0].scales, one[0].blocks) == (other[0].scales, other[0].blocks):
+        a, b = one[0].length(answers), other[0].length(answers)
+        return Fraction() if a == b == math.inf else b - a
+    assert all(len(rows) == 1 for part in (*one, *other) for rows in part.blocks), "stars are of all records"
 
     def log_density(parts: Sequence[Run]) -> float:
         logs = [

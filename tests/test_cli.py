@@ -19,6 +19,7 @@ from discreet.privacy.guarantee import as_text
 from networks import asia
 from shell import LEDGER, RELEASE, N, Shell, as_csv, charges, opened, sample, stdin
 from sources import PEER_WARNINGS
+from tiny import measured
 
 pytestmark = PEER_WARNINGS
 
@@ -66,7 +67,12 @@ def test_release_as_json(run: Shell) -> None:
         "plan": {
             "noise": "discrete_laplace",
             "tables": [
-                {"variables": list(scope), "budget": as_text(budget), "scale": made.payload.scales[scope]}
+                {
+                    "variables": list(scope),
+                    "budget": as_text(budget),
+                    "scale": made.payload.scales[scope],
+                    "star": made.payload.stars[scope],
+                }
                 for scope, budget in made.calibration.budgets.items()
             ],
             "expected": dict(made.calibration.expected),
@@ -76,8 +82,8 @@ def test_release_as_json(run: Shell) -> None:
 
 
 MADE: dict[str, tuple[str, str, type, str]] = {
-    "planned": ("planned", "", dc.NoisyTables, "noise in every cell of 3 tables: discrete Laplace of scale"),
-    "planned, delta": ("planned", "", dc.NoisyTables, "noise in every cell of 3 tables: discrete Laplace of scale"),
+    "planned": ("planned", "", dc.NoisyTables, "tables, 6 of them in 3 stars whose noise agrees: discrete Laplace of"),
+    "planned, delta": ("planned", "", dc.NoisyTables, "6 of them in 3 stars whose noise agrees: discrete Laplace of"),
     "laplace": ("laplace", "", dc.NoisyCounts, "noise in every cell of the tables: discrete Laplace of scale"),
     "fourier": ("fourier", "", dc.NoisyCoefficients, "noise in every contrast"),
     "fourier, stealth": ("fourier", "stealth=0.9", dc.NoisyCoefficients, "records were added to the total"),
@@ -137,7 +143,7 @@ def test_release_takes_the_relation_from_the_account(run: Shell) -> None:
     one, other = dc.Release.load("r.json"), dc.Release.load("replace.json")
     assert (one.guarantee.relation, one.records) == (dc.Relation.ADD_REMOVE, None)
     assert (other.guarantee.relation, other.records) == (dc.Relation.REPLACE, N)
-    assert tuple(one.payload.scales) == asia().network.clique_cover()
+    assert set(one.payload.scales) == set(measured(asia().network))
     assert dict(other.payload.scales) == pytest.approx(
         {scope: 2 * scale for scope, scale in one.payload.scales.items()}, rel=1e-12
     )
@@ -223,7 +229,7 @@ CHEAP = {
     "epsilon inf": (RELEASE.replace("epsilon 1", "epsilon inf"), 2, "finite"),
     "epsilon abc": (RELEASE.replace("epsilon 1", "epsilon abc"), 2, "finite"),
     "epsilon 1e-320": (RELEASE.replace("epsilon 1", "epsilon 1e-320"), 2, "too small"),
-    "epsilon 1e400": (RELEASE.replace("epsilon 1", "epsilon 1e400"), 2, "too large"),
+    "epsilon 1e400": (RELEASE.replace("epsilon 1", "epsilon 1e400 --mechanism laplace"), 2, "too large"),
     "no epsilon": (RELEASE.replace("--epsilon 1", ""), 2, "epsilon"),
     "exhausted": (RELEASE.replace("epsilon 1", "epsilon 3.0000000000000000000001"), 3, "left 3"),
     "unknown account": (RELEASE.replace("add-remove", "nobody"), 2, "'nobody'"),

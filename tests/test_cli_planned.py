@@ -12,6 +12,7 @@ import discreet as dc
 from networks import asia
 from shell import RELEASE, Shell, charges, opened
 from sources import PEER_WARNINGS
+from tiny import measured
 
 pytestmark = PEER_WARNINGS
 
@@ -27,14 +28,16 @@ def test_a_release_is_planned_by_default(run: Shell) -> None:
     told = run.json(RELEASE)
     made = dc.Release.load("r.json")
     assert (told["mechanism"], made.mechanism) == ("planned", "planned")
-    assert [tuple(table["variables"]) for table in told["plan"]["tables"]] == list(asia().network.clique_cover())
+    assert [tuple(table["variables"]) for table in told["plan"]["tables"]] == measured(asia().network)
     assert told["plan"]["noise"] == "discrete_laplace"
-    assert 1 - Fraction(1, 10**9) < sum(Fraction(table["budget"]) for table in told["plan"]["tables"]) <= 1
+    stars = {table["star"]: Fraction(table["budget"]) for table in told["plan"]["tables"]}
+    assert set(stars) == {1, 2, 3}
+    assert 1 - Fraction(1, 10**9) < sum(stars.values()) <= 1
     for table in told["plan"]["tables"]:
         assert table["scale"] == made.calibration.scales[tuple(table["variables"])]
     code, _, err = run(RELEASE.replace("r.json", "s.json"))
     assert code == 0
-    assert "noise in every cell of 3 tables: discrete Laplace of scale" in err
+    assert "noise in every cell of 6 tables, 6 of them in 3 stars whose noise agrees: discrete Laplace of scale" in err
 
 
 def test_the_plan_is_shown_before_anything_is_spent(run: Shell) -> None:
@@ -48,7 +51,7 @@ def test_the_plan_is_shown_before_anything_is_spent(run: Shell) -> None:
     code, out, _ = run(PLAN)
     assert code == 0
     for words in (
-        "plan, add-remove:", "plan, replace:", "asia, tub, lung, either", "scale of the Laplace noise",
+        "plan, add-remove:", "plan, replace:", "smoke, bronc", "scale of the Laplace noise", "agrees on", "with it",
         "either given tub, lung", "expected error of a cell, in records",
     ):  # fmt: skip
         assert words in out

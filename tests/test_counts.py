@@ -18,6 +18,7 @@ from discreet.sensitive import counts as counts_module
 from networks import asia, theta_of
 from sources import AB, CANARY, PEER_WARNINGS, alone, column, refusal, same_counts, slow_counts, slow_joint
 from strategies import thetas
+from tiny import measured
 
 pytestmark = PEER_WARNINGS
 
@@ -56,7 +57,7 @@ def test_joint_counts_equal_a_slow_count(theta: dc.Tables, seed: int, data: st.D
     """Over any part of a table that is held, in any order; of the same records as codes, too."""
     network = theta.network
     assume(len({name.lower() for name in network.nodes}) == len(network.nodes))
-    scope = data.draw(st.lists(st.sampled_from(data.draw(st.sampled_from(network.clique_cover()))), unique=True))
+    scope = data.draw(st.lists(st.sampled_from(data.draw(st.sampled_from(measured(network)))), unique=True))
     table = dc.sample_records(theta, 30, np.random.default_rng(seed))
     codes = sample_codes(theta, 30, np.random.default_rng(seed))
     wanted = slow_joint(table, network, scope)
@@ -69,13 +70,13 @@ def test_joint_counts_that_are_not_held_are_refused() -> None:
     theta = theta_of("child")
     network = theta.network
     counted = dc.count_codes(network, sample_codes(theta, 10, np.random.default_rng(0)))
-    counted.require(network.clique_cover())
+    counted.require(measured(network))
     ends = (network.nodes[0], network.nodes[-1])
     for ask in (lambda: counted.joint(ends), lambda: counted.require([ends])):
         assert "make the counts with `count`" in refusal(ask)
     families = dc.Counts(counted.tables, counted.policy)
     families.require([network.family(node) for node in network.nodes])
-    refusal(lambda: families.require(network.clique_cover()))
+    refusal(lambda: families.require(measured(network)))
 
 
 def test_names_are_data_not_code() -> None:
@@ -200,7 +201,7 @@ def test_progress_is_reported_before_the_first_scan_and_after_each() -> None:
     records = read(dc.sample_records(theta, 20, np.random.default_rng(0)), theta.network)
     calls: list[tuple[int, int]] = []
     dc.count(records, theta.network, progress=lambda done, total: calls.append((done, total)))
-    scans = len(theta.network.cover_sets())
+    scans = len(theta.network.cover_sets(wanted=measured(theta.network)))
     assert 1 < scans < len(theta.network.maximal_families)
     assert calls == [(done, scans) for done in range(scans + 1)]
 

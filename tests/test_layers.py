@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "releases": {"model", "privacy"},
     "inference": {"model"},
     "theory": {"model", "privacy", "inference"},
-    "sensitive": {"model", "privacy", "releases"},
+    "sensitive": {"model", "privacy", "releases", "inference", "theory"},
     "mechanisms": {"model", "privacy", "releases", "inference", "theory", "sensitive"},
     "posterior": {"model", "privacy", "releases", "inference", "theory"},
     "queries": {"model", "privacy", "releases", "inference", "theory", "posterior"},

@@ -190,7 +190,7 @@ SEVERAL = {
     "uneven tables": network_of({"a": 4, "b": 2, "c": 2, "d": 2}, "b>c c>d"),
     "tables that overlap": network_of({"a": 4, "b": 2, "c": 4}, "a>b b>c"),
 }
-"""Networks that are planned as two tables."""
+"""Networks that are planned as two tables, as a star and a table, and as a star."""
 
 
 @every("epsilon", ["1", "7/3"])
@@ -200,8 +200,10 @@ def test_several_planned_tables_are_private_and_tight(name: str, relation: dc.Re
     """Rational: all of epsilon but for the rounding of budgets to parts in 10^12."""
     guarantee, network = promise(epsilon, relation), SEVERAL[name]
     plan = planned().calibrate(network, dc.Dirichlet.uniform(network), guarantee)
-    assert len(plan.scales) == 2
-    assert (len(set(plan.scales.values())) == 1) == (name == "equal tables")
+    assert (len(plan.scales), len(plan.stars)) == {"uneven tables": (3, 2), "tables that overlap": (2, 2)}.get(
+        name, (2, 0)
+    )
+    assert (len(set(plan.scales.values())) == 1) == (name != "uneven tables")
     loss = noise_loss(planned(), network, guarantee, neighbours(network, relation, 1))
     assert isinstance(loss, Fraction)
     assert guarantee.epsilon * (1 - Fraction(1, 10**11)) < loss <= guarantee.epsilon

@@ -7,12 +7,14 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.inference.interactions import Blur, cell_variance, pooled_variances
 from discreet.mechanisms.star_noise import dimensions
 from discreet.model.limits import STAR_DIMENSIONS
-from discreet.theory.star_cover import Group, group_costs, shared_by, star_cover, star_lengths
+from discreet.model.network import AXES
+from discreet.theory.star_cover import Group, group_costs, readers, shared_by, star_cover, star_lengths
 from discreet.theory.stars import star_blurs
 from folding import every
 from networks import asia, network_path
@@ -22,7 +24,7 @@ from tiny import network_of
 
 def alone(network: dc.Network) -> list[Group]:
     """The cover without stars."""
-    return [(scope,) for scope in network.clique_cover()]
+    return list(star_cover(network, 0))
 
 
 def blurs_of(network: dc.Network, group: Group, scale: float = 1.0) -> dict[tuple[str, ...], Blur]:
@@ -126,3 +128,88 @@ def test_covers_are_the_same_whenever_they_are_made() -> None:
     star_cover.cache_clear()
     assert star_cover(network, 40) == first
     assert np.isfinite(list(group_costs(network, first).values())).all()
+
+
+# ------------------------------------------------------------------------------------------ tables alone
+
+
+@every(("name", "tables"), [("asia", 3), ("sachs", 4), ("child", 13), ("alarm", 20)])
+def test_the_numbers_of_tables_are_those_of_the_study(name: str, tables: int) -> None:
+    assert len(alone(dc.Network.read(network_path(name)))) == tables
+
+
+def test_tables_without_a_common_variable_merge_where_it_pays() -> None:
+    """By hand, two roots of k states: sqrt(k^3) + sqrt(k^3) under a root against 2 k, equal at k = 4."""
+    for states, tables in ((2, 1), (3, 1), (4, 2), (5, 2)):
+        assert len(star_cover(network_of({"a": states, "b": states}))) == tables
+
+
+def test_variables_of_one_state_do_not_pile_up() -> None:
+    """They cost no cells, but an axis each."""
+    network = network_of({f"v{index}": 1 for index in range(40)})
+    for cover in ([group[0] for group in star_cover(network)], network.cover_sets()):
+        assert 4 <= len(cover) <= 5
+        assert max(map(len, cover)) <= AXES
+
+
+def test_a_family_beyond_the_limits_is_a_table_of_its_own() -> None:
+    names = [f"v{index:02}" for index in range(14)]
+    network = network_of(dict.fromkeys(names, 2), " ".join(f"{name}>v13" for name in names[:-1]))
+    assert star_cover(network) == ((tuple(names),),)
+    assert network.cover_sets() == (tuple(names),)
+
+
+@every("arcs", ["sparse", "naive Bayes"])
+def test_large_networks_are_covered(arcs: str) -> None:
+    """A thousand nodes of up to four states: with up to three parents, and with one that all share."""
+    rng = np.random.default_rng(2)
+    nodes = [f"v{index}" for index in range(1000)]
+    sizes = dict(zip(nodes, rng.integers(2, 5, len(nodes)).tolist(), strict=True))
+    drawn = {
+        f"v{0 if arcs == 'naive Bayes' else parent}>v{child}"
+        for child in range(1, len(nodes))
+        for parent in rng.integers(max(0, child - 20), child, 3).tolist()
+    }
+    network = network_of(sizes, " ".join(sorted(drawn)))
+    groups = check(network)
+    assert len(groups) < len(network.maximal_families) / 2
+
+
+# ------------------------------------------------------------------------------------------ who reads what
+
+
+@given(networks(), st.data())
+def test_every_family_is_read_from_the_smallest_table(network: dc.Network, data: st.DataObject) -> None:
+    families = [network.family(node) for node in network.nodes]
+    more = data.draw(st.lists(st.lists(st.sampled_from(network.nodes), unique=True).map(tuple), max_size=4))
+    scopes = list(dict.fromkeys([*(network.family(node) for node in network.maximal_families), *more]))
+    scopes = list({frozenset(scope): scope for scope in scopes}.values())
+    read = readers(network, scopes)
+    assert list(read) == scopes
+    assert sorted(family for part in read.values() for family in part) == sorted(families)
+    for scope, part in read.items():
+        for family in part:
+            holders = [other for other in scopes if set(family) <= set(other)]
+            assert scope == min(holders, key=network.cells)
+
+
+def test_a_family_that_no_table_holds_is_named() -> None:
+    with pytest.raises(dc.InputError, match="no measured table holds the family of 'b'; add one over a, b"):
+        readers(network_of({"a": 2, "b": 2}, "a>b"), [("a",), ("b",)])
+
+
+# ------------------------------------------------------------------------------------------ what is counted
+
+
+@given(networks(), st.sampled_from((1, 4, 30, 4096)))
+def test_what_is_counted_holds_what_is_measured(network: dc.Network, limit: int) -> None:
+    scopes = [scope for group in star_cover(network) for scope in group]
+    counted = network.cover_sets(limit, scopes)
+    assert all(any(set(scope) <= set(scanned) for scanned in counted) for scope in scopes)
+    assert all(network.cells(scanned) <= limit or scanned in scopes for scanned in counted)
+
+
+@every("limit", [0, -1, float("nan")])
+def test_a_set_needs_room(limit: float) -> None:
+    with pytest.raises(dc.InputError, match="positive limit of cells, got"):
+        asia().network.cover_sets(limit)  # type: ignore[arg-type]

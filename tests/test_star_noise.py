@@ -175,7 +175,8 @@ def test_a_scale_costs_no_more_than_its_budget(moved: int, epsilon: Fraction, le
     [
         (lambda: star_scale(1, Fraction(0), [2]), "greater than 0"),
         (lambda: star_scale(1, Fraction(1), [2] * 256), "257 dimensions: expected at most 256"),
-        (lambda: star_scale(1, Fraction(1, 2**52), [2, 2]), "at most"),
+        (lambda: star_scale(1, Fraction(1, 2**52), [2, 2]), "too small"),
+        (lambda: star_noise(ExactNoise(), os.urandom, 1, [2, 2], 2.0**52), "at most"),
         (lambda: star_scale(1, Fraction(1), []), "needs tables"),
         (lambda: star_scale(1, Fraction(1), [2, 0]), "at least one cell"),
         (lambda: star_noise(ExactNoise(), os.urandom, 1, [2, 2], 1 / 65), "at least"),

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.posterior.exact.chains import joint
-from discreet.releases.combined import evidence_of
 from discreet.verify.losses import star_length
 from flawed import ADD_REMOVE, REPLACE, promise
 from folding import every
@@ -83,9 +81,3 @@ def test_a_release_by_stars_is_read(relation: dc.Relation) -> None:
     row = dc.noise_aware(again, draws=200, rng=rng).cells["b"]
     truth = np.bincount(codes["b"][codes["a"] == 0], minlength=2)
     assert abs(row[0, 0].mean() - truth[0] / truth.sum()) < 0.1
-    # Its cells do not tell the density of noise that agrees: the exact posterior is neither chosen nor to be had.
-    assert dc.noise_aware(again, draws=20, rng=rng, prior=prior).method == "pooled"
-    with pytest.raises(dc.InputError):
-        dc.noise_aware(again, draws=20, rng=rng, prior=prior, method="exact")
-    with pytest.raises(dc.InputError, match="noise that agrees"):
-        joint(evidence_of(again), prior, 20, rng)

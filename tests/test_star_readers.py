@@ -205,7 +205,10 @@ def test_a_star_is_read_off_its_tables() -> None:
     assert star is not None
     assert (star.scopes, star.shared, star.lengths) == (STAR, ("a",), (3, 2))
     assert GIVEN.measurements[-1].star is None
-    assert "2 of them in 1 stars" in GIVEN.summary(None)
+    assert (
+        "noise in every cell of 3 tables, 2 of them in 1 star whose noise agrees: discrete Laplace of scale"
+        in GIVEN.summary(None)
+    )
 
 
 BROKEN = {

@@ -68,7 +68,7 @@ class Case:
     def model(self) -> tuple[moves.Model, Mapping[str, float]]:
         """Arrays of the kernels, and the memberships of samples."""
         members: dict[str, float] = {}
-        parts = [chains._released(self.network, part, k, members) for k, payload in enumerate(self.payloads)
+        parts = [chains._released(self.network, part, (k, 0), members) for k, payload in enumerate(self.payloads)
                  for part in payload.measurements if part.scale is not None]  # fmt: skip
         counted = [len({total[k] for total in self.totals}) == 1 for k in range(len(self.payloads))]
         return chains._model(self.network, parts, members, counted), members

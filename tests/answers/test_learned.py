@@ -291,7 +291,8 @@ def test_other_releases_are_refused() -> None:
         estimate(made, rng=np.random.default_rng(0))
 
 
-def test_a_damaged_count_is_refused(release: dc.Release) -> None:
+def test_a_damaged_count_is_refused() -> None:
+    release = simulated(asia(), 100, guarantee(), np.random.default_rng(1))
     payload = release.payload
     scope = next(iter(payload.tables))
     for value in (2**63 - 1, -(2**63)):

@@ -554,7 +554,6 @@ def test_peers_get_the_guarantee_of_the_page(monkeypatch: pytest.MonkeyPatch) ->
         return dc.Dirichlet.uniform(found).mean()
 
     monkeypatch.setattr(peer_tasks, "absent", dict)
-    monkeypatch.setattr(peer_tasks, "mirror_descent", lambda over, *_: dc.Dirichlet.uniform(over).mean())
     monkeypatch.setattr(peer_tasks, "read_by_mbi", lambda made: dc.Dirichlet.uniform(made.network).mean())
     monkeypatch.setattr(peer_tasks, "learned_networks", networks)
     monkeypatch.setattr(peer_tasks, "noisy_tables", noisy)

@@ -10,8 +10,9 @@ import discreet as dc
 from discreet.privacy.guarantee import as_text
 from discreet.releases.codec import encode
 from discreet.releases.kinds.noisy_counts import TableNoise
-from discreet.releases.kinds.noisy_tables import PlannedNoise
+from discreet.releases.kinds.noisy_tables import PlannedNoise, star_scopes
 from discreet.theory.bounds import largest_integer_noise
+from discreet.theory.star_cover import shared_by
 
 if TYPE_CHECKING:
     from discreet.privacy.ledger import Balance
@@ -139,6 +140,7 @@ def plan_summary(plan: dc.PlannedNoise) -> dict[str, object]:
         "noise": plan.noise,
         "tables": [
             {"variables": list(scope), "budget": as_text(budget), "scale": plan.scales[scope]}
+            | ({"star": plan.stars[scope]} if scope in plan.stars else {})
             for scope, budget in plan.budgets.items()
         ],
         "expected": dict(plan.expected),
@@ -148,10 +150,6 @@ def plan_summary(plan: dc.PlannedNoise) -> dict[str, object]:
 def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
     """The tables of a planned release with their budgets, and the error to expect of every family."""
     budget, kind = ("epsilon", "Laplace") if plan.noise == "discrete_laplace" else ("rho", "Gaussian")
-    tables = [
-        (", ".join(scope), f"{network.cells(scope):,}", f"{float(share):.4g}", f"{plan.scales[scope]:.4g}")
-        for scope, share in plan.budgets.items()
-    ]
     families = [
         (" given ".join(filter(None, (node, ", ".join(network.parents[node])))),
          f"{network.cells(network.family(node)):,}", f"{error:.4g}")
@@ -159,10 +157,22 @@ def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
     ]  # fmt: skip
     return "\n\n".join(
         (
-            columns(("table", "cells", budget, f"scale of the {kind} noise"), tables),
+            columns(("table", "cells", "star", budget, f"scale of the {kind} noise"), _table_rows(network, plan)),
             columns(("family", "cells", "expected error of a cell, in records"), families),
         )
     )
+
+
+def _table_rows(network: dc.Network, plan: PlannedNoise) -> list[tuple[str, ...]]:
+    """Tables, cells, what their noise agrees on, budgets and scales; of a star the first has the budget of all."""
+    heads = {star[0]: f"agrees on {', '.join(shared_by(star))}" for star in star_scopes(plan.stars)}
+    rows: list[tuple[str, ...]] = []
+    for scope, budget in plan.budgets.items():
+        head, inside = heads.get(scope), scope in plan.stars
+        spent = "with it" if inside and head is None else f"{float(budget):.4g}"
+        star = head or ("likewise" if inside else "")
+        rows.append((", ".join(scope), f"{network.cells(scope):,}", star, spent, f"{plan.scales[scope]:.4g}"))
+    return rows
 
 
 def _noise_line(release: dc.Release) -> str:

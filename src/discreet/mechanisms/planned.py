@@ -1,8 +1,10 @@
 """The planned release: few tables that hold every family, with budgets that follow from public sizes alone.
 
-The families are merged where one larger table costs less error than several (`model/cover.py`), and each table gets a
-share of the budget that suits all families, or a workload of queries (`theory/workload.py`). Readers pool all tables by
-least squares (`inference/interactions.py`), so the error to expect of every family is known before anything is spent.
+The families are merged where one larger table costs less error than several, and tables that share variables are put
+into stars, whose noise agrees on what they share at the cost of one table (`theory/star_cover.py`). Each star, and each
+table beside them, gets a share of the budget that suits all families, or a workload of queries (`theory/workload.py`).
+Readers pool all tables by least squares (`inference/interactions.py`), so the error to expect of every family is known
+before anything is spent.
 
 With a delta the plan has a second form, discrete Gaussian noise on the families that lie in no other, which pays for
 many tables by the root of their number. Merging does not pay there. The form that is expected to have less error, of
@@ -12,7 +14,7 @@ all families or of the workload's answers, is taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Literal
 
@@ -20,19 +22,23 @@ from discreet.errors import InputError
 from discreet.inference.interactions import MOST_VARIABLES, Blur, cell_variance, pooled_variances
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
+from discreet.mechanisms.star_noise import star_scale
 from discreet.mechanisms.table_scales import laplace_scales, noisy_tables
+from discreet.model.arrays import Array, by_rows, of_rows
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query_grammar import Query
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
+from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, star_scopes
 from discreet.releases.measurement import CellNoise, noise_variance
 from discreet.sensitive.count_sensitivity import cells_moved
 from discreet.sensitive.counts import Counts
+from discreet.theory.star_cover import Group, shared_by, star_cover, star_lengths
+from discreet.theory.stars import star_blurs
 from discreet.theory.workload import default_shares, workload_error, workload_shares
 
-__all__ = ["planned"]
+__all__ = ["laplace_plan", "planned"]
 
 STEPS = 10**12
 """Budgets are multiples of the guarantee's part in so many: they print as decimals, and next to nothing is lost."""
@@ -43,7 +49,7 @@ VANISHING = 1e-200
 
 
 def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[PlannedNoise]:
-    """Noise on merged tables, with budgets from public sizes; docs/posterior.md has the error per epsilon.
+    """Noise on merged tables and stars, budgets from public sizes; docs/posterior.md has the error per epsilon.
 
     Args:
         workload: queries for which the budget is spent, text or parsed, over the network of the release; None serves
@@ -58,14 +64,17 @@ def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[Plann
 
     Guarantee:
         Pure epsilon with discrete Laplace noise: adding or removing a record changes one cell of each table by one,
-        replacing it two (s), so table t with noise of scale `s / epsilon_t` is epsilon_t-DP, and the tables compose to
-        `sum_t epsilon_t` <= epsilon. Where the guarantee has a delta and Gaussian noise is taken, table t is rho_t =
-        `s / (2 scale_t^2)`-zCDP, and `sum_t rho_t` is at most the rho whose tight conversion keeps epsilon at delta;
-        where Laplace noise is taken, delta is charged and not used. Tables, budgets and the choice depend on the
-        network, the prior, the workload and the guarantee alone. Unit: one record, counted whole.
+        replacing it two (s), so table t with noise of scale `s / epsilon_t` is epsilon_t-DP. The same change moves all
+        tables of a star together by at most s in the norm of its noise, so a star of that scale is epsilon_t-DP as a
+        whole. Stars and the tables beside them compose to `sum_t epsilon_t` <= epsilon, each star counted once. Where
+        the guarantee has a delta and Gaussian noise is taken, table t is rho_t = `s / (2 scale_t^2)`-zCDP, and `sum_t
+        rho_t` is at most the rho whose tight conversion keeps epsilon at delta; where Laplace noise is taken, delta is
+        charged and not used. Tables, budgets and the choice depend on the network, the prior, the workload and the
+        guarantee alone. Unit: one record, counted whole.
 
     Source:
-        Dwork and Roth (2014), Theorems 3.6 and 3.16; Ghosh et al. (2009) for integer noise; Canonne, Kamath and Steinke
+        Dwork and Roth (2014), Theorems 3.6 and 3.16; Ghosh et al. (2009) for integer noise; Hardt and Talwar (2010),
+        Theorem 4.3, for stars; Canonne, Kamath and Steinke
         (2020), Theorem 4 and Proposition 12; Bun and Steinke (2016), Lemma 1.7, for composition.
     """
     if isinstance(workload, str):
@@ -73,71 +82,115 @@ def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[Plann
     queries = None if workload is None else tuple(workload)
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> PlannedNoise:
-        def shares(scopes: Sequence[Scope], noise: Literal["laplace", "gaussian"]) -> dict[Scope, float]:
-            if queries is None:
-                return default_shares(network, scopes, noise)
-            return workload_shares(network, prior, queries, scopes, noise)
-
         large = [node for node in network.nodes if len(network.family(node)) > MOST_VARIABLES]
         if large:
             raise InputError(
                 f"planned pools tables of at most {MOST_VARIABLES} variables, but {large[0]!r} has "
                 f"{len(network.parents[large[0]])} parents; give it fewer, or use the mechanism 'laplace'"
             )
-        moved = cells_moved(guarantee.relation)
-        plan = _laplace_plan(network, shares(network.clique_cover(), "laplace"), guarantee.epsilon, moved)
-        if not guarantee.delta:
-            return plan
-        try:
-            _, rho, reported = deviation_for(1, guarantee)
-        except InputError:
-            return plan  # Gaussian noise cannot keep this guarantee; Laplace noise can.
-        families = [network.ordered(network.family(node)) for node in network.maximal_families]
-        other = _gaussian_plan(network, shares(families, "gaussian"), _in_digits(rho), reported, moved)
+        plans = list(_plans(network, prior, guarantee, queries))
+        if len(plans) == 1:
+            return plans[0]
         if queries is None:
-            return min(plan, other, key=lambda each: _error(network, each))
-        return min(
-            plan, other, key=lambda each: workload_error(network, prior, queries, _blurs(each.noise, each.scales))
-        )
+            return min(plans, key=lambda plan: _error(network, plan))
+        return min(plans, key=lambda plan: workload_error(network, prior, queries, _blurs(network, plan)))
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: PlannedNoise, noise: Noise) -> NoisyTables:
         add = noise.discrete_laplace if calibration.noise == "discrete_laplace" else noise.discrete_gaussian
+        alone = {scope: scale for scope, scale in calibration.scales.items() if scope not in calibration.stars}
         joints = {scope: statistic.joint(scope) for scope in calibration.scales}
-        tables = noisy_tables(joints, calibration.scales, add)
-        return NoisyTables(statistic.network, tables, calibration.scales, calibration.noise)
+        tables = noisy_tables({scope: joints[scope] for scope in alone}, alone, add)
+        for star in star_scopes(calibration.stars):
+            tables |= _noisy_star({scope: joints[scope] for scope in star}, calibration.scales[star[0]], noise)
+        return NoisyTables(statistic.network, tables, calibration.scales, calibration.noise, calibration.stars)
 
     return Mechanism("planned", calibrate, draw)
 
 
-def _laplace_plan(network: Network, shares: Mapping[Scope, float], epsilon: Fraction, moved: int) -> PlannedNoise:
-    """Discrete Laplace noise; epsilon goes to the tables by their shares."""
-    budgets = _budgets(shares, epsilon)
-    scales, reported = laplace_scales(budgets, moved)
-    expected = _expected(network, _blurs("discrete_laplace", scales))
-    if len(scales) == 1:
-        ((scope, scale),) = scales.items()
-        alone = [node for node in network.nodes if network.ordered(network.family(node)) == scope]
-        expected |= dict.fromkeys(alone, _laplace_error(scale))
-    return PlannedNoise("discrete_laplace", moved, budgets, scales, reported, expected)
+def _plans(
+    network: Network, prior: Dirichlet, guarantee: Guarantee, queries: Sequence[str | Query] | None
+) -> Iterator[PlannedNoise]:
+    """The forms that a release may take."""
+
+    def shares(groups: Sequence[Group], noise: Literal["laplace", "gaussian"]) -> dict[Group, float]:
+        if queries is None:
+            return default_shares(network, groups, noise)
+        return workload_shares(network, prior, queries, groups, noise)
+
+    moved = cells_moved(guarantee.relation)
+    groups = star_cover(network)
+    yield laplace_plan(network, shares(groups, "laplace"), guarantee.epsilon, moved)
+    alone = [(scope,) for group in groups for scope in group]
+    if queries is not None and len(alone) > len(groups):
+        # A workload that asks for little of a star is served better by tables of their own.
+        yield laplace_plan(network, shares(alone, "laplace"), guarantee.epsilon, moved)
+    if guarantee.delta:
+        try:
+            _, rho, reported = deviation_for(1, guarantee)
+        except InputError:
+            return  # Gaussian noise cannot keep this guarantee; Laplace noise can.
+        families = [(network.ordered(network.family(node)),) for node in network.maximal_families]
+        yield _gaussian_plan(network, shares(families, "gaussian"), _in_digits(rho), reported, moved)
+
+
+def _noisy_star(joints: Mapping[Scope, Array], scale: float, noise: Noise) -> dict[Scope, Array]:
+    """The tables of a star with noise that agrees on what they share."""
+    star = tuple(joints)
+    shared = shared_by(star)
+    noisy = noise.star([by_rows(joints[scope], scope, shared) for scope in star], scale)
+    return {scope: of_rows(rows, scope, shared, joints[scope].shape) for scope, rows in zip(star, noisy, strict=True)}
+
+
+def laplace_plan(network: Network, shares: Mapping[Group, float], epsilon: Fraction, moved: int) -> PlannedNoise:
+    """A plan with discrete Laplace noise: epsilon goes to the stars, and to the tables beside them, by their shares.
+
+    Args:
+        network: public.
+        shares: of each group, positive.
+        epsilon: of all of them.
+        moved: most cells of one table that neighbours differ in, each by one record.
+
+    Returns:
+        The plan; it costs at most epsilon.
+
+    Raises:
+        InputError: an epsilon that no noise can keep.
+    """
+    parts = _budgets(shares, epsilon)
+    alone: dict[Group, Fraction] = {group: part for group, part in parts.items() if len(group) == 1}
+    scales, reported = laplace_scales(alone, moved)
+    stars = dict[Scope, int]()
+    for number, group in enumerate((group for group in parts if len(group) > 1), 1):
+        scales[group], cost = star_scale(moved, parts[group], star_lengths(network, group))
+        reported += cost
+        stars |= dict.fromkeys(group, number)
+    budgets = {scope: part for group, part in parts.items() for scope in group}
+    of_tables = {scope: scales[group] for group in parts for scope in group}
+    expected = _expected(network, _group_blurs(network, scales))
+    if len(budgets) == 1:
+        ((scope, scale),) = of_tables.items()
+        equal = [node for node in network.nodes if network.ordered(network.family(node)) == scope]
+        expected |= dict.fromkeys(equal, _laplace_error(scale))
+    return PlannedNoise("discrete_laplace", moved, budgets, of_tables, reported, expected, stars)
 
 
 def _gaussian_plan(
-    network: Network, shares: Mapping[Scope, float], rho: Fraction, reported: Fraction, moved: int
+    network: Network, shares: Mapping[Group, float], rho: Fraction, reported: Fraction, moved: int
 ) -> PlannedNoise:
     """Discrete Gaussian noise; rho, which keeps the guarantee, goes to the tables by their shares."""
-    budgets = _budgets(shares, rho)
+    budgets = {scope: part for (scope,), part in _budgets(shares, rho).items()}
     scales = {scope: deviation_within(moved, budget)[0] for scope, budget in budgets.items()}
-    expected = _expected(network, _blurs("discrete_gaussian", scales))
+    expected = _expected(network, _table_blurs("discrete_gaussian", scales))
     return PlannedNoise("discrete_gaussian", moved, budgets, scales, reported, expected)
 
 
-def _budgets(shares: Mapping[Scope, float], whole: Fraction) -> dict[Scope, Fraction]:
+def _budgets(shares: Mapping[Group, float], whole: Fraction) -> dict[Group, Fraction]:
     """Exact parts of a budget, proportional to the shares and rounded down: together at most the whole."""
     if whole.denominator > LONG:
         whole = _in_digits(whole)
-    exact = {scope: Fraction(share) for scope, share in shares.items()}
+    exact = {group: Fraction(share) for group, share in shares.items()}
     total = sum(exact.values(), Fraction())
-    return {scope: whole * Fraction(math.floor(share / total * STEPS), STEPS) for scope, share in exact.items()}
+    return {group: whole * Fraction(math.floor(share / total * STEPS), STEPS) for group, share in exact.items()}
 
 
 def _in_digits(rho: Fraction) -> Fraction:
@@ -147,9 +200,26 @@ def _in_digits(rho: Fraction) -> Fraction:
     return math.floor(rho / unit) * unit
 
 
-def _blurs(noise: CellNoise, scales: Mapping[Scope, float]) -> dict[Scope, Blur]:
-    """What the noise does to each table; records squared."""
+def _blurs(network: Network, plan: PlannedNoise) -> dict[Scope, Blur]:
+    """What the noise of a plan does to each table; records squared."""
+    alone = {scope: scale for scope, scale in plan.scales.items() if scope not in plan.stars}
+    stars = {star: plan.scales[star[0]] for star in star_scopes(plan.stars)}
+    return _table_blurs(plan.noise, alone) | _group_blurs(network, stars)
+
+
+def _table_blurs(noise: CellNoise, scales: Mapping[Scope, float]) -> dict[Scope, Blur]:
+    """Of independent noise in every cell."""
     return {scope: Blur(max(noise_variance(noise, scale), VANISHING)) for scope, scale in scales.items()}
+
+
+def _group_blurs(network: Network, scales: Mapping[Group, float]) -> dict[Scope, Blur]:
+    """Of Laplace noise on tables alone, and of stars."""
+    blurs = _table_blurs("discrete_laplace", {group[0]: scale for group, scale in scales.items() if len(group) == 1})
+    for star, scale in scales.items():
+        if len(star) > 1:
+            found = star_blurs(shared_by(star), star_lengths(network, star), scale)
+            blurs |= dict(zip(star, found, strict=True))
+    return blurs
 
 
 def _laplace_error(scale: float) -> float:

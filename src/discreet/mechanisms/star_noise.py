@@ -114,6 +114,8 @@ def star_scale(moved: int, epsilon: Fraction, lengths: Sequence[int]) -> tuple[f
     if not epsilon > 0:
         raise InputError(f"an epsilon of {epsilon}: expected a number greater than 0")
     exact = max(moved / epsilon, SMALLEST)
+    if exact * (dimensions(lengths) + 1) > int(REACH):
+        raise InputError("epsilon is too small: the noise of a star would exceed 64-bit integers")
     scale = float(exact)
     while Fraction(scale) < exact:
         scale = math.nextafter(scale, math.inf)

@@ -18,13 +18,14 @@ import networkx as nx
 
 from discreet.errors import InputError, shortened, shown
 from discreet.model.bif import Bif, read_bif
-from discreet.model.cover import AXES, clique_cover
 from discreet.model.schema import Schema, Variable, table_cells
 
-__all__ = ["Network"]
+__all__ = ["AXES", "COVER_CELLS", "Network"]
 
 COVER_CELLS = 4096
 """Cells of a cover set unless one family is larger: merging beyond it no longer saves scans (measured on ALARM)."""
+AXES = 12
+"""Most variables of a merged table: so many binary ones have 4,096 cells, and only those of one state could be more."""
 CYCLE = 6
 """Nodes of a cycle that an error names."""
 
@@ -248,33 +249,17 @@ class Network:
             if not any(family < families[child] for child in self._children[name])
         )
 
-    def clique_cover(self, limit: int = COVER_CELLS) -> tuple[tuple[str, ...], ...]:
-        """Sets of variables that together contain every family, for tables with noise; see `cover.py`.
-
-        Args:
-            limit: most cells of a set; a family that is larger alone is a set of its own.
-
-        Returns:
-            Sets of variables in the schema's order.
-
-        Raises:
-            InputError: the limit is not a positive number.
-
-        Source:
-            Greedy descent of `(sum over tables of sqrt(a))^2`, the expected error of budgets `~ sqrt(a)`.
-        """
-        _require_room(limit)
-        sizes = {variable.name: variable.size for variable in self.schema}
-        return clique_cover(sizes, [self.family(name) for name in self.nodes], limit)
-
-    def cover_sets(self, limit: int = COVER_CELLS) -> tuple[tuple[str, ...], ...]:
-        """Few sets of variables that together contain every set of `clique_cover`, for counting.
+    def cover_sets(
+        self, limit: int = COVER_CELLS, wanted: Iterable[Sequence[str]] | None = None
+    ) -> tuple[tuple[str, ...], ...]:
+        """Few sets of variables that together contain some others, for counting.
 
         They are placed one by one, the largest first, each into the set with which it shares most variables and whose
         union with it stays within the limit; greedy, so not always the fewest.
 
         Args:
-            limit: most cells of a set; a family that is larger alone is a set of its own.
+            limit: most cells of a set; one that is larger alone is a set of its own.
+            wanted: sets of variables; None for the families.
 
         Returns:
             Sets of variables in the schema's order.
@@ -282,14 +267,16 @@ class Network:
         Raises:
             InputError: the limit is not a positive number.
         """
+        _require_room(limit)
+        named = [self.family(name) for name in self.maximal_families] if wanted is None else wanted
         sets: list[set[str]] = []
-        for clique in map(set, sorted(self.clique_cover(limit), key=lambda clique: -self.cells(clique))):
-            unions = [other | clique for other in sets]
+        for names in map(set, sorted(named, key=lambda names: -self.cells(names))):
+            unions = [other | names for other in sets]
             fits = [index for index, union in enumerate(unions) if len(union) <= AXES and self.cells(union) <= limit]
             if fits:
-                sets[min(fits, key=lambda i: (-len(sets[i] & clique), self.cells(unions[i])))] |= clique
+                sets[min(fits, key=lambda i: (-len(sets[i] & names), self.cells(unions[i])))] |= names
             else:
-                sets.append(clique)
+                sets.append(names)
         return tuple(tuple(name for name in self.nodes if name in cover) for cover in sets)
 
     def with_variables(self, variables: Sequence[Variable]) -> Network:

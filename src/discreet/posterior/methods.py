@@ -151,8 +151,7 @@ def _able(combined: Combined) -> list[Method]:
     """Methods that read the evidence, the preferred one first."""
     parts = measurements(combined.releases)
     counted = all(measurements([release]) for release in combined.releases)
-    # The density of noise that agrees in several tables is not that of their cells.
-    exact: list[Method] = ["exact"] if counted and not any(part.star for part in parts) else []
+    exact: list[Method] = ["exact"] if counted else []
     if len(combined.data_sets) > 1:
         return ["sequential", *exact] if all(_able(part) for part in _apart(combined)) else exact
     found: list[Method] = ["pooled"] if counted and poolable(parts) else []

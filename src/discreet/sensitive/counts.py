@@ -1,4 +1,4 @@
-"""Counts: how many records fall into each cell of each family's table, and of the merged tables of the network's cover.
+"""Counts: how many records fall into each cell of each family's table, and of the tables that `planned` may measure.
 
 One grouped count for each cover set of the network (few scans of the records, done by the engine, out of core), then
 marginalised. A record with an unknown state is found on the way: no pass is spent on validation alone.
@@ -26,6 +26,7 @@ from discreet.releases.release import RecordsPolicy
 from discreet.sensitive.count_sensitivity import Sensitivity, sensitivity
 from discreet.sensitive.records import Records, codes, complete, decode, grouping, refuse_faulty
 from discreet.sensitive.sources import arrow
+from discreet.theory.star_cover import star_cover
 
 __all__ = ["COUNT_LIMIT", "Counts", "count", "count_codes"]
 
@@ -45,7 +46,7 @@ class Counts:
         tables: int64, axes `(*parents, child)`, unit: records; every table sums to the same number of records.
         policy: what was done with incomplete records.
         joints: int64 tables of the same records over sets of variables, axes as the key names them; `count` makes those
-            of the network's clique cover.
+            of the network's cover by stars.
 
     Raises:
         InputError: tables that are not integers, are negative, have another shape than their variables, or do not count
@@ -148,7 +149,7 @@ def count(
     cell_limit: int = CELL_LIMIT,
     progress: Callable[[int, int], None] | None = None,
 ) -> Counts:
-    """Count every family of a network, and every set of its clique cover.
+    """Count every family of a network, and every table of its cover by stars.
 
     Args:
         records: their schema must hold every node of the network, with the same states.
@@ -177,7 +178,7 @@ def count(
         if node not in records.schema or records.schema[node] != network.schema[node]:
             raise InputError(f"variable {node!r} of the network must be in the records' schema, with the same states")
     kept = complete(records, network.variables) if records.policy.missing == "drop" else records
-    covers = network.cover_sets()
+    covers = network.cover_sets(wanted=_planned(network))
     tables: dict[tuple[str, ...], Array] = {}
     faulty: set[str] = set()
     report = progress or (lambda _done, _all: None)
@@ -189,12 +190,13 @@ def count(
     return _counts(network, tables, records.policy)
 
 
-def count_codes(network: Network, codes: Mapping[str, Array]) -> Counts:
+def count_codes(network: Network, codes: Mapping[str, Array], scopes: Iterable[Scope] = ()) -> Counts:
     """Count records that are in memory as codes of states, such as made-up ones.
 
     Args:
         network: public.
         codes: for every node one whole number a record, from 0 to its number of states less 1.
+        scopes: sets of variables that are counted as well.
 
     Returns:
         The counts.
@@ -210,10 +212,15 @@ def count_codes(network: Network, codes: Mapping[str, Array]) -> Counts:
         if len(column) and not (column.min() >= 0 and column.max() < network.schema[node].size):
             raise InputError(f"column {node!r} holds a code that is no state")
     tables = {}
-    for clique in network.clique_cover():
-        tables[clique] = np.zeros(tuple(network.schema[name].size for name in clique), np.int64)
-        np.add.at(tables[clique], tuple(codes[name] for name in clique), 1)
-    return _counts(network, tables, RecordsPolicy("error", "error"))
+    for scope in (*_planned(network), *scopes):
+        tables[scope] = np.zeros(tuple(network.schema[name].size for name in scope), np.int64)
+        np.add.at(tables[scope], tuple(codes[name] for name in scope), 1)
+    return _counts(network, tables, RecordsPolicy("error", "error"), scopes)
+
+
+def _planned(network: Network) -> tuple[Scope, ...]:
+    """Sets of variables that `planned` may measure; every family lies in one."""
+    return tuple(scope for group in star_cover(network) for scope in group)
 
 
 def _joint_counts(records: Records, network: Network, cover: tuple[str, ...], faulty: set[str]) -> Array:
@@ -250,9 +257,11 @@ def _groups(
     return rows["n"].to_numpy().astype(np.int64), found
 
 
-def _counts(network: Network, tables: Mapping[Scope, Array], policy: RecordsPolicy) -> Counts:
-    """Families and cliques from tables that hold them."""
-    joints = {clique: _margin(tables, clique) for clique in network.clique_cover()}
+def _counts(
+    network: Network, tables: Mapping[Scope, Array], policy: RecordsPolicy, more: Iterable[Scope] = ()
+) -> Counts:
+    """Families, what may be planned, and some more, from tables that hold them."""
+    joints = {scope: _margin(tables, scope) for scope in (*_planned(network), *more)}
     families = {node: _margin(joints, network.family(node)) for node in network.nodes}
     return Counts(Tables(network, families), policy, joints)
 

@@ -15,17 +15,18 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, pairwise
 
-from discreet.model.cover import AXES, readers
-from discreet.model.network import COVER_CELLS, Network
+from discreet.errors import InputError
+from discreet.model.limits import STAR_DIMENSIONS
+from discreet.model.network import AXES, COVER_CELLS, Network
 from discreet.model.schema import Scope
 from discreet.theory.stars import star_variances
 
-__all__ = ["Group", "group_costs", "shared_by", "star_cover", "star_lengths"]
+__all__ = ["Group", "group_costs", "readers", "shared_by", "star_cover", "star_lengths"]
 
 Group = tuple[Scope, ...]
 """Tables that are released with noise that agrees on what all of them share; or one table."""
@@ -35,7 +36,8 @@ DIGITS = 10
 """Decimals to which gains are compared: what is equal but for rounding is a tie, and the first pair wins it."""
 FEW = 128
 """Tables among which pairs are looked at that share nothing: small ones may be better as one."""
-
+MANY = 32
+"""Tables around one variable beyond which not every pair of them is looked at."""
 SMALL = 6
 """Tables of a star among which all pairs may become one."""
 
@@ -64,9 +66,7 @@ def group_costs(network: Network, groups: Sequence[Group]) -> dict[Group, float]
         By group, at least 0; 0 where nothing is read from it.
     """
     tables = _Tables(network)
-    families = [network.family(node) for node in network.nodes]
-    sizes = {variable.name: variable.size for variable in network.schema}
-    read = readers(sizes, families, [scope for group in groups for scope in group])
+    read = readers(network, [scope for group in groups for scope in group])
     return {
         group: tables.cost(
             tuple(map(frozenset, group)), [frozenset(family) for scope in group for family in read[scope]]
@@ -75,26 +75,51 @@ def group_costs(network: Network, groups: Sequence[Group]) -> dict[Group, float]
     }
 
 
+def readers(network: Network, scopes: Iterable[Scope]) -> dict[Scope, list[Scope]]:
+    """The families that are read from each table: every family from the smallest that holds it, the first of equals.
+
+    Args:
+        network: public.
+        scopes: of the tables, without repetition.
+
+    Returns:
+        Families by scope, in the order of their nodes; scopes from which none is read have an empty list.
+
+    Raises:
+        InputError: a family lies in no table.
+    """
+    found: dict[Scope, list[Scope]] = {scope: [] for scope in scopes}
+    holders: dict[str, list[tuple[Scope, Names]]] = {name: [] for name in network.nodes}
+    for scope in sorted(found, key=network.cells):
+        for name in scope:
+            holders[name].append((scope, frozenset(scope)))
+    for node in network.nodes:
+        family = network.family(node)
+        rarest = min((holders[name] for name in family), key=len)
+        held = next((scope for scope, names in rarest if names.issuperset(family)), None)
+        if held is None:
+            raise InputError(f"no measured table holds the family of {node!r}; add one over {', '.join(family)}")
+        found[held].append(family)
+    return found
+
+
 @lru_cache(maxsize=64)
-def star_cover(network: Network, dimensions: int) -> tuple[Group, ...]:
+def star_cover(network: Network, dimensions: int = STAR_DIMENSIONS) -> tuple[Group, ...]:
     """Few groups that hold every family.
 
     Args:
         network: public.
-        dimensions: most of a star (`mechanisms.star_noise.dimensions`).
+        dimensions: most of a star (`mechanisms.star_noise.dimensions`); with 0 there are none, only tables alone.
 
     Returns:
         Groups, tables in the schema's order; every table serves a family.
     """
-    tables = _Tables(network)
     position = {name: index for index, name in enumerate(network.nodes)}
     families = [frozenset(network.family(node)) for node in network.nodes]
-    found = _merged(tables, families, dimensions)
+    found = _merged(_Tables(network), families, dimensions)
     ordered = [[tuple(sorted(scope, key=position.__getitem__)) for scope in group.tables] for group in found]
-    sizes = {variable.name: variable.size for variable in network.schema}
     # A table of two merged ones may hold what a third was made for, in another group as well.
-    every_one = list(dict.fromkeys(scope for group in ordered for scope in group))
-    read = readers(sizes, [network.family(node) for node in network.nodes], every_one)
+    read = readers(network, dict.fromkeys(scope for group in ordered for scope in group))
     seen = set[Scope]()
     kept = []
     for group in ordered:
@@ -162,45 +187,71 @@ class _Tables:
 
 
 def _merged(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[_Group]:
-    """Greedy merging; the best way to merge each pair is remembered until one of them is merged."""
-    whole = [family for family in dict.fromkeys(families) if not any(family < other for other in families)]
-    served: dict[Names, list[Names]] = {table: [] for table in whole}
-    for family in dict.fromkeys(families):
-        served[min((table for table in whole if family <= table), key=tables.cells)].append(family)
-    alive = {index: tables.group((table,), tuple(served[table]), dimensions) for index, table in enumerate(whole)}
-    queue: list[tuple[float, int, int, _Group]] = []
+    """Greedy merging: always the pair that gains most.
 
-    def offer(one: int, other: int) -> None:
-        best = _best(tables, alive[one], alive[other], dimensions)
-        gain = round(alive[one].root + alive[other].root - best.root, DIGITS)
+    What a pair gains is found when its turn comes. Until then it stands in the queue with the most that a part of it
+    gained, which is hardly ever more than what it gains itself: a star's next table is cheaper than the one before.
+    """
+    alive = dict(enumerate(_alone(tables, families, dimensions)))
+    partners: dict[int, dict[int, float]] = {index: {} for index in alive}
+    queue: list[tuple[float, int, int, _Group | None]] = []
+
+    def offer(one: int, other: int, gain: float, group: _Group | None) -> None:
         if gain > 0:
-            heapq.heappush(queue, (-gain, one, other, best))
+            partners[one][other] = partners[other][one] = gain
+            heapq.heappush(queue, (-gain, one, other, group))
+        else:
+            partners[one].pop(other, None)
+            partners[other].pop(one, None)
 
-    holders: dict[str, set[int]] = {}
-    for index, group in alive.items():
-        for name in frozenset.union(*group.tables):
-            holders.setdefault(name, set()).add(index)
-    every_pair = len(whole) <= FEW
-    pairs = {pair for held in holders.values() for pair in combinations(sorted(held), 2)}
-    for one, other in combinations(alive, 2) if every_pair else sorted(pairs):
-        offer(one, other)
-    fresh = len(whole)
+    def evaluate(one: int, other: int) -> None:
+        best = _best(tables, alive[one], alive[other], dimensions)
+        offer(one, other, round(alive[one].root + alive[other].root - best.root, DIGITS), best)
+
+    for one, other in _pairs(tables, alive):
+        evaluate(one, other)
     while queue:
         _, one, other, group = heapq.heappop(queue)
         if one not in alive or other not in alive:
             continue
-        for gone in (one, other):
-            for name in frozenset.union(*alive.pop(gone).tables):
-                holders[name].discard(gone)
-        alive[fresh] = group
-        near = {index for name in frozenset.union(*group.tables) for index in holders[name]}
-        near |= alive.keys() - {fresh} if every_pair else set()
-        for name in frozenset.union(*group.tables):
-            holders[name].add(fresh)
-        for index in sorted(near):
-            offer(index, fresh)
-        fresh += 1
+        if group is None:
+            evaluate(one, other)
+            continue
+        del alive[one], alive[other]
+        fresh = len(partners)
+        alive[fresh], partners[fresh] = group, {}
+        bounds = partners[one] | {
+            index: max(gain, partners[one].get(index, 0.0)) for index, gain in partners[other].items()
+        }
+        for index in sorted(bounds.keys() & alive.keys()):
+            offer(index, fresh, bounds[index], None)
     return list(alive.values())
+
+
+def _alone(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[_Group]:
+    """A group for every family that lies in no other."""
+    whole = [family for family in dict.fromkeys(families) if not any(family < other for other in families)]
+    served: dict[Names, list[Names]] = {table: [] for table in whole}
+    for family in dict.fromkeys(families):
+        served[min((table for table in whole if family <= table), key=tables.cells)].append(family)
+    return [tables.group((table,), tuple(served[table]), dimensions) for table in whole]
+
+
+def _pairs(tables: _Tables, groups: Mapping[int, _Group]) -> list[tuple[int, int]]:
+    """Which to look at: all of few tables; of many those that share a variable.
+
+    Where very many share one, each stands beside the next of its size: stars grow from there.
+    """
+    if len(groups) <= FEW:
+        return list(combinations(groups, 2))
+    holders: dict[str, list[int]] = {}
+    for index, group in sorted(groups.items(), key=lambda pair: tables.cells(pair[1].tables[0])):
+        for name in group.tables[0]:
+            holders.setdefault(name, []).append(index)
+    found: set[tuple[int, int]] = set()
+    for held in holders.values():
+        found.update(combinations(sorted(held), 2) if len(held) <= MANY else pairwise(held))
+    return sorted((min(pair), max(pair)) for pair in found)
 
 
 def _best(tables: _Tables, one: _Group, other: _Group, dimensions: int) -> _Group:
@@ -236,10 +287,14 @@ def _ways(tables: _Tables, one: tuple[Names, ...], other: tuple[Names, ...]) -> 
 
 
 def _closer(tables: _Tables, group: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
-    """With two tables of the group made one."""
+    """With two tables of the group made one that share more than all do."""
     shared = frozenset.intersection(*group)
-    for a, b in combinations(range(len(group)), 2):
-        if group[a] & group[b] > shared and tables.may_merge(group[a], group[b]):
+    holders: dict[str, list[int]] = {}
+    for index, table in enumerate(group):
+        for name in table - shared:
+            holders.setdefault(name, []).append(index)
+    for a, b in sorted({pair for held in holders.values() for pair in combinations(held, 2)}):
+        if tables.may_merge(group[a], group[b]):
             yield _beside([table for at, table in enumerate(group) if at not in (a, b)], (group[a] | group[b],))
 
 

@@ -13,7 +13,6 @@ This file reads no records and no release: what it plans may be published.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from string import ascii_letters
 from typing import Literal, assert_never
@@ -27,12 +26,13 @@ from discreet.errors import InputError
 from discreet.inference.elimination import joint
 from discreet.inference.interactions import Blur, centred, pooled_variances, subsets
 from discreet.model.arrays import margin
-from discreet.model.cover import readers
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query_grammar import Explanation, Probability, Query, check_names, parse_query
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.theory.star_cover import Group, group_costs, shared_by, star_lengths
+from discreet.theory.stars import star_blurs
 
 __all__ = ["default_shares", "workload_error", "workload_shares", "workload_variances"]
 
@@ -55,40 +55,34 @@ CHUNK_CELLS = 10_000_000
 """Entries of the gradients that are held at once: 80 MB."""
 
 
-def default_shares(network: Network, scopes: Sequence[Scope], noise: Noise) -> dict[Scope, float]:
+def default_shares(network: Network, groups: Sequence[Group], noise: Noise) -> dict[Group, float]:
     """Shares of the budget that serve all families alike.
 
-    Proportional to `a_t^0.4` (Laplace) or `a_t^(2/3)` (Gaussian) with `a_t` the sum of `sqrt(|f| |t|)` over the
-    families f that the table t serves; a family is served by the smallest table that holds it.
+    Proportional to `c^0.4` (Laplace) or `c^(2/3)` (Gaussian) with c the expected error at budget 1 of all families that
+    are read from a group (`star_cover.group_costs`).
 
     Args:
         network: public.
-        scopes: of the measured tables, names in the schema's order.
+        groups: tables alone, with Laplace noise stars; names in the schema's order.
         noise: shares of epsilon for "laplace", of rho for "gaussian".
 
     Returns:
-        By scope: positive, of sum 1.
+        By group: positive, of sum 1.
 
     Raises:
-        InputError: a family lies in no table, or a table serves no family.
+        InputError: a family lies in no table, or a group serves no family.
 
     Source:
-        With Laplace noise the expected absolute error is `sum a_t / epsilon_t`, least at the power 1/2, and the squared
-        one least at 1/3: 0.4 lies between. With Gaussian noise it is `sum a_t / sqrt(rho_t)`, least at 2/3.
+        With Laplace noise the expected absolute error is `sum c / epsilon`, least at the power 1/2, and the squared
+        one least at 1/3: 0.4 lies between. With Gaussian noise it is `sum c / sqrt(rho)`, least at 2/3.
     """
-    for node in network.nodes:
-        family = network.family(node)
-        if not any(set(family) <= set(scope) for scope in scopes):
-            raise InputError(f"no measured table holds the family of {node!r}; add one over {', '.join(family)}")
-    families = [network.family(node) for node in network.nodes]
-    sums = {}
-    for scope, read in readers({one.name: one.size for one in network.schema}, families, scopes).items():
-        if not read:
-            raise InputError(f"the table over {', '.join(scope)} serves no family; leave it out")
-        sums[scope] = sum(math.sqrt(network.cells(family) * network.cells(scope)) for family in read)
+    costs = group_costs(network, groups)
+    for group, cost in costs.items():
+        if not cost:
+            raise InputError(f"the table over {', '.join(group[0])} serves no family; leave it out")
     power = 0.4 if noise == "laplace" else 2 / 3
-    whole = sum(total**power for total in sums.values())
-    return {scope: total**power / whole for scope, total in sums.items()}
+    whole = sum(cost**power for cost in costs.values())
+    return {group: cost**power / whole for group, cost in costs.items()}
 
 
 def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Scope, Floats], ...]:
@@ -125,8 +119,8 @@ def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Sc
 
 
 def workload_shares(
-    network: Network, prior: Dirichlet, queries: Sequence[str | Query], scopes: Sequence[Scope], noise: Noise
-) -> dict[Scope, float]:
+    network: Network, prior: Dirichlet, queries: Sequence[str | Query], groups: Sequence[Group], noise: Noise
+) -> dict[Group, float]:
     """Tables and shares of the budget that answer a workload best.
 
     Least mean logarithm of the standard deviation over queries and draws from the prior: a part of the budget that
@@ -138,13 +132,14 @@ def workload_shares(
         network: public.
         prior: public; concentrations below `LEAST_CONCENTRATION` are raised to it.
         queries: text or parsed, at least one.
-        scopes: tables that are measured in any case, names in the schema's order; every family lies in one of them.
+        groups: what is measured in any case: tables alone, with Laplace noise stars; names in the schema's order; every
+            family lies in one of the tables.
         noise: shares of epsilon for "laplace", of rho for "gaussian".
 
     Returns:
-        By scope: positive, of sum 1. Besides the given scopes perhaps families that lie in one of them: a table of its
-        own has less noise than the sums of a larger table's cells. (Margins of families have less still, but a sharp
-        margin of a blurred table helps only whoever fits all tables at once, and little even then.)
+        By group: positive, of sum 1. Besides the given groups perhaps families that lie in a table of theirs: a table
+        of its own has less noise than the sums of a larger table's cells. (Margins of families have less still, but a
+        sharp margin of a blurred table helps only whoever fits all tables at once, and little even then.)
 
     Raises:
         InputError: no queries, none whose answer depends on the records, one that does not fit the network or is too
@@ -158,19 +153,20 @@ def workload_shares(
         of a share, not: the best of a few fixed starts is taken.
     """
     listed, weights, squares = _sensitivities(network, prior, queries)
-    floor = default_shares(network, scopes, noise)
-    families = [network.ordered(network.family(node)) for node in network.nodes]
-    tables = tuple(dict.fromkeys([*scopes, *families]))
-    held = np.array([[_precision(network, subset, table) for subset in listed] for table in tables])
-    base = np.array([floor.get(table, 0.0) for table in tables])
+    floor = default_shares(network, groups, noise)
+    measured = {scope for group in groups for scope in group}
+    families = dict.fromkeys(network.ordered(network.family(node)) for node in network.nodes)
+    every = (*groups, *((family,) for family in families if family not in measured))
+    held = np.array([[_precision(network, subset, group, noise) for subset in listed] for group in every])
+    base = np.array([floor.get(group, 0.0) for group in every])
     # From a share of 0 nothing pulls a table up, and between two tables that say the same nothing decides.
     rng = np.random.default_rng(0)
-    starts = [base, *rng.lognormal(size=(STARTS - 1, len(tables)))]
+    starts = [base, *rng.lognormal(size=(STARTS - 1, len(every)))]
     shares = min((_least(start, base, held, weights, squares, noise) for start in starts), key=lambda pair: pair[0])[1]
     kept = (base > 0) | (shares > LEAST_SHARE)
     shares = np.where(kept, shares, 0) / shares[kept].sum()
     mixed = FLOOR * base + (1 - FLOOR) * shares
-    return {table: float(share) for table, share, keep in zip(tables, mixed, kept, strict=True) if keep}
+    return {group: float(share) for group, share, keep in zip(every, mixed, kept, strict=True) if keep}
 
 
 def workload_error(
@@ -330,9 +326,17 @@ def _stacked(variances: Sequence[Mapping[Scope, Floats]]) -> tuple[tuple[Scope, 
     return listed, np.concatenate(weights), np.concatenate(rows)
 
 
-def _precision(network: Network, subset: Scope, table: Scope) -> float:
-    """What a table of noise variance 1 says about an interaction."""
-    return network.cells(subset) / network.cells(table) if set(subset) <= set(table) else 0.0
+def _precision(network: Network, subset: Scope, group: Group, noise: Noise) -> float:
+    """What a group says about an interaction at budget 1."""
+    blurs: tuple[Blur, ...] = (Blur(2.0 if noise == "laplace" else 0.5),)
+    if len(group) > 1:
+        blurs = star_blurs(shared_by(group), star_lengths(network, group), 1.0)
+    cells, names = network.cells(subset), set(subset)
+    return sum(
+        cells / network.cells(scope) / blur.variance(subset)
+        for scope, blur in zip(group, blurs, strict=True)
+        if names <= set(scope)
+    )
 
 
 def _least(
@@ -343,7 +347,7 @@ def _least(
     Args:
         start: of the shares, up to a factor.
         base: shares of the floor.
-        held: precision by table and interaction at noise of variance 1.
+        held: precision by group and interaction at budget 1.
         weights: of the rows of `squares`.
         squares: h by row and interaction.
         noise: how a share becomes a precision.
@@ -355,8 +359,8 @@ def _least(
     def value(logits: Floats) -> tuple[float, Floats]:
         shares = _softmax(logits)
         mixed = FLOOR * base + (1 - FLOOR) * shares
-        # The inverse of the variance 2 / epsilon^2, or 1 / (2 rho), up to the factor of the whole budget.
-        precision, slope = (mixed**2 / 2, mixed) if noise == "laplace" else (2 * mixed, np.full(len(mixed), 2.0))
+        # It grows with the square of epsilon, or with rho; the whole budget is a factor.
+        precision, slope = (mixed**2, 2 * mixed) if noise == "laplace" else (mixed, np.ones(len(mixed)))
         pooled = 1 / (precision @ held)
         variances = squares @ pooled
         by_precision = -held @ (pooled**2 * ((weights / variances) @ squares))

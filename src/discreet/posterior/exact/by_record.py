@@ -45,6 +45,7 @@ from discreet.posterior.exact.moves import (
     moved,
     note,
     proposed,
+    room_for,
     settle,
 )
 
@@ -213,8 +214,8 @@ def _renew_records(model: Model, state: State, changes: Changes, rng: np.random.
     starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
     entries, statistic, amount = model.entries, model.statistic, model.amount
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
-    released, scale, gaussian = model.released, model.scale, model.gaussian
-    change, marked, listed = changes.amount, changes.marked, changes.listed
+    released, scale, gaussian, block, ties = model.released, model.scale, model.gaussian, model.block, model.ties
+    change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     proposed = np.zeros(len(sizes), np.int32)
     taken = 0
     for index in range(state.number[0]):
@@ -227,7 +228,7 @@ def _renew_records(model: Model, state: State, changes: Changes, rng: np.random.
                 if old != new:
                     count = note(entries, statistic, amount, change, marked, listed, count, old, -1)
                     count = note(entries, statistic, amount, change, marked, listed, count, new, 1)
-        good = accepted(log_ratio(released, scale, gaussian, sums, change, listed, count), rng)
+        good = accepted(log_ratio(released, scale, gaussian, block, ties, sums, change, listed, seen, count), rng)
         settle(sums, change, marked, listed, count, good)
         if good:
             record[:] = proposed
@@ -268,8 +269,8 @@ def _change_number(
     starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
     entries, statistic, amount = model.entries, model.statistic, model.amount
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
-    released, scale, gaussian = model.released, model.scale, model.gaussian
-    change, marked, listed = changes.amount, changes.marked, changes.listed
+    released, scale, gaussian, block, ties = model.released, model.scale, model.gaussian, model.block, model.ties
+    change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     number, sign = state.number[0], 1 if rng.random() < 0.5 else -1
     first, last = number, number + size
     if sign > 0:
@@ -297,7 +298,7 @@ def _change_number(
                     _cell(starts, scopes, places, records[index], table),
                     sign,
                 )
-    good = accepted(log_ratio(released, scale, gaussian, sums, change, listed, count), rng)
+    good = accepted(log_ratio(released, scale, gaussian, block, ties, sums, change, listed, seen, count), rng)
     settle(sums, change, marked, listed, count, good)
     if good:
         state.number[0] = number + sign * size
@@ -348,14 +349,12 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
     starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
     entries, statistic, amount = model.entries, model.statistic, model.amount
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
-    released, scale, gaussian = model.released, model.scale, model.gaussian
-    change, marked, listed = changes.amount, changes.marked, changes.listed
+    released, scale, gaussian, block, ties = model.released, model.scale, model.gaussian, model.block, model.ties
+    change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     below, touched, known, alpha, lengths = model.below, model.touched, model.known, state.alpha, state.lengths
-    crossing = np.empty((state.number[0], len(sizes)), np.int32)
-    who = np.empty(state.number[0], np.int64)
+    crossing, who = np.empty((state.number[0], len(sizes)), np.int32), np.empty(state.number[0], np.int64)
     tried, taken = 0, 0
-    for node in range(len(sizes)):
-        size = sizes[node]
+    for node, size in enumerate(sizes):
         if size < 2 or known[node]:
             continue
         order, begins = _by_row(model, state, node)
@@ -385,7 +384,9 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                             if left != entered:
                                 count = note(entries, statistic, amount, change, marked, listed, count, left, -1)
                                 count = note(entries, statistic, amount, change, marked, listed, count, entered, 1)
-                good = accepted(gain + log_ratio(released, scale, gaussian, sums, change, listed, count), rng)
+                good = accepted(
+                    gain + log_ratio(released, scale, gaussian, block, ties, sums, change, listed, seen, count), rng
+                )
                 settle(sums, change, marked, listed, count, good)
                 tried += 1
                 taken += good
@@ -436,8 +437,7 @@ def sweeps(model: Model, state: State, count: int, adapt: float, rng: np.random.
     Returns:
         Shares of records and of moves that were taken.
     """
-    statistics = len(model.released)
-    changes = Changes(np.zeros(statistics), np.zeros(statistics, np.bool_), np.empty(statistics, np.int64))
+    changes = room_for(len(model.released), len(model.ties.rows) - 1)
     records, moves = 0.0, 0.0
     for _ in range(count):
         one, other = sweep(model, state, changes, adapt, rng)

@@ -43,6 +43,7 @@ from discreet.posterior.exact.moves import (
     moved,
     note,
     proposed,
+    room_for,
     settle,
 )
 
@@ -129,7 +130,7 @@ def start(
     sums, lengths = np.zeros(len(model.released)), np.ones(len(theta))
     state = State(counts, room, sums, theta.copy(), alpha.copy(), lengths, types)
     logs, rest = _weights(types.cells, state.theta)
-    changes = _changes(len(sums))
+    changes = room_for(len(sums), len(model.ties.rows) - 1)
     for source, records in enumerate(numbers):
         _scatter(logs, rest, counts[source], records, rng)
         count = _note_all(model, types.measured, source, counts[source], changes, 0)
@@ -140,12 +141,6 @@ def start(
 def number_of(state: State) -> int:
     """Records of all data sets."""
     return int(state.counts.sum())
-
-
-@compiled
-def _changes(statistics: int) -> Changes:
-    """Room for proposals."""
-    return Changes(np.zeros(statistics), np.zeros(statistics, np.bool_), np.empty(statistics, np.int64))
 
 
 # ------------------------------------------------------------------------------------------------------------- types
@@ -246,8 +241,8 @@ def _exchange(
 ) -> float:
     """Draw some records of each pair of types of a data set anew; returns the share of pairs where it was taken."""
     owner, entries, statistic, amount = model.owner, model.entries, model.statistic, model.amount
-    released, scale, gaussian = model.released, model.scale, model.gaussian
-    change, marked, listed = changes.amount, changes.marked, changes.listed
+    released, scale, gaussian, block, ties = model.released, model.scale, model.gaussian, model.block, model.ties
+    change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     measured, sums, counts = state.types.measured, state.sums, state.counts[source]
     tried, taken = 0, 0
     for one in range(len(partners)):
@@ -273,7 +268,7 @@ def _exchange(
         moved = rng.binomial(picked + rng.binomial(counts[other], chance), share) - picked
         for position in range(count):
             change[listed[position]] *= moved
-        good = accepted(log_ratio(released, scale, gaussian, sums, change, listed, count), rng)
+        good = accepted(log_ratio(released, scale, gaussian, block, ties, sums, change, listed, seen, count), rng)
         settle(sums, change, marked, listed, count, good)
         tried += 1
         if good:
@@ -305,7 +300,8 @@ def _change_number(
     so the ratio to accept by is that of the noise alone.
     """
     counts = state.counts[source]
-    change, marked, listed = changes.amount, changes.marked, changes.listed
+    change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
+    released, scale, gaussian, block, ties = model.released, model.scale, model.gaussian, model.block, model.ties
     more = np.zeros(len(logs), np.int64)
     if rng.random() < 0.5:
         if state.counts.sum() + size > state.room:
@@ -318,7 +314,8 @@ def _change_number(
         for kind in range(len(more)):
             more[kind] = -more[kind]
     count = _note_all(model, state.types.measured, source, more, changes, 0)
-    good = accepted(log_ratio(model.released, model.scale, model.gaussian, state.sums, change, listed, count), rng)
+    gain = log_ratio(released, scale, gaussian, block, ties, state.sums, change, listed, seen, count)
+    good = accepted(gain, rng)
     settle(state.sums, change, marked, listed, count, good)
     if good:
         counts += more
@@ -391,7 +388,8 @@ def _cross(
 def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: np.random.Generator) -> float:
     """Move pairs of states of every row, each record's uniform being held; returns the share of moves taken."""
     sizes, firsts, known, types = model.sizes, model.firsts, model.known, state.types
-    change, marked, listed = changes.amount, changes.marked, changes.listed
+    change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
+    released, scale, gaussian, block, ties = model.released, model.scale, model.gaussian, model.block, model.ties
     counts, sums, theta, alpha, lengths = state.counts, state.sums, state.theta, state.alpha, state.lengths
     order, begins = types.order, types.begins
     more = np.zeros(counts.shape, np.int64)
@@ -421,7 +419,7 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                         if many > 0:
                             _cross(model, types, theta, more[source], goals, records, old, node, goal, many, rng)
                     count = _note_all(model, types.measured, source, more[source], changes, count)
-                gain += log_ratio(model.released, model.scale, model.gaussian, sums, change, listed, count)
+                gain += log_ratio(released, scale, gaussian, block, ties, sums, change, listed, seen, count)
                 good = accepted(gain, rng)
                 settle(sums, change, marked, listed, count, good)
                 tried += 1
@@ -470,7 +468,7 @@ def sweeps(model: Model, state: State, count: int, adapt: float, rng: np.random.
     Returns:
         Shares of exchanges between types and of moves that were taken.
     """
-    changes = _changes(len(model.released))
+    changes = room_for(len(model.released), len(model.ties.rows) - 1)
     exchanges, moves = 0.0, 0.0
     for _ in range(count):
         one, other = _sweep(model, state, changes, adapt, rng)

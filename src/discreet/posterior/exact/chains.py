@@ -9,9 +9,9 @@ data sets share the probabilities, and public records are counted exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import DiscreetError, InputError
+from discreet.model.arrays import by_rows
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope
@@ -29,7 +30,7 @@ from discreet.posterior.diagnostics import effective_size, r_hat
 from discreet.posterior.draws import ENOUGH, Mixing, PosteriorDraws
 from discreet.posterior.evidence import measurements, number_of_records
 from discreet.posterior.exact import by_record, by_type
-from discreet.posterior.exact.moves import SMALLEST, Model
+from discreet.posterior.exact.moves import SMALLEST, Model, Ties
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
 from discreet.releases.measurement import CellNoise, Measurement
@@ -75,6 +76,8 @@ class _Sums:
         weights: what a record in each cell adds to each statistic, sparse: (cell, statistic, amount).
         scale: of the noise.
         gaussian: its law.
+        shared: variables that the tables of its star share; none where its noise is independent.
+        star: what tells its star from others.
     """
 
     scope: Scope
@@ -83,9 +86,11 @@ class _Sums:
     weights: Sequence[tuple[int, int, int]]
     scale: float
     gaussian: bool
+    shared: Scope = ()
+    star: Hashable = None
 
 
-def _released(network: Network, part: Measurement, owner: int, members: dict[str, float]) -> _Sums:
+def _released(network: Network, part: Measurement, place: tuple[int, int], members: dict[str, float]) -> _Sums:
     """What was measured; notes the membership of a sample that it needs, with its probability."""
     sizes = [network.schema[name].size for name in part.scope]
     weights = _contrast_weights(sizes) if part.contrasts else [(cell, cell, 1) for cell in range(math.prod(sizes))]
@@ -97,7 +102,12 @@ def _released(network: Network, part: Measurement, owner: int, members: dict[str
         members[member] = part.sampling
         # The membership is the last axis: 0 is out of the sample.
         scope, weights = (*scope, member), [(2 * cell + 1, statistic, amount) for cell, statistic, amount in weights]
-    return _Sums(scope, owner, part.values, weights, part.scale or 0.0, GAUSSIAN[part.noise])
+    found = _Sums(scope, place[0], part.values, weights, part.scale or 0.0, GAUSSIAN[part.noise])
+    if part.star is None:
+        return found
+    if part.sampling is not None:
+        raise InputError("the joint posterior reads stars of all records, and one has tables of samples")
+    return replace(found, shared=part.star.shared, star=(*place, part.star.scopes))
 
 
 def _contrast_weights(sizes: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -145,6 +155,7 @@ def _model(network: Network, parts: Sequence[_Sums], members: Mapping[str, float
         np.concatenate([part.released.ravel() for part in parts]).astype(np.float64),
         np.repeat([part.scale for part in parts], each).astype(np.float64),
         np.repeat([part.gaussian for part in parts], each),
+        *_ties(parts, _starts(each)),
         np.array([name in members for name in order]),
         np.array([part.owner for part in parts], np.int64),
         np.array(counted, np.bool_),
@@ -171,6 +182,22 @@ def _added(parts: Sequence[_Sums], firsts: Ints, cells: Ints) -> tuple[Ints, Int
         entries += own
     flat = np.array([entry for cell in entries for entry in cell], np.int64).reshape(-1, 2)
     return _starts([len(cell) for cell in entries]), flat[:, 0].copy(), flat[:, 1].copy()
+
+
+def _ties(parts: Sequence[_Sums], firsts: Ints) -> tuple[Ints, Ties]:
+    """Of each statistic the block of a star that it belongs to, or -1; and what the blocks are."""
+    block = np.full(firsts[-1], -1, np.int64)
+    stars: dict[Hashable, list[Ints]] = {}
+    for part, first in zip(parts, firsts[:-1].tolist(), strict=True):
+        if part.star is not None:
+            own = first + np.arange(part.released.size).reshape(part.released.shape)
+            stars.setdefault(part.star, []).append(by_rows(own, part.scope, part.shared))
+    blocks = [rows for tables in stars.values() for rows in zip(*tables, strict=True)]
+    for number, rows in enumerate(blocks):
+        block[np.concatenate(rows)] = number
+    cells = [row for rows in blocks for row in rows]
+    members = np.concatenate(cells) if cells else np.zeros(0, np.int64)
+    return block, Ties(_starts([len(rows) for rows in blocks]), _starts([len(row) for row in cells]), members)
 
 
 def _strided(sets: Sequence[Sequence[int]], sizes: Ints) -> tuple[Ints, Ints, Ints]:
@@ -314,12 +341,11 @@ class _Task:
         network, members = evidence.network, dict[str, float]()
         if not all(measurements([release]) for release in evidence.releases):
             raise InputError("the joint posterior reads releases of noisy counts, tables or contrasts")
-        if any(part.star for part in measurements(evidence.releases)):
-            raise InputError("the joint posterior reads independent noise, and tables of a star have noise that agrees")
         parts = [
-            _released(network, part, owner, members)
+            _released(network, part, (owner, index), members)
             for owner, releases in enumerate(evidence.data_sets)
-            for part in measurements(releases)
+            for index, release in enumerate(releases)
+            for part in measurements([release])
             if part.scale is not None
         ]
         model = _model(network, parts, members, [number is not None for number in evidence.records])

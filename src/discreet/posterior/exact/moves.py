@@ -24,6 +24,7 @@ __all__ = [
     "Floats",
     "Ints",
     "Model",
+    "Ties",
     "accepted",
     "draw_theta",
     "log_ratio",
@@ -31,6 +32,7 @@ __all__ = [
     "moved",
     "note",
     "proposed",
+    "room_for",
     "settle",
 ]
 
@@ -45,6 +47,20 @@ NUMBERS = 20
 """Proposals of another number of records in each sweep: as cheap as one of renewing the records."""
 EASY = 0.35
 """Share of moves that are taken, to which their lengths adapt: near the best for one parameter at a time."""
+
+
+class Ties(NamedTuple):
+    """Which statistics have the noise of a star: `exp(-max of its rows / scale)` in each of its blocks.
+
+    Args:
+        rows: first row of each block, shape (blocks + 1,); a row is the sum of the absolute noise in its cells.
+        cells: first of each row's cells in the next one, shape (rows + 1,).
+        members: statistics that are the cells.
+    """
+
+    rows: Ints
+    cells: Ints
+    members: Ints
 
 
 class Model(NamedTuple):
@@ -67,7 +83,9 @@ class Model(NamedTuple):
         amount: and how much.
         released: what was released of each statistic.
         scale: of its noise.
-        gaussian: whether the noise is discrete Gaussian; otherwise it is discrete Laplace.
+        gaussian: whether the noise is discrete Gaussian; otherwise it is discrete Laplace, or that of a star.
+        block: of a star, to which the statistic belongs; -1 where its noise is independent.
+        ties: what the blocks are.
         known: whether the probabilities of a node are given.
         owner: of each measured table, the data set whose records it counts.
         counted: whether the number of records of a data set is public.
@@ -88,6 +106,8 @@ class Model(NamedTuple):
     released: Floats
     scale: Floats
     gaussian: Flags
+    block: Ints
+    ties: Ties
     known: Flags
     owner: Ints
     counted: npt.NDArray[np.bool_]
@@ -100,11 +120,21 @@ class Changes(NamedTuple):
         amount: by which, shape (statistics,); 0 between proposals.
         marked: whether a statistic is in the list, shape (statistics,).
         listed: statistics that change, shape (statistics,).
+        seen: whether a block of a star is done with, shape (blocks,); nowhere between proposals.
     """
 
     amount: Floats
     marked: Flags
     listed: Ints
+    seen: Flags
+
+
+@compiled
+def room_for(statistics: int, blocks: int) -> Changes:
+    """Room for proposals."""
+    return Changes(
+        np.zeros(statistics), np.zeros(statistics, np.bool_), np.empty(statistics, np.int64), np.zeros(blocks, np.bool_)
+    )
 
 
 @compiled
@@ -132,19 +162,53 @@ def note(
 
 @compiled
 def log_ratio(
-    released: Floats, scale: Floats, gaussian: Flags, sums: Floats, change: Floats, listed: Ints, count: int
+    released: Floats,
+    scale: Floats,
+    gaussian: Flags,
+    block: Ints,
+    ties: Ties,
+    sums: Floats,
+    change: Floats,
+    listed: Ints,
+    seen: Flags,
+    count: int,
 ) -> float:
     """Log ratio of the noise's densities after and before the listed changes."""
-    gain = 0.0
+    gain, tied = 0.0, False
     for position in range(count):
         changed = listed[position]
+        if block[changed] >= 0:
+            tied = True
+            if not seen[block[changed]]:
+                seen[block[changed]] = True
+                gain += _shrinks(released, ties, sums, change, block[changed]) / scale[changed]
+            continue
         before = released[changed] - sums[changed]
         after = before - change[changed]
         if gaussian[changed]:
             gain += (before * before - after * after) / (2 * scale[changed] * scale[changed])
         else:
             gain += (abs(before) - abs(after)) / scale[changed]
+    if tied:
+        for position in range(count):
+            if block[listed[position]] >= 0:
+                seen[block[listed[position]]] = False
     return gain
+
+
+@compiled
+def _shrinks(released: Floats, ties: Ties, sums: Floats, change: Floats, block: int) -> float:
+    """By how much the largest row of a star's block becomes smaller."""
+    rows, cells, members = ties.rows, ties.cells, ties.members
+    before, after = 0.0, 0.0
+    for row in range(rows[block], rows[block + 1]):
+        old, new = 0.0, 0.0
+        for place in range(cells[row], cells[row + 1]):
+            noise = released[members[place]] - sums[members[place]]
+            old += abs(noise)
+            new += abs(noise - change[members[place]])
+        before, after = max(before, old), max(after, new)
+    return before - after
 
 
 @compiled

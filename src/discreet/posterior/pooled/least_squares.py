@@ -67,7 +67,7 @@ CHECKED = 10
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """An estimate of every margin of every family, with the variances of its errors.
+    """An estimate of every margin of every family that was measured, with the variances of its errors.
 
     Args:
         network: for the sizes.
@@ -91,13 +91,15 @@ class Margins:
             names: in any order; that of the axes.
 
         Returns:
-            Two arrays with an axis for each name.
+            Two arrays with an axis for each name; of an interaction that was not measured 0, with infinite variance.
         """
         network, cells = self.network, self.network.cells(names)
         sizes = [network.schema[name].size for name in names]
-        values, variances = np.empty(sizes), np.empty(sizes)
+        values, variances = np.zeros(sizes), np.full(sizes, math.inf)
         for inside, part in positions(names):
             subset = network.ordered(inside)
+            if subset not in self.values:
+                continue
             turned = self.values[subset].transpose([subset.index(name) for name in inside])
             share = network.cells(subset) / cells
             values[part] = turned.reshape(values[part].shape) * math.sqrt(share)
@@ -369,6 +371,8 @@ class _Layout:
         """The long vector by interaction, shape `(size - 1 for S, repetitions)`; only what lies in a family."""
         found = dict[Scope, Floats]()
         for subset in subsets(self.network.ordered(self.network.family(node)) for node in self.network.nodes):
+            if subset not in self.starts:
+                continue
             shape = tuple(self.network.schema[name].size - 1 for name in subset)
             first = self.starts[subset]
             found[subset] = values[first : first + math.prod(shape)].reshape(*shape, values.shape[-1])

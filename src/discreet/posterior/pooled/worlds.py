@@ -165,7 +165,7 @@ class Worlds:
             return next(iter(held.values()))
         expected = _fitted(np.maximum(self._predicted(parents) * self._records, FEWEST), held, parents)
         values, variances = self._margins.coordinates(parents)
-        fresh = np.ones(values.shape, bool)
+        fresh = np.isfinite(variances)
         for inside, part in positions(parents):
             if any(set(inside) <= set(names) for names in held):
                 fresh[part] = False

@@ -175,13 +175,12 @@ class NoisyTables(CountedTables):
     def summary(self, calibration: object) -> str:
         """See `Released`."""
         kind = "Laplace" if self.noise == "discrete_laplace" else "Gaussian"
+        number = len(set(self.stars.values()))
+        agreeing = f", {len(self.stars)} of them in {number} star{'s' * (number > 1)} whose noise agrees"
         line = (
-            f"noise in every cell of {len(self.scales)} tables: discrete {kind} of scale {spread(self.scales.values())}"
+            f"noise in every cell of {len(self.scales)} tables{agreeing * bool(number)}: discrete {kind} of scale "
+            f"{spread(self.scales.values())}"
         )
-        if self.stars:
-            line += (
-                f" ({len(self.stars)} of them in {len(set(self.stars.values()))} stars, each with noise that agrees)"
-            )
         off = spread(calibration.expected.values()) if isinstance(calibration, PlannedNoise) else "?"
         return f"{line} records; after least squares the cells of a family are off by {off} records on average"
 

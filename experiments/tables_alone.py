@@ -1,0 +1,29 @@
+"""`planned` without stars: every table alone, with noise of its own. What stars are measured against."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import discreet as dc
+from discreet.mechanisms.planned import laplace_plan
+from discreet.model.schema import Scope
+from discreet.sensitive.count_sensitivity import cells_moved
+from discreet.theory.star_cover import star_cover
+from discreet.theory.workload import default_shares
+
+__all__ = ["alone", "tables_alone"]
+
+
+def alone(network: dc.Network) -> list[Scope]:
+    """The tables: merged where that costs less than several."""
+    return [scope for (scope,) in star_cover(network, 0)]
+
+
+def tables_alone() -> dc.Mechanism:
+    """The mechanism; its counts need these tables."""
+
+    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> dc.PlannedNoise:
+        shares = default_shares(network, star_cover(network, 0), "laplace")
+        return laplace_plan(network, shares, guarantee.epsilon, cells_moved(guarantee.relation))
+
+    return replace(dc.planned(), calibrate=calibrate)
