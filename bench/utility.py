@@ -68,14 +68,14 @@ class Method:
 
 
 def _released(
-    mechanism: Callable[[], Any], *, delta: str = "0"
+    mechanism: Callable[[int], Any], *, delta: str = "0"
 ) -> Callable[[Data, str, dc.Relation, np.random.Generator], dc.Release]:
-    """The first step of a mechanism of the package."""
+    """The first step of a mechanism of the package, made for a number of records."""
 
     def measure(data: Data, epsilon: str, relation: dc.Relation, rng: np.random.Generator) -> dc.Release:
         guarantee = dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
         prior = dc.Dirichlet.uniform(data.truth.theta.network)
-        return dc.simulate(mechanism(), data.counts, prior, guarantee, rng=rng)
+        return dc.simulate(mechanism(data.counts.records), data.counts, prior, guarantee, rng=rng)
 
     return measure
 
@@ -143,10 +143,11 @@ def _as_is(theta: dc.Tables, rng: np.random.Generator) -> dc.Tables:
 
 
 # A mechanism is made anew for each release, but methods that share noise must share the function.
-_LAPLACE = _released(lambda: dc.laplace())
-_PLANNED = _released(lambda: dc.planned())
-_ALONE = _released(tables_alone)
-_GAUSSIAN = _released(lambda: dc.planned(), delta="1e-6")
+_LAPLACE = _released(lambda _: dc.laplace())
+_PLANNED = _released(lambda records: dc.planned(records=records))
+_WHOLE = _released(lambda _: dc.planned())
+_ALONE = _released(lambda _: tables_alone())
+_GAUSSIAN = _released(lambda records: dc.planned(records=records), delta="1e-6")
 
 METHODS: Mapping[str, Method] = {
     **{name: Method(_d_ind(form), _as_is) for name, form in zip(("dind", "dindc"), FORMS, strict=True)},
@@ -159,6 +160,7 @@ METHODS: Mapping[str, Method] = {
     "planned-mean": Method(_PLANNED, _noise_aware),
     "planned-median": Method(_PLANNED, _median),
     "planned-delta": Method(_GAUSSIAN, _estimate),
+    "planned-whole": Method(_WHOLE, _estimate),
     "alone": Method(_ALONE, _estimate),
     "alone-median": Method(_ALONE, _median),
     "alone-fitted": Method(_ALONE, _fitted),

@@ -58,6 +58,17 @@ def test_the_plan_is_shown_before_anything_is_spent(run: Shell) -> None:
     assert "plans" not in run.json(PLAN.replace("planned", "laplace"))
 
 
+def test_a_plan_says_what_is_too_large(run: Shell) -> None:
+    """One record is too few for anything: families are measured in part once the number is given, and not before."""
+    few = f"{PLAN} --relation add-remove".replace("--records 500", "--records 1").replace("epsilon 1", "epsilon 0.01")
+    _, out, _ = run(few)
+    assert "families are too large for 1 records at this budget. With --option records=1 they are measured" in out
+    assert "(without" not in out
+    _, out, _ = run(f"{few} --option records=1")
+    assert "families are too large" not in out
+    assert "(without" in out
+
+
 def test_a_plan_with_a_delta_shows_gaussian_noise(run: Shell) -> None:
     told = run.json(PLAN.replace("epsilon 1", "epsilon 0.1") + " --delta 0.1 --relation replace")
     assert told["plans"]["replace"]["noise"] == "discrete_gaussian"
@@ -86,7 +97,7 @@ def test_workloads_are_queries_or_files_of_them(run: Shell) -> None:
         ("--workload .", "no text file of queries"),
         ("--workload empty.txt", "at least one query"),
         ("--workload 'P(lung)' --mechanism laplace", "only planned serves a workload, not laplace"),
-        ("--option workload=P(lung)", "no option of 'planned'; it takes none"),
+        ("--option workload=P(lung)", "no option of 'planned'; it takes records=..."),
     ],
 )
 def test_what_is_no_workload_is_refused_and_costs_nothing(words: str, message: str, run: Shell) -> None:

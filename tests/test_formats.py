@@ -405,10 +405,10 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
         (("b", "a"), ("a", "a"), ("z",), ("a", "z")),
         "the schema's order",
     ),
-    "a family that no planned table holds": (
+    "a variable that no planned table holds": (
         lambda x: dc.NoisyTables(NETWORK, x, dict.fromkeys(x, 1.0), "discrete_laplace"),
-        ({}, {("a",): TABLE[:, 0], ("b",): TABLE[0]}),
-        "holds the family of 'b'",
+        ({}, {("a",): TABLE[:, 0]}, {("b",): TABLE[0]}),
+        "need one that holds '[ab]'",
     ),
     "planned tables that are no counts": (
         lambda x: dc.NoisyTables(NETWORK, {AB: x}, {AB: 1.0}, "discrete_laplace"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,9 +23,10 @@ from discreet.app.arguments import (
 )
 from discreet.app.report import UNUSED, columns, plan_lines, plan_summary
 from discreet.app.terminal import say, show
-from discreet.errors import InputError
+from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS, Over
 from discreet.privacy.guarantee import as_text
+from discreet.releases.kinds.noisy_tables import cut_families
 
 __all__ = ["audit", "plan"]
 
@@ -82,6 +84,8 @@ def plan(
     for each, plan in plans.items():
         idle = promise.delta and plan.noise == "discrete_laplace"
         text += f"\n\nplan, {each}{f' ({UNUSED})' if idle else ''}:\n\n{plan_lines(prior.network, plan)}"
+        if not workload and not option:
+            text += _smaller_lines(prior, replace(promise, relation=each), records, plan)
     show(as_json, told, text)
 
 
@@ -156,7 +160,7 @@ def _rehearsed(
     structure = world.network if isinstance(world, dc.Tables) else world
     chosen = {}
     for entry in [registered(mechanism, structure)] if mechanism else fitting(structure).values():
-        stands = {**entry.needed, **({"records": str(records)} if "records" in entry.options else {})}
+        stands = {**entry.needed, **({"records": str(records)} if "records" in entry.needed else {})}
         queries = workload if mechanism or entry.name == DEFAULT_MECHANISM else None
         chosen[entry.name] = mechanism_of(entry, option, queries, stands)
     return chosen
@@ -186,6 +190,19 @@ def _expected_lines(found: list[tuple[dc.Relation, dc.Expected]], over: Over) ->
         "design": ("mean error of scaled weights", "of predictions"),
     }[over]
     return columns(("relation", "mechanism", *errors), rows)
+
+
+def _smaller_lines(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, plan: dc.PlannedNoise) -> str:
+    """What planning for so many records would leave out, where it would."""
+    network = prior.network
+    smaller = dc.planned(records=records).calibrate(network, prior, promise)
+    if smaller == plan:
+        return ""
+    large = cut_families(network, smaller.scales)
+    return (
+        f"\n\n{len(large)} families are too large for {records:,} records at this budget. With --option "
+        f"records={records} they are measured without some parents, and all others better: {listed(large)}"
+    )
 
 
 def _finding(part: dc.Finding, over: Over) -> dict[str, Any]:

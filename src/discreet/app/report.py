@@ -10,7 +10,7 @@ import discreet as dc
 from discreet.privacy.guarantee import as_text
 from discreet.releases.codec import encode
 from discreet.releases.kinds.noisy_counts import TableNoise
-from discreet.releases.kinds.noisy_tables import PlannedNoise, star_scopes
+from discreet.releases.kinds.noisy_tables import PlannedNoise, measured_part, star_scopes
 from discreet.theory.bounds import largest_integer_noise
 from discreet.theory.star_cover import shared_by
 
@@ -151,7 +151,7 @@ def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
     """The tables of a planned release with their budgets, and the error to expect of every family."""
     budget, kind = ("epsilon", "Laplace") if plan.noise == "discrete_laplace" else ("rho", "Gaussian")
     families = [
-        (" given ".join(filter(None, (node, ", ".join(network.parents[node])))),
+        (_family_words(network, node, measured_part(network, plan.scales, node)[:-1]),
          f"{network.cells(network.family(node)):,}", f"{error:.4g}")
         for node, error in plan.expected.items()
     ]  # fmt: skip
@@ -161,6 +161,13 @@ def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
             columns(("family", "cells", "expected error of a cell, in records"), families),
         )
     )
+
+
+def _family_words(network: dc.Network, node: str, kept: Sequence[str]) -> str:
+    """A node and its parents, and which of them its table is measured without."""
+    words = f"{node} given {', '.join(kept)}" if kept else node
+    left = [name for name in network.parents[node] if name not in kept]
+    return f"{words} (without {', '.join(left)})" if left else words
 
 
 def _table_rows(network: dc.Network, plan: PlannedNoise) -> list[tuple[str, ...]]:

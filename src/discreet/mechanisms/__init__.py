@@ -109,7 +109,13 @@ def _value(name: str, text: str, kind: str) -> Any:
 MECHANISMS: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
-        Entry("planned", "network", "noise on few merged tables, planned for least error; the default", "used"),
+        Entry(
+            "planned",
+            "network",
+            "noise on few tables and stars of them, planned for least error; the default",
+            "used",
+            options=("records",),
+        ),
         Entry("laplace", "network", "Laplace noise on the families' tables"),
         Entry("fourier", "network", "Laplace noise on contrasts", options=("stealth",)),
         Entry("gaussian", "network", "Gaussian noise on the families' tables", "needed"),

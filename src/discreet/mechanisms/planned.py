@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Literal
 
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 from discreet.inference.interactions import MOST_VARIABLES, Blur, cell_variance, pooled_variances
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
@@ -34,6 +34,7 @@ from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, star
 from discreet.releases.measurement import CellNoise, noise_variance
 from discreet.sensitive.count_sensitivity import cells_moved
 from discreet.sensitive.counts import Counts
+from discreet.theory.large_families import NOISY, largest_table, without_large
 from discreet.theory.star_cover import Group, shared_by, star_cover, star_lengths
 from discreet.theory.stars import star_blurs
 from discreet.theory.workload import default_shares, workload_error, workload_shares
@@ -42,25 +43,31 @@ __all__ = ["laplace_plan", "planned"]
 
 STEPS = 10**12
 """Budgets are multiples of the guarantee's part in so many: they print as decimals, and next to nothing is lost."""
+ROUNDS = 6
+"""Of sizes and plans that follow from each other: two are enough on the networks at hand."""
 LONG = 10**30
 """Budgets with a larger denominator are rounded down, so that their parts can be written into a release."""
 VANISHING = 1e-200
 """Stands for errors too small for floating point."""
 
 
-def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[PlannedNoise]:
+def planned(*, workload: Sequence[str | Query] | None = None, records: int | None = None) -> Mechanism[PlannedNoise]:
     """Noise on merged tables and stars, budgets from public sizes; docs/posterior.md has the error per epsilon.
 
     Args:
         workload: queries for which the budget is spent, text or parsed, over the network of the release; None serves
             all families alike.
+        records: a public number, or a guess, by which families that are too large for the budget are measured without
+            some of their parents (`theory/large_families.py`); a guess that was ten times off was no worse than none.
+            Without it, and for a workload, all are measured whole.
 
     Returns:
         The mechanism.
 
     Raises:
-        InputError: a workload that is one text; when a release is calibrated, an epsilon that no noise can keep, a
-            family of more than 14 variables, or a workload that does not fit the network.
+        InputError: a workload that is one text, or records that are no whole number above 0; when a release is
+            calibrated, an epsilon that no noise can keep, a family of more than 14 variables, or a workload that does
+            not fit the network.
 
     Guarantee:
         Pure epsilon with discrete Laplace noise: adding or removing a record changes one cell of each table by one,
@@ -69,17 +76,19 @@ def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[Plann
         whole. Stars and the tables beside them compose to `sum_t epsilon_t` <= epsilon, each star counted once. Where
         the guarantee has a delta and Gaussian noise is taken, table t is rho_t = `s / (2 scale_t^2)`-zCDP, and `sum_t
         rho_t` is at most the rho whose tight conversion keeps epsilon at delta; where Laplace noise is taken, delta is
-        charged and not used. Tables, budgets and the choice depend on the network, the prior, the workload and the
-        guarantee alone. Unit: one record, counted whole.
+        charged and not used. Tables, budgets and the choice depend on the network, the prior, the guarantee and the
+        arguments alone. Unit: one record, counted whole.
 
     Source:
-        Dwork and Roth (2014), Theorems 3.6 and 3.16; Ghosh et al. (2009) for integer noise; Hardt and Talwar (2010),
-        Theorem 4.3, for stars; Canonne, Kamath and Steinke
-        (2020), Theorem 4 and Proposition 12; Bun and Steinke (2016), Lemma 1.7, for composition.
+        Dwork and Roth (2014), Theorems 3.6 and 3.16; Ghosh et al. (2009) for integer noise; Hardt and Talwar (2010) for
+        stars; Canonne, Kamath and Steinke (2020), Theorem 4 and Proposition 12; Bun and Steinke (2016), Lemma 1.7, for
+        composition.
     """
     if isinstance(workload, str):
         raise InputError("a workload is a list of queries, such as ['P(A | B=b)']")
     queries = None if workload is None else tuple(workload)
+    if records is not None and not (isinstance(records, int) and records > 0):
+        raise InputError(f"records is a whole number of at least 1, or None; got {shown(records)}")
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> PlannedNoise:
         large = [node for node in network.nodes if len(network.family(node)) > MOST_VARIABLES]
@@ -89,11 +98,10 @@ def planned(*, workload: Sequence[str | Query] | None = None) -> Mechanism[Plann
                 f"{len(network.parents[large[0]])} parents; give it fewer, or use the mechanism 'laplace'"
             )
         plans = list(_plans(network, prior, guarantee, queries))
-        if len(plans) == 1:
-            return plans[0]
-        if queries is None:
-            return min(plans, key=lambda plan: _error(network, plan))
-        return min(plans, key=lambda plan: workload_error(network, prior, queries, _blurs(network, plan)))
+        if queries is not None and len(plans) > 1:
+            return min(plans, key=lambda plan: workload_error(network, prior, queries, _blurs(network, plan)))
+        best = min(plans, key=lambda plan: _error(network, plan))
+        return best if records is None or queries is not None else _without_large(network, best, guarantee, records)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: PlannedNoise, noise: Noise) -> NoisyTables:
         add = noise.discrete_laplace if calibration.noise == "discrete_laplace" else noise.discrete_gaussian
@@ -131,6 +139,34 @@ def _plans(
             return  # Gaussian noise cannot keep this guarantee; Laplace noise can.
         families = [(network.ordered(network.family(node)),) for node in network.maximal_families]
         yield _gaussian_plan(network, shares(families, "gaussian"), _in_digits(rho), reported, moved)
+
+
+def _without_large(network: Network, plan: PlannedNoise, guarantee: Guarantee, records: int) -> PlannedNoise:
+    """The plan, or one of the same form whose large families are measured without some of their parents."""
+    if _error(network, plan) <= NOISY * records * len(network.nodes):
+        return plan
+    moved, counted = cells_moved(guarantee.relation), tuple(scope for group in star_cover(network) for scope in group)
+    gaussian = plan.noise == "discrete_gaussian"
+    rho, whole = sum(plan.budgets.values(), Fraction()), guarantee.epsilon
+    groups = _groups(plan)
+    for _ in range(ROUNDS):
+        scale = math.sqrt(moved * groups / rho) / 2 if gaussian else float(moved * groups / whole)
+        smaller = without_large(network, largest_table(records, scale))
+        if gaussian:
+            families = [(smaller.ordered(smaller.family(node)),) for node in smaller.maximal_families]
+            plan = _gaussian_plan(smaller, default_shares(smaller, families, "gaussian"), rho, plan.reported, moved)
+        else:
+            shares = default_shares(smaller, star_cover(smaller, inside=counted), "laplace")
+            plan = laplace_plan(smaller, shares, whole, moved)
+        if _groups(plan) == groups:
+            break
+        groups = _groups(plan)
+    return plan
+
+
+def _groups(plan: PlannedNoise) -> int:
+    """Parts that the budget goes to."""
+    return len(plan.budgets) - len(plan.stars) + len(set(plan.stars.values()))
 
 
 def _noisy_star(joints: Mapping[Scope, Array], scale: float, noise: Noise) -> dict[Scope, Array]:

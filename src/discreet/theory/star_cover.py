@@ -104,19 +104,22 @@ def readers(network: Network, scopes: Iterable[Scope]) -> dict[Scope, list[Scope
 
 
 @lru_cache(maxsize=64)
-def star_cover(network: Network, dimensions: int = STAR_DIMENSIONS) -> tuple[Group, ...]:
+def star_cover(
+    network: Network, dimensions: int = STAR_DIMENSIONS, inside: tuple[Scope, ...] | None = None
+) -> tuple[Group, ...]:
     """Few groups that hold every family.
 
     Args:
         network: public.
         dimensions: most of a star (`mechanisms.star_noise.dimensions`); with 0 there are none, only tables alone.
+        inside: sets of variables, in one of which every merged table must lie; None where all may be measured.
 
     Returns:
         Groups, tables in the schema's order; every table serves a family.
     """
     position = {name: index for index, name in enumerate(network.nodes)}
     families = [frozenset(network.family(node)) for node in network.nodes]
-    found = _merged(_Tables(network), families, dimensions)
+    found = _merged(_Tables(network, inside), families, dimensions)
     ordered = [[tuple(sorted(scope, key=position.__getitem__)) for scope in group.tables] for group in found]
     # A table of two merged ones may hold what a third was made for, in another group as well.
     read = readers(network, dict.fromkeys(scope for group in ordered for scope in group))
@@ -142,7 +145,8 @@ class _Group:
 class _Tables:
     """Costs of groups over a network; cells are remembered."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, inside: Iterable[Scope] | None = None) -> None:
+        self._inside = None if inside is None else [frozenset(scope) for scope in inside]
         self._sizes = {variable.name: variable.size for variable in network.schema}
         self._cells: dict[Names, int] = {}
 
@@ -179,7 +183,8 @@ class _Tables:
     def may_merge(self, one: Names, other: Names) -> bool:
         """Whether two tables may be made one."""
         union = one | other
-        return len(union) <= AXES and self.cells(union) <= COVER_CELLS
+        fits = len(union) <= AXES and self.cells(union) <= COVER_CELLS
+        return fits and (self._inside is None or any(union <= scope for scope in self._inside))
 
     def group(self, tables: tuple[Names, ...], families: tuple[Names, ...], dimensions: int) -> _Group:
         """With what it costs."""

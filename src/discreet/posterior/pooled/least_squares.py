@@ -106,6 +106,20 @@ class Margins:
             variances[part] = self.variances[subset] * share
         return values, variances
 
+    def measured_part(self, node: str) -> Scope:
+        """The family of a node, or where it was not measured as a whole, the largest part of it that was.
+
+        Returns:
+            Names in the order of the family, the node the last one.
+        """
+        family = self.network.family(node)
+        if self.network.ordered(family) in self.values:
+            return family
+        own = set(family)
+        parts = [subset for subset in self.values if node in subset and own.issuperset(subset)]
+        largest = max(parts, key=self.network.cells)
+        return tuple(name for name in family if name in largest)
+
     def deviation(self, names: Sequence[str]) -> float:
         """Standard deviation of the error of a cell of the table over some variables of a family; unit: records."""
         return math.sqrt(float(self.coordinates(names)[1].mean()))

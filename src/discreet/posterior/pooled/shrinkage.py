@@ -247,9 +247,9 @@ class _Evidence:
     """What is known of the contrasts between the states of each row.
 
     Args:
-        values: coordinates of the table; 0 where they tell row totals, or nothing was measured.
-        deviations: of their errors; 0 likewise: chains start where the rows that were measured as one are alike.
-        gain: variance of the most exact coordinate over that of each one; 0 likewise.
+        values: coordinates of the table; 0 where they tell row totals.
+        deviations: of their errors; 0 where they tell row totals.
+        gain: variance of the most exact coordinate over that of each one; 0 where they tell row totals.
         deviation: root of the smallest variance.
     """
 
@@ -265,14 +265,13 @@ class _Evidence:
         contrast[..., 1:] = 1
         least = max(float(variances[..., 1:].min()), KNOWN) if variances.shape[-1] > 1 else KNOWN
         gain = contrast * least / np.maximum(variances, least)
-        deviations = np.sqrt(np.where(np.isfinite(variances), variances, 0.0))
-        return _Evidence(values * contrast, deviations * contrast, gain, math.sqrt(least))
+        return _Evidence(values * contrast, np.sqrt(variances) * contrast, gain, math.sqrt(least))
 
     @property
     def sweeps(self) -> int:
         """A sweep moves a coordinate by its gain: chains are longer where some coordinates are told much worse."""
         slowest = float(self.gain[..., 1:].min()) if self.gain.shape[-1] > 1 else 1.0
-        return SWEEPS * max(math.ceil(SLOW / max(slowest, SLOW / LONGEST)), 1)
+        return SWEEPS * min(max(math.ceil(SLOW / slowest), 1), LONGEST)
 
     def start(self, totals: Codes, rng: np.random.Generator) -> Codes:
         """Counts spread around the evidence, shape `(*parents, child, draws)`."""

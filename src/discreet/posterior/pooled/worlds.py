@@ -7,6 +7,9 @@ share records: where an ancestor's family holds the parents, its counts in the s
 parents that no family holds together, totals are drawn around what the world's probabilities predict, with the margins
 that are held already kept, and with what the release tells beyond these margins.
 
+Of a family that was too large to be measured whole, rows of the measured part are drawn, and the family's own rows
+around them (`spreading.py`).
+
 Evidence is used once. In the coordinates of interactions (`least_squares.py`) tables tell independent pieces, one for
 each set of variables; the piece of a set is used at the set's last node, and margins that many tables tell are pooled
 before. What a node's rows say of its ancestors beyond that (a cut) is not used.
@@ -58,6 +61,7 @@ from discreet.posterior.pooled.least_squares import Margins, coordinates_of, non
 from discreet.posterior.pooled.measured import Measured, measured
 from discreet.posterior.pooled.raking import raked
 from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows, draw_margin, draw_rows
+from discreet.posterior.pooled.spreading import spread_rows
 from discreet.releases.combined import Combined, evidence_of
 from discreet.releases.release import Release
 
@@ -145,15 +149,24 @@ class Worlds:
         """Draw a family whose ancestors are drawn."""
         if node in self._rows:
             return
-        values, variances = self._margins.coordinates(self.network.family(node))
+        family, part = self.network.family(node), self._margins.measured_part(node)
         alpha = None if self._prior is None else self._prior.alpha[node]
         rng, doubt = self._generators[node], self._doubt
         totals = self._totals(node, rng)
-        found = draw_rows(values, variances, totals, self._weights, rng, alpha=alpha, doubt=doubt)
-        if doubt and self.network.parents[node]:
+        own, given = (totals, alpha) if part == family else self._of_part(family, part, totals, alpha)
+        found = draw_rows(*self._margins.coordinates(part), own, self._weights, rng, alpha=given, doubt=doubt)
+        if doubt and part[:-1]:
             wanted = draw_margin(*self._margins.coordinates([node]), found.counts, rng)
             found = found.recounted(raked(found.counts, wanted, rng), rng)
+        if part != family:
+            kept = [family.index(name) for name in part[:-1]]
+            found = spread_rows(found, kept, totals, self._weights, rng, alpha)
         self._rows[node] = found
+
+    @staticmethod
+    def _of_part(family: Scope, part: Scope, totals: Codes, alpha: Floats | None) -> tuple[Codes, Floats | None]:
+        """Row totals and concentrations of a part of a family: sums over the parents that it lacks."""
+        return margin(totals, family[:-1], part[:-1]), None if alpha is None else margin(alpha, family, part)
 
     def _totals(self, node: str, rng: np.random.Generator) -> Codes:
         """Records of each parent configuration, shape `(*parents, draws)`."""

@@ -135,7 +135,13 @@ class CountedTables(Released):
         return [table for table in rarest if family <= set(self.scope(table))]
 
     def source(self, node: str) -> Any:
-        """Name of the smallest table that holds a family; that is its own, if it was measured."""
+        """Name of the smallest table that holds a family; that is its own, if it was measured.
+
+        Raises:
+            InputError: there is none; the family was too large and measured without some of its parents.
+        """
+        if not self.holders(node):
+            raise InputError(f"no table holds the family of {shown(node)}: it was measured without some of its parents")
         return min(self.holders(node), key=lambda name: (self.tables[name].size, len(self.scope(name))))
 
     def table(self, node: str) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
@@ -18,7 +18,7 @@ from discreet.releases.codec import Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_counts import CountedTables
 from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Star, spread
 
-__all__ = ["NoisyTables", "PlannedNoise", "star_scopes"]
+__all__ = ["NoisyTables", "PlannedNoise", "cut_families", "measured_part", "star_scopes"]
 
 
 @kind(
@@ -39,8 +39,9 @@ class PlannedNoise:
             privacy loss rho. That of a star is the budget of each of its tables, and is spent once.
         scales: of the noise on each cell of a table, as in `NoisyTables`; unit: records.
         reported: total epsilon that the noise's own privacy map reports, for Gaussian noise at the guarantee's delta.
-        expected: for every node, mean absolute error, in records, of a cell of its family's table after least squares
-            over all tables; by the normal approximation, which the release's noise alone enters.
+        expected: for every node, mean absolute error, in records, of a cell of its family's table, or of as much of it
+            as is measured together, after least squares over all tables; by the normal approximation, which the
+            release's noise alone enters.
         stars: number of the star, from 1, of each table that is in one: its tables share variables, and noise that
             agrees on them (`mechanisms/star_noise.py`).
 
@@ -97,16 +98,16 @@ class NoisyTables(CountedTables):
     """Counts over sets of variables plus integer noise in every cell: independent, but for that of stars.
 
     Args:
-        network: whose families lie in these sets.
+        network: whose families lie in these sets, or, where they are too large, as much of them as was measured.
         tables: by set of variables, named in the schema's order; int64, axes in the same order, unit: records; never
-            truncated, so cells may be negative. Every family lies in one of them.
+            truncated, so cells may be negative. Every variable lies in one of them.
         scales: of the noise in each table; unit: records.
         noise: "discrete_laplace", `P(k) ~ exp(-|k| / scale)`, or "discrete_gaussian", `P(k) ~ exp(-k^2 / 2 scale^2)`.
         stars: number of the star of each table that is in one, as in `PlannedNoise`.
 
     Raises:
         InputError: a set that names an unknown variable or has another order, tables that are not integers or have
-            another shape than their variables, a family that no table holds, a scale that is not a positive, finite
+            another shape than their variables, a variable that no table holds, a scale that is not a positive, finite
             number, or a star that is none, or whose tables do not agree on the variables they share.
     """
 
@@ -138,9 +139,9 @@ class NoisyTables(CountedTables):
                 raise InputError(
                     f"the noisy counts over ({listed(scope)}) must be 64-bit integers, an axis for each variable"
                 )
-        for node in self.network.maximal_families:
-            if not self.holders(node):
-                raise InputError(f"noisy tables need one that holds the family of {shown(node)}")
+        for node in self.network.nodes:
+            if not any(node in scope for scope in self.tables):
+                raise InputError(f"noisy tables need one that holds {shown(node)}")
         _require_stars(self.stars, self.scales, self.noise)
         for star in self._stars:
             free = 1 + sum(length - 1 for length in star.lengths)
@@ -168,6 +169,11 @@ class NoisyTables(CountedTables):
             for scope, table in self.tables.items()
         )
 
+    @property
+    def cut(self) -> dict[str, Scope]:
+        """Of each family that no table holds the largest part that one does; see `cut_families`."""
+        return cut_families(self.network, self.tables)
+
     def scope(self, name: Scope) -> Scope:
         """See `CountedTables`."""
         return name
@@ -182,7 +188,10 @@ class NoisyTables(CountedTables):
             f"{spread(self.scales.values())}"
         )
         off = spread(calibration.expected.values()) if isinstance(calibration, PlannedNoise) else "?"
-        return f"{line} records; after least squares the cells of a family are off by {off} records on average"
+        line += f" records; after least squares the cells of a family are off by {off} records on average"
+        if self.cut:
+            line += f"; {len(self.cut)} families were too large and measured without some parents: {listed(self.cut)}"
+        return line
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
@@ -193,6 +202,28 @@ class NoisyTables(CountedTables):
             and dict(self.stars) == dict(calibration.stars)
             and set(calibration.expected) == set(self.network.nodes)
         )
+
+
+def cut_families(network: Network, scopes: Iterable[Scope]) -> dict[str, Scope]:
+    """Of each family that no table holds the largest part that one does; arguments as for `measured_part`."""
+    parts = {node: measured_part(network, scopes, node) for node in network.nodes}
+    return {node: part for node, part in parts.items() if len(part) < len(network.family(node))}
+
+
+def measured_part(network: Network, scopes: Iterable[Scope], node: str) -> Scope:
+    """The largest part of a family that one table holds, the node in it.
+
+    Args:
+        network: of the family.
+        scopes: of the tables; one holds the node.
+        node: the family's.
+
+    Returns:
+        Names in the order of the family: `(*parents, node)`, but for parents that are not measured with the others.
+    """
+    family = network.family(node)
+    parts = [tuple(name for name in family if name in scope) for scope in scopes if node in scope]
+    return max(parts, key=lambda part: (len(part) == len(family), network.cells(part)))
 
 
 def star_scopes(stars: Mapping[Scope, int]) -> list[tuple[Scope, ...]]:

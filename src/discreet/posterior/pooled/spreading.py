@@ -1,0 +1,106 @@
+"""Rows of a family that was too large to be measured whole: spread around the rows of the part that was.
+
+The part has the child and some of its parents. A row of it is the mean of the family's rows with the same states of
+these parents, weighted by their records; how they differ was not measured, and is left to the prior: Dirichlet around
+the part's row. Under the learned prior each row picks its concentration as the rows of the part do, with the weights of
+the components that they ended with. (A component that takes no notice of other rows would be around the uniform row;
+here it is around the part's, because rows that all went elsewhere would not have it for their mean.) The counts that
+rows then draw are moved to the counts of the part, as little as can be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.model.dirichlet import dirichlet_draws
+from discreet.posterior.pooled.raking import raked
+from discreet.posterior.pooled.shrinkage import WORTH, Rows
+from discreet.posterior.pooled.shrinkage_compiled import ALONE, CONCENTRATIONS, TINY
+
+__all__ = ["spread_rows"]
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+STORED = 2**22
+"""Cells that are drawn together: some hundred MB."""
+
+
+def spread_rows(
+    part: Rows,
+    kept: Sequence[int],
+    totals: Codes,
+    weights: Floats,
+    rng: np.random.Generator,
+    alpha: Floats | None = None,
+) -> Rows:
+    """Draw all rows of a family around those of a part of it.
+
+    Args:
+        part: draws of the part's rows, parents in the order of the family.
+        kept: positions of the part's parents among those of the family.
+        totals: records in each row of the family, shape `(*parents, draws)`; those of the part are their sums.
+        weights: prior mean of the components' weights, shape (COMPONENTS,).
+        rng: source of randomness.
+        alpha: concentrations, shape `(*parents, child)`, instead of the learned prior.
+
+    Returns:
+        A draw for each of the part's. Without a prior that is given the means are those of the part, repeated.
+    """
+    *sizes, draws = totals.shape
+    states = part.counts.shape[-2]
+    left = [axis for axis in range(len(sizes)) if axis not in kept]
+    order = [*kept, *left]
+    rows, of_each = (math.prod(sizes[axis] for axis in axes) for axes in (kept, left))
+    grouped = totals.transpose(*order, len(sizes)).reshape(rows, of_each, draws)
+    given = None if alpha is None else alpha.transpose(*order, len(sizes)).reshape(rows, of_each, states)
+    block = max(STORED // (rows * of_each * states), 1)
+    found = [
+        _spread(part, slice(first, first + block), grouped, weights, given, rng) for first in range(0, draws, block)
+    ]
+    shape = [*(sizes[axis] for axis in order), states]
+    back = [*np.argsort(order).tolist(), len(sizes)]
+
+    def ordered(place: int) -> npt.NDArray[np.float64]:
+        """One of the three, with the parents' own order again."""
+        table = np.concatenate([each[place] for each in found], axis=-1)
+        return np.ascontiguousarray(table.reshape(*shape, draws).transpose(*back, len(back)))
+
+    counts, concentrations, theta = ordered(0).astype(np.int64), ordered(1), ordered(2)
+    if alpha is not None:
+        mean = ((counts + concentrations) / (counts + concentrations).sum(axis=-2, keepdims=True)).mean(axis=-1)
+    else:
+        repeated = [size if axis in kept else 1 for axis, size in enumerate(sizes)]
+        mean = np.broadcast_to(part.mean.reshape(*repeated, states), (*sizes, states)).copy()
+    return Rows(counts, concentrations, theta, mean, part.usage)
+
+
+def _spread(
+    part: Rows, which: slice, totals: Codes, weights: Floats, alpha: Floats | None, rng: np.random.Generator
+) -> tuple[Codes, Floats, Floats]:
+    """Some draws of counts, concentrations and probabilities, shape (rows of the part, rows of each, child, draws)."""
+    rows, of_each, _ = totals.shape
+    theta, counts = (each[..., which].reshape(rows, each.shape[-2], -1) for each in (part.theta, part.counts))
+    states, draws = theta.shape[1:]
+    n = totals[..., which]
+    if alpha is None:
+        chances = part.usage + WORTH * weights
+        picked = rng.choice(len(chances), size=(rows, of_each, draws), p=chances / chances.sum())
+        concentration = np.concatenate([CONCENTRATIONS, states * ALONE])[picked]
+        around = concentration[:, :, None, :] * np.maximum(theta[:, None], TINY)
+    else:
+        around = np.broadcast_to(alpha[..., None], (rows, of_each, states, draws))
+    flat = (rows * of_each, states, draws)
+    chance = np.moveaxis(dirichlet_draws(around.reshape(flat), rng), 1, -1)
+    drawn = np.moveaxis(rng.multinomial(n.reshape(flat[0], draws), chance / chance.sum(axis=-1, keepdims=True)), -1, 1)
+    # Each row of the part is a table of its own: its rows by the child's states.
+    tables = drawn.reshape(rows, of_each, states, draws).transpose(1, 2, 0, 3).reshape(of_each, states, rows * draws)
+    wanted: Codes = counts.transpose(1, 0, 2).reshape(states, rows * draws).astype(np.int64)
+    moved = raked(tables, wanted, rng)
+    own = moved.reshape(of_each, states, rows, draws).transpose(2, 0, 1, 3)
+    probabilities = dirichlet_draws((own + around).reshape(flat), rng).reshape(own.shape)
+    return own, np.asarray(around), probabilities
