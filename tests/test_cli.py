@@ -239,7 +239,7 @@ CHEAP = {
     "output folder": (RELEASE.replace("r.json", "no/such/r.json"), 2, "no/such"),
     "output under a file": (RELEASE.replace("r.json", "empty.csv/r.json"), 2, "empty.csv"),
     "unknown mechanism": (f"{RELEASE} --mechanism gauss", 2, "laplace"),
-    "option of another mechanism": (f"{RELEASE} --option draws=2", 2, "no option of 'planned'; it takes none"),
+    "option of another mechanism": (f"{RELEASE} --option draws=2", 2, "no option of 'planned'; it takes records="),
     "no such option": (f"{SAMPLER} --option seed=1", 2, "draws=..., temper=..., floor=..."),
     "option without a value": (f"{SAMPLER} --option draws", 2, "'draws'"),
     "option that is no number": (f"{SAMPLER} --option draws=1.5", 2, "draws needs a number"),

@@ -193,6 +193,14 @@ def test_export(run: Shell) -> None:
     _, out, _ = run("export r.json --output -")
     assert out == Path("out.bif").read_text()
     assert "epsilon 1" in out
+    posterior = dc.noise_aware(dc.Release.load("r.json"), draws=1000, rng=np.random.default_rng(0))
+    run.json("export r.json --loss squared --output means.bif")
+    for file, wanted in (("out.bif", posterior.median()), ("means.bif", posterior.mean())):
+        for node, table in dc.Tables.read(file).items():
+            np.testing.assert_allclose(table, wanted[node], atol=1e-9)
+    assert "absolute error" in out and "posterior mean" in Path("means.bif").read_text()
+    assert "--loss" in run.fails("export r.json --loss quadratic --output other.bif")
+    assert "--loss" in run.fails("export r.json --to arviz --loss squared --output out.nc")
     assert "xdsl" in run.fails("export r.json --to xdsl --output out.xdsl")
     run.fails("export r.json --output no/such/out.bif")
 

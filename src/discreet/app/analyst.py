@@ -153,7 +153,7 @@ def _law(covariates: str, design: dc.Design, seed: int) -> dc.WeightedPoints | d
 def export(
     release: ReleaseFile,
     output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
-    to: Annotated[str, typer.Option(help="bif: posterior means; arviz: all draws, as netCDF.")] = "bif",
+    to: Annotated[str, typer.Option(help="bif: one value a probability; arviz: all draws, as netCDF.")] = "bif",
     plain: Annotated[
         bool,
         typer.Option(
@@ -162,17 +162,26 @@ def export(
             "the file's comments say which is which.",
         ),
     ] = False,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            help="For bif. absolute: rows with the least expected sum of absolute errors, to be read as they are (the "
+            "default); squared: posterior means, for marginals and other answers that are computed from the file.",
+        ),
+    ] = None,
     method: Method = "noise-aware",
     draws: Draws = 1000,
     seed: Seed = 0,
     replace: Replace = False,
     as_json: Json = False,
 ) -> None:
-    """Write a posterior for other programs: the mean of every probability as a network file, or all draws for ArviZ."""
+    """Write a posterior for other programs: one value for every probability as a network file, or draws for ArviZ."""
     if to not in ("bif", "arviz"):
         raise InputError(f"cannot export to {to!r}; there is: bif, arviz")
-    if plain and to != "bif":
-        raise InputError("--plain-names is for --to bif")
+    if to != "bif" and (plain or loss is not None):
+        raise InputError(f"{'--plain-names' if plain else '--loss'} is for --to bif")
+    if loss not in (None, "absolute", "squared"):
+        raise InputError(f"--loss must be absolute or squared, got {loss!r}")
     if to == "arviz" and output == "-":
         raise InputError("netCDF needs a file; name one with --output")
     made = _load(release)
@@ -182,7 +191,7 @@ def export(
     if to == "arviz":
         dc.to_arviz(posterior).to_netcdf(output)
     else:
-        bif = _bif(made, posterior, plain)
+        bif = _bif(made, posterior, loss or "absolute", plain)
         if output == "-":
             sys.stdout.write(format_bif(bif))
             return
@@ -190,15 +199,20 @@ def export(
     show(as_json, {"output": output, "format": to}, f"wrote {output}")
 
 
-def _bif(made: dc.Release | dc.Combined, posterior: dc.PosteriorDraws, plain: bool) -> Bif:
-    """Posterior means as a network file, which says what was promised for them."""
+def _bif(made: dc.Release | dc.Combined, posterior: dc.PosteriorDraws, loss: str, plain: bool) -> Bif:
+    """The tables of least expected loss as a network file, which says what was promised for them."""
     releases = dc.evidence_of(made).releases
     promises = [
         " ".join(f"released with {part.guarantee}".split()) if part.private else "a simulation, which protects nobody"
         for part in releases
     ]
     named = [f"release {part.id}" for part in releases]
-    bif = posterior.mean().bif(properties=(*promises, *named, "posterior mean, without its intervals"))
+    tables, what = (
+        (posterior.median(), "rows of least expected absolute error")
+        if loss == "absolute"
+        else (posterior.mean(), "posterior mean")
+    )
+    bif = tables.bif(properties=(*promises, *named, f"{what}, without intervals"))
     if plain:
         return plain_names(bif)
     odd = odd_names(bif)
