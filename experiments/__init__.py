@@ -26,6 +26,7 @@ NAMES = (
     "errata",
     "coverage",
     "scaling",
+    "planned_noise",
     "peers",
 )
 """Of the experiments, in the order of the index."""
