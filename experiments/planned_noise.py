@@ -150,15 +150,13 @@ def present(frame: pd.DataFrame) -> Page:
     here = [name for name in NETWORKS if name in set(frame["network"])]
     noise = {name: _over_epsilons(frame[frame["network"] == name]) for name in here}
     told = ", ".join(f"{name} {found.text(2)}" for name, (_, found) in noise.items())
-    means = {
-        other: " / ".join(f"{np.exp(_log_ratio(frame, metric, other).mean):.2f}" for metric in ERRORS)
+    means = [
+        f"{other} {'/'.join(f'{np.exp(_log_ratio(frame, metric, other).mean):.2f}' for metric in ERRORS)}"
         for other in (*_peers(frame), *FORMS, ALGORITHM_1)
-    }
+    ]
     verdict = (
-        f"Beyond the papers: stars take the noise of all families' cells to {told} of that of tables alone at equal "
-        "epsilon; planned's errors of tables / marginals / conditionals are "
-        f"{'; '.join(f'{shown} of those of {other}' for other, shown in means.items())} (geometric means over networks "
-        f"and epsilon {', '.join(f'{epsilon:g}' for epsilon in EPSILONS)})."
+        f"Beyond the papers: noise of stars over that of tables alone at equal epsilon: {told}; planned's errors of "
+        f"tables/marginals/conditionals over those of others, geometric means: {'; '.join(means)}."
     )
     rows = [
         [name, f"{foretold:.3f}", found.text(3), _equal(frame[frame["network"] == name]).text(3)]
@@ -240,7 +238,7 @@ def _checks(frame: pd.DataFrame, noise: Mapping[str, tuple[float, Estimate]]) ->
 
 EXPERIMENT = Experiment(
     title="Beyond the papers: how much noise a plan needs",
-    source="ours; [stars](../mechanisms.md#stars)",
+    source="ours; stars are in [mechanisms](../mechanisms.md)",
     claim="nothing of this kind",
     data=f"{RECORDS:,} made-up records of each network",
     relation="add or remove one record",
