@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ from discreet.queries.synthetic import sample_codes
 
 from .tables_alone import alone
 
-__all__ = ["METRICS", "PRINTED", "Data", "Query", "Truth", "errors", "single", "stacked"]
+__all__ = ["METRICS", "PRINTED", "Data", "Query", "Truth", "errors", "simulated", "single", "stacked"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -105,6 +106,26 @@ class Data:
         answers = tuple(_answer(single(truth.theta), query)[:, 0] for query in queries)
         network = truth.theta.network
         return Data(truth, codes, dc.count_codes(network, codes, alone(network)), queries, answers)
+
+
+def simulated(
+    mechanism: dc.Mechanism[Any],
+    counts: dc.Counts,
+    epsilon: float,
+    rng: np.random.Generator,
+    relation: str = "add-remove",
+) -> dc.Release:
+    """A simulated release at delta 0 under the uniform prior.
+
+    Args:
+        mechanism: over a network.
+        counts: of the records; they say which network.
+        epsilon: of the promise, nats.
+        rng: of the noise.
+        relation: of the promise.
+    """
+    promise = dc.Guarantee(epsilon=repr(epsilon), delta=0, relation=relation, unit="record")
+    return dc.simulate(mechanism, counts, dc.Dirichlet.uniform(counts.network), promise, rng=rng)
 
 
 def single(theta: dc.Tables) -> dc.Tables:

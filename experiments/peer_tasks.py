@@ -16,7 +16,7 @@ from discreet.inference import elimination
 
 from . import logistic_sets
 from .chowdhury import frequencies
-from .errors import Data, Truth, errors, single
+from .errors import Data, Truth, errors, simulated, single
 from .harness import Task
 from .networks import network
 from .noise_law import noise_row
@@ -81,23 +81,14 @@ def query_errors(data: Data, theta: dc.Tables) -> dict[str, float]:
     return {kind: float(np.mean(values)) for kind, values in found.items()}
 
 
-def _release(
-    mechanism: dc.Mechanism[Any], data: Data, over: dc.Network, epsilon: float, relation: str, rng: np.random.Generator
-) -> dc.Release:
-    """A simulated release of the records, over any network of the same variables."""
-    promise = dc.Guarantee(epsilon=repr(epsilon), delta=0, relation=relation, unit="record")
-    return dc.simulate(mechanism, dc.count_codes(over, data.codes), dc.Dirichlet.uniform(over), promise, rng=rng)
-
-
 Found = tuple[str, float, dc.Tables, dict[str, object] | None]
 """Method, epsilon, tables, and of our default a row of its noise."""
 
 
 def _under_add_remove(data: Data, task: Task) -> Iterator[Found]:
     """Ours and mbi's."""
-    over = data.truth.theta.network
     for epsilon in EPSILONS:
-        made = _release(dc.planned(), data, over, epsilon, "add-remove", task.rng(f"planned {epsilon}"))
+        made = simulated(dc.planned(), data.counts, epsilon, task.rng(f"planned {epsilon}"))
         yield SHIPPED, epsilon, dc.estimate(made, rng=task.rng(f"estimate {epsilon}")), noise_row(made, data.counts)
         if "mbi" not in absent():
             yield ON_OURS, epsilon, read_by_mbi(made), None
@@ -106,7 +97,7 @@ def _under_add_remove(data: Data, task: Task) -> Iterator[Found]:
 
 def _by_families(data: Data, epsilon: float, rng: np.random.Generator) -> dc.Tables:
     """What mbi makes of the noisy tables of all maximal families with equal budgets; ADD_REMOVE."""
-    made = _release(dc.laplace(), data, data.truth.theta.network, epsilon, "add-remove", rng)
+    made = simulated(dc.laplace(), data.counts, epsilon, rng)
     return read_by_mbi(made)
 
 
@@ -114,7 +105,7 @@ def _under_replace(data: Data, task: Task) -> Iterator[Found]:
     """Ours and DataSynthesizer's."""
     over = data.truth.theta.network
     for epsilon in EPSILONS:
-        made = _release(dc.planned(), data, over, epsilon, "replace", task.rng(f"planned replace {epsilon}"))
+        made = simulated(dc.planned(), data.counts, epsilon, task.rng(f"planned replace {epsilon}"), "replace")
         tables = dc.estimate(made, rng=task.rng(f"estimate replace {epsilon}"))
         yield SHIPPED, epsilon, tables, noise_row(made, data.counts)
     if "DataSynthesizer" in absent():
@@ -133,7 +124,13 @@ def _under_replace(data: Data, task: Task) -> Iterator[Found]:
         )
         if fair:
             left = epsilon - half
-            made = _release(dc.planned(), data, found, left, "replace", task.rng(f"planned on its network {epsilon}"))
+            made = simulated(
+                dc.planned(),
+                dc.count_codes(found, data.codes),
+                left,
+                task.rng(f"planned on its network {epsilon}"),
+                "replace",
+            )
             yield ITS_NETWORK, epsilon, dc.estimate(made, rng=task.rng(f"estimate on its network {epsilon}")), None
 
 

@@ -25,7 +25,7 @@ import discreet as dc
 
 from .budget import left_out, spread
 from .chowdhury import frequencies, plus_one
-from .errors import Data, Truth, errors, single
+from .errors import Data, Truth, errors, simulated, single
 from .harness import Experiment, Task, command
 from .noise_law import noise_check, noise_row
 from .pages import Check, Estimate, Illustration, Page, estimate, markdown
@@ -74,25 +74,19 @@ def chain(parents: int, states: int) -> dc.Network:
 # ------------------------------------------------------------------------------------------ methods
 
 
-def _release(mechanism: dc.Mechanism[Any], data: Data, epsilon: float, rng: np.random.Generator) -> dc.Release:
-    """A simulated release under ADD_REMOVE."""
-    guarantee = dc.Guarantee(epsilon=str(epsilon), delta=0, relation="add-remove", unit="record")
-    return dc.simulate(mechanism, data.counts, dc.Dirichlet.uniform(data.counts.network), guarantee, rng=rng)
-
-
 Found = tuple[dc.Tables, dc.Release | None]
 """Probabilities, and the release that they were read from, if any."""
 
 
 def _shipped(data: Data, epsilon: float, rng: np.random.Generator) -> Found:
     """The default mechanism, read by `estimate`."""
-    made = _release(dc.planned(), data, epsilon, rng)
+    made = simulated(dc.planned(), data.counts, epsilon, rng)
     return dc.estimate(made, rng=rng), made
 
 
 def _laplace(data: Data, epsilon: float, rng: np.random.Generator) -> Found:
     """Noisy family tables: below 0 they count as 0, one more in each cell."""
-    made = _release(dc.laplace(), data, epsilon, rng)
+    made = simulated(dc.laplace(), data.counts, epsilon, rng)
     assert isinstance(made.payload, dc.NoisyCounts)
     return plus_one(made.network, {node: made.payload.table(node) for node in made.network.nodes}), made
 
