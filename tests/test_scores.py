@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 import discreet as dc
 from discreet.estimators import folds, scores
 from discreet.mechanisms.noise import ExactNoise
-from discreet.queries.query import credible_interval
+from discreet.queries.credible import credible_interval
 from discreet.queries.score import accuracy_network
 from enumeration import Scripted, laplace_log
 from folding import every

@@ -48,15 +48,17 @@ if TYPE_CHECKING:
     from discreet.posterior.design.laws import Histograms, PublicRows, UniformBox, UniformSphere, WeightedPoints
     from discreet.posterior.design.weight_posterior import PublicRecords, WeightPosterior, even_law, weights
     from discreet.posterior.draws import Mixing, Posterior, PosteriorDraws
+    from discreet.posterior.fit_check import FitCheck, fit
     from discreet.posterior.methods import Method, drowned_rows, noise_aware
     from discreet.posterior.plug_in import plug_in
     from discreet.posterior.pooled.estimate import estimate
     from discreet.privacy.guarantee import Guarantee, Relation, compose, convert
     from discreet.privacy.ledger import Account, Ledger
+    from discreet.queries.credible import credible_interval
     from discreet.queries.decide import Decision, decide, payoff
     from discreet.queries.pooled_estimates import PooledEstimate, pool_estimates
     from discreet.queries.predict import Prediction, predict
-    from discreet.queries.query import Answer, answer, answer_many, credible_interval, marginals, parse_query
+    from discreet.queries.query import Answer, answer, answer_many, marginals, parse_query
     from discreet.queries.released_covariates import released_covariates
     from discreet.queries.score import Score, read_score
     from discreet.queries.synthetic import sample_records, synthetic, write_records
@@ -117,6 +119,7 @@ _HOMES = {
     "posterior.arviz_export": ("to_arviz",),
     "posterior.design.laws": ("Histograms", "PublicRows", "UniformBox", "UniformSphere", "WeightedPoints"),
     "posterior.draws": ("Mixing", "Posterior", "PosteriorDraws"),
+    "posterior.fit_check": ("FitCheck", "fit"),
     "posterior.pooled.estimate": ("estimate",),
     "posterior.methods": ("Method", "drowned_rows", "noise_aware"),
     "posterior.plug_in": ("plug_in",),
@@ -139,7 +142,8 @@ _HOMES = {
     "queries.released_covariates": ("released_covariates",),
     "queries.decide": ("Decision", "decide", "payoff"),
     "queries.predict": ("Prediction", "predict"),
-    "queries.query": ("Answer", "answer", "answer_many", "credible_interval", "marginals", "parse_query"),
+    "queries.credible": ("credible_interval",),
+    "queries.query": ("Answer", "answer", "answer_many", "marginals", "parse_query"),
     "queries.score": ("Score", "read_score"),
     "queries.synthetic": ("sample_records", "synthetic", "write_records"),
     "sensitive.counts": ("Counts", "count", "count_codes"),
@@ -235,6 +239,8 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "released_covariates",
     "drowned_rows",
     "estimate",
+    "FitCheck",
+    "fit",
     "Posterior",
     "PosteriorDraws",
     "parse_query",

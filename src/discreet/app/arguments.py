@@ -30,6 +30,7 @@ __all__ = [
     "Replace",
     "SchemaFile",
     "Seed",
+    "TrustNetwork",
     "Workload",
     "belief_of",
     "described",
@@ -79,6 +80,13 @@ Prior = Annotated[
 ]
 EquivalentSampleSize = Annotated[float, typer.Option(help="Records for each row that a BIF prior is worth.")]
 Draws = Annotated[int, typer.Option(help="Draws from the posterior.")]
+TrustNetwork = Annotated[
+    bool,
+    typer.Option(
+        "--trust-network",
+        help="Believe what the network says of independence even where tables of the release could contradict it.",
+    ),
+]
 Workload = Annotated[
     list[str] | None,
     typer.Option(

@@ -97,6 +97,7 @@ for command in (
     curator.check,
     curator.release,
     analyst.query,
+    analyst.fit,
     analyst.sample,
     analyst.combine,
     analyst.export,

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import discreet as dc
+from discreet.app.terminal import fit_document
+from discreet.errors import listed
 from discreet.privacy.guarantee import as_text
 from discreet.releases.codec import encode
 from discreet.releases.kinds.noisy_counts import TableNoise
@@ -17,7 +19,16 @@ from discreet.theory.star_cover import shared_by
 if TYPE_CHECKING:
     from discreet.privacy.ledger import Balance
 
-__all__ = ["UNUSED", "answer_lines", "columns", "plan_lines", "plan_summary", "release_lines", "release_summary"]
+__all__ = [
+    "UNUSED",
+    "answer_lines",
+    "columns",
+    "fit_lines",
+    "plan_lines",
+    "plan_summary",
+    "release_lines",
+    "release_summary",
+]
 
 UNUSED = "the delta is charged and not used: Laplace noise has less error here, so leave the delta out"
 
@@ -39,9 +50,9 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def answer_lines(answers: Sequence[dc.Answer]) -> str:
     """Answers as one table; a joint state of many variables takes a line for each, the next what it has otherwise.
 
-    Two columns are there where something is known for them: how often an explanation is the most probable one, and the
-    part of an interval's variance that the privacy noise makes, give or take its standard error. Below stands which
-    answers leave draws out.
+    Some columns are there where something is known for them: how often an explanation is the most probable one, the
+    part of an interval's variance that the privacy noise makes, give or take its standard error, and what an answer
+    rests on. Below stands which pairs of variables nobody measured, and which answers leave draws out.
     """
     rows: list[tuple[str, ...]] = []
     level = 0.0
@@ -50,10 +61,10 @@ def answer_lines(answers: Sequence[dc.Answer]) -> str:
         for index, row in enumerate(answer.rows):
             shown = _state_lines(row, None if index == 0 else answer.rows[0])
             numbers = (f"{row['mean']:.4f}", f"{row['lower']:.4f} to {row['upper']:.4f}")
-            shares = (_percent(row.get("best")), _noise_share(row))
+            shares = (_percent(row.get("best")), _noise_share(row), (answer.basis or "") if index == 0 else "")
             rows.append((answer.query if index == 0 else "", shown[0], *numbers, *shares))
-            rows += [("", state, "", "", "", "") for state in shown[1:]]
-    header = ("query", "state", "mean", f"{100 * level:.6g} % interval", "best", "noise")
+            rows += [("", state, "", "", "", "", "") for state in shown[1:]]
+    header = ("query", "state", "mean", f"{100 * level:.6g} % interval", "best", "noise", "rests on")
     kept = [column for column in range(len(header)) if column < 4 or any(row[column] for row in rows)]
     table = columns([header[column] for column in kept], [[row[column] for column in kept] for row in rows])
     partial = [
@@ -61,7 +72,34 @@ def answer_lines(answers: Sequence[dc.Answer]) -> str:
         for answer in answers
         if answer.left_out
     ]
-    return "\n".join([table, *([""] if partial else []), *partial])
+    notes = [*_assumptions(answers), *partial]
+    return "\n".join([table, *([""] if notes else []), *notes])
+
+
+def _assumptions(answers: Sequence[dc.Answer]) -> list[str]:
+    """Pairs of variables that answers assume something of, a line for those of each answer, each line once."""
+    lines = [
+        "assumed: no table has " + listed([f"{one} with {other}" for one, other in answer.unmeasured])
+        for answer in answers
+        if answer.unmeasured
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def fit_lines(checked: dc.FitCheck) -> str:
+    """All tests of a network as a table, those of the largest effect first, and what they come to."""
+    rows = [
+        (
+            " - ".join(test.variables),
+            f"{test.effect:.4f}",
+            f"{test.p:.2g}",
+            "contradicted" if test.contradicted else "",
+            ", ".join(f"{parent} -> {child}" for parent, child in test.arcs),
+        )
+        for test in checked.tests
+    ]
+    table = columns(("independent, says the network", "effect", "p", "", "arcs that would carry it"), rows)
+    return f"{table}\n\n{checked}" if rows else str(checked)
 
 
 def _state_lines(row: Mapping[str, object], first: Mapping[str, object] | None) -> list[str]:
@@ -111,6 +149,7 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
         lines.append(f"rows drowned by the noise (their total is below its standard deviation): {named}{more}")
     else:
         lines.append("no row is drowned by the noise")
+    lines.append(f"network: {dc.fit(release)}")
     return "\n".join(lines)
 
 
@@ -131,7 +170,8 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         summary["scales"] = dict(release.payload.scales)
     if isinstance(release.calibration, dc.PlannedNoise):
         summary["plan"] = plan_summary(release.calibration)
-    return {**summary, "drowned": {node: list(rows) for node, rows in dc.drowned_rows(release).items()}}
+    drowned = {node: list(rows) for node, rows in dc.drowned_rows(release).items()}
+    return {**summary, "drowned": drowned, "fit": fit_document(dc.fit(release))}
 
 
 def plan_summary(plan: dc.PlannedNoise) -> dict[str, object]:

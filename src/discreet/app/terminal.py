@@ -7,12 +7,13 @@ import os
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import discreet as dc
 from discreet.errors import InputError
 
-__all__ = ["abandon_stdout", "answer_document", "check_writable", "say", "show"]
+__all__ = ["abandon_stdout", "answer_document", "check_writable", "fit_document", "say", "show"]
 
 
 def say(text: str) -> None:
@@ -28,7 +29,19 @@ def show(as_json: bool, value: object, text: str) -> None:
 def answer_document(answer: dc.Answer) -> dict[str, object]:
     """An answer as JSON."""
     head = {"query": answer.query, "kind": answer.kind, "level": answer.level, "left_out": answer.left_out}
-    return {**head, "values": [dict(row) for row in answer.rows]}
+    basis = {"basis": answer.basis, "unmeasured": [list(pair) for pair in answer.unmeasured]}
+    return {**head, **basis, "values": [dict(row) for row in answer.rows]}
+
+
+def fit_document(checked: dc.FitCheck) -> dict[str, object]:
+    """What a release says of its network, as JSON."""
+    found = [{**asdict(test), "arcs": [list(arc) for arc in test.arcs]} for test in checked.contradicted]
+    return {
+        "contradicted": found,
+        "tested": len(checked.tests),
+        "pairs_in_tables": checked.measured,
+        "pairs": checked.pairs,
+    }
 
 
 def check_writable(path: Path) -> None:

@@ -43,7 +43,7 @@ from discreet.model.tables import Tables
 from discreet.posterior.methods import noise_aware
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
-from discreet.queries.query import credible_interval
+from discreet.queries.credible import credible_interval
 from discreet.releases.release import RecordsPolicy, Release
 from discreet.sensitive.counts import Counts, count_codes
 
@@ -172,7 +172,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         given.describe(self)
         self.__dict__.pop("posterior_", None)
         self.release_, self.classes_, self._columns = released, labels, columns
-        self.posterior_ = noise_aware(released, draws=draws, rng=rng)
+        self.posterior_ = noise_aware(released, draws=draws, rng=rng, trust_network=True)
         return self
 
     @classmethod
@@ -211,7 +211,8 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         made.n_features_in_ = len(names)
         if tuple(names) != generated_names(len(names)):
             made.feature_names_in_ = np.array(names, object)
-        made.posterior_ = noise_aware(release, draws=whole_number(draws, "draws", 1), rng=generator(random_state))
+        rng = generator(random_state)
+        made.posterior_ = noise_aware(release, draws=whole_number(draws, "draws", 1), rng=rng, trust_network=True)
         return made
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> Tables:
@@ -229,7 +230,8 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         """
         check_is_fitted(self, "release_")
         rng = generator(self.random_state if random_state is None else random_state)
-        return noise_aware(self.release_, draws=whole_number(draws, "draws", 1), rng=rng).cells
+        draws = whole_number(draws, "draws", 1)
+        return noise_aware(self.release_, draws=draws, rng=rng, trust_network=True).cells
 
     def predict(self, X: Any) -> Values:
         """The class of the largest posterior mean for each record, shape (records,); errors as in `predict_proba`."""

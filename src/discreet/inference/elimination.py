@@ -31,7 +31,16 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 
-__all__ = ["Explained", "explanations", "joint", "joint_cost", "log_probability", "marginals", "requisite"]
+__all__ = [
+    "Explained",
+    "explanations",
+    "joint",
+    "joint_cost",
+    "log_probability",
+    "marginals",
+    "marginals_cost",
+    "requisite",
+]
 
 Floats = npt.NDArray[np.float64]
 Precision = TypeVar("Precision", np.float32, np.float64)
@@ -170,6 +179,11 @@ def marginals(
                 table[:, weak[part]] = np.concatenate([found[name] for name in sizes])
     ends = np.cumsum(list(sizes.values()))
     return dict(zip(sizes, np.split(table, ends[:-1]), strict=True))
+
+
+def marginals_cost(network: Network) -> int:
+    """Cells that `marginals` without evidence works on for each draw; time and memory are proportional to it."""
+    return _everything(network, frozenset()).cells
 
 
 def requisite(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> tuple[str, ...]:

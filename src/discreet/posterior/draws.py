@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,10 +14,15 @@ from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
+from discreet.posterior.saturated import projected
 from discreet.releases.combined import Combined
 from discreet.releases.release import Release
 
-__all__ = ["ENOUGH", "Mixing", "Posterior", "PosteriorDraws", "Source", "learned_prior", "prior_for"]
+if TYPE_CHECKING:
+    from discreet.posterior.basis import Basis
+    from discreet.posterior.pooled.table_draws import TableDraws
+
+__all__ = ["ENOUGH", "Mixing", "Posterior", "PosteriorDraws", "Source", "joint_draws", "learned_prior", "prior_for"]
 
 ENOUGH = 400
 """Independent draws that the worst entry of chains must be worth: the ends of a 95 % interval are then good to about
@@ -90,6 +95,11 @@ class PosteriorDraws:
         worth: says how many independent draws those families are worth that have been drawn, where draws depend on each
             other: of chains that of the worst entry, of resampled ones a bound. None: all of them.
         source: makes new draws; None where these are all there are.
+        saturated: the same draws under the largest network that the release's tables carry, where that is another than
+            the public one: what is asked of several variables at once is answered from these, and `cells` are the
+            public network's own rows under their joint law.
+        basis: what was measured, and so what answers rest on; None where nobody knows.
+        tables: what was measured of variables that no family holds together; None where that is not read.
         kernel: "compiled" where numba drew them, "plain" where plain Python and arrays did: from the same seed the two
             draw other numbers from the same law. "" where there is one code alone.
 
@@ -104,6 +114,9 @@ class PosteriorDraws:
     worth: Callable[[], float] | None = None
     source: Source | None = None
     kernel: str = ""
+    saturated: PosteriorDraws | None = None
+    basis: Basis | None = None
+    tables: TableDraws | None = None
 
     def __post_init__(self) -> None:
         """Refuse a single table of probabilities."""
@@ -117,8 +130,26 @@ class PosteriorDraws:
         """The public network."""
         return self.cells.network
 
+    @staticmethod
+    def of_saturated(wide: PosteriorDraws, network: Network) -> PosteriorDraws:
+        """The posterior of a network's own rows, of draws under a larger one.
+
+        Args:
+            wide: over `saturated(network, ...)`.
+            network: public.
+
+        Returns:
+            Draws of `P(child | parents)` of every family of `network`, one for each of `wide`.
+        """
+        cells = projected(wide.cells, network)
+        twins = None if wide.twins is None else projected(wide.twins, network)
+        return replace(wide, cells=cells, twins=twins, saturated=wide)
+
     def stored(self) -> tuple[Any, ...]:
         """All families drawn, as plain values; without the source, which stands on a generator."""
+        wide = self.saturated
+        if wide is not None:
+            return dict(wide.network.parents), wide.stored()
         twins = None if self.twins is None else dict(self.twins)
         return dict(self.cells), self.method, twins, self.mixing, self.effective(), self.kernel
 
@@ -133,6 +164,9 @@ class PosteriorDraws:
         Returns:
             The posterior; its draws are all there are.
         """
+        if len(stored) == len(("parents", "wide")):
+            wide = PosteriorDraws.restored(Network(network.variables, stored[0]), stored[1])
+            return PosteriorDraws.of_saturated(wide, network)
         cells, method, twins, mixing, effective, kernel = stored
         draws = next(iter(cells.values())).shape[-1]
         again = None if twins is None else Tables(network, twins, draws=draws)
@@ -187,7 +221,7 @@ class PosteriorDraws:
             raise InputError(
                 "these draws are all there are; a posterior of noise_aware makes new ones from its release"
             )
-        return self.source.make(self.source.rng.spawn(1)[0] if rng is None else rng)
+        return replace(self.source.make(self.source.rng.spawn(1)[0] if rng is None else rng), basis=self.basis)
 
     def draws(self, n: int, rng: np.random.Generator) -> Tables:
         """Some of the joint draws, without repetition.
@@ -207,6 +241,12 @@ class PosteriorDraws:
             raise InputError(f"this posterior has {have} draws, asked for {n}; make it with more draws")
         picked = rng.permutation(have)[:n]
         return Tables(self.network, lambda node: self.cells[node][..., picked], draws=n)
+
+
+def joint_draws(posterior: Posterior) -> Posterior:
+    """The draws that answer what is asked of several variables at once: the saturated ones where there are any."""
+    wide = posterior.saturated if isinstance(posterior, PosteriorDraws) else None
+    return posterior if wide is None else wide
 
 
 def _balanced_quantile(draws: Array) -> Array:

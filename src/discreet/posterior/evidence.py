@@ -5,16 +5,18 @@ Read by every posterior.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import reduce
 
 import numpy as np
 
-from discreet.inference.interactions import Blur
+from discreet.inference.interactions import Blur, subsets
+from discreet.releases.combined import Combined
 from discreet.releases.measurement import Measurement
 from discreet.releases.release import Release
 from discreet.theory.stars import star_blurs
 
-__all__ = ["blur", "measurements", "number_of_records"]
+__all__ = ["blur", "measured_sets", "measurements", "number_of_records"]
 
 
 def blur(part: Measurement) -> Blur:
@@ -35,6 +37,39 @@ def measurements(releases: Iterable[Release]) -> tuple[Measurement, ...]:
         Tables and contrasts with their noise; nothing of releases of something else.
     """
     return tuple(part for release in releases for part in release.network_payload.measurements)
+
+
+def measured_sets(evidence: Combined) -> tuple[frozenset[str], ...]:
+    """The largest sets of variables that were measured together, on every data set.
+
+    Args:
+        evidence: over a network.
+
+    Returns:
+        Sets of which none holds another, larger ones first; none where no table or contrast was measured.
+    """
+    told = [_largest(_told(measurements(releases))) for releases in evidence.data_sets]
+    both = reduce(lambda some, more: _largest({one & other for one in some for other in more}), told)
+    place = evidence.network.ordered
+    return tuple(sorted(both, key=lambda names: (-len(names), place(names))))
+
+
+def _told(parts: Iterable[Measurement]) -> set[frozenset[str]]:
+    """Sets whose every subset was measured, by a table or by contrasts of its own."""
+    listed = list(parts)
+    tables = {frozenset(part.scope) for part in listed if not part.contrasts}
+    contrasts = {frozenset(part.scope) for part in listed if part.contrasts}
+
+    def known(inside: frozenset[str]) -> bool:
+        return not inside or inside in contrasts or any(inside <= table for table in tables)
+
+    whole = {names for names in contrasts if all(known(frozenset(inside)) for inside in subsets([tuple(names)]))}
+    return tables | whole
+
+
+def _largest(sets: Collection[frozenset[str]]) -> set[frozenset[str]]:
+    """Those that lie in no other."""
+    return {names for names in sets if not any(names < other for other in sets)}
 
 
 def number_of_records(parts: Sequence[Measurement]) -> tuple[float, float]:

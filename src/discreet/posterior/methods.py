@@ -13,13 +13,17 @@ The exact posterior costs a sweep over all records some thousand times. It is ch
 is given and that is a matter of seconds, or where nothing else reads the evidence; the posterior says which it is. Its
 rows have Dirichlet priors, so it learns none: with a learned prior's moments, row by row, it reads the release twice.
 Where no prior is given it takes the curator's, and is not chosen by itself (`docs/posterior.md`, section 7).
+
+Where the prior of rows is learned, all that tables say is read: rows are drawn of the largest network that the tables
+carry (`saturated.py`), and the public network's own rows follow from them. A prior that is given is about the public
+network's rows, and so trusts it; so do the exact posterior and particles, which have such a prior.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, cast
 
@@ -27,15 +31,19 @@ import numpy as np
 
 from discreet.errors import DiscreetError, InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
+from discreet.model.network import Network
 from discreet.model.tables import Tables
+from discreet.posterior.basis import Basis
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
-from discreet.posterior.evidence import measurements
+from discreet.posterior.evidence import measured_sets, measurements
 from discreet.posterior.exact.chains import joint, visits
 from discreet.posterior.particles import parameter_cells
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.posterior.pooled.measured import poolable
+from discreet.posterior.pooled.table_draws import TableDraws
 from discreet.posterior.pooled.worlds import worlds
+from discreet.posterior.saturated import saturated
 from discreet.releases.combined import Combined, evidence_of
 from discreet.releases.kinds.candidate_choice import Choice
 from discreet.releases.kinds.parameter_draws import ParameterDraws
@@ -67,6 +75,7 @@ def noise_aware(
     rng: np.random.Generator,
     prior: Dirichlet | None = None,
     method: Method = "auto",
+    trust_network: bool = False,
     progress: Callable[[Mixing], None] | None = None,
 ) -> PosteriorDraws:
     """Joint draws of all probabilities given what was released.
@@ -82,6 +91,8 @@ def noise_aware(
             a family of more than 14 variables nothing is learned. The exact posterior learns nothing and takes the
             curator's.
         method: "auto" chooses; the module's docstring has the others.
+        trust_network: whether what the public network says of independence is believed even where tables of the release
+            could contradict it. By default it is believed only of variables that no table holds together.
         progress: of the exact posterior, told how well the chains have mixed after every round.
 
     Returns:
@@ -105,9 +116,6 @@ def noise_aware(
     believed = None if learned_prior(combined, prior) else prior_for(combined, prior, draws)
     if not draws > 0:
         raise InputError(f"a posterior needs at least one draw, got {draws}")
-    cells = sum(combined.network.cells(combined.network.family(node)) for node in combined.network.nodes)
-    if draws * cells > MOST_CELLS:
-        raise InputError(f"{draws:,} draws of {cells:,} cells are more than memory has; ask for fewer")
     if any(isinstance(release.payload, Choice) for release in combined.releases):
         raise InputError(
             "how a choice among candidates came about cannot be counted into an interval; read it with plug_in"
@@ -115,11 +123,14 @@ def noise_aware(
     able = _able(combined)
     if method != "auto" and method not in able:
         raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(able)}")
-    if method == "auto":
-        made = _chosen(combined, believed, draws, rng, able, progress)
-    else:
-        made = _drawn(combined, believed, draws, rng, method, progress)
-    return _with_source(made, combined, believed, rng)
+    trusted = trust_network or method == "exact" or not _tables_alone(combined, believed)
+    wide = combined.network if trusted else saturated(combined.network, measured_sets(combined))
+    read = _Reading(combined, believed, draws, wide, trusted)
+    cells = sum(read.network.cells(read.network.family(node)) for node in read.network.nodes)
+    if draws * cells > MOST_CELLS:
+        raise InputError(f"{draws:,} draws of {cells:,} cells are more than memory has; ask for fewer")
+    made = _chosen(read, rng, able, progress) if method == "auto" else _drawn(read, rng, method, progress)
+    return _with_source(made, read, rng)
 
 
 def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
@@ -162,36 +173,55 @@ def _able(combined: Combined) -> list[Method]:
     return found + exact
 
 
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """What is drawn.
+
+    Args:
+        combined: evidence.
+        believed: the prior, over `network`; None learns it.
+        draws: how many.
+        network: whose rows are drawn: that of the releases, or a larger one.
+        trusted: whether the network of the releases is believed against their tables.
+    """
+
+    combined: Combined
+    believed: Dirichlet | None
+    draws: int
+    network: Network
+    trusted: bool
+
+
+def _tables_alone(combined: Combined, believed: Dirichlet | None) -> bool:
+    """Whether all that is known comes from tables that are pooled: no prior says anything of the network's rows."""
+    parts = _apart(combined)
+    return believed is None and combined.public is None and all("pooled" in _able(part) for part in parts)
+
+
 def _chosen(
-    combined: Combined,
-    believed: Dirichlet | None,
-    draws: int,
-    rng: np.random.Generator,
-    able: list[Method],
-    progress: Callable[[Mixing], None] | None,
+    read: _Reading, rng: np.random.Generator, able: list[Method], progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
     """The posterior by the method that is chosen by itself, of those that read the evidence."""
-    if COMPILED and believed is not None and len(able) > 1 and able[-1] == "exact":
+    if COMPILED and read.believed is not None and len(able) > 1 and able[-1] == "exact":
         with suppress(DiscreetError):
-            if visits(combined) * max(draws, FEWEST) <= QUICK:
-                return joint(combined, believed, draws, rng, progress=progress, most_visits=QUICK_VISITS)
-    return _drawn(combined, believed, draws, rng, able[0], progress)
+            if visits(read.combined) * max(read.draws, FEWEST) <= QUICK:
+                return joint(read.combined, read.believed, read.draws, rng, progress=progress, most_visits=QUICK_VISITS)
+    return _drawn(read, rng, able[0], progress)
 
 
-def _again(
-    combined: Combined, believed: Dirichlet | None, draws: int, method: Method, rng: np.random.Generator
-) -> PosteriorDraws:
+def _again(read: _Reading, method: Method, rng: np.random.Generator) -> PosteriorDraws:
     """New draws by the method of the first ones."""
-    return _with_source(_drawn(combined, believed, draws, rng, method, None), combined, believed, rng)
+    return _with_source(_drawn(read, rng, method, None), read, rng)
 
 
-def _with_source(
-    made: PosteriorDraws, combined: Combined, believed: Dirichlet | None, rng: np.random.Generator
-) -> PosteriorDraws:
-    """The posterior with what makes new draws of it."""
+def _with_source(made: PosteriorDraws, read: _Reading, rng: np.random.Generator) -> PosteriorDraws:
+    """The posterior of the public network, with what makes new draws of it."""
     method = cast(Method, made.method)
-    again = partial(_again, combined, believed, made.cells.draws or 0, method)
-    return replace(made, source=Source(again, rng), kernel=_kernel(combined, believed, method))
+    again = partial(_again, read, method)
+    basis, kernel = Basis(read.combined, made.network, read.trusted), _kernel(read.combined, read.believed, method)
+    sourced = replace(made, source=Source(again, rng), kernel=kernel, basis=basis)
+    own = read.combined.network
+    return sourced if made.network == own else PosteriorDraws.of_saturated(sourced, own)
 
 
 def _kernel(combined: Combined, believed: Dirichlet | None, method: Method) -> str:
@@ -204,23 +234,20 @@ def _kernel(combined: Combined, believed: Dirichlet | None, method: Method) -> s
 
 
 def _drawn(
-    combined: Combined,
-    believed: Dirichlet | None,
-    draws: int,
-    rng: np.random.Generator,
-    method: Method,
-    progress: Callable[[Mixing], None] | None,
+    read: _Reading, rng: np.random.Generator, method: Method, progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
     """The posterior by one method; None as prior learns it."""
+    combined, believed, draws = read.combined, read.believed, read.draws
     if method == "sequential":
-        return _sequential(combined, believed, draws, rng)
+        return _sequential(read, rng)
     if method == "exact":
         return joint(combined, believed or combined.dirichlet, draws, rng, progress=progress)
     if combined.public is not None:
         believed = (believed or _learned(combined, rng)).updated(combined.public)
     if method == "pooled":
-        drawn = worlds(combined, draws, rng, believed)
-        return PosteriorDraws(drawn.cells, "pooled", drawn.twins)
+        drawn = worlds(combined, draws, rng, believed, saturated=read.network)
+        tables = None if read.trusted else TableDraws(combined, read.network, rng.spawn(1)[0], drawn.weights)
+        return PosteriorDraws(drawn.cells, "pooled", drawn.twins, tables=tables)
     first = combined.releases[0]
     assert isinstance(first.payload, ParameterDraws)
     cells, worth = parameter_cells(first, first.payload, believed or first.dirichlet, draws, rng)
@@ -234,13 +261,14 @@ def _apart(combined: Combined) -> list[Combined]:
     ]
 
 
-def _sequential(combined: Combined, believed: Dirichlet | None, draws: int, rng: np.random.Generator) -> PosteriorDraws:
+def _sequential(read: _Reading, rng: np.random.Generator) -> PosteriorDraws:
     """Data set by data set; what is known of the rows goes on as the prior of the next."""
-    *before, last = _apart(combined)
+    *before, last = _apart(read.combined)
+    believed = read.believed
     for part in before:
-        method = _able(part)[0]
-        believed = Dirichlet.matching(_drawn(part, believed, max(draws, PRIOR_DRAWS), rng, method, None).cells)
-    drawn = _drawn(last, believed, draws, rng, _able(last)[0], None)
+        step = _Reading(part, believed, max(read.draws, PRIOR_DRAWS), read.network, read.trusted)
+        believed = Dirichlet.matching(_drawn(step, rng, _able(part)[0], None).cells)
+    drawn = _drawn(_Reading(last, believed, read.draws, read.network, read.trusted), rng, _able(last)[0], None)
     # Twins would leave out the noise of the data sets before.
     return PosteriorDraws(drawn.cells, "sequential", worth=drawn.worth)
 

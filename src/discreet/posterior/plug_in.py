@@ -6,15 +6,18 @@ It is over-confident: on noisy counts its nominal 95 % intervals cover 22 / 74 /
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Array, Tables
+from discreet.posterior.basis import Basis
 from discreet.posterior.draws import PosteriorDraws, Source, prior_for
 from discreet.posterior.pooled.least_squares import Margins, least_squares, nonnegative, pooled_margins, refitted
 from discreet.posterior.pooled.measured import measured
+from discreet.releases.combined import evidence_of
 from discreet.releases.kinds import TablePayload
 from discreet.releases.kinds.candidate_choice import Choice
 from discreet.releases.kinds.noisy_counts import NoisyCounts
@@ -49,7 +52,12 @@ def plug_in(
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithms 1 and 2; Chowdhury, Rekatsinas and Jha (ICML 2020),
         Algorithm 1, for two stages.
     """
-    believed = prior_for(release, prior, draws)
+    basis = Basis(evidence_of(release), release.network, trusted=True)
+    return replace(_read(release, prior_for(release, prior, draws), draws, rng), basis=basis)
+
+
+def _read(release: Release, believed: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
+    """What was released, taken as it is."""
     network, payload = release.network, release.network_payload
     match payload:
         case ParameterDraws():

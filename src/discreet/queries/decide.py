@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeGuard, TypeVar
+from typing import Any, Generic, TypeGuard, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,9 @@ from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.posterior.diagnostics import effective_size
 from discreet.posterior.draws import Posterior, PosteriorDraws
-from discreet.queries.query import Probability, check_level, credible_interval, parse_query
+from discreet.queries.credible import check_level, credible_interval
+from discreet.queries.given import both_given
+from discreet.queries.query import ROW_LIMIT, Probability, parse_query
 from discreet.theory.bounds import response_error
 
 __all__ = ["Decision", "decide", "payoff"]
@@ -121,7 +123,9 @@ def decide(
     response_error(1, len(responses), queries, failure)  # what is refused is refused before draws are made
     check_level(level)
     asked = posterior.fresh(rng) if fresh and _renewable(posterior) else posterior
-    values = _values(asked.cells, utility, responses, low, high)
+    values = _values(
+        asked.cells, utility.under(asked) if isinstance(utility, Payoff) else utility, responses, low, high
+    )
     draws = values.shape[1]
     means = values.mean(axis=1)
     # The interval's rule for posteriors that are densest at an end is for numbers between 0 and 1.
@@ -172,7 +176,39 @@ def _effective(posterior: Posterior, values: Floats) -> float:
     return float(min(worth, effective_size(by_chain.swapaxes(1, 2)).min()))
 
 
-def payoff(network: Network, query: str, table: Mapping[str, Mapping[str, float]]) -> Callable[[Tables, str], Floats]:
+@dataclass(frozen=True, eq=False)
+class Payoff:
+    """Expected payoff of a response under every draw, where it depends on the state of one variable.
+
+    Args:
+        asked: the query, for all states of the variable.
+        payoffs: by response, one for each of these states.
+    """
+
+    asked: Probability
+    payoffs: Mapping[str, Floats]
+
+    def __call__(self, cells: Tables, response: str) -> Floats:
+        """Shape (draws,), under probabilities of shape `(*parents, child, draws)`."""
+        schema = cells.network.schema
+        evidence = {name: schema[name].code(state) for name, state in self.asked.evidence}
+        return self._mean(elimination.joint(cells, (self.asked.targets[0][0],), evidence), response)
+
+    def under(self, posterior: Posterior) -> Callable[[Tables, Any], Floats]:
+        """The same with all that a posterior knows of the query, as `answer` has it, whatever the cells."""
+        target = (self.asked.targets[0][0],)
+        law = both_given(posterior, self.asked.evidence, predictive=False).about(target, most=ROW_LIMIT)
+        chances = law.given.joint(target)
+        return lambda _cells, response: self._mean(chances, response)
+
+    def _mean(self, chances: Floats, response: str) -> Floats:
+        """Over the states, shape (states, draws)."""
+        if response not in self.payoffs:
+            raise InputError(f"no payoffs are given for response {response!r}")
+        return np.asarray(self.payoffs[response] @ chances)
+
+
+def payoff(network: Network, query: str, table: Mapping[str, Mapping[str, float]]) -> Payoff:
     """Utility of responses whose payoff depends on the state of one variable.
 
     Args:
@@ -193,12 +229,5 @@ def payoff(network: Network, query: str, table: Mapping[str, Mapping[str, float]
     for response, payoffs in table.items():
         if set(payoffs) != set(target.states):
             raise InputError(f"the payoffs of {response!r} must name every state of {target.name!r} once")
-    evidence = {name: network.schema[name].states.index(state) for name, state in asked.evidence}
-
-    def utility(cells: Tables, response: str) -> Floats:
-        if response not in table:
-            raise InputError(f"no payoffs are given for response {response!r}")
-        payoffs = np.array([table[response][state] for state in target.states])
-        return np.asarray(payoffs @ elimination.joint(cells, (target.name,), evidence))
-
-    return utility
+    rows = {response: np.array([own[state] for state in target.states]) for response, own in table.items()}
+    return Payoff(asked, rows)

@@ -25,8 +25,9 @@ from discreet.model.frames import arrow_column, arrow_table, guarded
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
-from discreet.posterior.draws import Posterior
-from discreet.queries.query import Probability, answer, check_level, credible_interval
+from discreet.posterior.draws import Posterior, PosteriorDraws, joint_draws
+from discreet.queries.credible import check_level, credible_interval
+from discreet.queries.query import Probability, answer
 
 __all__ = ["Prediction", "predict"]
 
@@ -125,13 +126,19 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float) ->
         ([0.8, 0.0, 0.4], ('yes', 'no', 'no'))
     """
     check_level(level)
-    network, cells = posterior.network, posterior.cells
+    drawn = joint_draws(posterior)
+    network, cells = drawn.network, drawn.cells
+    tables = drawn.tables if isinstance(drawn, PosteriorDraws) else None
     states = network.schema[target].states
     evidence = _evidence(records, network, target)
     ends = np.empty((3, len(evidence.codes), len(states)))
     impossible = np.zeros(len(evidence.codes), np.int64)
     questions: dict[tuple[tuple[str, ...], frozenset[str]], list[Positions]] = {}
     for observed, positions in evidence.patterns():
+        law = None if tables is None else tables.joint(cells, (target, *observed))
+        if law is not None:
+            ends[:, positions], impossible[positions] = _of_law(law, evidence.of(observed, positions), level)
+            continue
         nodes = frozenset(elimination.requisite(network, (target,), observed))
         matters = {name for node in nodes for name in network.family(node)}
         questions.setdefault((tuple(name for name in observed if name in matters), nodes), []).append(positions)
@@ -340,6 +347,20 @@ def _predicted(
         draws = np.clip(np.nan_to_num(draws), 0.0, 1.0)
         ends.append(np.stack([draws.mean(axis=-1), *credible_interval(draws, level)]))
     return np.concatenate(ends, axis=2)[:, :, of_record].swapaxes(1, 2), np.concatenate(impossible)[of_record]
+
+
+def _of_law(law: Floats, rows: Codes, level: float) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """The same from the joint law of the target and all that is observed, shape `(states, *sizes, draws)`."""
+    distinct, of_record = _distinct(rows)
+    ends, impossible = np.empty((3, len(distinct), len(law))), np.zeros(len(distinct), np.int64)
+    for index, codes in enumerate(distinct):
+        part = law[(slice(None), *codes)]
+        with np.errstate(invalid="ignore"):
+            draws = part / part.sum(axis=0)
+        impossible[index] = np.isnan(draws[0]).sum()
+        draws = np.clip(np.nan_to_num(draws), 0.0, 1.0)
+        ends[:, index] = np.stack([draws.mean(axis=-1), *credible_interval(draws, level)])
+    return ends[:, of_record], impossible[of_record]
 
 
 def _impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> npt.NDArray[np.int64]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -18,8 +17,10 @@ from discreet.errors import QUOTED_CHARACTERS, InputError, shown
 from discreet.inference import elimination
 from discreet.model.query_grammar import Explanation, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema
-from discreet.model.tables import Tables
-from discreet.posterior.draws import Posterior, PosteriorDraws
+from discreet.posterior.basis import Mark
+from discreet.posterior.draws import Posterior
+from discreet.queries.credible import check_level, credible_interval
+from discreet.queries.given import Both, Given, both_given
 from discreet.queries.noise_share import noise_share, noise_share_error
 
 __all__ = [
@@ -29,15 +30,10 @@ __all__ = [
     "Query",
     "answer",
     "answer_many",
-    "check_level",
-    "credible_interval",
     "marginals",
     "noise_share",
     "parse_query",
 ]
-
-CLEARLY = 0.95
-"""Share of the shortest interval's length that two pieces may have to be taken: chance makes them a little shorter."""
 
 Floats = npt.NDArray[np.float64]
 Row = Mapping[str, object]
@@ -67,6 +63,10 @@ class Answer:
             states, else the most probable on average of those that follow; the others are those that most draws favour.
         unit: of the numbers.
         left_out: share of the draws under which the evidence is impossible; they are left out of all numbers.
+        basis: what the answer rests on: "measured" (all its variables lie in one released table), "inferred" (each pair
+            of them lies in one), "assumed" (what the network says of a pair that lies in none), or "contradicted"
+            (what it says of variables that lie in one, against what that tells). None where nobody knows.
+        unmeasured: pairs of its variables that lie in no table, at most 20.
     """
 
     query: str
@@ -75,6 +75,8 @@ class Answer:
     rows: tuple[Row, ...]
     unit: str = "probability"
     left_out: float = 0.0
+    basis: Mark | None = None
+    unmeasured: tuple[tuple[str, str], ...] = ()
 
 
 def answer(posterior: Posterior, query: str | Query, *, level: float, predictive: bool = False) -> Answer:
@@ -105,7 +107,7 @@ def answer(posterior: Posterior, query: str | Query, *, level: float, predictive
     """
     check_level(level)
     asked = _read(query, posterior.network.schema)
-    return _answer(asked, _both_given(posterior, asked.evidence, predictive), level)
+    return _answer(asked, both_given(posterior, asked.evidence, predictive), level)
 
 
 def answer_many(
@@ -139,7 +141,7 @@ def answer_many(
         group.setdefault(str(asked), (asked, []))[1].append(position)
     answers: dict[int, Answer] = {}
     for evidence, group in groups.items():
-        both = _both_given(posterior, evidence, predictive)
+        both = both_given(posterior, evidence, predictive)
         for asked, positions in group.values():
             with _named(positions[0], asked):
                 answers |= dict.fromkeys(positions, _answer(asked, both, level))
@@ -165,161 +167,18 @@ def marginals(
     """
     check_level(level)
     schema = posterior.network.schema
-    both = _both_given(posterior, tuple(evidence.items()), predictive)
+    both = both_given(posterior, tuple(evidence.items()), predictive)
     answers = []
     for name, draws in both.given.marginals.items():
         asked = Probability(((name, None),), tuple(evidence.items()))
+        own = both.about((name,), most=ROW_LIMIT)
+        if own is not both:
+            answers.append(_probability(asked, own, level))
+            continue
         states = [{name: state} for state in schema[name].states]
         twins = None if both.twin is None else both.twin.marginals[name]
         answers.append(_summarised(asked, states, draws, twins, both, level))
     return tuple(answers)
-
-
-def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
-    """Interval of posterior probability `level` for probabilities.
-
-    Equal-tailed, but where the posterior is densest at 0 or 1 the shortest, which then ends there: an equal-tailed
-    interval can never hold either. Where it is densest at both ends (a row that is one-sided, nobody knows to which
-    side) the shortest region has two pieces, and neither is lost.
-
-    Args:
-        draws: shape `(..., draws)`, between 0 and 1.
-        level: between 0 and 1.
-
-    Returns:
-        (lower, upper), shape `(...)`.
-
-    Raises:
-        InputError: a level outside (0, 1).
-    """
-    check_level(level)
-    ordered = np.sort(draws, axis=-1)
-    size = ordered.shape[-1]
-    lower, upper = np.quantile(ordered, [(1 - level) / 2, (1 + level) / 2], axis=-1)
-    held = min(size, int(np.ceil(level * size)))
-    widths = ordered[..., held - 1 :] - ordered[..., : size - held + 1]
-    shortest = widths.min(axis=-1)
-    first, last = ordered[..., 0], ordered[..., -1]
-    # "At 0" means within a few typical gaps between draws: nothing in the draws tells that end from 0.
-    gap = 4 * shortest / held
-    at_zero = (widths[..., 0] == shortest) & (first <= gap)
-    at_one = (widths[..., -1] == shortest) & (1 - last <= gap) & ~at_zero
-    both = last - first - _emptiest(ordered, held) < CLEARLY * shortest
-    near_zero, near_one = np.where(first <= gap, 0.0, lower), np.where(1 - last <= gap, 1.0, upper)
-    lower = np.where(at_zero, 0.0, np.where(at_one, ordered[..., size - held], lower))
-    upper = np.where(at_one, 1.0, np.where(at_zero, ordered[..., held - 1], upper))
-    return np.where(both, near_zero, lower), np.where(both, near_one, upper)
-
-
-def _emptiest(ordered: Floats, held: int) -> Floats:
-    """The longest stretch that parts all draws but the held ones from two pieces, each worth more than a tail.
-
-    Args:
-        ordered: draws, shape `(..., draws)`.
-        held: draws of both pieces together.
-
-    Returns:
-        Its length, shape `(...)`; 0 where draws are too few.
-    """
-    size = ordered.shape[-1]
-    tail = max((size - held) // 2, 1)
-    if held < 2 * tail:
-        return np.zeros(ordered.shape[:-1])
-    # From the last draw of the lower piece to the first one of the upper.
-    stretches = ordered[..., size - held + tail : size - tail + 1] - ordered[..., tail - 1 : held - tail]
-    return np.asarray(stretches.max(axis=-1))
-
-
-def check_level(level: float) -> None:
-    """Refuse what is no level.
-
-    Args:
-        level: posterior probability of an interval.
-
-    Raises:
-        InputError: it is not between 0 and 1.
-    """
-    if not 0 < level < 1:
-        raise InputError(f"a level lies between 0 and 1, such as 0.95; got {level}")
-
-
-# --------------------------------------------------------------------------------------------------------- evidence
-
-
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """A set of draws given evidence; what several queries ask of it is computed once.
-
-    Args:
-        cells: probabilities, shape `(*parents, child, draws)`.
-        evidence: code of the state of each observed variable.
-    """
-
-    cells: Tables
-    evidence: Mapping[str, int]
-
-    @cached_property
-    def marginals(self) -> dict[str, Floats]:
-        """`P(X | evidence)` of every other variable, shape `(size, draws)`."""
-        return elimination.marginals(self.cells, self.evidence)
-
-    @cached_property
-    def log_evidence(self) -> Floats:
-        """`log P(evidence)`, shape `(draws,)`."""
-        return elimination.log_probability(self.cells, self.evidence)
-
-    def joint(self, targets: Sequence[str]) -> Floats:
-        """`P(targets | evidence)`, shape `(*sizes, draws)`.
-
-        Where every table matters to a single target, its own plan is the plan of all marginals, and the pass for all of
-        them is taken: that rests on the query alone, so a query has one answer, whatever it is asked with.
-        """
-        network = self.cells.network
-        if len(targets) == 1 and len(elimination.requisite(network, targets, self.evidence)) == len(network.nodes):
-            return self.marginals[targets[0]]
-        return elimination.joint(self.cells, targets, self.evidence)
-
-    def probability(self, states: Mapping[str, int]) -> Floats:
-        """`P(states | evidence)`, shape `(draws,)`; NaN where the evidence is impossible."""
-        with np.errstate(invalid="ignore"):
-            return np.asarray(
-                np.exp(elimination.log_probability(self.cells, {**self.evidence, **states}) - self.log_evidence)
-            )
-
-
-@dataclass(frozen=True, eq=False)
-class _Both:
-    """The draws of a posterior given evidence, and how much each counts.
-
-    Args:
-        given: the draws.
-        twin: their twins where the posterior has them, and draws count alike.
-        predictive: whether they count by the probability of the evidence under them.
-        effective: independent draws that they are worth; None: all.
-    """
-
-    given: _Given
-    twin: _Given | None
-    predictive: bool
-    effective: float | None = None
-
-    @cached_property
-    def weights(self) -> Floats | None:
-        """Of the draws, shape `(draws,)`, the largest 1; None where they count alike."""
-        if not self.predictive:
-            return None
-        log = self.given.log_evidence
-        peak = log.max()
-        return np.asarray(np.exp(log - peak)) if np.isfinite(peak) else np.zeros(log.shape)
-
-
-def _both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predictive: bool) -> _Both:
-    """Draws and twins; a posterior of another kind need not know of twins."""
-    schema = posterior.network.schema
-    codes = {name: schema[name].code(state) for name, state in evidence}
-    twins: Tables | None = None if predictive else getattr(posterior, "twins", None)
-    effective = posterior.effective() if isinstance(posterior, PosteriorDraws) and twins is not None else None
-    return _Both(_Given(posterior.cells, codes), None if twins is None else _Given(twins, codes), predictive, effective)
 
 
 # ------------------------------------------------------------------------------------------------------------ rows
@@ -345,16 +204,18 @@ def _named(position: int, query: object) -> Iterator[None]:
         raise InputError(f"query {position + 1}, {text.strip()[:QUOTED_CHARACTERS]}: {reason}") from None
 
 
-def _answer(asked: Query, both: _Both, level: float) -> Answer:
+def _answer(asked: Query, both: Both, level: float) -> Answer:
     """The answer to a query that fits the schema."""
+    schema = both.given.cells.network.schema
     match asked:
         case Probability():
-            return _probability(asked, both, level)
+            return _probability(asked, both.about((name for name, _ in asked.targets), most=ROW_LIMIT), level)
         case Explanation():
-            return _explanation(asked, both, level)
+            targets = asked.targets or tuple(name for name in schema.names if name not in both.given.evidence)
+            return _explanation(asked, targets, both.about(targets, most=ROW_LIMIT), level)
 
 
-def _probability(asked: Probability, both: _Both, level: float) -> Answer:
+def _probability(asked: Probability, both: Both, level: float) -> Answer:
     """One row for each joint state asked for."""
     network = both.given.cells.network
     size = network.cells(name for name, state in asked.targets if state is None)
@@ -370,7 +231,7 @@ def _probability(asked: Probability, both: _Both, level: float) -> Answer:
     return _summarised(asked, states, draws, twins, both, level)
 
 
-def _probability_draws(asked: Probability, given: _Given) -> Floats:
+def _probability_draws(asked: Probability, given: Given) -> Floats:
     """P(free, fixed | evidence) = P(free | fixed, evidence) P(fixed | evidence), draw by draw; (states, draws)."""
     schema = given.cells.network.schema
     fixed = {name: schema[name].code(state) for name, state in asked.targets if state is not None}
@@ -381,16 +242,15 @@ def _probability_draws(asked: Probability, given: _Given) -> Floats:
     draws = given.probability(fixed)
     if not free:
         return draws[None]
-    table = elimination.joint(given.cells, free, {**given.evidence, **fixed})
+    table = given.joint(free, fixed)
     # Where the fixed states are impossible so is every row; where the evidence is, the second factor says so.
     return np.asarray(np.nan_to_num(table.reshape(-1, table.shape[-1])) * draws)
 
 
-def _explanation(asked: Explanation, both: _Both, level: float) -> Answer:
+def _explanation(asked: Explanation, targets: Sequence[str], both: Both, level: float) -> Answer:
     """The best joint state on average, and those that most draws favour."""
     given, twin = both.given, both.twin
     schema = given.cells.network.schema
-    targets = asked.targets or tuple(name for name in schema.names if name not in given.evidence)
     table = _whole_joint(given, targets)
     if table is None:
         found = elimination.explanations(given.cells, targets, given.evidence, weights=both.weights)
@@ -413,7 +273,7 @@ def _explanation(asked: Explanation, both: _Both, level: float) -> Answer:
     return _summarised(asked, states, draws, twins, both, level, best)
 
 
-def _whole_joint(given: _Given, targets: Sequence[str]) -> Floats | None:
+def _whole_joint(given: Given, targets: Sequence[str]) -> Floats | None:
     """The joint of the targets, shape (states, draws); None where it is too large."""
     if given.cells.network.cells(targets) <= ROW_LIMIT:
         with suppress(InputError):
@@ -434,7 +294,7 @@ def _summarised(
     states: Sequence[Mapping[str, str]],
     draws: Floats,
     twins: Floats | None,
-    both: _Both,
+    both: Both,
     level: float,
     best: Sequence[float] | None = None,
 ) -> Answer:
@@ -453,7 +313,10 @@ def _summarised(
         known = not np.isnan(share[i])
         noise = {"noise": float(share[i]) if known else None, "noise_error": float(error[i]) if known else None}
         rows.append({"state": dict(state), **numbers, **noise, **({} if best is None else {"best": best[i]})})
-    return Answer(str(asked), asked.kind, level, tuple(rows), left_out=float(1 - possible.mean()))
+    names = {name for state in states[:1] for name in state} | {name for name, _ in asked.evidence}
+    basis, unmeasured = (None, ()) if both.basis is None else both.basis.of(names, read=both.read)
+    left_out = float(1 - possible.mean())
+    return Answer(str(asked), asked.kind, level, tuple(rows), left_out=left_out, basis=basis, unmeasured=unmeasured)
 
 
 def _counted(asked: Query, draws: Floats, weights: Floats | None) -> tuple[npt.NDArray[np.bool_], Floats]:

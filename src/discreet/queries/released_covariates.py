@@ -7,7 +7,7 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.model.design import Design
 from discreet.posterior.design.laws import WeightedPoints
-from discreet.posterior.draws import Posterior
+from discreet.posterior.draws import Posterior, joint_draws
 from discreet.queries.synthetic import sample_records
 
 __all__ = ["released_covariates"]
@@ -41,6 +41,6 @@ def released_covariates(
             raise InputError(f"the network needs feature {name!r} as a numeric variable with bins")
     if points < 100:
         raise InputError(f"a law needs at least 100 points, got {points}")
-    made = sample_records(posterior.mean(), points, rng)
+    made = sample_records(joint_draws(posterior).mean(), points, rng)
     features = np.column_stack([made[name].to_numpy() for name in design.names])
     return WeightedPoints(design.scaled(features), np.full(points, 1 / points))

@@ -30,7 +30,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.posterior.design.weight_posterior import require_level
 from discreet.posterior.methods import noise_aware
-from discreet.queries.query import credible_interval
+from discreet.queries.credible import credible_interval
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
 

@@ -21,7 +21,7 @@ from discreet.errors import InputError
 from discreet.inference.sampling import sample_blocks, sample_codes
 from discreet.model.schema import Schema, Variable
 from discreet.model.tables import Array, Tables
-from discreet.posterior.draws import Posterior
+from discreet.posterior.draws import Posterior, joint_draws
 
 __all__ = ["FORMATS", "format_of", "sample_codes", "sample_records", "stream_records", "synthetic", "write_records"]
 
@@ -95,7 +95,7 @@ def synthetic(
         raise InputError(
             f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {have} draws"
         )
-    drawn = posterior.draws(sets, rng)
+    drawn = joint_draws(posterior).draws(sets, rng)
     return tuple(_stream(_only(drawn, index), n, own, block) for index, own in enumerate(rng.spawn(sets)))
 
 

@@ -20,7 +20,7 @@ for the iteration.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -146,23 +146,26 @@ class Fit:
     steps: int
 
 
-def pooled_margins(network: Network, parts: Sequence[Measurement], records: int | None) -> Margins:
+def pooled_margins(
+    network: Network, parts: Sequence[Measurement], records: int | None, *, also: Iterable[Scope] = ()
+) -> Margins:
     """Plain least squares of all that was measured on one data set, tables and contrasts.
 
     Args:
         network: for the sizes.
         parts: at least one.
         records: the number of records, where it is public.
+        also: sets of variables, in the schema's order, whose interactions are wanted though no family has them.
 
     Returns:
-        Estimates and variances of all margins of the families.
+        Estimates and variances of all margins of the families, and of those others that were measured.
     """
     tables = [part for part in parts if not part.contrasts]
     if len(tables) == len(parts):
-        return least_squares(measured(network, parts), records)
+        return least_squares(measured(network, parts), records, also)
     found = [_of_contrasts(network, part) for part in parts if part.contrasts]
     if tables:
-        told = least_squares(measured(network, tables), None)
+        told = least_squares(measured(network, tables), None, also)
         found += [(subset, values, told.variances[subset]) for subset, values in told.values.items()]
     sums, weights = dict[Scope, Floats](), dict[Scope, float]()
     for subset, values, variance in found:
@@ -186,19 +189,20 @@ def _of_contrasts(network: Network, part: Measurement) -> tuple[Scope, Floats, f
     return scope, values, variance
 
 
-def least_squares(noisy: Measured, records: int | None) -> Margins:
+def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = ()) -> Margins:
     """Plain least squares: unbiased, cells of any sign.
 
     Args:
         noisy: one repetition.
         records: the number of records, where it is public.
+        also: as in `pooled_margins`.
 
     Returns:
-        Estimates and variances of all margins of the families.
+        Estimates and variances of all margins of the families, and of those others that were measured.
     """
-    layout = _Layout.of(noisy)
-    found = layout.parts(layout.agreed(layout.joined(noisy.tables)))
-    errors = layout.parts(1 / layout.weights[:, None])
+    layout, others = _Layout.of(noisy), tuple(also)
+    found = layout.parts(layout.agreed(layout.joined(noisy.tables)), others)
+    errors = layout.parts(1 / layout.weights[:, None], others)
     margins = Margins(
         noisy.network,
         {subset: part[..., 0] for subset, part in found.items()},
@@ -381,10 +385,11 @@ class _Layout:
         mixed[self.starts[()]] = total
         return np.asarray(np.maximum((1 - needed) * cells + needed * uniform, 0)), mixed
 
-    def parts(self, values: Floats) -> dict[Scope, Floats]:
-        """The long vector by interaction, shape `(size - 1 for S, repetitions)`; only what lies in a family."""
+    def parts(self, values: Floats, also: Iterable[Scope] = ()) -> dict[Scope, Floats]:
+        """The long vector by interaction, shape `(size - 1 for S, repetitions)`: what lies in a family, and others."""
         found = dict[Scope, Floats]()
-        for subset in subsets(self.network.ordered(self.network.family(node)) for node in self.network.nodes):
+        families = subsets(self.network.ordered(self.network.family(node)) for node in self.network.nodes)
+        for subset in (*families, *also):
             if subset not in self.starts:
                 continue
             shape = tuple(self.network.schema[name].size - 1 for name in subset)

@@ -54,6 +54,7 @@ from discreet.inference.interactions import contrast_matrices, positions, transf
 from discreet.inference.sampling import sample_codes
 from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
+from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.evidence import measurements
@@ -119,7 +120,7 @@ class Worlds:
         self._doubt = doubt
         self.network = margins.network
         self._margins = margins
-        self._weights = np.full(COMPONENTS, 1 / COMPONENTS) if weights is None else weights
+        self.weights = np.full(COMPONENTS, 1 / COMPONENTS) if weights is None else weights
         self._prior = prior
         self._rows: dict[str, Rows] = {}
         number, *generators = rng.spawn(1 + len(self.network.nodes))
@@ -154,13 +155,13 @@ class Worlds:
         rng, doubt = self._generators[node], self._doubt
         totals = self._totals(node, rng)
         own, given = (totals, alpha) if part == family else self._of_part(family, part, totals, alpha)
-        found = draw_rows(*self._margins.coordinates(part), own, self._weights, rng, alpha=given, doubt=doubt)
+        found = draw_rows(*self._margins.coordinates(part), own, self.weights, rng, alpha=given, doubt=doubt)
         if doubt and part[:-1]:
             wanted = draw_margin(*self._margins.coordinates([node]), found.counts, rng)
             found = found.recounted(raked(found.counts, wanted, rng), rng)
         if part != family:
             kept = [family.index(name) for name in part[:-1]]
-            found = spread_rows(found, kept, totals, self._weights, rng, alpha)
+            found = spread_rows(found, kept, totals, self.weights, rng, alpha)
         self._rows[node] = found
 
     @staticmethod
@@ -220,6 +221,7 @@ def worlds(
     prior: Dirichlet | None = None,
     *,
     doubt: bool = True,
+    saturated: Network | None = None,
 ) -> Worlds:
     """Joint draws of counts and probabilities from noisy tables.
 
@@ -229,6 +231,7 @@ def worlds(
         rng: source of randomness.
         prior: Dirichlet rows instead of the learned prior.
         doubt: for intervals; without it numbers are on average as near to the truth as the model knows.
+        saturated: the network whose rows are drawn, over the same variables; None for that of the releases.
 
     Returns:
         The draws; the module's docstring has the model.
@@ -239,7 +242,7 @@ def worlds(
     combined = evidence_of(evidence)
     if len(combined.data_sets) > 1 or not all(measurements([release]) for release in combined.releases):
         raise InputError("only noisy tables and contrasts of one data set can be read in this way")
-    network, records, parts = combined.network, combined.records[0], measurements(combined.releases)
+    network, records, parts = saturated or combined.network, combined.records[0], measurements(combined.releases)
     if any(np.abs(part.values.astype(np.float64)).max(initial=0) > LARGEST for part in parts):
         raise InputError("the release has noisy counts beyond 2^60, which nothing can be read from; is it damaged?")
     first_pass, second_pass = rng.spawn(2)

@@ -1,0 +1,310 @@
+r"""Whether a release contradicts its network: a test of every independence that its tables could show to be wrong.
+
+Tables tell interactions (`least_squares.py`) that a network has no arc for: of two parents that are not joined, of
+nodes whose families were counted together. The interaction of a set T is *carried* by a network where the last node of
+T, in the network's order, has all others as parents; of those that are measured and not carried the network says what
+they must be. With y the measured interaction of T, n the number of records, phi(x) the same contrasts of one record x
+and theta the network's probabilities, as all other measurements tell them,
+
+    r = y - n E[phi | theta],    r' V^-1 r  ~  that of a multivariate t law with covariance V,
+    V = g I + n R + sum over S of g_S b_S b_S' + c I.
+
+g is the variance of the noise in y. n R is what sampling does to y and a fitted network does not follow: scores of a
+network are the functions D_v = E[phi | family of v] - E[phi | parents of v], orthogonal to each other, so
+`R = Cov(phi) - sum over v of Cov(D_v)`, over the ancestors of T (Rao's score test). The sum over the measured sets S
+inside families is the noise in theta: an error e in the counts of the family of v moves n E[phi] by
+`sum over its cells of D_v e`, and b_S are the coordinates of all D_v that the error of S meets. Sets that are not
+carried tell theta nothing, so y and theta err independently. c, one record, stands for what counts of rare cells have
+and a normal law has not. Noise is not normal, either: a sum of independent Laplace errors has an excess kurtosis of at
+most 3, so that of r is taken to be 3 s^2, with s the share of the noise in V, which is that of a t law with 4 + 2 / s^2
+degrees of freedom.
+
+p-values are corrected for the number of tests (Holm, 1979). The effect of a contradiction is in probability: half the
+sum over cells of what the interaction is beyond the network's, with what noise and sampling add to it taken off.
+
+Source: Rao (1948) for score tests; Xiao, He, Zhang and Kifer (2023) for measured interactions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import fdtrc
+
+from discreet.errors import InputError
+from discreet.inference import elimination
+from discreet.inference.interactions import contrast_matrices, positions, transformed
+from discreet.model.arrays import margin
+from discreet.model.network import Network
+from discreet.model.schema import Scope
+from discreet.model.tables import Tables
+from discreet.posterior.evidence import measured_sets, measurements
+from discreet.posterior.pooled.least_squares import Margins, pooled_margins
+from discreet.posterior.pooled.measured import poolable
+from discreet.posterior.pooled.worlds import Worlds
+from discreet.posterior.saturated import missing_arcs
+from discreet.releases.combined import Combined, evidence_of
+from discreet.releases.release import Release
+
+__all__ = ["FitCheck", "Tested", "fit"]
+
+Floats = npt.NDArray[np.float64]
+
+WORLDS = 50
+"""Draws of the network's probabilities, means given their counts averaged over ten sweeps of each: the Monte Carlo
+error of theta is a tenth of the posterior's deviation."""
+FALSE_ALARMS = 0.01
+"""Releases of a right network in which anything is called contradicted."""
+LEAST_EFFECT = 0.005
+"""Of a contradiction, in probability: what is smaller changes no answer by more than a percentage point."""
+RARE = 1.0
+"""Records, squared: of a cell that hardly anybody is in, one record is no news."""
+MOST_CONTRASTS = 512
+"""Of an interaction that is tested."""
+MOST_CELLS = 2**22
+"""Of a measured set together with a family, and of their contrasts: 32 MB."""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """An interaction that the network says something of.
+
+    Args:
+        variables: two or three, in the network's order.
+        p: probability of as large a misfit if the network is right, corrected for the number of tests.
+        effect: how far the interaction is from what the network says: half the sum over joint states of the difference
+            in probability, noise and sampling taken off.
+        arcs: that would carry it, each (parent, child).
+    """
+
+    variables: tuple[str, ...]
+    p: float
+    effect: float
+    arcs: tuple[tuple[str, str], ...]
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the network is wrong here, and by enough to matter."""
+        return self.p < FALSE_ALARMS and self.effect > LEAST_EFFECT
+
+
+@dataclass(frozen=True)
+class FitCheck:
+    """What a release says of its network.
+
+    Args:
+        tests: of all interactions that could be tested, those of the largest effect first.
+        measured: number of pairs of variables that lie in a table together.
+        pairs: number of all pairs of variables. Of those that lie in no table nobody knows more than the network says.
+    """
+
+    tests: tuple[Tested, ...]
+    measured: int
+    pairs: int
+
+    @property
+    def contradicted(self) -> tuple[Tested, ...]:
+        """Tests that the network fails, those of the largest effect first."""
+        return tuple(test for test in self.tests if test.contradicted)
+
+    def __str__(self) -> str:
+        """One line."""
+        told = f"{self.measured} of {self.pairs} pairs of variables lie in a table"
+        if not self.tests:
+            return f"nothing that the network says could be tested; {told}"
+        found = self.contradicted
+        if not found:
+            return f"none of {len(self.tests)} testable independences is contradicted; {told}"
+        worst = found[0]
+        arcs = ", ".join(f"{parent} -> {child}" for parent, child in worst.arcs)
+        largest = f"{' - '.join(worst.variables)} (effect {worst.effect:.3f}; add {arcs})"
+        return f"{len(found)} of {len(self.tests)} testable independences contradicted, most of all {largest}; {told}"
+
+
+def fit(
+    evidence: Release | Combined, *, network: Network | None = None, rng: np.random.Generator | None = None
+) -> FitCheck:
+    """Test the network of a release by what its tables say of sets of variables that the network does not join.
+
+    Args:
+        evidence: of noisy counts, tables or contrasts; what else was released cannot contradict a network.
+        network: another over the same variables; None tests that of the release.
+        rng: of the network's probabilities; None takes the same ones in every call.
+
+    Returns:
+        All tests, and how much of the network could be tested at all. A right network fails one in at most one of a
+        hundred releases; what lies in no table together is never tested.
+
+    Raises:
+        InputError: a network over other variables.
+
+    Guarantee:
+        None spent: reads the release alone.
+
+    Source:
+        The module's docstring.
+    """
+    combined = evidence_of(evidence)
+    asked = network or combined.network
+    if asked.schema != combined.network.schema:
+        raise InputError("the network to test must have the variables and states of the release")
+    rng = np.random.default_rng(0) if rng is None else rng
+    found: list[tuple[Scope, float, float]] = []
+    for releases in combined.data_sets:
+        parts = measurements(releases)
+        if parts and poolable(parts):
+            found += _tested(asked, Combined((releases,)), rng)
+    corrected = _holm([p for _, p, _ in found])
+    listed: dict[Scope, Tested] = {}
+    for (names, _, effect), p in zip(found, corrected, strict=True):
+        if names not in listed or p < listed[names].p:
+            listed[names] = Tested(names, p, effect, missing_arcs(asked, names))
+    tests = tuple(sorted(listed.values(), key=lambda test: (-test.effect, test.variables)))
+    pairs = {pair for table in measured_sets(combined) for pair in combinations(asked.ordered(table), 2)}
+    nodes = len(asked.nodes)
+    return FitCheck(tests, len(pairs), nodes * (nodes - 1) // 2)
+
+
+def _holm(p_values: Sequence[float]) -> list[float]:
+    """Corrected for their number, in their order."""
+    order = np.argsort(p_values, kind="stable")
+    steps = np.asarray(p_values, np.float64)[order] * np.arange(len(p_values), 0, -1)
+    corrected = np.empty(len(p_values))
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0) if len(p_values) else steps
+    return [float(p) for p in corrected]
+
+
+def _in_order(network: Network, names: Iterable[str]) -> Scope:
+    """Names in the network's order of nodes."""
+    place = {name: index for index, name in enumerate(network.order)}
+    return tuple(sorted(names, key=place.__getitem__))
+
+
+def _tested(network: Network, evidence: Combined, rng: np.random.Generator) -> Iterator[tuple[Scope, float, float]]:
+    """Interactions with p-value and effect, on one data set."""
+    parts = measurements(evidence.releases)
+    wanted: dict[Scope, Scope] = {}
+    for table in reversed(measured_sets(evidence)):
+        ordered = _in_order(network, table)
+        for names in (*combinations(ordered, 2), *combinations(ordered, 3)):
+            contrasts = math.prod(network.schema[name].size - 1 for name in names)
+            if missing_arcs(network, names) and 0 < contrasts <= MOST_CONTRASTS:
+                wanted.setdefault(names, ordered)
+    margins = pooled_margins(network, parts, evidence.records[0], also=[network.ordered(names) for names in wanted])
+    rows = Worlds(margins, WORLDS, rng)
+    theta = Tables(network, lambda node: rows.rows(node).mean[..., None], draws=1)
+    for home in dict.fromkeys(wanted.values()):
+        yield from _of_table(margins, theta, [names for names, own in wanted.items() if own == home])
+
+
+def _of_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Iterator[tuple[Scope, float, float]]:
+    """Interactions of one table; those that exact inference does not reach are left out."""
+    network = theta.network
+    inside, above = {name for names in sets for name in names}, {names: network.ancestors(names) for names in sets}
+    try:
+        moments = {names: _Moments.of(theta, names) for names in sets}
+        for node in network.ancestors(inside):
+            family = network.family(node)
+            union = (*family, *(name for name in _in_order(network, inside) if name not in family))
+            if network.cells(union) > MOST_CELLS:
+                return
+            joint = elimination.joint(theta, union, {})[..., 0]
+            for names, moment in moments.items():
+                if node in above[names]:
+                    moment.add(margins, joint, union, node)
+    except InputError:
+        return
+    for names, moment in moments.items():
+        found = moment.test(margins)
+        if found is not None:
+            yield names, *found
+
+
+class _Moments:
+    """What the network says of an interaction: its mean, and what V is made of, summed over ancestors.
+
+    Args:
+        names: of the interaction, in the network's order.
+        sizes: of their states.
+        probabilities: `P(names)`, shape `sizes`.
+    """
+
+    def __init__(self, names: Scope, probabilities: Floats) -> None:
+        self.names, self.sizes = names, probabilities.shape
+        self.contrasts: Floats = np.ones((1, 1))
+        for matrix in contrast_matrices(self.sizes):
+            self.contrasts = np.asarray(np.kron(self.contrasts, matrix[1:]), np.float64)
+        flat = probabilities.ravel()
+        self.mean = self.contrasts @ flat
+        self.sampling = (self.contrasts * flat) @ self.contrasts.T - np.outer(self.mean, self.mean)
+        # Too many records move what the network says of all of them in proportion.
+        self.noise: dict[Scope, Floats] = {(): self.mean.copy()[:, None]}
+        self.measured = True
+
+    @staticmethod
+    def of(theta: Tables, names: Scope) -> _Moments:
+        """Under probabilities of one draw."""
+        return _Moments(names, elimination.joint(theta, names, {})[..., 0])
+
+    def add(self, margins: Margins, joint: Floats, union: Scope, node: str) -> None:
+        """Take in what the family of a node follows, and the noise in its counts."""
+        network = margins.network
+        family = network.family(node)
+        both = (*family, *(name for name in self.names if name not in family))
+        if len(self.mean) * network.cells(both) > MOST_CELLS:
+            raise InputError("an interaction has too many contrasts beside a family")
+        score, probabilities = self._score(margin(joint, union, both), both, family)
+        flat = score.reshape(len(self.mean), -1)
+        self.sampling = self.sampling - (flat * probabilities.ravel()) @ flat.T
+        matrices = (np.eye(len(self.mean)), *contrast_matrices(probabilities.shape))
+        turned = transformed(score, matrices)
+        for inside, part in positions(family):
+            subset = network.ordered(inside)
+            own = turned[(slice(None), *part)].reshape(len(self.mean), *(network.schema[n].size - 1 for n in inside))
+            own = own.transpose(0, *(1 + inside.index(name) for name in subset)).reshape(len(self.mean), -1)
+            if subset not in margins.variances:
+                self.measured = self.measured and not np.any(np.abs(own) > 1e-9)
+                continue
+            share = math.sqrt(network.cells(subset) / network.cells(family))
+            self.noise[subset] = self.noise.get(subset, 0.0) + share * own
+
+    def _score(self, joint: Floats, both: Scope, family: Scope) -> tuple[Floats, Floats]:
+        """`E[phi | family] - E[phi | parents]`, shape (contrasts, *family), and `P(family)`."""
+        shape = [size if name in self.names else 1 for name, size in zip(both, joint.shape, strict=True)]
+        # Axes of the contrasts in the order that the names have in `both`.
+        order = [self.names.index(name) for name in both if name in self.names]
+        phi = self.contrasts.reshape(-1, *self.sizes).transpose(0, *(1 + axis for axis in order)).reshape(-1, *shape)
+        beyond = tuple(range(1 + len(family), 1 + len(both)))
+        total = (phi * joint).sum(axis=beyond)
+        probabilities = joint.sum(axis=tuple(axis - 1 for axis in beyond))
+        given = total / np.maximum(probabilities, np.finfo(np.float64).tiny)
+        parents = probabilities.sum(axis=-1, keepdims=True)
+        above = total.sum(axis=-1, keepdims=True) / np.maximum(parents, np.finfo(np.float64).tiny)
+        return np.asarray(given - above), np.asarray(probabilities)
+
+    def test(self, margins: Margins) -> tuple[float, float] | None:
+        """p-value and effect; None where what decides was not measured."""
+        network = margins.network
+        subset = network.ordered(self.names)
+        if not self.measured or subset not in margins.values:
+            return None
+        records = max(margins.total[0], 1.0)
+        turned = margins.values[subset].transpose([subset.index(name) for name in self.names])
+        misfit = turned.ravel() - records * self.mean
+        values, vectors = np.linalg.eigh((self.sampling + self.sampling.T) / 2)
+        variance = records * (vectors * np.maximum(values, 0)) @ vectors.T
+        noise = margins.variances[subset] * np.eye(len(misfit))
+        for inside, loads in self.noise.items():
+            noise += margins.variances[inside] * loads @ loads.T
+        variance += noise + RARE * np.eye(len(misfit))
+        statistic = float(misfit @ np.linalg.solve(variance, misfit)) / len(misfit)
+        degrees = 4 + 2 * (float(np.trace(variance)) / max(float(np.trace(noise)), 1e-300)) ** 2
+        squares = float(misfit @ misfit)
+        share = math.sqrt(max(0.0, squares - float(np.trace(variance))) / max(squares, 1e-300))
+        effect = share * 0.5 * float(np.abs(self.contrasts.T @ misfit).sum()) / records
+        return float(fdtrc(len(misfit), degrees, statistic * degrees / (degrees - 2))), effect

@@ -1,0 +1,141 @@
+"""The saturated network: the largest that released tables carry, so that all they say is read.
+
+A public network decides which tables are measured, and says that the rest is independent. Tables often hold more than
+it says: the table of a large family, of several families counted together, or of a workload shows pairs that the
+network has no arc for, and where these contradict it, its answers are wrong with short intervals. So a release is read
+under a larger network: the same order, and for each node whose family lies in a table all variables of that table that
+come before. What the public network says of independence is then assumed only where nothing was measured. Its own
+rows, P(node | parents), follow from the larger one's joint law.
+
+Source: a DAG whose families are complete in an order assumes nothing (the chain rule); Spirtes, Glymour and Scheines
+(2000) for the statistical reading of arcs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.inference import elimination
+from discreet.model.network import Network
+from discreet.model.schema import Scope
+from discreet.model.tables import Tables
+
+__all__ = ["leaves_open", "missing_arcs", "projected", "saturated"]
+
+Floats = npt.NDArray[np.float64]
+
+MOST_CELLS = 1000
+"""Of a family that is enlarged: rows of larger ones would have few records each, and what a table says of its pairs
+would drown in them."""
+GROWTH, ALWAYS = 4, 200_000
+"""How much larger than the public network's the cliques of exact inference may become, or how large they may be in any
+case, in cells: answers stay as quick as the network promised."""
+
+
+def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
+    """The network with the arcs that tables can tell, from earlier nodes to later ones.
+
+    Args:
+        network: public; its order stays.
+        tables: sets of variables that were measured together.
+
+    Returns:
+        A network with the same nodes whose families hold those of `network`, own parents first; families that lie in
+        no table stay as they are. The network itself where nothing can be added, or where exact inference would become
+        too large.
+    """
+    held = sorted({frozenset(table) for table in tables}, key=lambda table: (-len(table), network.ordered(table)))
+    own = elimination.marginals_cost(network)
+    if own > elimination.CELL_BUDGET:
+        return network
+    most = MOST_CELLS
+    while True:
+        wide = _enlarged(network, held, most)
+        if wide.arcs == network.arcs:
+            return network
+        if elimination.marginals_cost(wide) <= max(GROWTH * own, ALWAYS):
+            return wide
+        most //= 2
+
+
+def _enlarged(network: Network, tables: Sequence[frozenset[str]], most: int) -> Network:
+    """Families as large as tables and a number of cells allow."""
+    place = {name: index for index, name in enumerate(network.order)}
+    parents = {node: (*network.parents[node], *_added(network, node, tables, place, most)) for node in network.nodes}
+    return Network(network.variables, parents)
+
+
+def _added(network: Network, node: str, tables: Sequence[frozenset[str]], place: Mapping[str, int], most: int) -> Scope:
+    """Earlier variables of the table that has most of them; those with the most states are left out first."""
+    family: Scope = network.family(node)
+    best: Scope = ()
+    for table in tables:
+        if not table.issuperset(family):
+            continue
+        found = sorted((name for name in table - set(family) if place[name] < place[node]), key=place.__getitem__)
+        while found and network.cells([*family, *found]) > most:
+            found.remove(max(found, key=lambda name: network.schema[name].size))
+        if len(found) > len(best):
+            best = tuple(found)
+    return best
+
+
+def missing_arcs(network: Network, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """What a network lacks to leave the interaction of a set of variables open.
+
+    Args:
+        network: public.
+        names: of nodes.
+
+    Returns:
+        Arcs (parent, child) to the last of the nodes, in the network's order, from those that are not its parents; none
+        where these are joined.
+    """
+    *others, last = sorted(names, key=network.order.index)
+    return tuple((name, last) for name in others if name not in network.parents[last])
+
+
+def leaves_open(network: Network, names: Iterable[str]) -> bool:
+    """Whether a network says nothing of a set of variables: any joint law of them is one of its laws.
+
+    The last of them, in the network's order, has the others among its parents, of which all that holds as well: a law
+    of two parents that are not joined is fixed by their margins, and so are, in part, those of their child and of its
+    children, whatever their rows.
+
+    Args:
+        network: public.
+        names: of nodes, at least one.
+    """
+    if missing_arcs(network, names):
+        return False
+    last = max(names, key=network.order.index)
+    return not network.parents[last] or leaves_open(network, network.parents[last])
+
+
+def projected(cells: Tables, network: Network) -> Tables:
+    """Probabilities of a network's own rows under the joint law of a larger one.
+
+    Args:
+        cells: probabilities of the larger network, shape `(*parents, child, draws)`.
+        network: over the same variables.
+
+    Returns:
+        `P(child | parents)` for each family of `network`, made when it is asked for; a row that cannot occur is the
+        mean of those that it stands for.
+    """
+
+    def family(node: str) -> Floats:
+        own = network.family(node)
+        wide = cells.network.family(node)
+        if own == wide:
+            return np.asarray(cells[node])
+        joint = elimination.joint(cells, own, {})
+        total = joint.sum(axis=-2, keepdims=True)
+        added = tuple(range(len(own) - 1, len(wide) - 1))
+        plain = cells[node].mean(axis=added)
+        return np.where(total > 0, joint / np.where(total > 0, total, 1.0), plain)
+
+    return Tables(network, family, draws=cells.draws)

@@ -1,0 +1,83 @@
+"""Credible intervals of probabilities, from draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+
+__all__ = ["check_level", "credible_interval"]
+
+Floats = npt.NDArray[np.float64]
+
+CLEARLY = 0.95
+"""Share of the shortest interval's length that two pieces may have to be taken: chance makes them a little shorter."""
+
+
+def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
+    """Interval of posterior probability `level` for probabilities.
+
+    Equal-tailed, but where the posterior is densest at 0 or 1 the shortest, which then ends there: an equal-tailed
+    interval can never hold either. Where it is densest at both ends (a row that is one-sided, nobody knows to which
+    side) the shortest region has two pieces, and neither is lost.
+
+    Args:
+        draws: shape `(..., draws)`, between 0 and 1.
+        level: between 0 and 1.
+
+    Returns:
+        (lower, upper), shape `(...)`.
+
+    Raises:
+        InputError: a level outside (0, 1).
+    """
+    check_level(level)
+    ordered = np.sort(draws, axis=-1)
+    size = ordered.shape[-1]
+    lower, upper = np.quantile(ordered, [(1 - level) / 2, (1 + level) / 2], axis=-1)
+    held = min(size, int(np.ceil(level * size)))
+    widths = ordered[..., held - 1 :] - ordered[..., : size - held + 1]
+    shortest = widths.min(axis=-1)
+    first, last = ordered[..., 0], ordered[..., -1]
+    # "At 0" means within a few typical gaps between draws: nothing in the draws tells that end from 0.
+    gap = 4 * shortest / held
+    at_zero = (widths[..., 0] == shortest) & (first <= gap)
+    at_one = (widths[..., -1] == shortest) & (1 - last <= gap) & ~at_zero
+    both = last - first - _emptiest(ordered, held) < CLEARLY * shortest
+    near_zero, near_one = np.where(first <= gap, 0.0, lower), np.where(1 - last <= gap, 1.0, upper)
+    lower = np.where(at_zero, 0.0, np.where(at_one, ordered[..., size - held], lower))
+    upper = np.where(at_one, 1.0, np.where(at_zero, ordered[..., held - 1], upper))
+    return np.where(both, near_zero, lower), np.where(both, near_one, upper)
+
+
+def _emptiest(ordered: Floats, held: int) -> Floats:
+    """The longest stretch that parts all draws but the held ones from two pieces, each worth more than a tail.
+
+    Args:
+        ordered: draws, shape `(..., draws)`.
+        held: draws of both pieces together.
+
+    Returns:
+        Its length, shape `(...)`; 0 where draws are too few.
+    """
+    size = ordered.shape[-1]
+    tail = max((size - held) // 2, 1)
+    if held < 2 * tail:
+        return np.zeros(ordered.shape[:-1])
+    # From the last draw of the lower piece to the first one of the upper.
+    stretches = ordered[..., size - held + tail : size - tail + 1] - ordered[..., tail - 1 : held - tail]
+    return np.asarray(stretches.max(axis=-1))
+
+
+def check_level(level: float) -> None:
+    """Refuse what is no level.
+
+    Args:
+        level: posterior probability of an interval.
+
+    Raises:
+        InputError: it is not between 0 and 1.
+    """
+    if not 0 < level < 1:
+        raise InputError(f"a level lies between 0 and 1, such as 0.95; got {level}")

@@ -1,0 +1,176 @@
+"""A posterior's draws given evidence: what every kind of question reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.inference import elimination
+from discreet.model.tables import Tables
+from discreet.posterior.basis import Basis
+from discreet.posterior.draws import Posterior, PosteriorDraws, joint_draws
+from discreet.posterior.pooled.table_draws import TableDraws
+
+__all__ = ["Both", "Given", "both_given"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A set of draws given evidence; what several queries ask of it is computed once.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        evidence: code of the state of each observed variable.
+    """
+
+    cells: Tables
+    evidence: Mapping[str, int]
+
+    @cached_property
+    def marginals(self) -> dict[str, Floats]:
+        """`P(X | evidence)` of every other variable, shape `(size, draws)`."""
+        return elimination.marginals(self.cells, self.evidence)
+
+    @cached_property
+    def log_evidence(self) -> Floats:
+        """`log P(evidence)`, shape `(draws,)`."""
+        return elimination.log_probability(self.cells, self.evidence)
+
+    def joint(self, targets: Sequence[str], also: Mapping[str, int] | None = None) -> Floats:
+        """`P(targets | evidence, also)`, shape `(*sizes, draws)`; NaN where the condition is impossible.
+
+        Where every table matters to a single target, its own plan is the plan of all marginals, and the pass for all of
+        them is taken: that rests on the query alone, so a query has one answer, whatever it is asked with.
+        """
+        if also:
+            return elimination.joint(self.cells, targets, {**self.evidence, **also})
+        network = self.cells.network
+        if len(targets) == 1 and len(elimination.requisite(network, targets, self.evidence)) == len(network.nodes):
+            return self.marginals[targets[0]]
+        return elimination.joint(self.cells, targets, self.evidence)
+
+    def probability(self, states: Mapping[str, int]) -> Floats:
+        """`P(states | evidence)`, shape `(draws,)`; NaN where the evidence is impossible."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(
+                np.exp(elimination.log_probability(self.cells, {**self.evidence, **states}) - self.log_evidence)
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Tabled(Given):
+    """The same from a joint law of all variables of the question.
+
+    Args:
+        names: of the question's variables.
+        law: `P(names)`, shape `(*sizes, draws)`.
+    """
+
+    names: tuple[str, ...]
+    law: Floats
+
+    def _of(self, states: Mapping[str, int], targets: Sequence[str] = ()) -> Floats:
+        """`P(targets, states)`, shape `(*sizes, draws)`."""
+        part = self.law[tuple(states.get(name, slice(None)) for name in self.names)]
+        left = [name for name in self.names if name not in states]
+        summed = part.sum(axis=tuple(axis for axis, name in enumerate(left) if name not in targets))
+        kept = [name for name in left if name in targets]
+        return np.asarray(summed.transpose([*(kept.index(name) for name in targets), len(kept)]))
+
+    @cached_property
+    def log_evidence(self) -> Floats:
+        """See `Given`."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self._of(self.evidence)))
+
+    def joint(self, targets: Sequence[str], also: Mapping[str, int] | None = None) -> Floats:
+        """See `Given`."""
+        states = {**self.evidence, **(also or {})}
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self._of(states, targets) / self._of(states))
+
+    def probability(self, states: Mapping[str, int]) -> Floats:
+        """See `Given`."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self._of({**self.evidence, **states}) / self._of(self.evidence))
+
+
+@dataclass(frozen=True, eq=False)
+class Both:
+    """The draws of a posterior given evidence, and how much each counts.
+
+    Args:
+        given: the draws.
+        twin: their twins where the posterior has them, and draws count alike.
+        predictive: whether they count by the probability of the evidence under them.
+        basis: what was measured; None where nobody knows.
+        tables: what was measured beyond the network's families; None where that is not read.
+        effective: independent draws that they are worth; None: all.
+        read: whether all that tables say of the question's variables is in the draws.
+    """
+
+    given: Given
+    twin: Given | None
+    predictive: bool
+    basis: Basis | None
+    tables: TableDraws | None
+    effective: float | None = None
+    read: bool = True
+
+    @cached_property
+    def weights(self) -> Floats | None:
+        """Of the draws, shape `(draws,)`, the largest 1; None where they count alike."""
+        if not self.predictive:
+            return None
+        log = self.given.log_evidence
+        peak = log.max()
+        return np.asarray(np.exp(log - peak)) if np.isfinite(peak) else np.zeros(log.shape)
+
+    def about(self, targets: Iterable[str], *, most: int) -> Both:
+        """What answers a question about some targets: itself, or joint laws of its variables that tables moved.
+
+        Args:
+            targets: of the question.
+            most: joint states of theirs beyond which the network's law stays.
+        """
+        names = (*targets, *self.given.evidence)
+        if self.tables is None or not self.tables.say(names):
+            return self
+        small = self.given.cells.network.cells(names[: len(names) - len(self.given.evidence)]) <= most
+        law = self.tables.joint(self.given.cells, names) if small else None
+        if law is None:
+            return replace(self, read=False)
+        twin = self.twin
+        if twin is not None:
+            again = self.tables.joint(twin.cells, names, twins=True)
+            twin = None if again is None else _Tabled(twin.cells, twin.evidence, names, again)
+        return replace(self, given=_Tabled(self.given.cells, self.given.evidence, names, law), twin=twin)
+
+
+def both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predictive: bool) -> Both:
+    """Draws and twins; a posterior of another kind need not know of twins.
+
+    Args:
+        posterior: to be asked.
+        evidence: observed variables with their states.
+        predictive: whether draws count by the probability of the evidence under them.
+
+    Returns:
+        The draws given the evidence.
+    """
+    schema = posterior.network.schema
+    codes = {name: schema[name].code(state) for name, state in evidence}
+    drawn = joint_draws(posterior)
+    given = Given(drawn.cells, codes)
+    if not isinstance(drawn, PosteriorDraws):
+        twins: Tables | None = None if predictive else getattr(drawn, "twins", None)
+        return Both(given, None if twins is None else Given(twins, codes), predictive, None, None)
+    again = None if predictive or drawn.twins is None else Given(drawn.twins, codes)
+    effective = None if again is None else drawn.effective()
+    return Both(given, again, predictive, drawn.basis, drawn.tables, effective)

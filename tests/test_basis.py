@@ -1,0 +1,115 @@
+"""Every answer says what it rests on: measured, inferred, assumed, or contradicted where the network was trusted."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import discreet as dc
+from discreet.posterior import basis as module
+from networks import asia
+from oracle import random_draws, small
+from releases import guarantee, simulated
+from test_fit_check import released
+
+TRIANGLE = small(("a", 2, ()), ("b", 2, ()), ("c", 2, ()), ("d", 2, ()))
+
+
+def pairs_measured() -> dc.Release:
+    """Tables of (a, b), (b, c), (a, c) and d, over a network without arcs."""
+    rng = np.random.default_rng(1)
+    codes = {name: rng.integers(2, size=500) for name in TRIANGLE.nodes}
+    scopes = [("a", "b"), ("b", "c"), ("a", "c"), ("d",)]
+    counts = dc.count_codes(TRIANGLE, codes, scopes)
+    mechanism = dc.Mechanism("planned", lambda _network, _prior, _guarantee: plan(scopes), dc.planned().draw)
+    return dc.simulate(mechanism, counts, dc.Dirichlet.uniform(TRIANGLE), guarantee(), rng=rng)
+
+
+def plan(scopes: list[tuple[str, ...]]) -> dc.PlannedNoise:
+    """Equal budgets."""
+    part = Fraction(1, len(scopes))
+    return dc.PlannedNoise(
+        "discrete_laplace",
+        1,
+        dict.fromkeys(scopes, part),
+        dict.fromkeys(scopes, float(1 / part)),
+        Fraction(1),
+        dict.fromkeys(TRIANGLE.nodes, 1.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "mark", "pairs"),
+    [
+        ("P(a)", "measured", ()),
+        ("P(d)", "measured", ()),
+        ("P(a, b)", "measured", ()),
+        ("P(a | c=s0)", "measured", ()),
+        ("P(a, b, c)", "inferred", ()),
+        ("P(a | b=s0, c=s1)", "inferred", ()),
+        ("P(a | d=s0)", "assumed", (("a", "d"),)),
+        ("MAP(a, b | d=s0)", "assumed", (("a", "d"), ("b", "d"))),
+        ("MPE(| a=s0)", "assumed", (("a", "d"), ("b", "d"), ("c", "d"))),
+    ],
+)
+def test_what_an_answer_rests_on(query: str, mark: str, pairs: tuple[tuple[str, str], ...]) -> None:
+    posterior = dc.noise_aware(pairs_measured(), draws=40, rng=np.random.default_rng(2))
+    answer = dc.answer(posterior, query, level=0.9)
+    assert (answer.basis, answer.unmeasured) == (mark, pairs)
+    assert dc.answer_many(posterior, [query], level=0.9)[0] == answer
+
+
+def test_marginals_given_evidence_are_marked_one_by_one() -> None:
+    posterior = dc.noise_aware(pairs_measured(), draws=40, rng=np.random.default_rng(2))
+    found = dc.marginals(posterior, {"a": "s0"}, level=0.9)
+    assert [part.basis for part in found] == ["measured", "measured", "assumed"]
+
+
+def test_a_trusted_network_is_contradicted_where_tables_deny_it() -> None:
+    wrong, right = released(0.3, 20_000, 1), released(0.0, 20_000, 1)
+    for release, options, mark in (
+        (wrong, {"trust_network": True}, "contradicted"),
+        (wrong, {"prior": dc.Dirichlet.uniform(wrong.network)}, "contradicted"),
+        (wrong, {}, "measured"),
+        (right, {"trust_network": True}, "measured"),
+    ):
+        posterior = dc.noise_aware(release, draws=30, rng=np.random.default_rng(3), **options)  # type: ignore[arg-type]
+        assert dc.answer(posterior, "P(a, b)", level=0.9).basis == mark
+        assert dc.answer(posterior, "P(c | a=s0)", level=0.9).basis == "measured"
+    assert (
+        dc.answer(dc.plug_in(wrong, draws=30, rng=np.random.default_rng(4)), "P(a, b)", level=0.9).basis
+        == "contradicted"
+    )
+
+
+def test_the_check_is_made_for_questions_that_need_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(module, "fit", lambda *_, **__: asked.append(1) or dc.FitCheck((), 0, 0))
+    posterior = dc.noise_aware(released(0.3, 500, 1), draws=30, rng=np.random.default_rng(3), trust_network=True)
+    for query in ("P(a)", "P(c | a=s0)", "P(d | c=s0)"):
+        dc.answer(posterior, query, level=0.9)
+    assert asked == []
+    for query in ("P(a, b)", "P(b | a=s0)"):
+        dc.answer(posterior, query, level=0.9)
+    assert asked == [1]
+
+
+def test_families_are_what_draws_of_parameters_rest_on() -> None:
+    rng = np.random.default_rng(5)
+    counts_of = simulated(asia(), 200, guarantee(), rng)
+    assert counts_of.network == asia().network
+    from releases import simulated_counts
+
+    prior = dc.Dirichlet.uniform(asia().network)
+    made = dc.simulate(dc.posterior_sampler(), simulated_counts(asia(), 200, rng), prior, guarantee(), rng=rng)
+    for posterior in (dc.noise_aware(made, draws=20, rng=rng), dc.plug_in(made, draws=20, rng=rng)):
+        assert dc.answer(posterior, "P(lung | smoke=yes)", level=0.9).basis == "measured"
+        told = dc.answer(posterior, "P(asia | dysp=yes)", level=0.9)
+        assert told.basis == "assumed" and told.unmeasured == (("asia", "dysp"),)
+
+
+def test_of_draws_put_together_nobody_knows() -> None:
+    answer = dc.answer(dc.PosteriorDraws(random_draws(TRIANGLE, 5, 1)), "P(a, b)", level=0.9)
+    assert answer.basis is None and answer.unmeasured == ()
