@@ -11,6 +11,7 @@ from typing import Literal
 from discreet.model.network import Network
 from discreet.posterior.evidence import measured_sets
 from discreet.posterior.fit_check import fit
+from discreet.posterior.pooled.table_draws import MOST_LOOSE
 from discreet.posterior.saturated import missing_arcs
 from discreet.releases.combined import Combined
 
@@ -45,17 +46,19 @@ class Basis:
 
         Returns:
             "contradicted" where the network was trusted in what a table contradicts (`fit`), else "assumed" where some
-            pair lies in no table, or tables were not read, "inferred" where the pairs do and the whole does not, and
-            "measured"; and the pairs that lie in no table, in the schema's order, at most 20.
+            pair lies in no table, or tables were not read, "inferred" where the pairs of at most six variables do and
+            the whole does not, and "measured"; and the pairs that lie in no table, in the schema's order, at most 20.
         """
         asked = self.network.ordered(set(names))
         inside = frozenset(asked)
         missing = [pair for pair in combinations(asked, 2) if frozenset(pair) not in self._pairs]
         if self.trusted and self._disputable(inside) and any(names <= inside for names in self._contradicted):
             return "contradicted", tuple(missing[:NAMED])
-        if missing or not read:
+        if len(inside) < 2 or any(inside <= table for table in self._tables):
+            return ("measured" if read else "assumed"), ()
+        if missing or not read or len(inside) > MOST_LOOSE:
             return "assumed", tuple(missing[:NAMED])
-        return ("measured" if any(inside <= table for table in self._tables) or len(inside) < 2 else "inferred"), ()
+        return "inferred", ()
 
     @cached_property
     def _tables(self) -> tuple[frozenset[str], ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -21,7 +22,7 @@ from discreet.errors import InputError
 from discreet.inference.sampling import sample_blocks, sample_codes
 from discreet.model.schema import Schema, Variable
 from discreet.model.tables import Array, Tables
-from discreet.posterior.draws import Posterior, joint_draws
+from discreet.posterior.draws import Posterior, PosteriorDraws, joint_draws
 
 __all__ = ["FORMATS", "format_of", "sample_codes", "sample_records", "stream_records", "synthetic", "write_records"]
 
@@ -95,8 +96,17 @@ def synthetic(
         raise InputError(
             f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {have} draws"
         )
-    drawn = joint_draws(posterior).draws(sets, rng)
+    drawn = _drawn(posterior, rng.permutation(have)[:sets])
     return tuple(_stream(_only(drawn, index), n, own, block) for index, own in enumerate(rng.spawn(sets)))
+
+
+def _drawn(posterior: Posterior, picked: npt.NDArray[np.intp]) -> Tables:
+    """Some of the joint draws, with all that tables say of variables that the network does not join."""
+    wide = joint_draws(posterior)
+    cells, tables = wide.cells, wide.tables if isinstance(wide, PosteriorDraws) else None
+    if tables is not None and tables.say(cells.network.nodes):
+        return tables.network_of(cells, picked)
+    return Tables(cells.network, lambda node: cells[node][..., picked], draws=len(picked))
 
 
 def _only(drawn: Tables, index: int) -> Tables:

@@ -5,8 +5,14 @@ A network leaves the joint law of some variables open where each has those befor
 parents that are not joined, and of their children. So such sets are drawn by themselves where tables hold them: from
 what all tables tell of the set and its subsets, under a complete network of these variables alone, by the same model as
 all families (`worlds.py`). The joint law of the variables that a question is about is then moved, draw by draw, to the
-margins that were measured, as little as can be: by proportional fitting, which keeps what the network says of
-everything else (of all laws with these margins, the one of least relative entropy to it).
+margins that were measured, as little as can be: by proportional fitting, which finds the law of least relative entropy
+to the network's with these margins, and with the network's own margin of each pair that no table holds.
+
+Pairs leave triples open. Of three variables whose pairs were measured, and that no table holds together, the law that
+fitting finds has no interaction of all three but the network's; the true one has, by as much as nobody knows. So each
+draw gets one of its own, delta, normal with the covariance `tau^2 D`, D the tensor product of the variables'
+`diag(p) - p p'`: all pairs stay, and tau is a partial correlation. It is 0 in most draws and up to a sixth in a few: a
+mixture that was chosen on one table and holds on others (docs/network.md).
 
 Draws of a set take their margins of single variables from draws of these, so that all answers agree on them; that odds
 ratios are independent of the margins is an approximation.
@@ -18,6 +24,8 @@ margins and odds ratios.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -34,18 +42,41 @@ from discreet.posterior.pooled.worlds import Worlds
 from discreet.posterior.saturated import leaves_open
 from discreet.releases.combined import Combined
 
-__all__ = ["TableDraws"]
+__all__ = ["MOST_LOOSE", "TableDraws"]
 
 Floats = npt.NDArray[np.float64]
+Picked = npt.NDArray[np.intp]
 
+TAUS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
+TAU_WEIGHTS = (0.6, 0.2, 0.1, 0.07, 0.02, 0.01)
+"""Of an interaction of three variables whose pairs were measured, and how many draws have it."""
+MOST_LOOSE = 6
+"""Variables of a question whose triples get such interactions; larger ones are marked as assumed."""
+MOST_JOINED = 2**14
+"""Cells of a family of the larger network that records are made up from."""
 MOST_CELLS = 1000
 """Of a set that is drawn by itself, as of a family that is enlarged."""
-MOST_VALUES = 2**24
-"""Of a joint law under all draws: 128 MiB; larger ones stay as the network has them."""
+MOST_VALUES = 2**22
+"""Of a joint law under all draws: 32 MiB, some seconds; larger ones stay as the network has them."""
 ROUNDS = 8
 """Of proportional fitting: margins of draws agree but for their single variables' last digits."""
 FEWEST = 1e-12
 """Probability that a margin is taken to have at least, so that it can be scaled."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """Which draws are meant.
+
+    Args:
+        draws: of the posterior.
+        picked: positions of some of them.
+        twins: 1 for their twins, else 0.
+    """
+
+    draws: int
+    picked: Picked
+    twins: int
 
 
 class TableDraws:
@@ -64,38 +95,87 @@ class TableDraws:
         self._weights = weights
         self._seed = int(rng.integers(2**63))
         self._tables = measured_sets(evidence)
+        self._pairs = frozenset(frozenset(pair) for table in self._tables for pair in combinations(table, 2))
         self._drawn: dict[tuple[Scope, int], tuple[Floats, Floats]] = {}
         self._opened: dict[Scope, bool] = {}
 
     def say(self, names: Iterable[str]) -> bool:
         """Whether tables say of some variables what the network fixes, so that `joint` is to be asked."""
-        return not all(map(self._open, self._measured(names)))
+        asked = tuple(names)
+        return not all(map(self._open, self._measured(asked))) or bool(self._loose(asked))
 
-    def joint(self, cells: Tables, names: Sequence[str], *, twins: bool = False) -> Floats | None:
+    def joint(
+        self, cells: Tables, names: Sequence[str], *, twins: bool = False, picked: Picked | None = None
+    ) -> Floats | None:
         """Joint law of some variables.
 
         Args:
             cells: the posterior's draws.
             names: different variables.
             twins: whether these are the twins of the posterior's draws.
+            picked: positions of those draws that are wanted; None for all.
 
         Returns:
             Shape `(*sizes, draws)`; None where the network leaves all open that was measured of them, or where a table
             of all of them is too large.
         """
-        parts = self._measured(names)
-        draws = cells.draws or 1
-        if not self.say(names) or self.network.cells(names) * draws > MOST_VALUES:
+        parts, which = self._measured(names), np.arange(cells.draws or 1) if picked is None else picked
+        if not self.say(names) or self.network.cells(names) * which.size > MOST_VALUES:
             return None
         try:
-            law = elimination.joint(cells, names, {})
+            law = elimination.joint(_only(cells, which), names, {})
         except InputError:
             return None
-        wanted = {part: self._wanted(law, names, part, twins) for part in parts}
-        for _ in range(ROUNDS if len(parts) > 1 else 1):
+        drawn = _Drawn(cells.draws or 1, which, int(twins))
+        wanted = {part: self._wanted(law, names, part, drawn) for part in parts}
+        # Of pairs in no table the network's law stays: fitting alone would make them depend through what they share.
+        pairs = combinations(self.network.ordered(names), 2)
+        wanted |= {pair: _margin(law, names, pair) for pair in pairs if frozenset(pair) not in self._pairs}
+        for _ in range(ROUNDS if len(wanted) > 1 else 1):
             for part, margin in wanted.items():
                 law = _scaled(law, names, part, margin)
+        for triple in self._loose(names):
+            own = _margin(law, names, triple)
+            law = _scaled(law, names, triple, _normalised(own + self._interaction(own, triple, drawn)))
         return np.asarray(law)
+
+    def network_of(self, cells: Tables, picked: Picked) -> Tables:
+        """Some draws as probabilities of a larger network, for whoever needs all variables at once.
+
+        Each node has as parents, besides its own, earlier nodes that a table joins it with, as far as a family stays
+        small; its rows are those of the joint law of the family.
+
+        Args:
+            cells: the posterior's draws.
+            picked: positions of those that are wanted.
+
+        Returns:
+            Probabilities, shape `(*parents, child, draws)`.
+        """
+        own, order = self.network, self.network.order
+        parents = {node: (*own.parents[node], *self._joined(node, order[: order.index(node)])) for node in own.nodes}
+        wide = Network(own.variables, parents)
+
+        def rows(node: str) -> Floats:
+            law = self.joint(cells, wide.family(node), picked=picked)
+            if law is None:
+                law = elimination.joint(_only(cells, picked), wide.family(node), {})
+            total = law.sum(axis=-2, keepdims=True)
+            return np.where(total > 0, law / np.where(total > 0, total, 1.0), 1 / law.shape[-2])
+
+        return Tables(wide, rows, draws=len(picked))
+
+    def _joined(self, node: str, before: Sequence[str]) -> Scope:
+        """Earlier nodes, no parents, that a table joins a node with, those of few states first."""
+        family = [*self.network.family(node)]
+        told = {name for table in self._tables if node in table for name in table}
+        found: list[str] = []
+        for name in sorted(
+            told.intersection(before).difference(family), key=lambda name: self.network.schema[name].size
+        ):
+            if self.network.cells([*family, *found, name]) <= MOST_JOINED:
+                found.append(name)
+        return tuple(found)
 
     def _measured(self, names: Iterable[str]) -> tuple[Scope, ...]:
         """The largest parts of some variables that a table has, in the schema's order."""
@@ -104,20 +184,47 @@ class TableDraws:
         largest = [part for part in parts if part and not any(part < other for other in parts)]
         return tuple(sorted(map(self.network.ordered, largest)))
 
+    def _loose(self, names: Iterable[str]) -> tuple[Scope, ...]:
+        """Triples whose pairs were measured, and that no table holds; of few variables."""
+        asked = self.network.ordered(set(names))
+        if len(asked) > MOST_LOOSE:
+            return ()
+        return tuple(
+            triple
+            for triple in combinations(asked, 3)
+            if all(frozenset(pair) in self._pairs for pair in combinations(triple, 2))
+            and not any(table.issuperset(triple) for table in self._tables)
+        )
+
+    def _interaction(self, law: Floats, triple: Scope, of: _Drawn) -> Floats:
+        """What a triple may have beyond its pairs, the same for a draw whatever is asked; shape as the law's."""
+        rng = self._generator(triple, of.twins)
+        tau = rng.choice(TAUS, size=of.draws, p=TAU_WEIGHTS)[of.picked]
+        delta = rng.standard_normal((*law.shape[:-1], of.draws))[..., of.picked]
+        for axis in range(3):
+            single = law.sum(axis=tuple(other for other in range(3) if other != axis), keepdims=True)
+            root = np.sqrt(single)
+            delta = root * (delta - root * (root * delta).sum(axis=axis, keepdims=True))
+        return np.asarray(tau * delta)
+
+    def _generator(self, names: Scope, more: int = 0) -> np.random.Generator:
+        """Of a set of variables, whatever else was asked."""
+        return np.random.default_rng([self._seed, more, *(self.network.nodes.index(name) for name in names)])
+
     def _open(self, part: Scope) -> bool:
         """Whether the network leaves their law open; a set that is too large to be drawn is taken as it is."""
         if part not in self._opened:
             self._opened[part] = self.network.cells(part) > MOST_CELLS or leaves_open(self.network, part)
         return self._opened[part]
 
-    def _wanted(self, law: Floats, names: Sequence[str], part: Scope, twins: bool) -> Floats:
+    def _wanted(self, law: Floats, names: Sequence[str], part: Scope, of: _Drawn) -> Floats:
         """The margin of a part: of what was measured, or of the law itself where the network leaves that open."""
         if self._open(part):
             return _margin(law, names, part)
-        drawn = self._draws(part, law.shape[-1])[int(twins)]
+        drawn = self._draws(part, of.draws)[of.twins][..., of.picked]
         for _ in range(ROUNDS if len(part) > 1 else 0):
             for name in part:
-                drawn = _scaled(drawn, part, (name,), self._wanted(law, names, (name,), twins))
+                drawn = _scaled(drawn, part, (name,), self._wanted(law, names, (name,), of))
         return drawn
 
     def _draws(self, part: Scope, draws: int) -> tuple[Floats, Floats]:
@@ -128,11 +235,10 @@ class TableDraws:
                 tuple(self.network.schema[name] for name in part),
                 {name: ordered[: ordered.index(name)] for name in part},
             )
-            places = [self.network.nodes.index(name) for name in part]
             worlds = Worlds(
                 self._margins(whole),
                 draws,
-                np.random.default_rng([self._seed, *places]),
+                self._generator(part),
                 weights=self._weights,
                 doubt=True,
             )
@@ -152,6 +258,19 @@ class TableDraws:
         return Margins(
             whole, {subset: told.values[subset] for subset in kept}, {subset: told.variances[subset] for subset in kept}
         )
+
+
+def _normalised(law: Floats) -> Floats:
+    """No cell below 0, and a sum of 1 for each draw."""
+    kept = np.maximum(law, 0.0)
+    return np.asarray(kept / kept.sum(axis=tuple(range(law.ndim - 1))))
+
+
+def _only(cells: Tables, picked: Picked) -> Tables:
+    """Some of the draws."""
+    if len(picked) == cells.draws:
+        return cells
+    return Tables(cells.network, lambda node: cells[node][..., picked], draws=len(picked))
 
 
 def _margin(law: Floats, names: Sequence[str], part: Scope) -> Floats:
