@@ -27,6 +27,7 @@ NAMES = (
     "coverage",
     "scaling",
     "planned_noise",
+    "wrong_networks",
     "peers",
 )
 """Of the experiments, in the order of the index."""
