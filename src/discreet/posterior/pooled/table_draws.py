@@ -8,11 +8,8 @@ all families (`worlds.py`). The joint law of the variables that a question is ab
 margins that were measured, as little as can be: by proportional fitting, which finds the law of least relative entropy
 to the network's with these margins, and with the network's own margin of each pair that no table holds.
 
-Pairs leave triples open. Of three variables whose pairs were measured, and that no table holds together, the law that
-fitting finds has no interaction of all three but the network's; the true one has, by as much as nobody knows. So each
-draw gets one of its own, delta, normal with the covariance `tau^2 D`, D the tensor product of the variables'
-`diag(p) - p p'`: all pairs stay, and tau is a partial correlation. It is 0 in most draws and up to a sixth in a few: a
-mixture that was chosen on one table and holds on others (docs/network.md).
+Pairs leave triples open: of three variables whose pairs were measured, and that no table holds together, each draw gets
+an interaction of its own, of a size that triples of the release's tables teach (`discrepancy.py`).
 
 Draws of a set take their margins of single variables from draws of these, so that all answers agree on them; that odds
 ratios are independent of the margins is an approximation.
@@ -25,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -37,6 +35,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.evidence import measured_sets, measurements
+from discreet.posterior.pooled.discrepancy import TAUS, scaled_to, triple_weights, triples_of
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.worlds import Worlds
 from discreet.posterior.saturated import leaves_open
@@ -47,9 +46,6 @@ __all__ = ["MOST_LOOSE", "TableDraws"]
 Floats = npt.NDArray[np.float64]
 Picked = npt.NDArray[np.intp]
 
-TAUS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
-TAU_WEIGHTS = (0.6, 0.2, 0.1, 0.07, 0.02, 0.01)
-"""Of an interaction of three variables whose pairs were measured, and how many draws have it."""
 MOST_LOOSE = 6
 """Variables of a question whose triples get such interactions; larger ones are marked as assumed."""
 MOST_JOINED = 2**14
@@ -199,13 +195,14 @@ class TableDraws:
     def _interaction(self, law: Floats, triple: Scope, of: _Drawn) -> Floats:
         """What a triple may have beyond its pairs, the same for a draw whatever is asked; shape as the law's."""
         rng = self._generator(triple, of.twins)
-        tau = rng.choice(TAUS, size=of.draws, p=TAU_WEIGHTS)[of.picked]
-        delta = rng.standard_normal((*law.shape[:-1], of.draws))[..., of.picked]
-        for axis in range(3):
-            single = law.sum(axis=tuple(other for other in range(3) if other != axis), keepdims=True)
-            root = np.sqrt(single)
-            delta = root * (delta - root * (root * delta).sum(axis=axis, keepdims=True))
-        return np.asarray(tau * delta)
+        tau = rng.choice(TAUS, size=of.draws, p=self._sizes)
+        return scaled_to(law, tau, rng, of.draws, of.picked)
+
+    @cached_property
+    def _sizes(self) -> Floats:
+        """Weights of the sizes of interactions, learned from triples that tables hold."""
+        triples = triples_of(self._tables, self.network.nodes)
+        return triple_weights(self._told(triples), triples)
 
     def _generator(self, names: Scope, more: int = 0) -> np.random.Generator:
         """Of a set of variables, whatever else was asked."""
@@ -251,13 +248,16 @@ class TableDraws:
     def _margins(self, whole: Network) -> Margins:
         """What all tables tell of the variables of a complete network."""
         inside = subsets([whole.nodes])
-        told = pooled_margins(
-            self.network, measurements(self._evidence.releases), self._evidence.records[0], also=inside
-        )
+        told = self._told(inside)
         kept = [subset for subset in inside if subset in told.values]
         return Margins(
             whole, {subset: told.values[subset] for subset in kept}, {subset: told.variances[subset] for subset in kept}
         )
+
+    def _told(self, also: Iterable[Scope]) -> Margins:
+        """Least squares of all tables, with the interactions of some sets and their subsets."""
+        parts, records = measurements(self._evidence.releases), self._evidence.records[0]
+        return pooled_margins(self.network, parts, records, also=subsets(also))
 
 
 def _normalised(law: Floats) -> Floats:

@@ -1,0 +1,104 @@
+"""What triples have beyond their pairs: its law, and what measured ones teach of its size."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from discreet.inference.interactions import contrast_matrices, positions, subsets, transformed
+from discreet.posterior.pooled import discrepancy
+from discreet.posterior.pooled.discrepancy import PRIOR, TAUS, scaled_to, triple_weights, triples_of
+from discreet.posterior.pooled.least_squares import Margins
+from oracle import small
+
+NETWORK = small(*((f"v{index}", 2 + index % 2, ()) for index in range(9)))
+TRIPLES = [tuple(f"v{first + step}" for step in range(3)) for first in (0, 3, 6)]
+
+
+def law(sizes: tuple[int, ...], seed: int) -> np.ndarray:
+    """Of three variables with pairs that depend and no interaction of all three."""
+    rng = np.random.default_rng(seed)
+    table = np.ones(sizes)
+    for axis in range(3):
+        table = table * rng.uniform(0.5, 1.5, [1 if other == axis else size for other, size in enumerate(sizes)])
+    return table / table.sum()
+
+
+def margins(tau: float, n: float, variance: float, seed: int) -> Margins:
+    """Three triples with interactions of one size, measured."""
+    rng = np.random.default_rng(seed)
+    values, variances = {(): np.array(n)}, {(): 1.0}
+    for number, triple in enumerate(TRIPLES):
+        own = law(tuple(NETWORK.schema[name].size for name in triple), 10 * seed + number)[..., None]
+        moved = own + scaled_to(own, np.array([tau]), rng, 1, np.array([0]))
+        counts = n * np.maximum(moved[..., 0], 0)
+        coordinates = transformed(counts, contrast_matrices(counts.shape))
+        for inside, part in positions(triple):
+            if inside:
+                share = np.sqrt(NETWORK.cells(inside) / counts.size)
+                shape = [NETWORK.schema[name].size - 1 for name in inside]
+                found = coordinates[part].reshape(shape) / share
+                values[inside] = found + np.sqrt(variance) * rng.standard_normal(shape)
+                variances[inside] = variance
+    return Margins(NETWORK, values, variances)
+
+
+def test_without_triples_the_prior_stays() -> None:
+    assert sum(PRIOR) == pytest.approx(1) and len(PRIOR) == len(TAUS)
+    assert triple_weights(margins(0.1, 1e4, 9.0, 1), []) == pytest.approx(PRIOR)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_measured_triples_teach_the_size(seed: int) -> None:
+    means = [float(triple_weights(margins(tau, 3e4, 25.0, seed), TRIPLES) @ TAUS) for tau in (0.0, 0.08, 0.32)]
+    prior = float(np.array(PRIOR) @ TAUS)
+    assert means[0] < prior < means[1] < means[2]
+    assert means[2] > 0.06
+
+
+def test_noise_that_hides_everything_teaches_nothing() -> None:
+    found = triple_weights(margins(0.0, 1e3, 1e8, 4), TRIPLES)
+    np.testing.assert_allclose(found, PRIOR, atol=0.01)
+
+
+def test_an_interaction_keeps_pairs_and_has_its_covariance() -> None:
+    sizes, draws = (2, 3, 2), 40_000
+    own = np.broadcast_to(law(sizes, 5)[..., None], (*sizes, draws))
+    delta = scaled_to(own, np.full(draws, 0.1), np.random.default_rng(6), draws, np.arange(draws))
+    for axis in range(3):
+        np.testing.assert_allclose(delta.sum(axis=axis), 0, atol=1e-12)
+    singles = [own[..., 0].sum(axis=tuple(other for other in range(3) if other != axis)) for axis in range(3)]
+    wanted = np.ones((1, 1))
+    for single in singles:
+        wanted = np.kron(wanted, np.diag(single) - np.outer(single, single))
+    flat = delta.reshape(-1, draws)
+    np.testing.assert_allclose(flat @ flat.T / draws, 0.01 * wanted, atol=7e-6)  # seven deviations of an entry
+
+
+def test_draws_that_are_picked_have_the_same_interaction() -> None:
+    own = np.broadcast_to(law((2, 2, 2), 7)[..., None], (2, 2, 2, 50))
+    tau = np.linspace(0, 0.3, 50)
+    every = scaled_to(own, tau, np.random.default_rng(8), 50, np.arange(50))
+    some = scaled_to(own[..., [3, 40]], tau, np.random.default_rng(8), 50, np.array([3, 40]))
+    np.testing.assert_allclose(some, every[..., [3, 40]], rtol=1e-9, atol=1e-15)
+    assert np.all(every[..., 0] == 0)
+
+
+def test_the_law_of_the_pairs_has_no_interaction_of_three() -> None:
+    counts = np.random.default_rng(9).uniform(5, 50, (2, 3, 4))
+    found = discrepancy._without(counts)
+    for axis in range(3):
+        np.testing.assert_allclose(found.sum(axis=axis), counts.sum(axis=axis) / counts.sum(), rtol=1e-4)
+    logs = np.log(found)
+    for axis in range(3):
+        logs = np.diff(logs, axis=axis)
+    np.testing.assert_allclose(logs, 0, atol=1e-10)
+
+
+def test_triples_of_tables_are_listed_once() -> None:
+    found = triples_of([frozenset("abc"), frozenset("abcd"), frozenset("ab")], "dcba")
+    assert sorted(map(sorted, found)) == sorted(map(list, combinations("abcd", 3)))
+    assert all("dcba".index(one) < "dcba".index(other) for triple in found for one, other in combinations(triple, 2))
+    assert len(subsets(found)) > len(found)
