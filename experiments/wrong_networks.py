@@ -231,9 +231,9 @@ def present(frame: pd.DataFrame) -> Page:
 
 NOTES = (
     "Of what no table holds together (*assumed*) nobody can know more than the network says, so that intervals fail "
-    "where it is wrong; answers say which they are. *Inferred* triples rest on their pairs and on a guess of what is "
-    "beyond them, which rows drawn at random exceed. Cells of a release depend on each other: its share varies by some "
-    "points."
+    "where it is wrong; answers say which they are. *Inferred* triples rest on their pairs, and on what triples of the "
+    "same release's tables teach of interactions beyond pairs. A wrong network is not found where no table holds what "
+    "it denies. Cells of a release depend on each other: its share varies by some points."
 )
 
 
