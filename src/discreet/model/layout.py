@@ -12,7 +12,7 @@ from bisect import bisect, insort
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import networkx as nx
 
@@ -117,7 +117,7 @@ def _rows(parents: Parents) -> dict[str, int]:
         rows[name] = row
         taken[row] += 1
     for name in reversed(linked):
-        if len(children[name]) > len(parents[name]):
+        if children[name] and len(children[name]) >= len(parents[name]):
             lowest = min(rows[child] for child in children[name]) - 1
             row = next((row for row in range(lowest, rows[name], -1) if taken[row] < widest), rows[name])
             taken.subtract((rows[name],))
@@ -152,19 +152,20 @@ def _links(parents: Parents, rows: Mapping[str, int]) -> tuple[Links, Links]:
 
 def _ordered(cells: list[list[Cell]], below: Links, above: Links) -> list[list[Cell]]:
     """Rows whose cells stand near the mean of those that they are linked to, with few crossings."""
-    best = current = cells
-    fewest = _crossings(cells, below)
+    trunks = {cell for cell, links in above.items() if links[0][0] == cell[0]}
+    best = current = _swept(cells, above, trunks, upwards=False)
+    fewest = _crossings(current, below)
     for sweep in range(SWEEPS):
         if not fewest:
             break
-        current = _swept(current, above if sweep % 2 == 0 else below, upwards=sweep % 2 == 1)
+        current = _swept(current, below if sweep % 2 == 0 else above, trunks, upwards=sweep % 2 == 0)
         crossings = _crossings(current, below)
         if crossings < fewest:
             best, fewest = current, crossings
     return best
 
 
-def _swept(cells: list[list[Cell]], links: Links, *, upwards: bool) -> list[list[Cell]]:
+def _swept(cells: list[list[Cell]], links: Links, trunks: set[Cell], *, upwards: bool) -> list[list[Cell]]:
     """All rows but the first, each sorted by the mean position of its links in the row before."""
     ordered: list[list[Cell]] = []
     position: dict[Cell, float] = {}
@@ -173,10 +174,18 @@ def _swept(cells: list[list[Cell]], links: Links, *, upwards: bool) -> list[list
         for index, cell in enumerate(row):
             near = [position[other] for other in links.get(cell, ())]
             wanted[cell] = sum(near) / len(near) if near else (index + 0.5) / len(row)
-        ordered.append(sorted(row, key=wanted.__getitem__))
+        ties = groupby(sorted(row, key=wanted.__getitem__), key=wanted.__getitem__)
+        ordered.append([cell for _, tie in ties for cell in _trunks_between(list(tie), trunks)])
         # Rows differ in length: a position is a share of its row.
         position |= {cell: (index + 0.5) / len(row) for index, cell in enumerate(ordered[-1])}
     return ordered[::-1] if upwards else ordered
+
+
+def _trunks_between(tie: list[Cell], trunks: set[Cell]) -> list[Cell]:
+    """Cells that could stand in any order: trunks in the middle, or they would wander to one side from row to row."""
+    through, others = [cell for cell in tie if cell in trunks], [cell for cell in tie if cell not in trunks]
+    half = len(others) // 2
+    return [*others[:half], *through, *others[half:]]
 
 
 def _crossings(cells: list[list[Cell]], below: Links) -> int:
@@ -208,9 +217,12 @@ def _places(cells: list[list[Cell]], below: Links, above: Links, sizes: Mapping[
         for row in reversed(cells) if upwards else cells:
             near = [[x[other] for side in sides for other in side.get(cell, ())] for cell in row]
             wanted = [sum(part) / len(part) if part else x[cell] for cell, part in zip(row, near, strict=True)]
-            weights = [0.1 if not part else 1.0 + len(part) for part in near]
+            weights = [1.0 + len(part) for part in near]
             x |= dict(zip(row, _apart(wanted, weights, [sizes[cell] for cell in row]), strict=True))
-    return x
+    # Nodes without arcs were never moved: they stand around 0.
+    linked = [x[cell] for cell in (*below, *above)] or [0.0]
+    middle = (min(linked) + max(linked)) / 2
+    return {cell: place if cell in below or cell in above else place + middle for cell, place in x.items()}
 
 
 def _apart(wanted: Iterable[float], weights: Iterable[float], sizes: list[float]) -> list[float]:
