@@ -12,10 +12,12 @@ import typer
 
 import discreet as dc
 from discreet.app.terminal import say
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, shown, shown_path
 from discreet.mechanisms import MECHANISMS, Entry, Over, mechanisms_over
-from discreet.model.json_files import read_text
-from discreet.model.limits import QUERIES, QUERIES_BYTES, at_most
+from discreet.model.arcs import begins_as_bif
+from discreet.model.bif import parse_bif
+from discreet.model.json_files import read_packed_text, read_text
+from discreet.model.limits import NETWORK_BYTES, QUERIES, QUERIES_BYTES, at_most
 
 __all__ = [
     "DesignFile",
@@ -24,7 +26,6 @@ __all__ = [
     "EquivalentSampleSize",
     "Json",
     "Method",
-    "NetworkFile",
     "Prior",
     "ReleaseFile",
     "Replace",
@@ -36,6 +37,8 @@ __all__ = [
     "described",
     "fitting",
     "mechanism_of",
+    "named_network",
+    "network_in",
     "prior_of",
     "queries_in",
     "queries_of",
@@ -48,9 +51,15 @@ PREDICTS = {"number": "a number", "class": "one of two classes", "nothing": "not
 DEFAULT_CONCENTRATION, DEFAULT_DEVIATION = "0.25", 1.0
 """The curator's priors: of every cell of a network, and of every weight of a design in its coordinates."""
 
-BIF_HELP = "BIF file (.bif or .bif.gz) with the public structure"
-NetworkFile = Annotated[Path, typer.Option("--network", help=f"{BIF_HELP}.")]
-EitherNetwork = Annotated[Path | None, typer.Option("--network", help=f"{BIF_HELP}; or name a --design.")]
+NO_ARCS, NAIVE_BAYES = "none", "naive-bayes"
+"""Networks that need no file: `none`, and `naive-bayes:TARGET`."""
+ALL_VARIABLES = "with all variables and their states (`discreet schema` drafts one from a sample that is not private)"
+
+NETWORK_HELP = (
+    "The public structure: a BIF file, or, with a --schema that has all variables and their states, a file of arcs "
+    "(lines such as 'smoke -> lung', or CSV from,to), none for no arcs, or naive-bayes:TARGET"
+)
+EitherNetwork = Annotated[str | None, typer.Option("--network", help=f"{NETWORK_HELP}; or name a --design.")]
 DesignFile = Annotated[
     Path | None,
     typer.Option(
@@ -59,7 +68,12 @@ DesignFile = Annotated[
     ),
 ]
 SchemaFile = Annotated[
-    Path | None, typer.Option("--schema", help="JSON with bounds and bins of numeric columns; see `schema`.")
+    Path | None,
+    typer.Option(
+        "--schema",
+        help="JSON with bounds and bins of numeric columns, or, where no BIF file names them, with all variables and "
+        "their states; see `schema`.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ReleaseFile = Annotated[str, typer.Argument(metavar="RELEASE", help="Release file; - reads stdin.")]
@@ -141,8 +155,8 @@ def described(over: Over) -> str:
     return "; ".join(f"{name} ({entry.help})" for name, entry in mechanisms_over(over).items())
 
 
-def structure_of(network: Path | None, design: Path | None, schema: Path | None = None) -> dc.Network | dc.Design:
-    """The public structure: a network, with the numeric variables of a schema file, or a design."""
+def structure_of(network: str | None, design: Path | None, schema: Path | None = None) -> dc.Network | dc.Design:
+    """The public structure: a network, of which a schema file may say the variables, or a design."""
     if (network is None) == (design is None):
         raise InputError("name one of --network and --design")
     if design is not None:
@@ -152,7 +166,33 @@ def structure_of(network: Path | None, design: Path | None, schema: Path | None 
             raise InputError("a design has the bounds of its columns itself; leave out --schema")
         return read_design_file(design)
     assert network is not None
-    found = dc.Network.read(network)
+    named = named_network(network, schema)
+    return named or network_in(read_packed_text(network, "network", NETWORK_BYTES), network, schema)
+
+
+def named_network(word: str, schema: Path | None) -> dc.Network | None:
+    """The network of a word that a schema is enough for; None where the word is a file's name."""
+    kind, colon, target = word.partition(":")
+    if word != NO_ARCS and kind != NAIVE_BAYES:
+        return None
+    if kind == NAIVE_BAYES and not target:
+        raise InputError(f"{NAIVE_BAYES} needs the variable from which arcs lead to all others: {NAIVE_BAYES}:TARGET")
+    if schema is None:
+        raise InputError(f"the network {shown(word)} needs --schema FILE, {ALL_VARIABLES}")
+    listed = dc.Schema.read(schema)
+    return dc.Network.naive_bayes(listed, target) if colon else dc.Network.empty(listed)
+
+
+def network_in(text: str, where: str, schema: Path | None) -> dc.Network:
+    """The network of a text that is BIF, with bounds and bins of a schema, or that is arcs over a schema."""
+    if not (where.endswith((".bif", ".bif.gz")) or begins_as_bif(text)):
+        if schema is None:
+            raise InputError(
+                f"{shown_path(where)} does not begin as BIF does, so it is taken for arcs: add --schema FILE, "
+                f"{ALL_VARIABLES}"
+            )
+        return dc.Network.parse_edges(text, dc.Schema.read(schema), where=where)
+    found = dc.Network.from_bif(parse_bif(text, where=where), where=where)
     if schema is None:
         return found
     listed = dc.Schema.read(schema)

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import discreet
-from discreet.app import analyst, curator, rehearsal
+from discreet.app import analyst, curator, network_view, rehearsal
 from discreet.app.arguments import Json
 from discreet.app.terminal import abandon_stdout, answer_document, show
 from discreet.errors import BudgetError, DiscreetError, InputError
@@ -105,6 +105,7 @@ for command in (
     rehearsal.audit,
 ):
     app.command()(command)
+app.command("show")(network_view.show_network)
 app.add_typer(curator.ledger_app, name="ledger", help="Open an account for a data set, or show what was spent.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from discreet.app.arguments import (
     DesignFile,
     EitherNetwork,
     Json,
+    SchemaFile,
     Workload,
     fitting,
     mechanism_of,
@@ -47,6 +49,7 @@ def plan(
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help="Option of the one mechanism; repeatable.")] = None,
     workload: Workload = None,
+    schema: SchemaFile = None,
     relation: Annotated[str | None, typer.Option(help="add-remove or replace; both without it.")] = None,
     repeats: Annotated[int, typer.Option(help="Made-up data sets.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the made-up records and of the noise.")] = 0,
@@ -60,7 +63,7 @@ def plan(
     from discreet.verify.plan import compare
 
     rng = np.random.default_rng(seed)
-    world, source = _world(network, design, rng)
+    world, source = _world(network, design, schema, rng)
     over: Over = "network" if isinstance(world, dc.Tables) else "design"
     chosen = _rehearsed(world, mechanism, option, workload, records)
     found: list[tuple[dc.Relation, dc.Expected]] = []
@@ -135,16 +138,20 @@ def _relations(name: str | None) -> list[dc.Relation]:
     return list(dc.Relation) if name is None else [dc.Relation(name)]
 
 
-def _world(network: Path | None, design: Path | None, rng: np.random.Generator) -> tuple[dc.Tables | dc.Design, str]:
+def _world(
+    network: str | None, design: Path | None, schema: Path | None, rng: np.random.Generator
+) -> tuple[dc.Tables | dc.Design, str]:
     """What records are made up from, and its name: a network's probabilities, or random ones, or a design."""
-    structure = structure_of(network, design)
+    structure = structure_of(network, design, schema)
     if isinstance(structure, dc.Design):
         return structure, "random weights"
-    try:
-        return dc.Tables.read(str(network)), "the network file's probabilities"
-    except InputError:
-        drawn = dc.Dirichlet.uniform(structure).draws(1, rng)
-        return dc.Tables(structure, {node: table[..., 0] for node, table in drawn.items()}), "random probabilities"
+    with suppress(InputError):
+        read = dc.Tables.read(str(network))
+        # A word such as `none` is no file, whatever is called so.
+        if read.network.parents == structure.parents:
+            return dc.Tables(structure, dict(read)), "the network file's probabilities"
+    drawn = dc.Dirichlet.uniform(structure).draws(1, rng)
+    return dc.Tables(structure, {node: table[..., 0] for node, table in drawn.items()}), "random probabilities"
 
 
 def _rehearsed(

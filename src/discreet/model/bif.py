@@ -23,8 +23,8 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError, listed, shortened, shown, shown_path
-from discreet.model.json_files import decoded, read_bytes, unpacked
+from discreet.errors import InputError, listed, shortened, shown
+from discreet.model.json_files import read_packed_text
 from discreet.model.limits import (
     NETWORK_BYTES,
     PARENTS,
@@ -89,10 +89,7 @@ def read_bif(path: str | Path) -> Bif:
     Source:
         F. Cozman, The Interchange Format for Bayesian Networks, version 0.15.
     """
-    what = f"network {shown_path(path)}"
-    raw = unpacked(read_bytes(path, "network", NETWORK_BYTES), what, NETWORK_BYTES)
-    text = decoded(raw, what, mark=True)
-    return parse_bif(text, where=str(path))
+    return parse_bif(read_packed_text(path, "network", NETWORK_BYTES), where=str(path))
 
 
 def parse_bif(text: str, *, where: str = "BIF text") -> Bif:

@@ -21,7 +21,7 @@ from typing import IO, Any, cast
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.limits import FIELDS, NESTING, PARTS, VALUES, at_most, repeated
 
-__all__ = ["decoded", "read_bytes", "read_json", "read_text", "taken", "unpacked", "write_whole"]
+__all__ = ["decoded", "read_bytes", "read_json", "read_packed_text", "read_text", "taken", "unpacked", "write_whole"]
 
 PUBLISHED = 0o644
 """Rights of a file that is written to be published, whatever the umask: the owner writes, everybody reads."""
@@ -112,6 +112,12 @@ def decoded(raw: bytes, what: str, *, mark: bool = False) -> str:
 def read_text(path: str | Path, what: str, limit: int) -> str:
     """The text of a file; arguments and errors as in `read_bytes`, and not UTF-8."""
     return decoded(read_bytes(path, what, limit), f"{what} {shown_path(path)}")
+
+
+def read_packed_text(path: str | Path, what: str, limit: int) -> str:
+    """The text of a file that may be packed by gzip and may begin with a byte order mark; otherwise as `read_text`."""
+    named = f"{what} {shown_path(path)}"
+    return decoded(unpacked(read_bytes(path, what, limit), named, limit), named, mark=True)
 
 
 def read_json(text: str, what: str, limit: int) -> Any:

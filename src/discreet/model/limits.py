@@ -17,6 +17,7 @@ from typing import TypeVar
 from discreet.errors import InputError, shown
 
 __all__ = [
+    "ARCS",
     "BUDGET_DIGITS",
     "DOCUMENT_BYTES",
     "FIELDS",
@@ -46,7 +47,7 @@ __all__ = [
 Name = TypeVar("Name", bound=Hashable)
 
 NETWORK_BYTES = 2**26
-"""Bytes of a network (BIF) or schema file, packed and unpacked: 64 MiB, ten times the largest classic network."""
+"""Bytes of a network (BIF, arcs) or schema file, packed and unpacked: 64 MiB, ten times the largest classic network."""
 DOCUMENT_BYTES = 2**27
 """Bytes of a release or of combined releases: 128 MiB, twice a thousand draws of the largest classic network."""
 QUERIES_BYTES = 2**23
@@ -62,6 +63,8 @@ STAR_DIMENSIONS = 256
 milliseconds to draw, and its variances stay within floating point."""
 PARENTS = 30
 """Parents of a node: its table has an axis for each, and numpy holds 32 of them in all versions, one for draws."""
+ARCS = VARIABLES * PARENTS
+"""Arcs in a file of arcs: all parents of all nodes."""
 NAME_CHARACTERS = 1000
 """Characters of the name of a variable, state, unit or mechanism: a question of a survey, written out."""
 BUDGET_DIGITS = 5000

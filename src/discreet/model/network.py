@@ -13,11 +13,16 @@ from functools import cached_property
 from itertools import chain, combinations
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import networkx as nx
 
 from discreet.errors import InputError, shortened, shown
+from discreet.model import conversions, drawing
+from discreet.model.arcs import parents_in, parents_of, schema_of
 from discreet.model.bif import Bif, read_bif
+from discreet.model.json_files import read_packed_text
+from discreet.model.limits import NETWORK_BYTES
 from discreet.model.schema import Schema, Variable, table_cells
 
 __all__ = ["AXES", "COVER_CELLS", "Network"]
@@ -109,6 +114,159 @@ class Network:
             return Network(bif.variables, bif.parents)
         except InputError as error:
             raise InputError(f"{shortened(where)}: {error}") from None
+
+    # ------------------------------------------------------------------------------------------------ arcs
+
+    @staticmethod
+    def from_edges(edges: Iterable[Sequence[str]], variables: Schema | Iterable[Variable]) -> Network:
+        """The network of some arcs.
+
+        Args:
+            edges: pairs (parent, child); parents of a node have the order of their arcs.
+            variables: all of them, with states; one without arcs is a node without parents.
+
+        Returns:
+            The network.
+
+        Raises:
+            InputError: an edge is no pair of names, names no variable, is there twice or leads to where it began, or
+                the arcs form a cycle.
+
+        Example:
+            >>> study = Schema(tuple(Variable(name, ("no", "yes")) for name in ("smoke", "lung", "age")))
+            >>> Network.from_edges([("smoke", "lung"), ("age", "lung")], study).parents["lung"]
+            ('smoke', 'age')
+        """
+        schema = schema_of(variables)
+        return Network(schema.variables, parents_of(edges, schema))
+
+    @staticmethod
+    def read_edges(path: str | Path, variables: Schema | Iterable[Variable]) -> Network:
+        """Read arcs from a file: lines such as `smoke -> lung`, chains, or CSV of two columns, parent and child.
+
+        Args:
+            path: text, or the same packed by gzip; `#` begins a comment, and double quotes hold names with blanks.
+            variables: as in `from_edges`.
+
+        Returns:
+            The network.
+
+        Raises:
+            InputError: the file is missing or holds no arcs, or errors as in `from_edges`, with the line number.
+        """
+        return Network.parse_edges(read_packed_text(path, "arcs", NETWORK_BYTES), variables, where=str(path))
+
+    @staticmethod
+    def parse_edges(text: str, variables: Schema | Iterable[Variable], *, where: str = "arcs") -> Network:
+        """The network of a text of arcs; `where` is named in errors, all else as in `read_edges`.
+
+        Example:
+            >>> study = Schema(tuple(Variable(name, ("no", "yes")) for name in ("smoke", "lung", "x ray")))
+            >>> Network.parse_edges('smoke -> lung -> "x ray"', study).arcs
+            (('smoke', 'lung'), ('lung', 'x ray'))
+        """
+        schema = schema_of(variables)
+        parents = parents_in(text, schema, where=where)
+        try:
+            return Network(schema.variables, parents)
+        except InputError as error:
+            raise InputError(f"{shortened(where)}: {error}") from None
+
+    @staticmethod
+    def empty(variables: Schema | Iterable[Variable]) -> Network:
+        """The network without arcs: all variables are independent.
+
+        Example:
+            >>> Network.empty([Variable("smoke", ("no", "yes")), Variable("lung", ("no", "yes"))]).arcs
+            ()
+        """
+        return Network.from_edges((), variables)
+
+    @staticmethod
+    def naive_bayes(variables: Schema | Iterable[Variable], target: str) -> Network:
+        """The network with an arc from the target to every other variable.
+
+        Raises:
+            InputError: there is no variable of the target's name.
+
+        Example:
+            >>> study = Schema(tuple(Variable(name, ("no", "yes")) for name in ("smoke", "lung", "age")))
+            >>> Network.naive_bayes(study, "lung").arcs
+            (('lung', 'smoke'), ('lung', 'age'))
+        """
+        schema = schema_of(variables)
+        root = schema[target].name
+        return Network.from_edges([(root, name) for name in schema.names if name != root], schema)
+
+    # ------------------------------------------------------------------------------------------------ other packages
+
+    @staticmethod
+    def from_networkx(graph: nx.DiGraph, variables: Schema | Iterable[Variable]) -> Network:
+        """The network of a directed graph; its nodes are names of variables, of which there may be more.
+
+        Raises:
+            InputError: no `networkx.DiGraph`, an unknown node, or a cycle.
+        """
+        schema = schema_of(variables)
+        return Network.from_edges(conversions.arcs_of_networkx(graph, schema), schema)
+
+    def to_networkx(self) -> nx.DiGraph:
+        """A new graph that may be changed, whose nodes have an attribute `states`; `graph` is the frozen one."""
+        return conversions.as_networkx(self.variables, self.parents)
+
+    @staticmethod
+    def from_pgmpy(model: Any, variables: Schema | Iterable[Variable] | None = None) -> Network:
+        """The structure of a pgmpy model; its probabilities are left out.
+
+        Args:
+            model: `DiscreteBayesianNetwork`.
+            variables: say states; None takes those of the model's CPDs.
+
+        Returns:
+            The network; parents have the order of the CPD.
+
+        Raises:
+            InputError: no such model, or a node whose states nobody says.
+        """
+        return Network(*conversions.from_pgmpy(model, None if variables is None else schema_of(variables)))
+
+    def to_pgmpy(self) -> Any:
+        """A `DiscreteBayesianNetwork` with these nodes and arcs and without CPDs; needs pgmpy."""
+        return conversions.as_pgmpy(self.variables, self.parents)
+
+    @staticmethod
+    def from_pyagrum(net: Any) -> Network:
+        """The structure of a `pyagrum.BayesNet`, with its labels as states; its probabilities are left out.
+
+        Raises:
+            InputError: no such network.
+        """
+        return Network(*conversions.from_pyagrum(net))
+
+    def to_pyagrum(self) -> Any:
+        """A `pyagrum.BayesNet` with these variables and arcs, whose tables are not filled; needs pyAgrum."""
+        return conversions.as_pyagrum(self.variables, self.parents)
+
+    # ------------------------------------------------------------------------------------------------ drawings
+
+    def to_text(self) -> str:
+        """The nodes in layers, parents first, each with its number of states and its parents; lines of 100 columns.
+
+        Example:
+            >>> rain, wet = Variable("rain", ("no", "yes")), Variable("wet", ("no", "yes"))
+            >>> print(Network.from_edges([("rain", "wet")], (rain, wet)).to_text())
+            2 nodes, 1 arc, 3 free parameters
+            <BLANKLINE>
+            layer 1
+              rain  2
+            layer 2
+              wet   2  <- rain
+        """
+        return drawing.as_text(self.variables, self.parents)
+
+    def to_svg(self) -> str:
+        """A drawing in layers, parents above children, as SVG; the same for the same network, and readable in grey."""
+        return drawing.as_svg(self.variables, self.parents)
 
     # ------------------------------------------------------------------------------------------------ listings
 

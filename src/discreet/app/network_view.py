@@ -1,0 +1,81 @@
+"""The command that shows a network: of a file, of arcs over a schema, or of a release; costs nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import discreet as dc
+from discreet.app.arguments import Json, Replace, SchemaFile, named_network, network_in
+from discreet.app.terminal import check_output, show
+from discreet.errors import InputError
+from discreet.model.json_files import decoded, read_packed_text, taken, write_whole
+from discreet.model.limits import DOCUMENT_BYTES
+
+__all__ = ["show_network"]
+
+
+def show_network(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="NETWORK|RELEASE",
+            help="BIF file, file of arcs with --schema, none or naive-bayes:TARGET with --schema, or release; - reads "
+            "stdin.",
+        ),
+    ],
+    schema: SchemaFile = None,
+    svg: Annotated[str | None, typer.Option(help="File for a drawing; - writes it to stdout.")] = None,
+    replace: Replace = False,
+    as_json: Json = False,
+) -> None:
+    """Show a network: its nodes in layers with their parents, as text, as JSON, or as a drawing in SVG."""
+    if svg == "-" and as_json:
+        raise InputError("the drawing and the JSON cannot both go to stdout; name a file, or leave out --json")
+    if svg is not None and svg != "-":
+        check_output(Path(svg), replace)
+    network = _network(source, schema)
+    if svg == "-":
+        sys.stdout.write(network.to_svg())
+        return
+    if svg is not None:
+        write_whole(network.to_svg(), Path(svg), "drawing", replace=replace)
+    told = {**_document(network), **({} if svg is None else {"svg": svg})}
+    show(as_json, told, network.to_text() if svg is None else f"wrote {svg}")
+
+
+def _network(source: str, schema: Path | None) -> dc.Network:
+    """The network that a file, standard input or a word says."""
+    named = named_network(source, schema)
+    if named is not None:
+        return named
+    what = "network or release"
+    if source == "-":
+        text = decoded(taken(sys.stdin.buffer, f"the {what} from stdin", DOCUMENT_BYTES), f"the {what} from stdin")
+    else:
+        text = read_packed_text(source, what, DOCUMENT_BYTES)
+    if not text.lstrip().startswith("{"):
+        return network_in(text, "stdin" if source == "-" else source, schema)
+    if schema is not None:
+        raise InputError("a release has its schema itself; leave out --schema")
+    release = dc.loads(text)
+    if isinstance(release, dc.Release) and release.over_design:
+        raise InputError("a release over a design has no network to show; `discreet query` prints its coefficients")
+    return release.network
+
+
+def _document(network: dc.Network) -> dict[str, Any]:
+    """Nodes and arcs as JSON."""
+    nodes = [
+        {
+            "name": variable.name,
+            "states": list(variable.states),
+            **({} if variable.bounds is None else {"bounds": list(variable.bounds), "bins": list(variable.bins)}),
+            "parents": list(network.parents[variable.name]),
+        }
+        for variable in network.schema
+    ]
+    return {"nodes": nodes, "arcs": [list(arc) for arc in network.arcs], "parameters": network.parameters}

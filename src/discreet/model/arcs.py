@@ -1,0 +1,231 @@
+"""Arcs as text: `smoke -> lung` in lines or chains, or CSV of two columns; and what arcs over a schema may be.
+
+A line is blank, a comment (`#`), a chain of names with `->` between them, or two names with a comma between them: the
+parent, then the child. The first line of CSV may be a header (`from,to`, `parent,child`, `source,target`). A name may
+stand in double quotes, doubled inside; one with a blank or `->` in a chain, or with a comma in CSV, has to.
+
+The text may come from anybody: it is read in time and memory that are proportional to its length (`limits.py`).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+
+from discreet.errors import InputError, shortened, shown
+from discreet.model.limits import ARCS, NETWORK_BYTES, at_most
+from discreet.model.schema import Schema, Variable
+
+__all__ = ["begins_as_bif", "parents_in", "parents_of", "quoted", "schema_of"]
+
+HEADERS = {("from", "to"), ("parent", "child"), ("source", "target")}
+BIF_START = re.compile(r"(?:\s++|//[^\n]*+|/\*.*?\*/)*+(?:network|variable|probability)\b(?!\s*+(?:->|,))", re.DOTALL)
+"""A BIF text begins with a block, after comments; an arc may begin with a node of that name."""
+WORD = re.compile(r'\s*+(?:"(?P<quoted>(?:[^"]|"")*+)"|(?P<arrow>->)|(?P<bare>(?:(?!->)[^\s"])++))')
+"""A name or an arrow in a chain."""
+COLUMN = re.compile(r'\s*+(?:"(?P<quoted>(?:[^"]|"")*+)"\s*+|(?P<bare>[^,"]*+))(?P<end>,|$)')
+"""A name in CSV, and the comma after it."""
+PLAIN = re.compile(r'(?:(?!->)[^\s",])++')
+"""A name that needs no quotes."""
+
+
+def begins_as_bif(text: str) -> bool:
+    r"""Whether a network file is BIF, judged by its beginning; what is not can only be arcs.
+
+    Example:
+        >>> begins_as_bif("// a study\nnetwork study { }"), begins_as_bif("network -> cost")
+        (True, False)
+    """
+    return BIF_START.match(text) is not None
+
+
+def schema_of(variables: Schema | Iterable[Variable]) -> Schema:
+    """A schema as it is, or one of these variables.
+
+    Raises:
+        InputError: anything else, no variable, or a name twice.
+    """
+    if isinstance(variables, Schema):
+        return variables
+    listed = tuple(variables) if isinstance(variables, Iterable) else (variables,)
+    for variable in listed:
+        if not isinstance(variable, Variable):
+            raise InputError(f"expected a Schema or a list of Variable, got {shown(variable)} in it")
+    return Schema(listed)
+
+
+def parents_of(
+    edges: Iterable[object], schema: Schema, place: Callable[[int], str] = lambda index: f"edge {index + 1}"
+) -> dict[str, tuple[str, ...]]:
+    """The parents of every variable; those of one node in the order of their arcs.
+
+    Args:
+        edges: pairs (parent, child) of names.
+        schema: has all names; a variable without arcs is a node without parents.
+        place: where the edge of an index stands, for errors.
+
+    Returns:
+        For every variable its parents, in the schema's order.
+
+    Raises:
+        InputError: an edge is no pair of names, names what the schema has not, is there twice, or leads from a node to
+            itself. Cycles are found by `Network`.
+
+    Example:
+        >>> smoke, lung = Variable("smoke", ("no", "yes")), Variable("lung", ("no", "yes"))
+        >>> parents_of([("smoke", "lung")], Schema((smoke, lung)))
+        {'smoke': (), 'lung': ('smoke',)}
+    """
+    if isinstance(edges, str) or not isinstance(edges, Iterable):
+        raise InputError(f"expected pairs (parent, child), got {shown(edges)}; write [('smoke', 'lung'), ...]")
+    parents: dict[str, list[str]] = {name: [] for name in schema.names}
+    first: dict[tuple[str, str], int] = {}
+    for index, edge in enumerate(edges):
+        parent, child = _pair(edge, place(index))
+        for name in (parent, child):
+            if name not in schema:
+                raise _unknown(name, schema, place(index))
+        if parent == child:
+            raise InputError(f"{place(index)}: an arc from {shown(parent)} to itself; remove it")
+        before = first.setdefault((parent, child), index)
+        if before != index:
+            arc = f"{shown(parent)} -> {shown(child)}"
+            raise InputError(f"{place(index)}: the arc {arc} is there already, see {place(before)}; remove one of them")
+        parents[child].append(parent)
+    return {name: tuple(found) for name, found in parents.items()}
+
+
+def _pair(edge: object, place: str) -> tuple[str, str]:
+    """An edge as two names."""
+    # Two letters of a text, and two members of a set, would be taken for names in some order.
+    if isinstance(edge, tuple | list) and len(edge) == 2 and all(isinstance(name, str) for name in edge):
+        return edge[0], edge[1]
+    raise InputError(f"{place}: expected a pair (parent, child) of names, got {shown(edge)}")
+
+
+def _unknown(name: str, schema: Schema, place: str) -> InputError:
+    """An arc names what the schema has not; the message lists what it has."""
+    try:
+        schema[name]
+    except InputError as error:
+        return InputError(f"{place}: {error}; mend the name, or declare it in the schema")
+    raise AssertionError(name)
+
+
+def parents_in(text: str, schema: Schema, *, where: str) -> dict[str, tuple[str, ...]]:
+    """The parents that a text of arcs gives.
+
+    Args:
+        text: arcs, as the top of this file says.
+        schema: has all names.
+        where: named in errors, which have the number of the line.
+
+    Returns:
+        For every variable its parents, in the order of their arcs.
+
+    Raises:
+        InputError: not arcs, none at all, or not arcs over the schema; errors as in `parents_of`.
+
+    Example:
+        >>> a, b, c = (Variable(name, ("no", "yes")) for name in ("a", "b", "c 1"))
+        >>> parents_in('a -> b -> "c 1"  # a chain', Schema((a, b, c)), where="text")
+        {'a': (), 'b': ('a',), 'c 1': ('b',)}
+    """
+    at_most(NETWORK_BYTES, text, "characters of arcs")
+    where = shortened(where)
+    arcs: list[tuple[str, str]] = []
+    lines: list[int] = []
+    for parent, child, line in _arcs(text, where):
+        arcs.append((parent, child))
+        lines.append(line)
+        at_most(ARCS, arcs, "arcs")
+    if not arcs:
+        raise InputError(f"{where}: there is no arc in it; write lines such as 'smoke -> lung'")
+    return parents_of(arcs, schema, lambda index: f"{where}, line {lines[index]}")
+
+
+def _arcs(text: str, where: str) -> Iterator[tuple[str, str, int]]:
+    """Parent, child and line of each arc."""
+    begun = False
+    for number, line in enumerate(io.StringIO(text, newline=None), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        place = f"{where}, line {number}"
+        words = _words(line, place)
+        names = _chain(words, place) if None in words else _columns(line, place)
+        if not begun and None not in words and tuple(name.strip().lower() for name in names) in HEADERS:
+            names = ()
+        begun = True
+        for parent, child in pairwise(names):
+            yield parent, child, number
+
+
+def _words(line: str, place: str) -> list[str | None]:
+    """Names of a line up to its comment, and None for each arrow."""
+    found: list[str | None] = []
+    line = line.rstrip()
+    at = 0
+    while at < len(line):
+        match = WORD.match(line, at)
+        if match is None:
+            raise InputError(f'{place}: a quote that is not closed; a name with a quote in it has two: "5"" tube"')
+        if (match["bare"] or "").startswith("#"):
+            break
+        found.append(None if match["arrow"] else _name(match))
+        at = match.end()
+    return found
+
+
+def _name(match: re.Match[str]) -> str:
+    """The name that was matched, without its quotes."""
+    quoted: str | None = match["quoted"]
+    return match["bare"].rstrip() if quoted is None else quoted.replace('""', '"')
+
+
+def _chain(words: list[str | None], place: str) -> tuple[str, ...]:
+    """The names of a chain, between which there are arrows."""
+    names: list[str] = []
+    for index, word in enumerate([*words, None]):
+        if word is not None and index % 2:
+            raise InputError(
+                f"{place}: expected -> before {shown(word)}; put a name with blanks in double quotes, and each parent "
+                "of several on a line of its own"
+            )
+        if word is None and index % 2 == 0:
+            raise InputError(f"{place}: a name is missing beside ->; write 'smoke -> lung'")
+        if word is not None:
+            names.append(word)
+    return tuple(names)
+
+
+def _columns(line: str, place: str) -> tuple[str, ...]:
+    """The two names of a line of CSV."""
+    line = line.rstrip()
+    names: list[str] = []
+    at, more = 0, True
+    while more:
+        match = COLUMN.match(line, at)
+        if match is None:
+            raise InputError(f"{place}: a double quote inside a name; put the name in quotes, and double those in it")
+        names.append(_name(match))
+        at, more = match.end(), bool(match["end"])
+    if len(names) != 2:
+        count = "one column" if len(names) == 1 else f"{len(names)} columns"
+        raise InputError(f"{place}: expected an arc, 'smoke -> lung' or two columns 'smoke,lung', got {count}")
+    if not all(names):
+        raise InputError(f"{place}: a name is missing beside the comma; write 'smoke,lung'")
+    return names[0], names[1]
+
+
+def quoted(name: str) -> str:
+    """A name as a text of arcs needs it: in double quotes if it could be taken for something else.
+
+    Example:
+        >>> print(quoted("lung"), quoted("age group"))
+        lung "age group"
+    """
+    if PLAIN.fullmatch(name) and not name.startswith("#"):
+        return name
+    return '"' + name.replace('"', '""') + '"'

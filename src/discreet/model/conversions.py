@@ -1,0 +1,175 @@
+"""Networks of other packages: networkx graphs, pgmpy and pyAgrum models, as variables and parents, and back.
+
+Structure and names of states only: no probabilities, and no bounds and bins, which the others do not have. pgmpy and
+pyAgrum are loaded when something is made for them; what is read from them is asked by their methods.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import networkx as nx
+
+from discreet.errors import InputError, shown
+from discreet.model.schema import Schema, Variable
+
+__all__ = ["Structure", "arcs_of_networkx", "as_networkx", "as_pgmpy", "as_pyagrum", "from_pgmpy", "from_pyagrum"]
+
+Structure = tuple[tuple[Variable, ...], dict[str, tuple[str, ...]]]
+"""Variables, and the parents of each."""
+Parents = Mapping[str, tuple[str, ...]]
+
+PACKAGES = {"pgmpy.models": ("pgmpy", "pgmpy>=1.1,<1.3"), "pyagrum": ("pyAgrum", "pyagrum>=3.0")}
+"""What is imported, what it is called, and what pip installs."""
+
+
+# ------------------------------------------------------------------------------------------------------------ networkx
+
+
+def arcs_of_networkx(graph: Any, schema: Schema) -> list[tuple[str, str]]:
+    """The arcs of a graph, node by node, in the order in which networkx lists predecessors.
+
+    Args:
+        graph: `networkx.DiGraph`; its nodes are names of variables.
+        schema: may have variables that are no nodes of the graph.
+
+    Returns:
+        Pairs (parent, child).
+
+    Raises:
+        InputError: no simple directed graph, or a node that the schema has not.
+    """
+    if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():
+        raise InputError(
+            f"expected a networkx.DiGraph, got {type(graph).__name__}; arcs have a direction, and come once"
+        )
+    for node in graph.nodes:
+        if node not in schema:
+            raise InputError(f"the graph has a node {shown(node)} that is no variable of the schema; declare it there")
+    return [(parent, node) for node in graph.nodes for parent in graph.predecessors(node)]
+
+
+def as_networkx(variables: Iterable[Variable], parents: Parents) -> nx.DiGraph:
+    """A new graph: nodes in the schema's order, with their `states`; predecessors in the order of parents."""
+    graph = nx.DiGraph()
+    for variable in variables:
+        graph.add_node(variable.name, states=variable.states)
+    graph.add_edges_from((parent, name) for name in parents for parent in parents[name])
+    return graph
+
+
+# --------------------------------------------------------------------------------------------------------------- pgmpy
+
+
+def from_pgmpy(model: Any, schema: Schema | None) -> Structure:
+    """Variables and parents of a pgmpy model.
+
+    Args:
+        model: `DiscreteBayesianNetwork` of pgmpy 1.1 or newer, or what has its `nodes`, `predecessors` and `get_cpds`.
+        schema: says states; None takes those of the model's CPDs, or of its nodes as `as_pgmpy` writes them.
+
+    Returns:
+        Variables in the order of the schema, else of the model's nodes; parents in the order of the CPD, if there is.
+
+    Raises:
+        InputError: no such model, or a node whose states nobody says.
+    """
+    try:
+        tables = {table.variable: table for table in model.get_cpds()}
+        parents = {node: tuple(model.predecessors(node)) for node in model.nodes}
+        noted = {node: model.nodes[node].get("states", ()) for node in parents}
+    except AttributeError:
+        raise _not_a("pgmpy", "DiscreteBayesianNetwork", model) from None
+    for node, table in tables.items():
+        evidence = tuple(table.variables[1:])
+        if set(evidence) != set(parents.get(node, ())):
+            raise InputError(f"the CPD of {shown(node)} has other parents than the model's graph; mend the model")
+        parents[node] = evidence
+        noted[node] = table.state_names[node]
+    if schema is None:
+        return tuple(_variable(node, noted[node], "pgmpy") for node in parents), parents
+    return schema.variables, _over(schema, parents)
+
+
+def as_pgmpy(variables: Iterable[Variable], parents: Parents) -> Any:
+    """A `DiscreteBayesianNetwork` without CPDs, whose nodes have an attribute `states`."""
+    model = _package("pgmpy.models").DiscreteBayesianNetwork()
+    for variable in variables:
+        model.add_node(variable.name)
+        model.nodes[variable.name]["states"] = variable.states
+    model.add_edges_from([(parent, name) for name in parents for parent in parents[name]])
+    return model
+
+
+# ------------------------------------------------------------------------------------------------------------- pyAgrum
+
+
+def from_pyagrum(net: Any) -> Structure:
+    """Variables and parents of a pyAgrum network.
+
+    Args:
+        net: `pyagrum.BayesNet`, or anything with its `nodes`, `variable` and `cpt`.
+
+    Returns:
+        Variables in the order of the net's numbers, with its labels as states; parents in the order of the table.
+
+    Raises:
+        InputError: no such network, or names that are none of ours.
+    """
+    try:
+        found = [net.variable(number) for number in sorted(net.nodes())]
+        parents = {variable.name(): tuple(net.cpt(variable.name()).names[1:]) for variable in found}
+        labels = {variable.name(): variable.labels() for variable in found}
+    except (AttributeError, TypeError):
+        raise _not_a("pyAgrum", "BayesNet", net) from None
+    return tuple(_variable(name, labels[name], "pyAgrum") for name in parents), parents
+
+
+def as_pyagrum(variables: Iterable[Variable], parents: Parents) -> Any:
+    """A `pyagrum.BayesNet` with labelized variables, whose tables are not filled."""
+    pyagrum = _package("pyagrum")
+    net = pyagrum.BayesNet()
+    for variable in variables:
+        net.add(pyagrum.LabelizedVariable(variable.name, variable.name, list(variable.states)))
+    for name in parents:
+        for parent in parents[name]:
+            net.addArc(parent, name)
+    return net
+
+
+# ------------------------------------------------------------------------------------------------------------- helpers
+
+
+def _package(module: str) -> Any:
+    """A module of another package, which is loaded now: pgmpy takes seconds."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        name, wanted = PACKAGES[module]
+        missing = error.name or module
+    raise InputError(f"{name} cannot be loaded: {missing} is not installed; pip install '{wanted}'")
+
+
+def _not_a(package: str, wanted: str, got: object) -> InputError:
+    """What was given is no network of a package."""
+    return InputError(f"expected a {wanted} of {package}, got {type(got).__name__}")
+
+
+def _variable(name: object, states: Iterable[object], package: str) -> Variable:
+    """A variable of another package; its states are numbers there, or text."""
+    if not isinstance(name, str):
+        raise InputError(f"the {package} model has a node {shown(name)} that is no text; rename it")
+    listed = tuple(map(str, states))
+    if not listed:
+        raise InputError(f"the {package} model does not say the states of {shown(name)}; give its CPD, or a schema")
+    return Variable(name, listed)
+
+
+def _over(schema: Schema, parents: Parents) -> dict[str, tuple[str, ...]]:
+    """The same parents, for a schema that may have more variables."""
+    for name in parents:
+        if name not in schema:
+            raise InputError(f"the model has a node {shown(name)} that is no variable of the schema; declare it there")
+    return {name: parents.get(name, ()) for name in schema.names}

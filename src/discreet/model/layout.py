@@ -1,0 +1,245 @@
+"""Where the nodes of a drawing are: rows with parents above children, few crossings, straight lines.
+
+The way of Sugiyama, Tagawa and Toda (1981): rows by longest paths, orders by barycentres, places by least squares. All
+of a node's arcs that pass a row share one *trunk* through it, from which children branch off, so that a node with
+hundreds of children takes no more room than one with two. Nothing is random.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect, insort
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+import networkx as nx
+
+__all__ = ["Cell", "Layout", "generations", "layout"]
+
+Parents = Mapping[str, tuple[str, ...]]
+Cell = tuple[str, int]
+"""A node's name and a row: the node itself in its own row, its trunk in those below."""
+
+NARROWEST = 8
+"""Nodes that a row may have in any drawing; in larger ones as many more as keep it about as wide as high."""
+SWEEPS = 24
+"""Of ordering; the best order of them is kept."""
+PLACINGS = 12
+"""Sweeps of placing, down and up in turn."""
+GAP, TRUNK = 18.0, 6.0
+"""Pixels between two cells of a row, and the width of a trunk."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A drawing without its ink.
+
+    Args:
+        rows: the row of each node, from 0 at the top.
+        x: the middle of each cell, in pixels.
+        width: of the drawing, in pixels.
+    """
+
+    rows: Mapping[str, int]
+    x: Mapping[Cell, float]
+    width: float
+
+    @property
+    def height(self) -> int:
+        """Number of rows."""
+        return max(self.rows.values()) + 1
+
+    def branch(self, parent: str, child: str) -> Cell:
+        """The cell above a child from which the arc of a parent comes: the parent, or its trunk."""
+        return parent, self.rows[child] - 1
+
+    def trunk(self, node: str) -> list[Cell]:
+        """The cells of a node, itself first, then its trunk downwards."""
+        cells = [(node, self.rows[node])]
+        while (below := (node, cells[-1][1] + 1)) in self.x:
+            cells.append(below)
+        return cells
+
+
+def generations(parents: Parents) -> list[list[str]]:
+    """Nodes by the longest path that leads to them, in the order in which they are given."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(parents)
+    graph.add_edges_from((parent, name) for name in parents for parent in parents[name])
+    position = {name: index for index, name in enumerate(parents)}
+    return [sorted(generation, key=position.__getitem__) for generation in nx.topological_generations(graph)]
+
+
+def layout(parents: Parents, widths: Mapping[str, float]) -> Layout:
+    """Find rows, orders and places.
+
+    Args:
+        parents: of every node; without cycles.
+        widths: of every node, in pixels.
+
+    Returns:
+        The layout; every cell keeps its distance to its neighbours, and x begins at the gap.
+    """
+    rows = _rows(parents)
+    below, above = _links(parents, rows)
+    cells: list[list[Cell]] = [[] for _ in range(max(rows.values()) + 1)]
+    for cell in {(name, rows[name]): 0 for name in parents} | dict.fromkeys(below) | dict.fromkeys(above):
+        cells[cell[1]].append(cell)
+    ordered = _ordered(cells, below, above)
+    sizes = {cell: widths[cell[0]] if cell[1] == rows[cell[0]] else TRUNK for row in ordered for cell in row}
+    x = _places(ordered, below, above, sizes)
+    left = min(x[cell] - sizes[cell] / 2 for cell in x) - GAP
+    right = max(x[cell] + sizes[cell] / 2 for cell in x) + GAP
+    return Layout(rows, {cell: place - left for cell, place in x.items()}, right - left)
+
+
+# ---------------------------------------------------------------------------------------------------------------- rows
+
+
+def _rows(parents: Parents) -> dict[str, int]:
+    """A row for each node: below all its parents, near its children, no row too wide; nodes without arcs come last."""
+    children: dict[str, list[str]] = {name: [] for name in parents}
+    for name, family in parents.items():
+        for parent in family:
+            children[parent].append(name)
+    widest = max(NARROWEST, math.ceil(1.25 * math.sqrt(len(parents))))
+    ordered = [name for generation in generations(parents) for name in generation]
+    rows: dict[str, int] = {}
+    taken: Counter[int] = Counter()
+    alone = [name for name in ordered if not parents[name] and not children[name]]
+    linked = [name for name in ordered if parents[name] or children[name]]
+    for name in linked:
+        row = max((rows[parent] + 1 for parent in parents[name]), default=0)
+        while taken[row] >= widest:
+            row += 1
+        rows[name] = row
+        taken[row] += 1
+    for name in reversed(linked):
+        if children[name] and len(children[name]) >= len(parents[name]):
+            lowest = min(rows[child] for child in children[name]) - 1
+            row = next((row for row in range(lowest, rows[name], -1) if taken[row] < widest), rows[name])
+            taken.subtract((rows[name],))
+            taken.update((row,))
+            rows[name] = row
+    used = {row: index for index, row in enumerate(sorted(set(rows.values())))}
+    rows = {name: used[row] for name, row in rows.items()}
+    return rows | {name: len(used) + index // widest for index, name in enumerate(alone)}
+
+
+Links = dict[Cell, list[Cell]]
+
+
+def _links(parents: Parents, rows: Mapping[str, int]) -> tuple[Links, Links]:
+    """Cells of the next row that each cell is drawn to, and those of the row before."""
+    pairs: dict[tuple[Cell, Cell], None] = {}
+    for name, family in parents.items():
+        for parent in family:
+            for row in range(rows[parent], rows[name] - 1):
+                pairs[(parent, row), (parent, row + 1)] = None
+            pairs[(parent, rows[name] - 1), (name, rows[name])] = None
+    below: Links = {}
+    above: Links = {}
+    for upper, lower in pairs:
+        below.setdefault(upper, []).append(lower)
+        above.setdefault(lower, []).append(upper)
+    return below, above
+
+
+# -------------------------------------------------------------------------------------------------------------- orders
+
+
+def _ordered(cells: list[list[Cell]], below: Links, above: Links) -> list[list[Cell]]:
+    """Rows whose cells stand near the mean of those that they are linked to, with few crossings."""
+    trunks = {cell for cell, links in above.items() if links[0][0] == cell[0]}
+    best = current = _swept(cells, above, trunks, upwards=False)
+    fewest = _crossings(current, below)
+    for sweep in range(SWEEPS):
+        if not fewest:
+            break
+        current = _swept(current, below if sweep % 2 == 0 else above, trunks, upwards=sweep % 2 == 0)
+        crossings = _crossings(current, below)
+        if crossings < fewest:
+            best, fewest = current, crossings
+    return best
+
+
+def _swept(cells: list[list[Cell]], links: Links, trunks: set[Cell], *, upwards: bool) -> list[list[Cell]]:
+    """All rows but the first, each sorted by the mean position of its links in the row before."""
+    ordered: list[list[Cell]] = []
+    position: dict[Cell, float] = {}
+    for row in reversed(cells) if upwards else cells:
+        wanted = {}
+        for index, cell in enumerate(row):
+            near = [position[other] for other in links.get(cell, ())]
+            wanted[cell] = sum(near) / len(near) if near else (index + 0.5) / len(row)
+        ties = groupby(sorted(row, key=wanted.__getitem__), key=wanted.__getitem__)
+        ordered.append([cell for _, tie in ties for cell in _trunks_between(list(tie), trunks)])
+        # Rows differ in length: a position is a share of its row.
+        position |= {cell: (index + 0.5) / len(row) for index, cell in enumerate(ordered[-1])}
+    return ordered[::-1] if upwards else ordered
+
+
+def _trunks_between(tie: list[Cell], trunks: set[Cell]) -> list[Cell]:
+    """Cells that could stand in any order: trunks in the middle, or they would wander to one side from row to row."""
+    through, others = [cell for cell in tie if cell in trunks], [cell for cell in tie if cell not in trunks]
+    half = len(others) // 2
+    return [*others[:half], *through, *others[half:]]
+
+
+def _crossings(cells: list[list[Cell]], below: Links) -> int:
+    """How many pairs of links cross."""
+    count = 0
+    for upper, lower in pairwise(cells):
+        position = {cell: index for index, cell in enumerate(lower)}
+        seen: list[int] = []
+        for cell in upper:
+            ends = sorted(position[other] for other in below.get(cell, ()))
+            count += sum(len(seen) - bisect(seen, end) for end in ends)
+            for end in ends:
+                insort(seen, end)
+    return count
+
+
+# -------------------------------------------------------------------------------------------------------------- places
+
+
+def _places(cells: list[list[Cell]], below: Links, above: Links, sizes: Mapping[Cell, float]) -> dict[Cell, float]:
+    """The middle of each cell, near the mean of its links."""
+    x: dict[Cell, float] = {}
+    for row in cells:
+        x |= dict(zip(row, _apart([0.0] * len(row), [1.0] * len(row), [sizes[cell] for cell in row]), strict=True))
+    for sweep in range(PLACINGS):
+        upwards = sweep % 2 == 1
+        # The last two sweeps look at both sides.
+        sides = (above, below) if sweep >= PLACINGS - 2 else ((below,) if upwards else (above,))
+        for row in reversed(cells) if upwards else cells:
+            near = [[x[other] for side in sides for other in side.get(cell, ())] for cell in row]
+            wanted = [sum(part) / len(part) if part else x[cell] for cell, part in zip(row, near, strict=True)]
+            weights = [1.0 + len(part) for part in near]
+            x |= dict(zip(row, _apart(wanted, weights, [sizes[cell] for cell in row]), strict=True))
+    # Nodes without arcs were never moved: they stand around 0.
+    linked = [x[cell] for cell in (*below, *above)] or [0.0]
+    middle = (min(linked) + max(linked)) / 2
+    return {cell: place if cell in below or cell in above else place + middle for cell, place in x.items()}
+
+
+def _apart(wanted: Iterable[float], weights: Iterable[float], sizes: list[float]) -> list[float]:
+    """The places nearest to those wanted, in least squares, at which cells in this order keep their distance.
+
+    Less the distances that are needed, places must not decrease: that is isotonic regression, by pooling neighbours.
+    """
+    offsets = [0.0]
+    for left, right in pairwise(sizes):
+        offsets.append(offsets[-1] + (left + right) / 2 + GAP)
+    blocks: list[tuple[float, float, int]] = []
+    for place, weight, offset in zip(wanted, weights, offsets, strict=True):
+        mean, mass, count = place - offset, weight, 1
+        while blocks and blocks[-1][0] > mean:
+            before, heavier, more = blocks.pop()
+            mean = (before * heavier + mean * mass) / (heavier + mass)
+            mass, count = mass + heavier, count + more
+        blocks.append((mean, mass, count))
+    means = [mean for mean, _, count in blocks for _ in range(count)]
+    return [mean + offset for mean, offset in zip(means, offsets, strict=True)]
