@@ -222,6 +222,15 @@ def test_a_picture_says_what_it_shows() -> None:
     assert "href" not in network.to_svg() and "script" not in network.to_svg()
 
 
+def test_a_picture_that_would_take_minutes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = of_arcs(60, *((i, i + 1) for i in range(59)), *((i, 50 + i % 10) for i in range(48)))
+    assert network.to_svg()
+    monkeypatch.setattr("discreet.model.layout.CELLS", 1000)
+    with pytest.raises(dc.InputError, match=r"a drawing of [0-9,]+ nodes and pieces of lines is more than 1,000"):
+        network.to_svg()
+    assert network.to_text()
+
+
 def test_names_in_a_picture_are_text_and_nothing_else() -> None:
     tree = parsed(ODD)
     assert titles(tree, "node")[0] == '<5 & "6": <&>, \\x00'

@@ -354,9 +354,9 @@ def test_weights_of_the_second_pass_come_from_the_first(release: dc.Release, mon
     monkeypatch.setattr(Worlds, "__init__", spy)
     worlds(release, 3, np.random.default_rng(9))
     first, second = seen
-    np.testing.assert_allclose(first._weights, 1 / COMPONENTS)
+    np.testing.assert_allclose(first.weights, 1 / COMPONENTS)
     usage = sum(first.rows(node).usage for node in release.network.nodes) + 0.5
-    np.testing.assert_allclose(second._weights, usage / usage.sum())
+    np.testing.assert_allclose(second.weights, usage / usage.sum())
 
 
 def test_errors_are_never_larger_than_plain_ones_and_mostly_smaller(release: dc.Release) -> None:

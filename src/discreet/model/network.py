@@ -265,7 +265,11 @@ class Network:
         return drawing.as_text(self.variables, self.parents)
 
     def to_svg(self) -> str:
-        """A drawing in layers, parents above children, as SVG; the same for the same network, and readable in grey."""
+        """A drawing in layers, parents above children, as SVG in shades of grey; the same for the same network.
+
+        Raises:
+            InputError: too large to be drawn, at thousands of nodes with long arcs.
+        """
         return drawing.as_svg(self.variables, self.parents)
 
     # ------------------------------------------------------------------------------------------------ listings
