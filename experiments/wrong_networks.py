@@ -213,8 +213,8 @@ def present(frame: pd.DataFrame) -> Page:
     """Coverage, widths and errors by population, what the check found, and what checks them."""
     here = [name for name in POPULATIONS if name in set(frame["population"])]
     told = [
-        f"{name} {_share(frame, name, 'trusted', 2).text(2)} / {_share(frame, name, 'trusted', 3).text(2)} with the "
-        f"network trusted, {_share(frame, name, 'by default', 2).text(2)} / "
+        f"{name} {_share(frame, name, 'trusted', 2).text(2)} / {_share(frame, name, 'trusted', 3).text(2)} network "
+        f"trusted, {_share(frame, name, 'by default', 2).text(2)} / "
         f"{_share(frame, name, 'by default', 3).text(2)} by default"
         for name in here
     ]
