@@ -43,12 +43,14 @@ class Scripted:
         noisy: answers to calls for noise, cell after cell; 0 beyond its end. Stars get 0, and are never sampled.
         kept: answers to `thin`, cell after cell; None keeps every record.
         picks: answers to `pick`, draw after draw; 0 beyond its end.
+        maxima: answers to `noisy_max`, call after call; 0 beyond its end.
         coins: which calls of `rarely` come up True.
     """
 
     noisy: Sequence[int] = ()
     kept: Sequence[int] | None = None
     picks: Sequence[int] = ()
+    maxima: Sequence[int] = ()
     coins: frozenset[int] = frozenset()
     values: list[int] = field(default_factory=list)
     scales: list[float] = field(default_factory=list)
@@ -90,8 +92,9 @@ class Scripted:
         return np.array(self.kept[start : len(self.sampled)], np.int64).reshape(values.shape)
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
+        place = len(self.scores)
         self.scores.append((scores, scale))
-        return 0
+        return self.maxima[place] if place < len(self.maxima) else 0
 
     def pick(self, weights: np.ndarray, draws: int) -> np.ndarray:
         exact = [Fraction(weight) for weight in weights.tolist()]

@@ -32,14 +32,12 @@ from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise, pa
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, measured_part
 from discreet.sensitive.count_sensitivity import cells_moved
 from discreet.sensitive.counts import Counts
-from discreet.theory.audit_size import all_pairs, audited_pairs, chosen_pairs, pairs_asked
+from discreet.theory.audit_size import SELECTION, all_pairs, audited_pairs, chosen_pairs, pairs_asked
 
 __all__ = ["audited", "choice_scale"]
 
 PILOT = Fraction(1, 100)
 """Of epsilon, for the number of records where it is private: a hundredth of a pair more or less for each."""
-SELECTION = Fraction(1, 4)
-"""Of the second stage, for choosing pairs where not all are measured."""
 SMOOTHING = 0.5
 """Records that every cell of the first stage has at least, while pairs are chosen."""
 ROUNDING = 1e-12

@@ -15,12 +15,14 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Query, check_names, parse_query
 from discreet.model.schema import Scope
 
-__all__ = ["MOST_VARIABLES", "all_pairs", "audited_pairs", "chosen_pairs", "pairs_asked"]
+__all__ = ["MOST_VARIABLES", "SELECTION", "all_pairs", "audited_pairs", "chosen_pairs", "pairs_asked"]
 
 ERROR = 0.005
 """Standard deviation that the noise may give a share of a measured pair."""
 LEAST = 0.25
 """Share of all candidates below which measuring some is not worth what the network's own tables lose by it."""
+SELECTION = Fraction(1, 4)
+"""Of what the pairs get, for choosing them where not all are measured."""
 AT_RANDOM = 3
 """One in so many of the measured pairs is taken at random, so that what stays unmeasured can be judged by them."""
 MOST_VARIABLES = 20
@@ -69,14 +71,15 @@ def audited_pairs(records: float, epsilon: Fraction, candidates: int) -> int:
         candidates: pairs that no table of the network's holds.
 
     Returns:
-        All candidates where that many are affordable, some where at least a quarter are, else none.
+        All candidates where that many are affordable, or nearly: what choosing would cost buys a third more. Some
+        where at least a quarter are, else none.
 
     Example:
         >>> audited_pairs(28_155, Fraction(1, 5), 9), audited_pairs(1_000, Fraction(1, 5), 9)
         (9, 0)
     """
     most = math.floor(ERROR * float(epsilon) * max(records, 0.0) / math.sqrt(2))
-    if most >= candidates:
+    if most >= (1 - SELECTION) * candidates:
         return candidates
     return most if most >= max(1, LEAST * candidates) else 0
 

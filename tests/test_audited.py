@@ -1,0 +1,378 @@
+"""Audited releases: how many pairs, which, and at what price; the proof by enumeration; what files and readers make."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import discreet as dc
+from discreet.mechanisms.audited import choice_scale
+from discreet.mechanisms.noise import SimulatedNoise
+from discreet.releases.kinds.audited_tables import pairs_beyond
+from discreet.theory.audit_size import all_pairs, audited_pairs, chosen_pairs, pairs_asked
+from enumeration import Scripted, among, numbers
+from folding import every
+from tiny import Record, all_records, counts_of, network_of
+
+ADD_REMOVE, REPLACE = dc.Relation
+PAIRS = network_of(dict.fromkeys("abcd", 2), "a>b c>d")
+"""Measured as two tables; the four pairs between them lie in none."""
+CHAIN = network_of({"a": 2, "b": 2, "c": 2}, "a>b b>c")
+"""One pair lies in no table."""
+SOME, ALL = 3000, 10**6
+"""Records for which two of four pairs are measured at epsilon 1, and all."""
+
+
+def promise(epsilon: object = 1, relation: dc.Relation = ADD_REMOVE, delta: object = 0) -> dc.Guarantee:
+    return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
+
+
+def calibrated(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> dc.AuditNoise:
+    found = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+    assert isinstance(found, dc.AuditNoise)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ the proof
+
+ONE_SIDED = (0, 0, 50, 50, 0, 0, 50, 50)
+"""Cells of two tables whose first variable is always in its second state."""
+FIRST = [(0,) * 9, (3000, 30, 1, 2, 30, -3, 4, 20), (10**6, *ONE_SIDED), (-40, *(9,) * 8)]
+"""Answers of the first stage: of the number of records, where that is asked, and of eight cells."""
+CROWDS = ((), ((0, 0, 0, 0),) * 3)
+EDGE = ((0, 0, 1, 1),) * 4242
+"""One record more would let a pair more be measured, were their number known."""
+
+
+def lengths(one: Scripted, other: Scripted) -> float:
+    """What all noise that was asked for costs, at its worst answers."""
+    if (one.scales, one.blocks) != (other.scales, other.blocks):
+        return math.inf
+    total = Fraction()
+    for rows in one.blocks:
+        moved = [[other.values[cell] - one.values[cell] for cell in row] for row in rows]
+        if len(set(map(sum, moved))) > 1:
+            return math.inf
+        total += max(sum(map(abs, row)) for row in moved) / Fraction(one.scales[rows[0][0]])
+    return float(total)
+
+
+def choices(one: Scripted, other: Scripted, answers: Sequence[int]) -> float:
+    """What the choices that were made cost."""
+    total = 0.0
+    for (scores, scale), (others, same), at in zip(one.scores, other.scores, answers, strict=True):
+        assert scale == same
+        logs = [part / scale - np.logaddexp.reduce(part / scale) for part in (scores, others)]
+        total += abs(float(logs[0][at] - logs[1][at]))
+    return total
+
+
+def paths(run: Scripted) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Every way to answer the choices and the picks of a run."""
+    maxima = product(*(range(len(scores)) for scores, _ in run.scores))
+    return product(maxima, product(*map(range, run.widths)))
+
+
+def largest_loss(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> float:
+    """A bound of the largest log ratio over neighbours with each crowd, for all choices after each of `FIRST`."""
+    calibration = calibrated(mechanism, network, guarantee)
+    crowds = CROWDS if calibration.records else (EDGE,)
+    return max(
+        _crowd_loss(mechanism, network, guarantee, tuple(record[: len(network.nodes)] for record in crowd))
+        for crowd in crowds
+    )
+
+
+def _crowd_loss(
+    mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee, crowd: tuple[Record, ...]
+) -> float:
+    """The same with one of them: in others a public number of records may be another."""
+    calibration, prior = calibrated(mechanism, network, guarantee), dc.Dirichlet.uniform(network)
+    pairs = list(among(network, guarantee.relation, [crowd]))
+    counts = {data: counts_of(network, data) for pair in pairs for data in pair}
+
+    def run(data: tuple[Record, ...], **script: object) -> tuple[Scripted, object]:
+        source = Scripted(**script)  # type: ignore[arg-type]
+        return source, numbers(mechanism.draw(counts[data], prior, calibration, source))
+
+    largest = 0.0
+    for first in FIRST:
+        for maxima, picks in paths(run(pairs[0][0], noisy=first)[0]):
+            seen = {data: run(data, noisy=first, maxima=maxima, picks=picks) for data in counts}
+            for one, other in pairs:
+                (a, released), (b, same) = seen[one], seen[other]
+                if released != same or a.widths != b.widths or len(a.scores) != len(b.scores):
+                    return math.inf
+                largest = max(largest, lengths(a, b) + choices(a, b, maxima))
+    return largest
+
+
+@every("relation", dc.Relation)
+@every(("network", "records"), [(PAIRS, SOME), (PAIRS, ALL), (PAIRS, None), (CHAIN, ALL), (CHAIN, None)])
+def test_the_guarantee_holds(network: dc.Network, records: int | None, relation: dc.Relation) -> None:
+    if relation is REPLACE and records == SOME:
+        records = 2 * SOME  # two cells of a pair move
+    found = largest_loss(dc.audited(records=records), network, promise(1, relation))
+    assert 0.75 < found <= 1 + 1e-9
+
+
+def test_some_pairs_are_chosen_where_the_proof_looks_for_choices() -> None:
+    for records, relation, chosen in ((SOME, ADD_REMOVE, 1), (2 * SOME, REPLACE, 1), (ALL, ADD_REMOVE, 0)):
+        mechanism = dc.audited(records=records)
+        calibration = calibrated(mechanism, PAIRS, promise(1, relation))
+        source = Scripted(FIRST[1])
+        payload = mechanism.draw(counts_of(PAIRS, []), dc.Dirichlet.uniform(PAIRS), calibration, source)
+        assert isinstance(payload, dc.AuditedTables)
+        assert (payload.chosen, len(source.scores)) == (chosen, chosen)
+        assert len(payload.pairs) == (2 if chosen else 4)
+
+
+@every("relation", dc.Relation)
+def test_a_choice_is_nearly_as_dear_as_it_is_charged(relation: dc.Relation) -> None:
+    """One score rises by the sensitivity and the others fall by it: no constant of the scale can be left out."""
+    network, crowd = PAIRS, ((0, 0, 0, 0),) * 40
+    mechanism, moved = dc.audited(records=SOME if relation is ADD_REMOVE else 2 * SOME), 1 + (relation is REPLACE)
+    calibration, prior = calibrated(mechanism, network, promise(1, relation)), dc.Dirichlet.uniform(network)
+    best = 0.0
+    for one, other in among(network, relation, [crowd]):
+        a, b = Scripted(ONE_SIDED), Scripted(ONE_SIDED)
+        for source, data in ((a, one), (b, other)):
+            mechanism.draw(counts_of(network, data), prior, calibration, source)
+        best = max(best, float(np.abs(a.scores[0][0] - b.scores[0][0]).max()))
+    assert best == moved
+    part = calibration.selection * calibration.second
+    assert 2 * moved / Fraction(choice_scale(calibration, 1)) <= part
+    assert 2 * moved / choice_scale(calibration, 1) == pytest.approx(float(part), rel=1e-9)
+
+
+# ------------------------------------------------------------------------------------------- how many, and which
+
+
+def test_how_many_pairs_follows_the_rule() -> None:
+    fifth = Fraction(1, 5)
+    assert [audited_pairs(n, fifth, 9) for n in (28_155, 12_000, 7_000, 4_243, 2_000, 0, -50)] == [9, 9, 4, 3, 0, 0, 0]
+    assert audited_pairs(28_155, fifth * Fraction(3, 10), 9) == 5
+    assert [audited_pairs(10**5, fifth, candidates) for candidates in (70, 93, 95, 280, 283)] == [70, 93, 70, 70, 0]
+    assert [chosen_pairs(number, 22) for number in (1, 3, 6, 8, 22)] == [0, 2, 4, 5, 0]
+
+
+def test_pairs_of_large_networks_and_large_tables_are_left_out() -> None:
+    names = [f"v{index}" for index in range(21)]
+    assert all_pairs(network_of(dict.fromkeys(names, 2))) == ()
+    assert len(all_pairs(network_of(dict.fromkeys(names[:20], 2)))) == 190
+    assert all_pairs(network_of({"a": 2, "b": 200, "c": 200})) == (("a", "b"), ("a", "c"))
+
+
+def test_a_workload_names_the_pairs() -> None:
+    network = network_of(dict.fromkeys("abcdef", 2), "a>b")
+    assert pairs_asked(network, ["P(a, c | f=s0)", "P(d)"]) == (("a", "c"), ("a", "f"), ("c", "f"))
+    assert pairs_asked(network, ["MAP(b, e)"]) == (("b", "e"),)
+    assert len(pairs_asked(network, ["MPE(| a=s0)"])) == 15
+    assert pairs_beyond([("a", "b"), ("b", "c")], [("a", "b", "d")]) == (("b", "c"),)
+
+
+def simulated(network: dc.Network, n: int, seed: int, guarantee: dc.Guarantee, **options: object) -> dc.Release:
+    rng = np.random.default_rng(seed)
+    codes = {node: rng.integers(network.schema[node].size, size=n) for node in network.nodes}
+    mechanism = dc.audited(**options)  # type: ignore[arg-type]
+    counts = dc.count_codes(network, codes, mechanism.scopes(network))
+    return dc.simulate(mechanism, counts, dc.Dirichlet.uniform(network), guarantee, rng=rng)
+
+
+def test_a_workload_of_a_large_network_is_audited() -> None:
+    network = network_of({f"v{index}": 2 for index in range(24)}, "v0>v1 v1>v2")
+    made = simulated(network, 20_000, 3, promise(), workload=["P(v3, v9 | v20=s1)"])
+    assert isinstance(made.payload, dc.AuditedTables)
+    assert set(made.payload.pairs) == {("v3", "v9"), ("v3", "v20"), ("v9", "v20")}
+    assert isinstance(simulated(network, 20_000, 3, promise()).payload, dc.NoisyTables)
+
+
+@every("relation", dc.Relation)
+@every("delta", ["0", "0.01"])
+def test_budgets_add_up(relation: dc.Relation, delta: str) -> None:
+    guarantee = promise("0.7", relation, delta)
+    noise = calibrated(dc.audited(), PAIRS, guarantee)
+    pilot = noise.total_epsilon or Fraction()
+    assert noise.total <= guarantee.epsilon
+    assert noise.second == guarantee.epsilon / 5
+    assert float(noise.plan.total + noise.second + pilot) == pytest.approx(0.7, rel=1e-9)
+    assert float(noise.alone.total + pilot) == pytest.approx(0.7, rel=1e-9)
+    assert (noise.total_scale is None) == (relation is REPLACE)
+
+
+@every("share", ["0.1", "0.5"])
+def test_the_share_is_what_pairs_get(share: str) -> None:
+    made = simulated(PAIRS, 100_000, 1, promise(), share=share)
+    assert isinstance(made.payload, dc.AuditedTables)
+    assert made.payload.scale == pytest.approx(4 / float(share))
+
+
+def test_few_records_leave_everything_to_the_plan() -> None:
+    payload = simulated(PAIRS, 500, 1, promise()).payload
+    assert isinstance(payload, dc.AuditedTables)
+    assert not payload.pairs
+    alone = dc.planned().calibrate(PAIRS, dc.Dirichlet.uniform(PAIRS), promise("0.99"))
+    assert dict(payload.first.scales) == dict(alone.scales)
+
+
+@every("case", ["nothing is left out", "a share of 0", "a stated number of records is small"])
+def test_it_is_a_planned_release_where(case: str) -> None:
+    network = network_of({"a": 2, "b": 2}, "a>b") if case.startswith("nothing") else PAIRS
+    options = {"share": 0} if "share" in case else {"records": 100} if "records" in case else {}
+    made = simulated(network, 1000, 2, promise(), **options)
+    plan = dc.planned().calibrate(network, dc.Dirichlet.uniform(network), promise())
+    assert isinstance(made.payload, dc.NoisyTables)
+    assert (made.mechanism, made.calibration) == ("audited", plan)
+
+
+def test_what_the_first_stage_misjudges_is_chosen_first_and_the_rest_is_fair() -> None:
+    """b and c are one variable in truth. 300 releases: chosen in nearly all; others at random, each as often."""
+    network = network_of(dict.fromkeys("abcd", 2), "a>b c>d")
+    rng = np.random.default_rng(11)
+    n = 6000
+    b = rng.integers(2, size=n)
+    codes = {"a": rng.integers(2, size=n), "b": b, "c": b, "d": rng.integers(2, size=n)}
+    counts, prior = dc.count_codes(network, codes), dc.Dirichlet.uniform(network)
+    mechanism = dc.audited(records=SOME)
+    calibration = calibrated(mechanism, network, promise())
+    chosen, others = [], []
+    for seed in range(300):
+        payload = mechanism.draw(counts, prior, calibration, SimulatedNoise(np.random.default_rng(seed)))
+        assert isinstance(payload, dc.AuditedTables)
+        pairs = list(payload.pairs)
+        chosen += pairs[: payload.chosen]
+        others += pairs[payload.chosen :]
+    assert chosen == [("b", "c")] * 300
+    # Of three, each with 1/3: 100 +- 8.2; five deviations and a half have a chance of 1e-7 for all three.
+    assert all(abs(others.count(pair) - 100) < 45 for pair in (("a", "c"), ("a", "d"), ("b", "d")))
+
+
+def test_noise_on_pairs_has_the_scale_it_states() -> None:
+    made = [simulated(PAIRS, 100_000, seed, promise()) for seed in range(60)]
+    errors = []
+    for seed, release in enumerate(made):
+        rng = np.random.default_rng(seed)
+        codes = {node: rng.integers(2, size=100_000) for node in PAIRS.nodes}
+        exact = dc.count_codes(PAIRS, codes, combinations(PAIRS.nodes, 2))
+        payload = release.payload
+        assert isinstance(payload, dc.AuditedTables)
+        assert payload.scale == pytest.approx(20)
+        errors += [np.abs(table - exact.joint(pair)) for pair, table in payload.pairs.items()]
+    flat = np.concatenate([error.ravel() for error in errors])
+    # 960 cells; the mean of |noise| has a relative error of 1 / sqrt(960): five of them and a half.
+    assert np.mean(flat) == pytest.approx(20, rel=5.5 / math.sqrt(flat.size))
+
+
+# ----------------------------------------------------------------------------------------------- files and readers
+
+
+@every("relation", dc.Relation)
+@every("n", [500, 4500, 100_000])
+def test_a_file_is_what_was_released(n: int, relation: dc.Relation) -> None:
+    made = simulated(PAIRS, n, 5, promise(1, relation))
+    again = dc.Release.loads(made.dumps())
+    assert again.dumps() == made.dumps()
+    assert again.calibration == made.calibration
+    assert list(again.payload.pairs) == list(made.payload.pairs)  # type: ignore[union-attr]
+
+
+def damaged(payload: dc.AuditedTables, **changes: object) -> dc.AuditedTables:
+    return replace(payload, **changes)  # type: ignore[arg-type]
+
+
+def test_what_is_no_audit_is_refused() -> None:
+    payload = simulated(PAIRS, 100_000, 5, promise()).payload
+    assert isinstance(payload, dc.AuditedTables)
+    table = np.zeros((2, 2), np.int64)
+    for text, changes in (
+        ("no table of the first stage holds", {"pairs": {("a", "b"): table}}),
+        ("no table of the first stage holds", {"pairs": {("a", "x"): table}}),
+        ("64-bit integers", {"pairs": {("a", "c"): table.astype(float)}}),
+        ("64-bit integers", {"pairs": {("a", "c"): table[0]}}),
+        ("a scale", {"scale": None}),
+        ("a scale", {"pairs": {}, "chosen": 0}),
+        ("positive noise scale", {"scale": 2.0**63}),
+        ("chosen", {"chosen": 5}),
+        ("chosen", {"chosen": -1}),
+    ):
+        with pytest.raises(dc.InputError, match=text):
+            damaged(payload, **changes)
+    other = network_of(dict.fromkeys("abcd", 2), "a>b")
+    with pytest.raises(dc.InputError, match="first stage"):
+        damaged(payload, network=other)
+
+
+def test_a_calibration_that_is_none_is_refused() -> None:
+    noise = calibrated(dc.audited(), PAIRS, promise())
+    for changes in (
+        {"second": Fraction(0)},
+        {"selection": Fraction(1)},
+        {"selection": Fraction(0)},
+        {"total_scale": None},
+        {"total_epsilon": Fraction(-1)},
+        {"records": 10},
+    ):
+        with pytest.raises(dc.InputError):
+            replace(noise, **changes)  # type: ignore[arg-type]
+
+
+def test_pairs_that_were_measured_are_answered_from_them() -> None:
+    """The network says a and c are independent, and they are one variable: read with it, and without."""
+    rng = np.random.default_rng(1)
+    a, b, d = (rng.integers(2, size=20_000) for _ in range(3))
+    codes = {"a": a, "b": b, "c": a, "d": d}
+    counts, prior = dc.count_codes(PAIRS, codes), dc.Dirichlet.uniform(PAIRS)
+    made = dc.simulate(dc.audited(), counts, prior, promise(), rng=rng)
+    posterior = dc.noise_aware(made, draws=400, rng=np.random.default_rng(2))
+    answer = dc.answer(posterior, "P(a=s0, c=s0)", level=0.95)
+    assert answer.basis == "measured"
+    assert answer.rows[0]["mean"] == pytest.approx(0.5, abs=0.02)
+    assert dc.answer(posterior, "P(a, c, d)", level=0.95).basis == "inferred"
+    plain = dc.simulate(dc.planned(), counts, prior, promise(), rng=rng)
+    blind = dc.answer(dc.noise_aware(plain, draws=400, rng=np.random.default_rng(2)), "P(a=s0, c=s0)", level=0.95)
+    assert (blind.basis, blind.rows[0]["mean"]) == ("assumed", pytest.approx(0.25, abs=0.02))
+
+
+# ------------------------------------------------------------------------------------------------------- bad input
+
+
+@every(
+    ("options", "text"),
+    [
+        ({"share": 1}, "share"),
+        ({"share": "-0.1"}, "share"),
+        ({"share": "much"}, "share"),
+        ({"records": 0}, "records"),
+        ({"workload": "P(a)"}, "list of queries"),
+    ],
+)
+def test_what_it_cannot_take_is_refused(options: dict[str, object], text: str) -> None:
+    with pytest.raises(dc.InputError, match=text):
+        dc.audited(**options)  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_calibrated_costs_nothing(tmp_path: Path) -> None:
+    account = dc.Ledger(f"sqlite:///{tmp_path}/l.db").open("a", promise(10))
+    counts = counts_of(PAIRS, all_records(PAIRS))
+    prior = dc.Dirichlet.uniform(PAIRS)
+    for mechanism, guarantee, text in (
+        (dc.audited(), promise("1e-16"), "too small"),
+        (dc.audited(share="1e-16"), promise(), "too small"),
+        (dc.audited(workload=["P(z)"]), promise(), "z"),
+    ):
+        with pytest.raises(dc.InputError, match=text):
+            dc.release(mechanism, counts, prior, guarantee, account=account)
+    families = dc.Counts(counts.tables, counts.policy)
+    with pytest.raises(dc.InputError, match="no table that was counted holds"):
+        dc.release(dc.audited(), families, prior, promise(), account=account)
+    assert not account.charges()
+    made = dc.release(dc.audited(), counts, prior, promise(), account=account)
+    assert [charge.guarantee for charge in account.charges()] == [promise()]
+    assert made.private
