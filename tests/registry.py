@@ -87,6 +87,7 @@ def points(records: int) -> dc.Rows:
 
 
 PAYLOADS = {
+    "audited": dc.NoisyTables,  # every pair lies in the one table of `NETWORK`
     "planned": dc.NoisyTables,
     "laplace": dc.NoisyCounts,
     "fourier": dc.NoisyCoefficients,
@@ -108,6 +109,12 @@ DEFAULTS = {
 VARIANTS = DEFAULTS | {
     "planned, workload": Variant(
         "planned", lambda net: dc.planned(workload=[f"P({varied(net)})"]), dc.NoisyTables
+    ),
+    "audited, pairs": Variant(
+        "audited",
+        lambda _: dc.audited(),
+        dc.AuditedTables,
+        private=lambda records: counts_of(TINY["chain"], [(0, 1, 1), (1, 1, 0), (1, 0, 0)] * records),
     ),
     "planned, delta": Variant("planned", lambda _: dc.planned(), dc.NoisyTables, LARGE_DELTA),
     "laplace, all tables": Variant(
@@ -153,6 +160,8 @@ def arrays(payload: Any) -> dict[str, np.ndarray]:
             return dict(payload.tables)
         case dc.NoisyTables():
             return {"x".join(scope): table for scope, table in payload.tables.items()}
+        case dc.AuditedTables():
+            return {**arrays(payload.first), **{"x".join(pair): table for pair, table in payload.pairs.items()}}
         case dc.NoisyCoefficients():
             return {"x".join(subset): array for subset, array in payload.components.items()}
         case dc.TwoStageCounts():

@@ -152,6 +152,20 @@ def test_a_choice_is_nearly_as_dear_as_it_is_charged(relation: dc.Relation) -> N
     assert 2 * moved / choice_scale(calibration, 1) == pytest.approx(float(part), rel=1e-9)
 
 
+@every("relation", dc.Relation)
+def test_all_choices_together_cost_their_part(relation: dc.Relation) -> None:
+    network, moved = network_of(dict.fromkeys("abcde", 2)), 1 + (relation is REPLACE)
+    mechanism = dc.audited(records=9000 * moved)
+    calibration = calibrated(mechanism, network, promise(1, relation))
+    source = Scripted()
+    payload = mechanism.draw(counts_of(network, []), dc.Dirichlet.uniform(network), calibration, source)
+    assert isinstance(payload, dc.AuditedTables)
+    assert (len(payload.pairs), payload.chosen, len(source.scores)) == (6, 4, 4)
+    spent = sum(2 * moved / Fraction(scale) for _, scale in source.scores)
+    assert float(spent) == pytest.approx(1 / 20, rel=1e-9)
+    assert spent <= Fraction(1, 20)
+
+
 # ------------------------------------------------------------------------------------------- how many, and which
 
 

@@ -184,6 +184,10 @@ def release(
     delta: Annotated[str, typer.Option(help=f"Delta of this release, for {', '.join(TAKES_DELTA)}.")] = "0",
     mechanism: MechanismName = None,
     workload: Workload = None,
+    audit: Annotated[
+        str | None,
+        typer.Option(help="Share of epsilon for pairs of variables that lie in no table; 0.2 without it."),
+    ] = None,
     option: Options = None,
     prior: Belief = None,
     equivalent_sample_size: EquivalentSampleSize = 1.0,
@@ -203,7 +207,7 @@ def release(
     payer = dc.Ledger(ledger).account(account)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
-    chosen = mechanism_of(_entry(mechanism, structure), option, workload)
+    chosen = mechanism_of(_entry(mechanism, structure), _with_share(option, audit), workload)
     believed = belief_of(structure, prior, equivalent_sample_size)
     chosen.calibrate(structure, believed, promise)
     payer.check(promise)
@@ -227,6 +231,11 @@ def _entry(mechanism: str | None, structure: dc.Network | dc.Design) -> Entry:
     if mechanism is None and isinstance(structure, dc.Design):
         raise InputError(f"name a --mechanism for this design: {', '.join(fitting(structure))}")
     return registered(mechanism or next(iter(MECHANISMS)), structure)
+
+
+def _with_share(options: list[str] | None, audit: str | None) -> list[str]:
+    """The options, and the share of an audit."""
+    return [*(options or ()), *([] if audit is None else [f"share={audit}"])]
 
 
 def _goes_to_stdout(output: Path, as_json: bool) -> bool:

@@ -23,7 +23,7 @@ from discreet.app.arguments import (
     registered,
     structure_of,
 )
-from discreet.app.report import UNUSED, columns, plan_lines, plan_summary
+from discreet.app.report import UNUSED, audit_lines, columns, plan_lines, plan_summary
 from discreet.app.terminal import say, show
 from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS, Over
@@ -35,6 +35,8 @@ __all__ = ["audit", "plan"]
 DELTA = "1e-6"
 """Of an audit, where the mechanism needs one and none is given."""
 DEFAULT_MECHANISM = next(iter(MECHANISMS))
+PLANNED = ("audited", "planned")
+"""Mechanisms whose plan is shown."""
 NEEDS_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta == "needed"]
 
 
@@ -45,7 +47,7 @@ def plan(
     design: DesignFile = None,
     delta: Annotated[str, typer.Option(help="Delta of the release, for mechanisms that use one.")] = "0",
     mechanism: Annotated[
-        str | None, typer.Option(help="One mechanism; all without it. planned shows its tables and budgets, too.")
+        str | None, typer.Option(help="One mechanism; all without it. audited and planned show tables and budgets.")
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help="Option of the one mechanism; repeatable.")] = None,
     workload: Workload = None,
@@ -67,14 +69,14 @@ def plan(
     over: Over = "network" if isinstance(world, dc.Tables) else "design"
     chosen = _rehearsed(world, mechanism, option, workload, records)
     found: list[tuple[dc.Relation, dc.Expected]] = []
-    plans: dict[dc.Relation, dc.PlannedNoise] = {}
+    plans: dict[dc.Relation, dc.PlannedNoise | dc.AuditNoise] = {}
     for each in _relations(relation):
         promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=each, unit="record")
         compared = compare(world, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
         found += [(each, part) for part in compared]
-        if isinstance(world, dc.Tables) and list(chosen) == [DEFAULT_MECHANISM]:
+        if isinstance(world, dc.Tables) and len(chosen) == 1 and {*chosen} <= {*PLANNED}:
             prior = dc.Dirichlet.uniform(world.network)
-            plans[each] = chosen[DEFAULT_MECHANISM].calibrate(world.network, prior, promise)
+            plans[each] = next(iter(chosen.values())).calibrate(world.network, prior, promise)
     told = {
         "records": records,
         "epsilon": epsilon,
@@ -85,9 +87,12 @@ def plan(
     if plans:
         told["plans"] = {each.value: plan_summary(plan) for each, plan in plans.items()}
     for each, plan in plans.items():
-        idle = promise.delta and plan.noise == "discrete_laplace"
-        text += f"\n\nplan, {each}{f' ({UNUSED})' if idle else ''}:\n\n{plan_lines(prior.network, plan)}"
-        if not workload and not option:
+        first = plan.plan if isinstance(plan, dc.AuditNoise) else plan
+        idle = promise.delta and first.noise == "discrete_laplace"
+        text += f"\n\nplan, {each}{f' ({UNUSED})' if idle else ''}:\n\n{plan_lines(prior.network, first)}"
+        if isinstance(plan, dc.AuditNoise) and not workload:
+            text += f"\n\n{audit_lines(prior.network, plan, records)}"
+        if not workload and not option and isinstance(plan, dc.PlannedNoise):
             text += _smaller_lines(prior, replace(promise, relation=each), records, plan)
     show(as_json, told, text)
 

@@ -11,8 +11,10 @@ from discreet.app.terminal import fit_document
 from discreet.errors import listed
 from discreet.privacy.guarantee import as_text
 from discreet.releases.codec import encode
+from discreet.releases.kinds.audited_tables import pairs_beyond
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise, measured_part, star_scopes
+from discreet.theory.audit_size import all_pairs, audited_pairs, chosen_pairs
 from discreet.theory.bounds import largest_integer_noise
 from discreet.theory.star_cover import shared_by
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UNUSED",
     "answer_lines",
+    "audit_lines",
     "columns",
     "fit_lines",
     "plan_lines",
@@ -168,14 +171,20 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         return {**summary, "calibration": encode(release.calibration)}
     if isinstance(release.payload, dc.NoisyCounts):
         summary["scales"] = dict(release.payload.scales)
-    if isinstance(release.calibration, dc.PlannedNoise):
+    if isinstance(release.calibration, dc.PlannedNoise | dc.AuditNoise):
         summary["plan"] = plan_summary(release.calibration)
+    if isinstance(release.payload, dc.AuditedTables):
+        payload = release.payload
+        summary["audit"] = {"pairs": list(map(list, payload.pairs)), "chosen": payload.chosen, "scale": payload.scale}
     drowned = {node: list(rows) for node, rows in dc.drowned_rows(release).items()}
     return {**summary, "drowned": drowned, "fit": fit_document(dc.fit(release))}
 
 
-def plan_summary(plan: dc.PlannedNoise) -> dict[str, object]:
-    """A plan as JSON."""
+def plan_summary(plan: dc.PlannedNoise | dc.AuditNoise) -> dict[str, object]:
+    """A plan as JSON; of an audited one the first stage, and what the second may cost."""
+    if isinstance(plan, dc.AuditNoise):
+        pilot = {} if plan.total_epsilon is None else {"records_epsilon": as_text(plan.total_epsilon)}
+        return {**plan_summary(plan.plan), "audit": {"epsilon": as_text(plan.second), **pilot}}
     return {
         "noise": plan.noise,
         "tables": [
@@ -185,6 +194,21 @@ def plan_summary(plan: dc.PlannedNoise) -> dict[str, object]:
         ],
         "expected": dict(plan.expected),
     }
+
+
+def audit_lines(network: dc.Network, plan: dc.AuditNoise, records: int) -> str:
+    """What the second stage would measure of so many records.
+
+    Args:
+        network: of the release.
+        plan: of its two stages.
+        records: a guess.
+    """
+    candidates = len(pairs_beyond(all_pairs(network), plan.plan.scales))
+    number = audited_pairs(records, plan.second / plan.sensitivity, candidates)
+    how = "all" if number == candidates else f"{chosen_pairs(number, candidates)} by misfit, the others at random"
+    pairs = f"{number} of them ({how})" if number else "none of them: too few records, and the plan gets that, too"
+    return f"{candidates} pairs of variables lie in no table; epsilon {as_text(plan.second)} is for {pairs}"
 
 
 def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:

@@ -38,7 +38,7 @@ from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.crossing import Mechanism, release
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.schema import Variable
+from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
 from discreet.posterior.methods import noise_aware
 from discreet.privacy.guarantee import Guarantee
@@ -167,7 +167,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         columns = columns_of([variable.name for variable in variables], given, by_name=declared is not None)
         require_drawable(draws, len(labels) * (1 + sum(variable.size for variable in variables)))
         network = _star(self.target, labels, variables)
-        counts = _counted(network, given.X[:, columns], given.y, labels)
+        counts = _counted(network, given.X[:, columns], given.y, labels, mechanism.scopes(network))
         released = release(mechanism, counts, Dirichlet.uniform(network), guarantee, account=account)
         given.describe(self)
         self.__dict__.pop("posterior_", None)
@@ -418,7 +418,7 @@ def _mechanism(mechanism: Any) -> Mechanism[Any]:
 # -------------------------------------------------------------------------------------------------------- records
 
 
-def _counted(network: Network, X: Values, y: Any, labels: Values) -> Counts:
+def _counted(network: Network, X: Values, y: Any, labels: Values, scopes: Iterable[Scope]) -> Counts:
     """Counts of the class and of every feature beside it; numbers out of bounds are in the outer bins."""
     target, *names = _star_names(network)
     shown = ", ".join(network.schema[target].states[:12])
@@ -426,7 +426,7 @@ def _counted(network: Network, X: Values, y: Any, labels: Values) -> Counts:
     classes = codes_of(y, {label: code for code, label in enumerate(labels.tolist())}, refusal)
     features = _feature_codes(tuple(map(network.schema.__getitem__, names)), X)
     codes: Mapping[str, Codes] = {target: classes, **dict(zip(names, features.T, strict=True))}
-    return replace(count_codes(network, codes), policy=RecordsPolicy("error", "clip"))
+    return replace(count_codes(network, codes, scopes), policy=RecordsPolicy("error", "clip"))
 
 
 def _feature_codes(variables: Sequence[Variable], X: Values) -> Codes:

@@ -126,8 +126,8 @@ def audited(
         if not number:
             return AuditedTables(network, first, {}, None, 0, total)
         chosen, others = _picked(statistic, first, candidates, number, calibration, noise)
-        epsilon = calibration.second * (1 - calibration.selection if number < len(candidates) else 1)
-        scales, _ = laplace_scales(dict.fromkeys((*chosen, *others), epsilon / number), calibration.sensitivity)
+        each = calibration.for_pairs(len(chosen)) / number
+        scales, _ = laplace_scales(dict.fromkeys((*chosen, *others), each), calibration.sensitivity)
         pairs = noisy_tables({pair: statistic.joint(pair) for pair in scales}, scales, noise.discrete_laplace)
         return AuditedTables(network, first, pairs, next(iter(scales.values())), len(chosen), total)
 

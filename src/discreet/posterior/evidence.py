@@ -11,12 +11,13 @@ from functools import reduce
 import numpy as np
 
 from discreet.inference.interactions import Blur, subsets
+from discreet.model.schema import Scope
 from discreet.releases.combined import Combined
 from discreet.releases.measurement import Measurement
 from discreet.releases.release import Release
 from discreet.theory.stars import star_blurs
 
-__all__ = ["blur", "measured_sets", "measurements", "number_of_records"]
+__all__ = ["audited_at_random", "blur", "measured_sets", "measurements", "number_of_records"]
 
 
 def blur(part: Measurement) -> Blur:
@@ -39,16 +40,31 @@ def measurements(releases: Iterable[Release]) -> tuple[Measurement, ...]:
     return tuple(part for release in releases for part in release.network_payload.measurements)
 
 
-def measured_sets(evidence: Combined) -> tuple[frozenset[str], ...]:
-    """The largest sets of variables that were measured together, on every data set.
+def audited_at_random(evidence: Combined) -> tuple[Scope, ...]:
+    """Pairs of variables that were measured because chance had it so, of those that no other table holds.
 
     Args:
         evidence: over a network.
 
     Returns:
+        Each once, in the order of the releases.
+    """
+    parts = (part for releases in evidence.data_sets for part in measurements(releases))
+    return tuple(dict.fromkeys(part.scope for part in parts if part.audit == "random"))
+
+
+def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset[str], ...]:
+    """The largest sets of variables that were measured together, on every data set.
+
+    Args:
+        evidence: over a network.
+        audits: whether those count that a second stage measured.
+
+    Returns:
         Sets of which none holds another, larger ones first; none where no table or contrast was measured.
     """
-    told = [_largest(_told(measurements(releases))) for releases in evidence.data_sets]
+    parts = [[part for part in measurements(releases) if audits or not part.audit] for releases in evidence.data_sets]
+    told = [_largest(_told(listed)) for listed in parts]
     both = reduce(lambda some, more: _largest({one & other for one in some for other in more}), told)
     place = evidence.network.ordered
     return tuple(sorted(both, key=lambda names: (-len(names), place(names))))

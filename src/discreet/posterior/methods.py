@@ -246,7 +246,9 @@ def _drawn(
         believed = (believed or _learned(combined, rng)).updated(combined.public)
     if method == "pooled":
         drawn = worlds(combined, draws, rng, believed, saturated=read.network)
-        tables = None if read.trusted else TableDraws(combined, read.network, rng.spawn(1)[0], drawn.weights)
+        tables = (
+            None if read.trusted else TableDraws(combined, read.network, drawn.cells, rng.spawn(1)[0], drawn.weights)
+        )
         return PosteriorDraws(drawn.cells, "pooled", drawn.twins, tables=tables)
     first = combined.releases[0]
     assert isinstance(first.payload, ParameterDraws)

@@ -19,6 +19,7 @@ from discreet.posterior.pooled.least_squares import Margins, least_squares, nonn
 from discreet.posterior.pooled.measured import measured
 from discreet.releases.combined import evidence_of
 from discreet.releases.kinds import TablePayload
+from discreet.releases.kinds.audited_tables import AuditedTables
 from discreet.releases.kinds.candidate_choice import Choice
 from discreet.releases.kinds.noisy_counts import NoisyCounts
 from discreet.releases.kinds.noisy_tables import NoisyTables
@@ -83,6 +84,8 @@ def _dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) -> Po
 
 def _tables(release: Release, payload: TablePayload) -> dict[str, Array]:
     """Estimated counts of every family."""
+    if isinstance(payload, AuditedTables):
+        payload = payload.first  # a pair that no family holds says nothing of one to whoever ignores noise
     network, parts = release.network, payload.measurements
     if isinstance(payload, NoisyCounts):
         return {node: payload.table(node) for node in network.nodes}

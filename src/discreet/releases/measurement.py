@@ -80,6 +80,8 @@ class Measurement:
         contrasts: whether the values are contrasts of neighbouring states.
         sampling: probability with which each record, by itself, was counted; None where all were.
         star: that its noise was drawn with, of this scale.
+        audit: of a second stage that measured what no table of the first holds: whether this table was "chosen" for
+            what the first stage misjudged, or taken at "random"; None for other tables.
     """
 
     scope: Scope
@@ -89,6 +91,7 @@ class Measurement:
     contrasts: bool = False
     sampling: float | None = None
     star: Star | None = None
+    audit: Literal["chosen", "random"] | None = None
 
     @property
     def variance(self) -> float:

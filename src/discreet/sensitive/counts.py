@@ -146,17 +146,18 @@ class Counts:
 def count(
     records: Records,
     network: Network,
-    scopes: Iterable[Scope] = (),
+    scopes: Iterable[Scope] | None = None,
     *,
     cell_limit: int = CELL_LIMIT,
     progress: Callable[[int, int], None] | None = None,
 ) -> Counts:
-    """Count every family of a network, every table of its cover by stars, and all pairs where these are not many.
+    """Count every family of a network, every table of its cover by stars, and some other sets of variables.
 
     Args:
         records: their schema must hold every node of the network, with the same states.
         network: public.
-        scopes: sets of variables that are counted as well, named in the schema's order.
+        scopes: sets of variables that are counted as well, named in the schema's order: what a mechanism's `scopes`
+            says. None for all pairs of up to 20 variables, which `audited` may measure.
         cell_limit: most cells of one table.
         progress: called with (scans done, scans in all) before the first scan and after each.
 
@@ -180,7 +181,7 @@ def count(
             )
         if node not in records.schema or records.schema[node] != network.schema[node]:
             raise InputError(f"variable {node!r} of the network must be in the records' schema, with the same states")
-    more = tuple(scopes)
+    more = all_pairs(network) if scopes is None else tuple(scopes)
     for scope in more:
         if network.cells(scope) > cell_limit:
             raise InputError(
@@ -200,13 +201,13 @@ def count(
     return _counts(network, tables, records.policy, more)
 
 
-def count_codes(network: Network, codes: Mapping[str, Array], scopes: Iterable[Scope] = ()) -> Counts:
+def count_codes(network: Network, codes: Mapping[str, Array], scopes: Iterable[Scope] | None = None) -> Counts:
     """Count records that are in memory as codes of states, such as made-up ones.
 
     Args:
         network: public.
         codes: for every node one whole number a record, from 0 to its number of states less 1.
-        scopes: sets of variables that are counted as well.
+        scopes: sets of variables that are counted as well, as of `count`.
 
     Returns:
         The counts.
@@ -221,16 +222,16 @@ def count_codes(network: Network, codes: Mapping[str, Array], scopes: Iterable[S
         column = codes[node]
         if len(column) and not (column.min() >= 0 and column.max() < network.schema[node].size):
             raise InputError(f"column {node!r} holds a code that is no state")
-    tables = {}
-    for scope in (*_planned(network), *scopes):
+    tables, more = {}, all_pairs(network) if scopes is None else tuple(scopes)
+    for scope in (*_planned(network), *more):
         tables[scope] = np.zeros(tuple(network.schema[name].size for name in scope), np.int64)
         np.add.at(tables[scope], tuple(codes[name] for name in scope), 1)
-    return _counts(network, tables, RecordsPolicy("error", "error"), scopes)
+    return _counts(network, tables, RecordsPolicy("error", "error"), more)
 
 
 def _planned(network: Network) -> tuple[Scope, ...]:
-    """Sets of variables that `planned` and `audited` may measure without being told; every family lies in one."""
-    return (*(scope for group in star_cover(network) for scope in group), *all_pairs(network))
+    """Sets of variables that `planned` may measure; every family lies in one."""
+    return tuple(scope for group in star_cover(network) for scope in group)
 
 
 def _joint_counts(records: Records, network: Network, cover: tuple[str, ...], faulty: set[str]) -> Array:

@@ -19,8 +19,11 @@ __all__ = ["MOST_VARIABLES", "SELECTION", "all_pairs", "audited_pairs", "chosen_
 
 ERROR = 0.005
 """Standard deviation that the noise may give a share of a measured pair."""
+FEWEST = 3
+"""Pairs below which nothing is measured: too few to tell how far the network is off in the others."""
 LEAST = 0.25
-"""Share of all candidates below which measuring some is not worth what the network's own tables lose by it."""
+"""Share of all candidates below which none is chosen: they would mend little, and those taken at random are needed to
+judge the rest."""
 SELECTION = Fraction(1, 4)
 """Of what the pairs get, for choosing them where not all are measured."""
 AT_RANDOM = 3
@@ -71,8 +74,8 @@ def audited_pairs(records: float, epsilon: Fraction, candidates: int) -> int:
         candidates: pairs that no table of the network's holds.
 
     Returns:
-        All candidates where that many are affordable, or nearly: what choosing would cost buys a third more. Some
-        where at least a quarter are, else none.
+        All candidates where that many are affordable, or nearly: what choosing would cost buys a third more. Else some,
+        or none where fewer than three are affordable.
 
     Example:
         >>> audited_pairs(28_155, Fraction(1, 5), 9), audited_pairs(1_000, Fraction(1, 5), 9)
@@ -81,7 +84,7 @@ def audited_pairs(records: float, epsilon: Fraction, candidates: int) -> int:
     most = math.floor(ERROR * float(epsilon) * max(records, 0.0) / math.sqrt(2))
     if most >= (1 - SELECTION) * candidates:
         return candidates
-    return most if most >= max(1, LEAST * candidates) else 0
+    return most if most >= FEWEST else 0
 
 
 def chosen_pairs(number: int, candidates: int) -> int:
@@ -92,6 +95,6 @@ def chosen_pairs(number: int, candidates: int) -> int:
         candidates: there are.
 
     Returns:
-        None where all are measured.
+        None where all are measured, or less than a quarter is.
     """
-    return 0 if number == candidates else number - math.ceil(number / AT_RANDOM)
+    return number - math.ceil(number / AT_RANDOM) if LEAST * candidates <= number < candidates else 0

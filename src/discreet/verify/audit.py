@@ -39,6 +39,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.kinds.candidate_choice import Selection
 from discreet.releases.kinds.factored_choice import FactoredNoise
 from discreet.releases.kinds.gradient_trace import ObjectiveNoise
@@ -213,6 +214,8 @@ def _measure(
     match calibration:
         case TableNoise() | GaussianNoise() | PlannedNoise() | CoefficientNoise() | Selection() | Stages():
             return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
+        case AuditNoise():
+            return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None, adaptive=True), "exactly"
         case VectorNoise() | FactoredNoise():
             return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
         case Trimming():
@@ -247,8 +250,14 @@ def _largest_loss(
     guarantee: Guarantee,
     draws: int,
     real: Any,
+    *,
+    adaptive: bool = False,
 ) -> float:
-    """Over all pairs and scripts; data sets of the same counts are looked at once. Without draws only leaks are."""
+    """Over all pairs and scripts; data sets of the same counts are looked at once. Without draws only leaks are.
+
+    How much noise is asked for may not depend on answers, or what is released was chosen among them; but where that is
+    the mechanism's own rule (`adaptive`): then every script is charged for all that it asked.
+    """
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
     known = {data: _statistic(mechanism, prior.over, data) for data in {data for pair in pairs for data in pair}}
     keys = {data: _key(data, counts) for data, counts in known.items()}
@@ -268,7 +277,7 @@ def _largest_loss(
             different = set()
         losses = (loss(logs[one], logs[other], draws, epsilon=epsilon, delta=delta) for one, other in different)
         largest = max(largest, *losses) if different else largest
-        asked = _asked_alike(logs, asked)
+        asked = _asked_alike(logs, None if adaptive else asked)
         if number == 0:
             scripts += _other_answers(logs.values())
     return largest

@@ -30,7 +30,7 @@ from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
-from discreet.sensitive.counts import count_codes
+from discreet.sensitive.counts import Counts, count_codes
 from discreet.sensitive.gradients import gradients
 from discreet.sensitive.rows import Rows, grid_rows
 
@@ -177,8 +177,14 @@ def _over_network(
         reader = plug_in if isinstance(release.payload, ParameterDraws | Choice) else noise_aware
         return _errors(reader(release, draws=DRAWS, rng=rng).mean(), theta, truth)
 
-    counts = count_codes(theta.network, sample_codes(theta, records, rng))
-    return lambda _mechanism: counts, _errors(believed.updated(counts.tables).mean(), theta, truth), read
+    codes = sample_codes(theta, records, rng)
+    counts = count_codes(theta.network, codes, ())
+
+    def of(mechanism: Mechanism[Any, Any, Any, Any]) -> Counts:
+        scopes = tuple(mechanism.scopes(theta.network))
+        return count_codes(theta.network, codes, scopes) if scopes else counts
+
+    return of, _errors(believed.updated(counts.tables).mean(), theta, truth), read
 
 
 def _over_design(design: Design, records: int, rng: np.random.Generator) -> _MadeUp:

@@ -12,13 +12,17 @@ real table, and are fitted to the measured ones by the EM algorithm:
 
     r_T = y_T - n phi(fitted to the pairs)  ~  Normal(0, g_T I + n Cov(phi) + n^2 tau^2 D_T).
 
+The same for pairs that no table holds, of which a posterior says something by its network alone: what they have beyond
+that is learned from pairs that were measured because chance had it so (`mechanisms/audited.py`), and never from those
+inside tables, which are no fair sample of them.
+
 Source: Dempster, Laird and Rubin (1977); mixtures of normal laws of different scale as shrinkage: Stephens (2017).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -28,7 +32,7 @@ from discreet.inference.interactions import contrast_matrices
 from discreet.model.schema import Scope
 from discreet.posterior.pooled.least_squares import Margins
 
-__all__ = ["TAUS", "scaled_to", "triple_weights", "triples_of"]
+__all__ = ["TAUS", "pair_weights", "scaled_to", "triple_weights", "triples_of"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -36,8 +40,10 @@ TAUS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 """Sizes of an interaction: partial correlations."""
 PRIOR = (0.595, 0.2, 0.1, 0.07, 0.02, 0.01, 0.005)
 """Weights of these for triples, before any was seen; chosen on one real table of 28,155 records."""
+PAIR_PRIOR = (0.5, 0.16, 0.12, 0.1, 0.07, 0.035, 0.015)
+"""The same for pairs: whether two variables depend, beyond what the network says, is as likely as not."""
 WORTH = 2.0
-"""Triples that the prior is worth."""
+"""Triples, or pairs, that the prior is worth."""
 STEPS = 50
 """Of the EM algorithm: with so few components it has long converged."""
 ROUNDS = 20
@@ -58,30 +64,57 @@ def triple_weights(margins: Margins, triples: Iterable[Scope]) -> Floats:
     Returns:
         Shape (sizes,), sum 1; the prior's where no triple was measured.
     """
-    prior = np.array(PRIOR)
-    logs = np.array(list(_log_likelihoods(margins, list(triples)[:MOST_TRIPLES])))
-    weights = prior
+    laws = {
+        triple: _without(np.maximum(margins.table(triple), FEWEST))[..., None]
+        for triple in list(triples)[:MOST_TRIPLES]
+        if _few(margins, triple)
+    }
+    return _learned(np.array(PRIOR), _log_likelihoods(margins, laws))
+
+
+def pair_weights(margins: Margins, laws: Mapping[Scope, Floats]) -> Floats:
+    """Weights of the sizes of what pairs that no table holds have beyond what a posterior says of them.
+
+    Args:
+        margins: with the interactions of some pairs that were measured all the same, and of their variables.
+        laws: of these pairs, from all other tables, shape `(*sizes, draws)`; a fair sample of those to be judged.
+
+    Returns:
+        Shape (sizes,), sum 1; the prior's where there is none.
+    """
+    kept = {pair: law for pair, law in laws.items() if _few(margins, pair)}
+    return _learned(np.array(PAIR_PRIOR), _log_likelihoods(margins, kept))
+
+
+def _few(margins: Margins, names: Scope) -> bool:
+    """Whether a set has contrasts, and not too many to be learned from."""
+    return 0 < math.prod(margins.network.schema[name].size - 1 for name in names) <= MOST_CONTRASTS
+
+
+def _learned(prior: Floats, found: Iterable[Floats]) -> Floats:
+    """The weights that the EM algorithm finds from log-likelihoods of interactions under each size."""
+    logs, weights = np.array(list(found)), prior
     for _ in range(STEPS if len(logs) else 0):
         shares = weights * np.exp(logs - logs.max(axis=1, keepdims=True))
         weights = (WORTH * prior + (shares / shares.sum(axis=1, keepdims=True)).sum(axis=0)) / (WORTH + len(logs))
     return np.asarray(weights)
 
 
-def _log_likelihoods(margins: Margins, triples: Sequence[Scope]) -> Iterator[Floats]:
-    """Of each triple under each size, up to a constant."""
+def _log_likelihoods(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[Floats]:
+    """Of each set's interaction under each size, up to a constant, if its law were as drawn but for that."""
     network, records = margins.network, max(margins.total[0], 1.0)
-    for triple in triples:
-        sizes = [network.schema[name].size for name in triple]
-        if not 0 < math.prod(size - 1 for size in sizes) <= MOST_CONTRASTS:
-            continue
+    for names, drawn in laws.items():
         phi: Floats = np.ones((1, 1))
-        for matrix in contrast_matrices(sizes):
+        for matrix in contrast_matrices([network.schema[name].size for name in names]):
             phi = np.asarray(np.kron(phi, matrix[1:]), np.float64)
-        law = _without(np.maximum(margins.table(triple), FEWEST))
-        misfit = margins.values[triple].ravel() - records * (phi @ law.ravel())
-        mean = phi @ law.ravel()
-        noise = margins.variances[triple] * np.eye(len(misfit))
+        law = drawn.mean(axis=-1)
+        told = phi @ drawn.reshape(law.size, -1)
+        mean = told.mean(axis=1)
+        misfit = margins.values[names].ravel() - records * mean
+        noise = margins.variances[names] * np.eye(len(misfit))
         noise += records * ((phi * law.ravel()) @ phi.T - np.outer(mean, mean))
+        off = records * (told - mean[:, None])
+        noise += off @ off.T / told.shape[1]
         spread = phi @ _independent(law) @ phi.T
         logs = [_log_density(misfit, noise + (records * tau) ** 2 * spread) for tau in TAUS]
         yield np.array(logs) - max(logs)

@@ -9,7 +9,8 @@ margins that were measured, as little as can be: by proportional fitting, which 
 to the network's with these margins, and with the network's own margin of each pair that no table holds.
 
 Pairs leave triples open: of three variables whose pairs were measured, and that no table holds together, each draw gets
-an interaction of its own, of a size that triples of the release's tables teach (`discrepancy.py`).
+an interaction of its own, of a size that triples of the release's tables teach (`discrepancy.py`). So does each pair
+that no table holds, where pairs that were audited at random teach how far the network is off in such pairs.
 
 Draws of a set take their margins of single variables from draws of these, so that all answers agree on them; that odds
 ratios are independent of the margins is an approximation.
@@ -21,9 +22,11 @@ margins and odds ratios.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -34,15 +37,17 @@ from discreet.inference.interactions import subsets
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.posterior.evidence import measured_sets, measurements
-from discreet.posterior.pooled.discrepancy import TAUS, scaled_to, triple_weights, triples_of
+from discreet.posterior.evidence import audited_at_random, measured_sets, measurements
+from discreet.posterior.pooled.discrepancy import TAUS, pair_weights, scaled_to, triple_weights, triples_of
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.worlds import Worlds
-from discreet.posterior.saturated import leaves_open
+from discreet.posterior.saturated import leaves_open, projected, saturated
 from discreet.releases.combined import Combined
 
-__all__ = ["MOST_LOOSE", "TableDraws"]
+__all__ = ["MOST_LOOSE", "Assume", "TableDraws"]
 
+Assume = Literal["network", "robust"]
+"""What is believed of pairs that no table holds."""
 Floats = npt.NDArray[np.float64]
 Picked = npt.NDArray[np.intp]
 
@@ -56,6 +61,8 @@ MOST_VALUES = 2**22
 """Of a joint law under all draws: 32 MiB, some seconds; larger ones stay as the network has them."""
 ROUNDS = 8
 """Of proportional fitting: margins of draws agree but for their single variables' last digits."""
+MOST_PAIRS, FEW_DRAWS = 60, 100
+"""Pairs that are learned from, and draws of what the network says of them."""
 FEWEST = 1e-12
 """Probability that a margin is taken to have at least, so that it can be scaled."""
 
@@ -81,24 +88,42 @@ class TableDraws:
     Args:
         evidence: tables and contrasts of one data set.
         network: whose rows the posterior draws.
+        cells: the posterior's draws.
         rng: source of randomness; every set of variables has a generator of its own, whatever else is asked.
         weights: prior mean of the components of rows, shape (COMPONENTS,), as the network's rows use them.
     """
 
-    def __init__(self, evidence: Combined, network: Network, rng: np.random.Generator, weights: Floats) -> None:
+    def __init__(
+        self, evidence: Combined, network: Network, cells: Tables, rng: np.random.Generator, weights: Floats
+    ) -> None:
         self._evidence = evidence
         self.network = network
+        self._cells = cells
         self._weights = weights
+        self.assume: Assume = "robust" if audited_at_random(evidence) else "network"
         self._seed = int(rng.integers(2**63))
         self._tables = measured_sets(evidence)
         self._pairs = frozenset(frozenset(pair) for table in self._tables for pair in combinations(table, 2))
         self._drawn: dict[tuple[Scope, int], tuple[Floats, Floats]] = {}
         self._opened: dict[Scope, bool] = {}
 
+    def assuming(self, assume: Assume) -> TableDraws:
+        """The same draws, where pairs that no table holds are taken as the network has them ("network"), or not quite.
+
+        "robust" gives each an interaction of its own, of a size that pairs which were audited at random teach; without
+        those it is a prior's alone, many times too wide for a network that is right. It is what is done where some
+        pairs were audited at random.
+        """
+        other = copy(self)
+        other.assume = assume
+        return other
+
     def say(self, names: Iterable[str]) -> bool:
         """Whether tables say of some variables what the network fixes, so that `joint` is to be asked."""
         asked = tuple(names)
-        return not all(map(self._open, self._measured(asked))) or bool(self._loose(asked))
+        return (
+            not all(map(self._open, self._measured(asked))) or bool(self._loose(asked)) or bool(self._doubtful(asked))
+        )
 
     def joint(
         self, cells: Tables, names: Sequence[str], *, twins: bool = False, picked: Picked | None = None
@@ -125,8 +150,7 @@ class TableDraws:
         drawn = _Drawn(cells.draws or 1, which, int(twins))
         wanted = {part: self._wanted(law, names, part, drawn) for part in parts}
         # Of pairs in no table the network's law stays: fitting alone would make them depend through what they share.
-        pairs = combinations(self.network.ordered(names), 2)
-        wanted |= {pair: _margin(law, names, pair) for pair in pairs if frozenset(pair) not in self._pairs}
+        wanted |= {pair: self._unmeasured(_margin(law, names, pair), pair, drawn) for pair in self._beyond(names)}
         for _ in range(ROUNDS if len(wanted) > 1 else 1):
             for part, margin in wanted.items():
                 law = _scaled(law, names, part, margin)
@@ -180,23 +204,51 @@ class TableDraws:
         largest = [part for part in parts if part and not any(part < other for other in parts)]
         return tuple(sorted(map(self.network.ordered, largest)))
 
+    def _beyond(self, names: Iterable[str]) -> tuple[Scope, ...]:
+        """Pairs of some variables that no table holds."""
+        pairs = combinations(self.network.ordered(set(names)), 2)
+        return tuple(pair for pair in pairs if frozenset(pair) not in self._pairs)
+
+    def _doubtful(self, names: Iterable[str]) -> tuple[Scope, ...]:
+        """Those of few variables of which the network is not believed."""
+        asked = set(names)
+        return self._beyond(asked) if self.assume == "robust" and len(asked) <= MOST_LOOSE else ()
+
     def _loose(self, names: Iterable[str]) -> tuple[Scope, ...]:
-        """Triples whose pairs were measured, and that no table holds; of few variables."""
+        """Triples that no table holds, of pairs that were measured or are doubtful; of few variables."""
         asked = self.network.ordered(set(names))
         if len(asked) > MOST_LOOSE:
             return ()
         return tuple(
             triple
             for triple in combinations(asked, 3)
-            if all(frozenset(pair) in self._pairs for pair in combinations(triple, 2))
+            if (self.assume == "robust" or all(frozenset(pair) in self._pairs for pair in combinations(triple, 2)))
             and not any(table.issuperset(triple) for table in self._tables)
         )
 
-    def _interaction(self, law: Floats, triple: Scope, of: _Drawn) -> Floats:
-        """What a triple may have beyond its pairs, the same for a draw whatever is asked; shape as the law's."""
-        rng = self._generator(triple, of.twins)
-        tau = rng.choice(TAUS, size=of.draws, p=self._sizes)
+    def _unmeasured(self, law: Floats, pair: Scope, of: _Drawn) -> Floats:
+        """The margin of a pair that no table holds, of the network's."""
+        if not self._doubtful(pair):
+            return law
+        return _normalised(law + self._interaction(law, pair, of))
+
+    def _interaction(self, law: Floats, names: Scope, of: _Drawn) -> Floats:
+        """What a set may have beyond its parts, the same for a draw whatever is asked; shape as the law's."""
+        rng = self._generator(names, of.twins)
+        tau = rng.choice(TAUS, size=of.draws, p=self._sizes if len(names) > 2 else self._pair_sizes)
         return scaled_to(law, tau, rng, of.draws, of.picked)
+
+    @cached_property
+    def _pair_sizes(self) -> Floats:
+        """Weights of the sizes of pairs' interactions, learned from those that were audited at random.
+
+        Beyond what the network says with all other tables: its rows are taken without these, and without those chosen.
+        """
+        pairs = audited_at_random(self._evidence)[:MOST_PAIRS]
+        first = saturated(self._evidence.network, measured_sets(self._evidence, audits=False))
+        cells = projected(_only(self._cells, np.arange(min(FEW_DRAWS, self._cells.draws or 1))), first)
+        laws = {pair: elimination.joint(cells, pair, {}) for pair in pairs}
+        return pair_weights(self._told(pairs), laws)
 
     @cached_property
     def _sizes(self) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -70,6 +71,10 @@ class AuditNoise:
         require(self.total_epsilon is None or self.total_epsilon > 0, "a noisy total costs more than 0")
         require(self.records is None or self.total_scale is None, "a public number of records needs no noisy total")
 
+    def for_pairs(self, chosen: int) -> Fraction:
+        """Epsilon of all pairs' tables together, where so many were chosen: choosing any costs its whole part."""
+        return self.second * (1 - self.selection if chosen else 1)
+
     @property
     def scopes(self) -> tuple[Scope, ...]:
         """Sets of variables that the first stage may measure."""
@@ -132,7 +137,10 @@ class AuditedTables(Released):
     @property
     def measurements(self) -> tuple[Measurement, ...]:
         """See `Released`."""
-        second = (Measurement(scope, table, self.scale) for scope, table in self.pairs.items())
+        second = (
+            Measurement(scope, table, self.scale, audit="chosen" if place < self.chosen else "random")
+            for place, (scope, table) in enumerate(self.pairs.items())
+        )
         return (*self.first.measurements, *second)
 
     def summary(self, calibration: object) -> str:
@@ -148,8 +156,9 @@ class AuditedTables(Released):
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
-        return (
-            isinstance(calibration, AuditNoise)
-            and self.first.agrees(calibration.plan if self.pairs else calibration.alone)
-            and (self.total is None) == (calibration.total_scale is None)
-        )
+        if not isinstance(calibration, AuditNoise):
+            return False
+        first = self.first.agrees(calibration.plan if self.pairs else calibration.alone)
+        each = calibration.for_pairs(self.chosen) / max(len(self.pairs), 1)
+        scale = self.scale is None or math.isclose(self.scale * each, calibration.sensitivity, rel_tol=1e-9)
+        return first and scale and (self.total is None) == (calibration.total_scale is None)
