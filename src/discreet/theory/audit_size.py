@@ -36,14 +36,14 @@ MOST_CELLS = 2**14
 
 
 def all_pairs(network: Network) -> tuple[Scope, ...]:
-    """Every pair of variables whose table is not too large, in the schema's order; none of a large network.
+    """Every pair of variables that can depend and has no large table, in the schema's order; none of a large network.
 
     Args:
         network: public.
     """
     if len(network.nodes) > MOST_VARIABLES:
         return ()
-    return tuple(pair for pair in combinations(network.nodes, 2) if network.cells(pair) <= MOST_CELLS)
+    return tuple(pair for pair in combinations(network.nodes, 2) if _tellable(network, pair))
 
 
 def pairs_asked(network: Network, queries: Sequence[str | Query]) -> tuple[Scope, ...]:
@@ -62,7 +62,12 @@ def pairs_asked(network: Network, queries: Sequence[str | Query]) -> tuple[Scope
         targets = [target if isinstance(target, str) else target[0] for target in query.targets] or network.nodes
         wanted |= {frozenset(pair) for pair in combinations({*targets, *dict(query.evidence)}, 2)}
     found = (pair for pair in combinations(network.nodes, 2) if frozenset(pair) in wanted)
-    return tuple(pair for pair in found if network.cells(pair) <= MOST_CELLS)
+    return tuple(pair for pair in found if _tellable(network, pair))
+
+
+def _tellable(network: Network, pair: Scope) -> bool:
+    """Whether each of two variables has several states, and their table not too many cells."""
+    return network.cells(pair) <= MOST_CELLS and all(network.schema[name].size > 1 for name in pair)
 
 
 def audited_pairs(records: float, epsilon: Fraction, candidates: int) -> int:
