@@ -88,7 +88,7 @@ Found = tuple[str, float, dc.Tables, dict[str, object] | None]
 def _under_add_remove(data: Data, task: Task) -> Iterator[Found]:
     """Ours and mbi's."""
     for epsilon in EPSILONS:
-        made = simulated(dc.planned(), data.counts, epsilon, task.rng(f"planned {epsilon}"))
+        made = simulated(dc.planned(audit=0), data.counts, epsilon, task.rng(f"planned {epsilon}"))
         yield SHIPPED, epsilon, dc.estimate(made, rng=task.rng(f"estimate {epsilon}")), noise_row(made, data.counts)
         if "mbi" not in absent():
             yield ON_OURS, epsilon, read_by_mbi(made), None
@@ -105,7 +105,7 @@ def _under_replace(data: Data, task: Task) -> Iterator[Found]:
     """Ours and DataSynthesizer's."""
     over = data.truth.theta.network
     for epsilon in EPSILONS:
-        made = simulated(dc.planned(), data.counts, epsilon, task.rng(f"planned replace {epsilon}"), "replace")
+        made = simulated(dc.planned(audit=0), data.counts, epsilon, task.rng(f"planned replace {epsilon}"), "replace")
         tables = dc.estimate(made, rng=task.rng(f"estimate replace {epsilon}"))
         yield SHIPPED, epsilon, tables, noise_row(made, data.counts)
     if "DataSynthesizer" in absent():
@@ -125,7 +125,7 @@ def _under_replace(data: Data, task: Task) -> Iterator[Found]:
         if fair:
             left = epsilon - half
             made = simulated(
-                dc.planned(),
+                dc.planned(audit=0),
                 dc.count_codes(found, data.codes),
                 left,
                 task.rng(f"planned on its network {epsilon}"),
@@ -205,7 +205,7 @@ def _naive_bayes(task: Task, epsilon: float) -> dict[str, float]:
     )
     binned = {f"x{j}": np.searchsorted(bins, points[known, j], side="right") for j in range(4)}
     counts, rng = dc.count_codes(over, {"class": labels[known], **binned}), task.rng(f"naive Bayes {epsilon}")
-    made = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(over), _promise(epsilon), rng=rng)
+    made = dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(over), _promise(epsilon), rng=rng)
     ours = dc.PrivateNaiveBayes.from_release(made, draws=200, random_state=rng)
     theirs = gaussian_naive_bayes(
         points[known], labels[known], points[tested], epsilon / NAIVE_BAYES_COST, task.rng(f"theirs {epsilon}")

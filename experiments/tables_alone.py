@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import discreet as dc
-from discreet.mechanisms.planned import laplace_plan
+from discreet.mechanisms.table_plans import laplace_plan
 from discreet.model.schema import Scope
 from discreet.sensitive.count_sensitivity import cells_moved
 from discreet.theory.star_cover import star_cover
@@ -26,4 +26,4 @@ def tables_alone() -> dc.Mechanism:
         shares = default_shares(network, star_cover(network, 0), "laplace")
         return laplace_plan(network, shares, guarantee.epsilon, cells_moved(guarantee.relation))
 
-    return replace(dc.planned(), calibrate=calibrate)
+    return replace(dc.planned(audit=0), calibrate=calibrate)

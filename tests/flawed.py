@@ -77,12 +77,12 @@ def scaled(plan: dc.PlannedNoise, factor: float) -> dc.PlannedNoise:
 
 
 def half_the_planned_scale() -> dc.Mechanism:
-    return misdrawn(planned(), lambda own: scaled(own, 0.5))
+    return misdrawn(planned(audit=0), lambda own: scaled(own, 0.5))
 
 
 def the_whole_budget_for_every_table() -> dc.Mechanism:
     """Scales as if each table were the only one."""
-    return recalibrated(planned(), lambda own: scaled(own, 1 / len(own.scales)))
+    return recalibrated(planned(audit=0), lambda own: scaled(own, 1 / len(own.scales)))
 
 
 def a_merged_table_uncounted() -> dc.Mechanism:
@@ -93,27 +93,27 @@ def a_merged_table_uncounted() -> dc.Mechanism:
         half, whole = own.scales[first], own.scales[first] / 2
         return replace(own, scales={first: whole, second: half}, budgets={**own.budgets, first: own.reported})
 
-    return recalibrated(planned(), change)
+    return recalibrated(planned(audit=0), change)
 
 
 def families_besides() -> dc.Mechanism:
     """A family's own table on top, with the noise of the merged one that holds it."""
 
     def draw(counts: dc.Counts, prior: dc.Dirichlet, own: dc.PlannedNoise, noise: Noise) -> NoisyTables:
-        payload, scale = planned().draw(counts, prior, own, noise), own.scales["a", "b"]
+        payload, scale = planned(audit=0).draw(counts, prior, own, noise), own.scales["a", "b"]
         tables = {**payload.tables, ("a",): noise.discrete_laplace(counts.joint(("a",)), scale)}
         return replace(payload, tables=tables, scales={**payload.scales, ("a",): scale})
 
-    return replace(planned(), draw=draw)
+    return replace(planned(audit=0), draw=draw)
 
 
 def a_merged_table_without_noise() -> dc.Mechanism:
     def draw(counts: dc.Counts, prior: dc.Dirichlet, own: dc.PlannedNoise, noise: Noise) -> NoisyTables:
-        payload = planned().draw(counts, prior, own, noise)
+        payload = planned(audit=0).draw(counts, prior, own, noise)
         last = list(payload.tables)[-1]
         return replace(payload, tables={**payload.tables, last: counts.joint(last)})
 
-    return replace(planned(), draw=draw)
+    return replace(planned(audit=0), draw=draw)
 
 
 def one_noise_for_all_tables() -> dc.Mechanism:
@@ -125,7 +125,7 @@ def one_noise_for_all_tables() -> dc.Mechanism:
         tables = {scope: counts.joint(scope) + added for scope in own.scales}
         return NoisyTables(counts.network, tables, own.scales, own.noise)
 
-    return replace(planned(), draw=draw)
+    return replace(planned(audit=0), draw=draw)
 
 
 # ------------------------------------------------------------------------------------------------------------- fourier
@@ -306,7 +306,7 @@ class Flaw:
 INFINITE = float("inf")
 FLAWS = {
     "planned: half the scale": Flaw(half_the_planned_scale, "noise", ADD_REMOVE, PAIRS, 2.0),
-    "planned: the wrong relation": Flaw(lambda: for_adding(planned()), "noise", REPLACE, PAIRS, 2.0),
+    "planned: the wrong relation": Flaw(lambda: for_adding(planned(audit=0)), "noise", REPLACE, PAIRS, 2.0),
     "planned: the whole budget for every table": Flaw(
         the_whole_budget_for_every_table, "noise", ADD_REMOVE, PAIRS, 2.0
     ),
@@ -347,9 +347,9 @@ def gaussian_flaws() -> dict[str, dc.Mechanism]:
 def planned_gaussian_flaws() -> dict[str, dc.Mechanism]:
     """The same for the plan with a delta, and rho given to every table."""
     return {
-        "half the scale": misdrawn(planned(), lambda own: scaled(own, 0.5)),
-        "the wrong relation": for_adding(planned()),
-        "all rho for every table": recalibrated(planned(), lambda own: scaled(own, len(own.scales) ** -0.5)),
+        "half the scale": misdrawn(planned(audit=0), lambda own: scaled(own, 0.5)),
+        "the wrong relation": for_adding(planned(audit=0)),
+        "all rho for every table": recalibrated(planned(audit=0), lambda own: scaled(own, len(own.scales) ** -0.5)),
     }
 
 

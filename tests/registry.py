@@ -87,8 +87,7 @@ def points(records: int) -> dc.Rows:
 
 
 PAYLOADS = {
-    "audited": dc.NoisyTables,  # every pair lies in the one table of `NETWORK`
-    "planned": dc.NoisyTables,
+    "planned": dc.NoisyTables,  # every pair lies in the one table of `NETWORK`
     "laplace": dc.NoisyCounts,
     "fourier": dc.NoisyCoefficients,
     "gaussian": dc.NoisyCounts,
@@ -108,15 +107,15 @@ DEFAULTS = {
 
 VARIANTS = DEFAULTS | {
     "planned, workload": Variant(
-        "planned", lambda net: dc.planned(workload=[f"P({varied(net)})"]), dc.NoisyTables
+        "planned", lambda net: dc.planned(audit=0, workload=[f"P({varied(net)})"]), dc.NoisyTables
     ),
-    "audited, pairs": Variant(
-        "audited",
-        lambda _: dc.audited(),
+    "planned, pairs": Variant(
+        "planned",
+        lambda _: dc.planned(audit="0.3"),
         dc.AuditedTables,
-        private=lambda records: counts_of(TINY["chain"], [(0, 1, 1), (1, 1, 0), (1, 0, 0)] * records),
+        private=lambda records: counts_of(TINY["fork"], [(0, 1, 1), (1, 1, 0), (1, 0, 0)] * records),
     ),
-    "planned, delta": Variant("planned", lambda _: dc.planned(), dc.NoisyTables, LARGE_DELTA),
+    "planned, delta": Variant("planned", lambda _: dc.planned(audit=0), dc.NoisyTables, LARGE_DELTA),
     "laplace, all tables": Variant(
         "laplace", lambda net: dc.laplace(dict.fromkeys(net.nodes, "0.001")), dc.NoisyCounts
     ),

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.mechanisms.audited import choice_scale
 from discreet.mechanisms.noise import SimulatedNoise
+from discreet.mechanisms.planned import choice_scale
 from discreet.releases.kinds.audited_tables import pairs_beyond
 from discreet.theory.audit_size import all_pairs, audited_pairs, chosen_pairs, pairs_asked
 from enumeration import Scripted, among, numbers
@@ -127,13 +127,13 @@ def _crowd_loss(
 def test_the_guarantee_holds(network: dc.Network, records: int | None, relation: dc.Relation) -> None:
     if relation is REPLACE and records == SOME:
         records = 2 * SOME  # two cells of a pair move
-    found = largest_loss(dc.audited(records=records), network, promise(1, relation))
+    found = largest_loss(dc.planned(records=records), network, promise(1, relation))
     assert 0.98 < found <= 1 + 1e-9
 
 
 def test_some_pairs_are_chosen_where_the_proof_looks_for_choices() -> None:
     for records, relation, chosen in ((SOME, ADD_REMOVE, 2), (2 * SOME, REPLACE, 2), (ALL, ADD_REMOVE, 0)):
-        mechanism = dc.audited(records=records)
+        mechanism = dc.planned(records=records)
         calibration = calibrated(mechanism, PAIRS, promise(1, relation))
         source = Scripted(FIRST[1])
         payload = mechanism.draw(counts_of(PAIRS, []), dc.Dirichlet.uniform(PAIRS), calibration, source)
@@ -146,7 +146,7 @@ def test_some_pairs_are_chosen_where_the_proof_looks_for_choices() -> None:
 def test_a_choice_is_nearly_as_dear_as_it_is_charged(relation: dc.Relation) -> None:
     """One score rises by the sensitivity and the others fall by it: no constant of the scale can be left out."""
     network, crowd = PAIRS, ((0, 0, 0, 0, 0),) * 40
-    mechanism, moved = dc.audited(records=SOME if relation is ADD_REMOVE else 2 * SOME), 1 + (relation is REPLACE)
+    mechanism, moved = dc.planned(records=SOME if relation is ADD_REMOVE else 2 * SOME), 1 + (relation is REPLACE)
     calibration, prior = calibrated(mechanism, network, promise(1, relation)), dc.Dirichlet.uniform(network)
     best = 0.0
     for one, other in among(network, relation, [crowd]):
@@ -163,7 +163,7 @@ def test_a_choice_is_nearly_as_dear_as_it_is_charged(relation: dc.Relation) -> N
 @every("relation", dc.Relation)
 def test_all_choices_together_cost_their_part(relation: dc.Relation) -> None:
     network, moved = network_of(dict.fromkeys("abcdefg", 2)), 1 + (relation is REPLACE)
-    mechanism = dc.audited(records=9000 * moved)
+    mechanism = dc.planned(records=9000 * moved)
     calibration = calibrated(mechanism, network, promise(1, relation))
     source = Scripted()
     payload = mechanism.draw(counts_of(network, []), dc.Dirichlet.uniform(network), calibration, source)
@@ -203,7 +203,7 @@ def test_a_workload_names_the_pairs() -> None:
 def simulated(network: dc.Network, n: int, seed: int, guarantee: dc.Guarantee, **options: object) -> dc.Release:
     rng = np.random.default_rng(seed)
     codes = {node: rng.integers(network.schema[node].size, size=n) for node in network.nodes}
-    mechanism = dc.audited(**options)  # type: ignore[arg-type]
+    mechanism = dc.planned(**options)  # type: ignore[arg-type]
     counts = dc.count_codes(network, codes, mechanism.scopes(network))
     return dc.simulate(mechanism, counts, dc.Dirichlet.uniform(network), guarantee, rng=rng)
 
@@ -220,7 +220,7 @@ def test_a_workload_of_a_large_network_is_audited() -> None:
 @every("delta", ["0", "0.01"])
 def test_budgets_add_up(relation: dc.Relation, delta: str) -> None:
     guarantee = promise("0.7", relation, delta)
-    noise = calibrated(dc.audited(), PAIRS, guarantee)
+    noise = calibrated(dc.planned(), PAIRS, guarantee)
     pilot = noise.total_epsilon or Fraction()
     assert noise.total <= guarantee.epsilon
     assert noise.second == guarantee.epsilon / 5
@@ -231,7 +231,7 @@ def test_budgets_add_up(relation: dc.Relation, delta: str) -> None:
 
 @every("share", ["0.1", "0.5"])
 def test_the_share_is_what_pairs_get(share: str) -> None:
-    made = simulated(PAIRS, 100_000, 1, promise(), share=share)
+    made = simulated(PAIRS, 100_000, 1, promise(), audit=share)
     assert isinstance(made.payload, dc.AuditedTables)
     assert made.payload.scale == pytest.approx(6 / float(share))
 
@@ -240,18 +240,18 @@ def test_few_records_leave_everything_to_the_plan() -> None:
     payload = simulated(PAIRS, 500, 1, promise()).payload
     assert isinstance(payload, dc.AuditedTables)
     assert not payload.pairs
-    alone = dc.planned().calibrate(PAIRS, dc.Dirichlet.uniform(PAIRS), promise("0.99"))
+    alone = dc.planned(audit=0).calibrate(PAIRS, dc.Dirichlet.uniform(PAIRS), promise("0.99"))
     assert dict(payload.first.scales) == dict(alone.scales)
 
 
 @every("case", ["nothing is left out", "a share of 0", "a stated number of records is small"])
 def test_it_is_a_planned_release_where(case: str) -> None:
     network = network_of({"a": 2, "b": 2}, "a>b") if case.startswith("nothing") else PAIRS
-    options = {"share": 0} if "share" in case else {"records": 100} if "records" in case else {}
+    options = {"audit": 0} if "share" in case else {"records": 100} if "records" in case else {}
     made = simulated(network, 1000, 2, promise(), **options)
-    plan = dc.planned().calibrate(network, dc.Dirichlet.uniform(network), promise())
+    plan = dc.planned(audit=0).calibrate(network, dc.Dirichlet.uniform(network), promise())
     assert isinstance(made.payload, dc.NoisyTables)
-    assert (made.mechanism, made.calibration) == ("audited", plan)
+    assert (made.mechanism, made.calibration) == ("planned", plan)
 
 
 def test_what_the_first_stage_misjudges_is_chosen_first_and_the_rest_is_fair() -> None:
@@ -261,7 +261,7 @@ def test_what_the_first_stage_misjudges_is_chosen_first_and_the_rest_is_fair() -
     b = rng.integers(2, size=n)
     codes = {"a": rng.integers(2, size=n), "b": b, "c": b, "d": rng.integers(2, size=n), "e": rng.integers(2, size=n)}
     counts, prior = dc.count_codes(PAIRS, codes), dc.Dirichlet.uniform(PAIRS)
-    mechanism = dc.audited(records=SOME)
+    mechanism = dc.planned(records=SOME)
     calibration = calibrated(mechanism, PAIRS, promise())
     candidates = pairs_beyond(all_pairs(PAIRS), calibration.plan.scales)
     places = []
@@ -332,7 +332,7 @@ def test_what_is_no_audit_is_refused() -> None:
 
 
 def test_a_calibration_that_is_none_is_refused() -> None:
-    noise = calibrated(dc.audited(), PAIRS, promise())
+    noise = calibrated(dc.planned(), PAIRS, promise())
     for changes in (
         {"second": Fraction(0)},
         {"selection": Fraction(1)},
@@ -351,13 +351,13 @@ def test_pairs_that_were_measured_are_answered_from_them() -> None:
     a, b, d, e = (rng.integers(2, size=20_000) for _ in range(4))
     codes = {"a": a, "b": b, "c": a, "d": d, "e": e}
     counts, prior = dc.count_codes(PAIRS, codes), dc.Dirichlet.uniform(PAIRS)
-    made = dc.simulate(dc.audited(), counts, prior, promise(), rng=rng)
+    made = dc.simulate(dc.planned(), counts, prior, promise(), rng=rng)
     posterior = dc.noise_aware(made, draws=400, rng=np.random.default_rng(2))
     answer = dc.answer(posterior, "P(a=s0, c=s0)", level=0.95)
     assert answer.basis == "measured"
     assert answer.rows[0]["mean"] == pytest.approx(0.5, abs=0.02)
     assert dc.answer(posterior, "P(a, c, d)", level=0.95).basis == "inferred"
-    plain = dc.simulate(dc.planned(), counts, prior, promise(), rng=rng)
+    plain = dc.simulate(dc.planned(audit=0), counts, prior, promise(), rng=rng)
     blind = dc.answer(dc.noise_aware(plain, draws=400, rng=np.random.default_rng(2)), "P(a=s0, c=s0)", level=0.95)
     assert (blind.basis, blind.rows[0]["mean"]) == ("assumed", pytest.approx(0.25, abs=0.02))
 
@@ -368,16 +368,16 @@ def test_pairs_that_were_measured_are_answered_from_them() -> None:
 @every(
     ("options", "text"),
     [
-        ({"share": 1}, "share"),
-        ({"share": "-0.1"}, "share"),
-        ({"share": "much"}, "share"),
+        ({"audit": 1}, "audit"),
+        ({"audit": "-0.1"}, "audit"),
+        ({"audit": "much"}, "audit"),
         ({"records": 0}, "records"),
         ({"workload": "P(a)"}, "list of queries"),
     ],
 )
 def test_what_it_cannot_take_is_refused(options: dict[str, object], text: str) -> None:
     with pytest.raises(dc.InputError, match=text):
-        dc.audited(**options)  # type: ignore[arg-type]
+        dc.planned(**options)  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_calibrated_costs_nothing(tmp_path: Path) -> None:
@@ -385,16 +385,16 @@ def test_what_cannot_be_calibrated_costs_nothing(tmp_path: Path) -> None:
     counts = counts_of(PAIRS, all_records(PAIRS))
     prior = dc.Dirichlet.uniform(PAIRS)
     for mechanism, guarantee, text in (
-        (dc.audited(), promise("1e-16"), "too small"),
-        (dc.audited(share="1e-16"), promise(), "too small"),
-        (dc.audited(workload=["P(z)"]), promise(), "z"),
+        (dc.planned(), promise("1e-16"), "too small"),
+        (dc.planned(audit="1e-16"), promise(), "too small"),
+        (dc.planned(workload=["P(z)"]), promise(), "z"),
     ):
         with pytest.raises(dc.InputError, match=text):
             dc.release(mechanism, counts, prior, guarantee, account=account)
     families = dc.Counts(counts.tables, counts.policy)
     with pytest.raises(dc.InputError, match="no table that was counted holds"):
-        dc.release(dc.audited(), families, prior, promise(), account=account)
+        dc.release(dc.planned(), families, prior, promise(), account=account)
     assert not account.charges()
-    made = dc.release(dc.audited(), counts, prior, promise(), account=account)
+    made = dc.release(dc.planned(), counts, prior, promise(), account=account)
     assert [charge.guarantee for charge in account.charges()] == [promise()]
     assert made.private

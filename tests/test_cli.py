@@ -38,7 +38,7 @@ def tells(text: str) -> bool:
 
 
 def test_release_writes_a_document_and_says_what_it_cost(run: Shell) -> None:
-    code, out, err = run(RELEASE)
+    code, out, err = run(f"{RELEASE} --audit 0")
     assert (code, out) == (0, "wrote r.json\n")
     made = dc.Release.load("r.json")
     (charge,) = dc.Ledger(LEDGER).account("add-remove").charges()
@@ -54,7 +54,7 @@ def test_release_writes_a_document_and_says_what_it_cost(run: Shell) -> None:
 
 
 def test_release_as_json(run: Shell) -> None:
-    found = run.json(RELEASE)
+    found = run.json(f"{RELEASE} --audit 0")
     made = dc.Release.load("r.json")
     assert found == {
         "release": "r.json",
@@ -83,8 +83,9 @@ def test_release_as_json(run: Shell) -> None:
 
 
 MADE: dict[str, tuple[str, str, type, str]] = {
-    "planned": ("planned", "", dc.NoisyTables, "tables, 6 of them in 3 stars whose noise agrees: discrete Laplace of"),
-    "planned, delta": ("planned", "", dc.NoisyTables, "6 of them in 3 stars whose noise agrees: discrete Laplace of"),
+    "planned": ("planned", "audit=0", dc.NoisyTables, "6 of them in 3 stars whose noise agrees: discrete Laplace of"),
+    "planned, pairs": ("planned", "audit=0.9", dc.AuditedTables, "; no pair beside them was worth measuring"),
+    "planned, delta": ("planned", "audit=0", dc.NoisyTables, "in 3 stars whose noise agrees: discrete Laplace of"),
     "laplace": ("laplace", "", dc.NoisyCounts, "noise in every cell of the tables: discrete Laplace of scale"),
     "fourier": ("fourier", "", dc.NoisyCoefficients, "noise in every contrast"),
     "fourier, stealth": ("fourier", "stealth=0.9", dc.NoisyCoefficients, "records were added to the total"),
@@ -139,8 +140,8 @@ def test_options_reach_the_mechanism(run: Shell) -> None:
 
 
 def test_release_takes_the_relation_from_the_account(run: Shell) -> None:
-    run.json(RELEASE)
-    run.json(RELEASE.replace("add-remove", "replace").replace("r.json", "replace.json"))
+    run.json(f"{RELEASE} --audit 0")
+    run.json(f"{RELEASE} --audit 0".replace("add-remove", "replace").replace("r.json", "replace.json"))
     one, other = dc.Release.load("r.json"), dc.Release.load("replace.json")
     assert (one.guarantee.relation, one.records) == (dc.Relation.ADD_REMOVE, None)
     assert (other.guarantee.relation, other.records) == (dc.Relation.REPLACE, N)
@@ -240,7 +241,11 @@ CHEAP = {
     "output folder": (RELEASE.replace("r.json", "no/such/r.json"), 2, "no/such"),
     "output under a file": (RELEASE.replace("r.json", "empty.csv/r.json"), 2, "empty.csv"),
     "unknown mechanism": (f"{RELEASE} --mechanism gauss", 2, "laplace"),
-    "option of another mechanism": (f"{RELEASE} --option draws=2", 2, "no option of 'planned'; it takes records="),
+    "option of another mechanism": (
+        f"{RELEASE} --option draws=2",
+        2,
+        "no option of 'planned'; it takes records=",
+    ),
     "no such option": (f"{SAMPLER} --option seed=1", 2, "draws=..., temper=..., floor=..."),
     "option without a value": (f"{SAMPLER} --option draws", 2, "'draws'"),
     "option that is no number": (f"{SAMPLER} --option draws=1.5", 2, "draws needs a number"),

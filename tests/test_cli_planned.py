@@ -16,7 +16,9 @@ from tiny import measured
 
 pytestmark = PEER_WARNINGS
 
-PLAN = "plan --network asia.bif --epsilon 1 --records 500 --repeats 1 --mechanism planned"
+PLAN = "plan --network asia.bif --epsilon 1 --records 500 --repeats 1 --mechanism planned --option audit=0"
+ALONE = f"{RELEASE} --audit 0"
+"""Tables of the plan, and no pairs beside them."""
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
 
 def test_a_release_is_planned_by_default(run: Shell) -> None:
-    told = run.json(RELEASE)
+    told = run.json(ALONE)
     made = dc.Release.load("r.json")
     assert (told["mechanism"], made.mechanism) == ("planned", "planned")
     assert [tuple(table["variables"]) for table in told["plan"]["tables"]] == measured(asia().network)
@@ -35,7 +37,7 @@ def test_a_release_is_planned_by_default(run: Shell) -> None:
     assert 1 - Fraction(1, 10**9) < sum(stars.values()) <= 1
     for table in told["plan"]["tables"]:
         assert table["scale"] == made.calibration.scales[tuple(table["variables"])]
-    code, _, err = run(RELEASE.replace("r.json", "s.json"))
+    code, _, err = run(ALONE.replace("r.json", "s.json"))
     assert code == 0
     assert "noise in every cell of 6 tables, 6 of them in 3 stars whose noise agrees: discrete Laplace of scale" in err
 
@@ -45,7 +47,7 @@ def test_the_plan_is_shown_before_anything_is_spent(run: Shell) -> None:
     assert [part["mechanism"] for part in told["expected"]] == ["(no privacy)", "planned"]
     assert set(told["plans"]) == {"add-remove"}
     plan = told["plans"]["add-remove"]
-    assert plan == run.json(RELEASE)["plan"]
+    assert plan == run.json(ALONE)["plan"]
     assert set(plan["expected"]) == set(asia().network.nodes)
     assert charges() == 1
     code, out, _ = run(PLAN)
@@ -55,7 +57,7 @@ def test_the_plan_is_shown_before_anything_is_spent(run: Shell) -> None:
         "either given tub, lung", "expected error of a cell, in records",
     ):  # fmt: skip
         assert words in out
-    assert "plans" not in run.json(PLAN.replace("planned", "laplace"))
+    assert "plans" not in run.json(PLAN.replace("planned --option audit=0", "laplace"))
 
 
 def test_a_plan_says_what_is_too_large(run: Shell) -> None:
@@ -84,7 +86,7 @@ def test_workloads_are_queries_or_files_of_them(run: Shell) -> None:
     plain = run.json(f"{PLAN} --relation add-remove")["plans"]["add-remove"]
     assert listed == filed != plain
     assert listed["expected"]["smoke"] < plain["expected"]["smoke"]
-    assert run.json(f"{RELEASE} --workload asked.txt")["plan"] == filed
+    assert run.json(f"{ALONE} --workload asked.txt")["plan"] == filed
     assert json.loads(Path("r.json").read_text())["calibration"]["tables"] == filed["tables"]
 
 
@@ -97,7 +99,7 @@ def test_workloads_are_queries_or_files_of_them(run: Shell) -> None:
         ("--workload .", "no text file of queries"),
         ("--workload empty.txt", "at least one query"),
         ("--workload 'P(lung)' --mechanism laplace", "only planned serves a workload, not laplace"),
-        ("--option workload=P(lung)", "no option of 'planned'; it takes records=..."),
+        ("--option workload=P(lung)", "no option of 'planned'; it takes records=..., audit=..."),
     ],
 )
 def test_what_is_no_workload_is_refused_and_costs_nothing(words: str, message: str, run: Shell) -> None:
@@ -116,7 +118,7 @@ def test_a_delta_that_is_not_used_is_named(run: Shell) -> None:
     assert code == 0
     assert "the delta is charged and not used" in out
     run("ledger open wide --epsilon 2 --delta 1e-5 --relation add-remove")
-    spent = RELEASE.replace("--account add-remove", "--account wide") + " --delta 1e-6"
+    spent = ALONE.replace("--account add-remove", "--account wide") + " --delta 1e-6"
     code, _, err = run(spent)
     assert code == 0, err
     assert "the delta is charged and not used" in err

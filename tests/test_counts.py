@@ -69,7 +69,7 @@ def test_joint_counts_equal_a_slow_count(theta: dc.Tables, seed: int, data: st.D
 def test_joint_counts_that_are_not_held_are_refused() -> None:
     theta = theta_of("child")
     network = theta.network
-    counted = dc.count_codes(network, sample_codes(theta, 10, np.random.default_rng(0)))
+    counted = dc.count_codes(network, sample_codes(theta, 10, np.random.default_rng(0)), ())
     counted.require(measured(network))
     ends = (network.nodes[0], network.nodes[-1])
     for ask in (lambda: counted.joint(ends), lambda: counted.require([ends])):
@@ -200,7 +200,7 @@ def test_progress_is_reported_before_the_first_scan_and_after_each() -> None:
     theta = theta_of("child")
     records = read(dc.sample_records(theta, 20, np.random.default_rng(0)), theta.network)
     calls: list[tuple[int, int]] = []
-    dc.count(records, theta.network, progress=lambda done, total: calls.append((done, total)))
+    dc.count(records, theta.network, (), progress=lambda done, total: calls.append((done, total)))
     scans = len(theta.network.cover_sets(wanted=measured(theta.network)))
     assert 1 < scans < len(theta.network.maximal_families)
     assert calls == [(done, scans) for done in range(scans + 1)]

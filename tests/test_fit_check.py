@@ -44,7 +44,7 @@ def released(tie: float, n: int, seed: int, epsilon: float = 1.0, relation: str 
     tables = {**counts.tables, "b": counts.tables["b"].sum(axis=0)}
     own = dc.Counts(dc.Tables(NETWORK, tables), counts.policy)
     promise = guarantee(epsilon, relation)
-    return dc.simulate(dc.planned(), own, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
+    return dc.simulate(dc.planned(audit=0), own, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
 
 
 def test_holm_by_hand() -> None:
@@ -245,4 +245,4 @@ def simulated_child(theta: dc.Tables) -> dc.Release:
 
     rng = np.random.default_rng(8)
     counts = dc.count_codes(theta.network, sample_codes(theta, 2_000, rng))
-    return dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(theta.network), guarantee(), rng=rng)
+    return dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(theta.network), guarantee(), rng=rng)

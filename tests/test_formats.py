@@ -19,7 +19,7 @@ from typing import Any, get_args
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
@@ -27,6 +27,7 @@ from design_releases import DESIGN_KINDS
 from discreet.mechanisms import mechanisms_over
 from discreet.releases import release as release_module
 from discreet.releases.kinds import Calibration, Payload
+from discreet.releases.kinds.audited_tables import AuditNoise, pairs_beyond
 from discreet.releases.kinds.candidate_choice import Selection
 from discreet.releases.kinds.noisy_contrasts import CoefficientNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
@@ -188,6 +189,24 @@ def planned_tables(draw: st.DrawFn, network: dc.Network) -> Parts:
 
 
 @st.composite
+def audited_tables(draw: st.DrawFn, network: dc.Network) -> Parts:
+    (plan, first), (alone, only) = draw(planned_tables(network)), draw(planned_tables(network))
+    beyond = pairs_beyond(combinations(network.nodes, 2), first.tables)
+    chosen = draw(st.lists(st.sampled_from(beyond), unique=True)) if beyond else []
+    total = draw(st.none() | POSITIVE)
+    noise = AuditNoise(
+        plan, alone, None, total, None if total is None else draw(BUDGET), draw(BUDGET),
+        draw(BUDGET.filter(lambda share: share < 1)), draw(st.integers(1, 2)),
+    )  # fmt: skip
+    pairs = {pair: integers(draw, tuple(network.schema[name].size for name in pair)) for pair in chosen}
+    number = draw(st.integers(0, len(pairs)))
+    scale = noise.sensitivity * len(pairs) / float(noise.for_pairs(number)) if pairs else None
+    assume(scale is None or 0 < scale < 2**62)
+    seen = None if total is None else draw(st.integers(-(2**53), 2**53))
+    return noise, dc.AuditedTables(network, first if pairs else only, pairs, scale, number, seen)
+
+
+@st.composite
 def staged_counts(draw: st.DrawFn, network: dc.Network) -> Parts:
     first = table_noise(draw, network)
     later = {node: draw(POSITIVE) for node in first.scales}
@@ -229,6 +248,7 @@ KINDS: dict[str, tuple[Callable[[dc.Network], st.SearchStrategy[Parts]], tuple[t
     "noisy counts": (noisy_counts, (TableNoise,), dc.NoisyCounts),
     "gaussian counts": (gaussian_counts, (GaussianNoise,), dc.NoisyCounts),
     "planned tables": (planned_tables, (PlannedNoise,), dc.NoisyTables),
+    "audited tables": (audited_tables, (AuditNoise,), dc.AuditedTables),
     "two stages": (staged_counts, (Stages,), dc.TwoStageCounts),
     "coefficients": (noisy_coefficients, (CoefficientNoise,), dc.NoisyCoefficients),
     "draws": (parameter_draws, (Trimming, Tempering), dc.ParameterDraws),
@@ -267,6 +287,9 @@ def public(payload: Payload) -> dict[str, object]:
     match payload:
         case dc.NoisyCounts() | dc.NoisyTables():
             return {"scales": dict(payload.scales), "noise": payload.noise}
+        case dc.AuditedTables():
+            said = {"scale": payload.scale, "chosen": payload.chosen, "total": payload.total}
+            return {"first": public(payload.first), "pairs": list(payload.pairs), **said}
         case dc.TwoStageCounts():
             return {"sampling": payload.sampling, "first": public(payload.first), "second": public(payload.second)}
         case dc.NoisyCoefficients():

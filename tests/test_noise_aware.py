@@ -197,7 +197,9 @@ def test_no_records_are_always_drowned() -> None:
     codes = {node: np.zeros(0, np.int64) for node in network.nodes}
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     prior = dc.Dirichlet.uniform(network)
-    made = dc.simulate(dc.planned(), dc.count_codes(network, codes), prior, promise, rng=np.random.default_rng(0))
+    made = dc.simulate(
+        dc.planned(audit=0), dc.count_codes(network, codes), prior, promise, rng=np.random.default_rng(0)
+    )
     assert drowned_rows(made)["asia"] == (1, 1)
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from discreet.estimators.scores import PrivateScorer, private_scorer, release_score
     from discreet.mechanisms import MECHANISMS
     from discreet.mechanisms.allocated import allocated
-    from discreet.mechanisms.audited import audited
     from discreet.mechanisms.crossing import Mechanism, release, simulate
     from discreet.mechanisms.factored import factored
     from discreet.mechanisms.fourier import fourier
@@ -110,7 +109,6 @@ _HOMES = {
     "mechanisms.noisy_gradients": ("noisy_gradients",),
     "mechanisms.noisy_moments": ("noisy_moments",),
     "mechanisms.objective_perturbation": ("objective_perturbation",),
-    "mechanisms.audited": ("audited",),
     "mechanisms.planned": ("planned",),
     "mechanisms.posterior_sampler": ("posterior_sampler",),
     "mechanisms.truncated_posterior": ("truncated_posterior",),
@@ -188,7 +186,6 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "Moments",
     "gradients",
     "Gradients",
-    "audited",
     "planned",
     "PlannedNoise",
     "AuditedTables",

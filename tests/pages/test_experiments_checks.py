@@ -136,7 +136,7 @@ def test_the_law_of_noise_by_summation(scale: float) -> None:
 
 
 @every("relation", ["add-remove", "replace"])
-@every("mechanism", [dc.planned(), dc.laplace()], ids=["planned", "laplace"])
+@every("mechanism", [dc.planned(audit=0), dc.laplace()], ids=["planned", "laplace"])
 def test_simulated_noise_is_that_of_epsilon(mechanism: dc.Mechanism, relation: str) -> None:
     """400 releases of four cells or more: the mean is within 2.5 % (one standard error); it may be off by .2, 1e-15."""
     rows = simulated(mechanism, relation, 0.5, 400)
@@ -147,7 +147,7 @@ def test_simulated_noise_is_that_of_epsilon(mechanism: dc.Mechanism, relation: s
 def test_half_the_noise_and_scales_that_cost_more_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = SimulatedNoise.discrete_laplace
     monkeypatch.setattr(SimulatedNoise, "discrete_laplace", lambda self, v, scale: drawn(self, v, scale / 2))
-    halved = simulated(dc.planned(), "add-remove", 0.5, 200)
+    halved = simulated(dc.planned(audit=0), "add-remove", 0.5, 200)
     assert abs(halved["value"].mean() - 0.5) < 0.1
     assert not noise_check(halved, "it").holds
     monkeypatch.undo()

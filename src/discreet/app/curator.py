@@ -235,7 +235,7 @@ def _entry(mechanism: str | None, structure: dc.Network | dc.Design) -> Entry:
 
 def _with_share(options: list[str] | None, audit: str | None) -> list[str]:
     """The options, and the share of an audit."""
-    return [*(options or ()), *([] if audit is None else [f"share={audit}"])]
+    return [*(options or ()), *([] if audit is None else [f"audit={audit}"])]
 
 
 def _goes_to_stdout(output: Path, as_json: bool) -> bool:

@@ -35,8 +35,6 @@ __all__ = ["audit", "plan"]
 DELTA = "1e-6"
 """Of an audit, where the mechanism needs one and none is given."""
 DEFAULT_MECHANISM = next(iter(MECHANISMS))
-PLANNED = ("audited", "planned")
-"""Mechanisms whose plan is shown."""
 NEEDS_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta == "needed"]
 
 
@@ -47,7 +45,7 @@ def plan(
     design: DesignFile = None,
     delta: Annotated[str, typer.Option(help="Delta of the release, for mechanisms that use one.")] = "0",
     mechanism: Annotated[
-        str | None, typer.Option(help="One mechanism; all without it. audited and planned show tables and budgets.")
+        str | None, typer.Option(help="One mechanism; all without it. planned shows its tables and budgets, too.")
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help="Option of the one mechanism; repeatable.")] = None,
     workload: Workload = None,
@@ -74,9 +72,9 @@ def plan(
         promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=each, unit="record")
         compared = compare(world, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
         found += [(each, part) for part in compared]
-        if isinstance(world, dc.Tables) and len(chosen) == 1 and {*chosen} <= {*PLANNED}:
+        if isinstance(world, dc.Tables) and list(chosen) == [DEFAULT_MECHANISM]:
             prior = dc.Dirichlet.uniform(world.network)
-            plans[each] = next(iter(chosen.values())).calibrate(world.network, prior, promise)
+            plans[each] = chosen[DEFAULT_MECHANISM].calibrate(world.network, prior, promise)
     told = {
         "records": records,
         "epsilon": epsilon,
@@ -92,8 +90,8 @@ def plan(
         text += f"\n\nplan, {each}{f' ({UNUSED})' if idle else ''}:\n\n{plan_lines(prior.network, first)}"
         if isinstance(plan, dc.AuditNoise) and not workload:
             text += f"\n\n{audit_lines(prior.network, plan, records)}"
-        if not workload and not option and isinstance(plan, dc.PlannedNoise):
-            text += _smaller_lines(prior, replace(promise, relation=each), records, plan)
+        if not workload and not any(given.startswith("records=") for given in option or ()):
+            text += _smaller_lines(prior, replace(promise, relation=each), records, first)
     show(as_json, told, text)
 
 
@@ -207,8 +205,8 @@ def _expected_lines(found: list[tuple[dc.Relation, dc.Expected]], over: Over) ->
 def _smaller_lines(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, plan: dc.PlannedNoise) -> str:
     """What planning for so many records would leave out, where it would."""
     network = prior.network
-    smaller = dc.planned(records=records).calibrate(network, prior, promise)
-    if smaller == plan:
+    smaller = dc.planned(records=records, audit=0).calibrate(network, prior, promise)
+    if not isinstance(smaller, dc.PlannedNoise) or set(smaller.scales) == set(plan.scales):
         return ""
     large = cut_families(network, smaller.scales)
     return (

@@ -110,18 +110,11 @@ MECHANISMS: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
         Entry(
-            "audited",
-            "network",
-            "planned, and pairs of variables that none of its tables holds; the default",
-            "used",
-            options=("share", "records"),
-        ),
-        Entry(
             "planned",
             "network",
-            "noise on few tables and stars of them, planned for least error",
+            "noise on few tables and stars of them, planned for least error, and on pairs beside them; the default",
             "used",
-            options=("records",),
+            options=("records", "audit"),
         ),
         Entry("laplace", "network", "Laplace noise on the families' tables"),
         Entry("fourier", "network", "Laplace noise on contrasts", options=("stealth",)),

@@ -1,275 +1,213 @@
-"""The planned release: few tables that hold every family, with budgets that follow from public sizes alone.
+"""The planned release: tables that hold every family, and some of the budget for pairs that none of them holds.
 
-The families are merged where one larger table costs less error than several, and tables that share variables are put
-into stars, whose noise agrees on what they share at the cost of one table (`theory/star_cover.py`). Each star, and each
-table beside them, gets a share of the budget that suits all families, or a workload of queries (`theory/workload.py`).
-Readers pool all tables by least squares (`inference/interactions.py`), so the error to expect of every family is known
-before anything is spent.
-
-With a delta the plan has a second form, discrete Gaussian noise on the families that lie in no other, which pays for
-many tables by the root of their number. Merging does not pay there. The form that is expected to have less error, of
-all families or of the workload's answers, is taken.
+What a network says of variables that no table holds together is believed, not measured; on real tables it is often
+wrong. So the plan gets most of the budget, and a second stage measures such pairs: all of them where that can be
+afforded, else those that the tables of the first stage misjudge most, and some at random, by which a reader can judge
+the rest. Where the records are too few for it the plan gets everything.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import Literal
+
+import numpy as np
 
 from discreet.errors import InputError, shown
-from discreet.inference.interactions import MOST_VARIABLES, Blur, cell_variance, pooled_variances
+from discreet.inference.elimination import joint
 from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
-from discreet.mechanisms.star_noise import star_scale
+from discreet.mechanisms.noise import Noise, scale_for
+from discreet.mechanisms.table_plans import table_plan
 from discreet.mechanisms.table_scales import laplace_scales, noisy_tables
-from discreet.model.arrays import Array, by_rows, of_rows
+from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query_grammar import Query
 from discreet.model.schema import Scope
-from discreet.privacy.guarantee import Guarantee
-from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, star_scopes
-from discreet.releases.measurement import CellNoise, noise_variance
+from discreet.model.tables import Array, Tables
+from discreet.privacy.guarantee import Guarantee, Number, Relation, as_rational
+from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise, pairs_beyond
+from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, measured_part
 from discreet.sensitive.count_sensitivity import cells_moved
 from discreet.sensitive.counts import Counts
-from discreet.theory.large_families import NOISY, largest_table, without_large
-from discreet.theory.star_cover import Group, shared_by, star_cover, star_lengths
-from discreet.theory.stars import star_blurs
-from discreet.theory.workload import default_shares, workload_error, workload_shares
+from discreet.theory.audit_size import SELECTION, all_pairs, audited_pairs, chosen_pairs, pairs_asked
 
-__all__ = ["laplace_plan", "planned"]
+__all__ = ["choice_scale", "planned"]
 
-STEPS = 10**12
-"""Budgets are multiples of the guarantee's part in so many: they print as decimals, and next to nothing is lost."""
-ROUNDS = 6
-"""Of sizes and plans that follow from each other: two are enough on the networks at hand."""
-LONG = 10**30
-"""Budgets with a larger denominator are rounded down, so that their parts can be written into a release."""
-VANISHING = 1e-200
-"""Stands for errors too small for floating point."""
+PILOT = Fraction(1, 100)
+"""Of epsilon, for the number of records where it is private: a hundredth of a pair more or less for each."""
+SMOOTHING = 0.5
+"""Records that every cell of the first stage has at least, while pairs are chosen."""
+ROUNDING = 1e-12
+"""By which a scale of choices is enlarged: scores are whole numbers, and only the scale is a float."""
 
 
-def planned(*, workload: Sequence[str | Query] | None = None, records: int | None = None) -> Mechanism[PlannedNoise]:
-    """Noise on merged tables and stars, budgets from public sizes; docs/posterior.md has the error per epsilon.
+def planned(
+    *, workload: Sequence[str | Query] | None = None, records: int | None = None, audit: Number = "0.2"
+) -> Mechanism[AuditNoise | PlannedNoise]:
+    """Noise on merged tables and stars, budgets from public sizes, and on pairs of variables that none of them holds.
+
+    docs/posterior.md has the error per epsilon, docs/network.md what the pairs are for.
 
     Args:
         workload: queries for which the budget is spent, text or parsed, over the network of the release; None serves
-            all families alike.
+            all families alike. Pairs are then those that a query names together.
         records: a public number, or a guess, by which families that are too large for the budget are measured without
             some of their parents (`theory/large_families.py`); a guess that was ten times off was no worse than none.
-            Without it, and for a workload, all are measured whole.
+            How many pairs are measured follows from it, too. Without it, and for a workload, all families are measured
+            whole, and the number of records costs a hundredth of epsilon where it is private and there are pairs.
+        audit: share of epsilon that the pairs get, in [0, 1): where too few could be measured well, they get nothing.
+            Networks of more than 20 variables need a workload for it.
 
     Returns:
-        The mechanism.
+        The mechanism. Where no pair is left out, or a stated number of records is too small, it is a plan of tables
+        alone.
 
     Raises:
-        InputError: a workload that is one text, or records that are no whole number above 0; when a release is
-            calibrated, an epsilon that no noise can keep, a family of more than 14 variables, or a workload that does
-            not fit the network.
+        InputError: a workload that is one text, records that are no whole number above 0, or a share outside [0, 1);
+            when a release is calibrated, an epsilon that no noise can keep, a family of more than 14 variables, or a
+            workload that does not fit the network.
 
     Guarantee:
-        Pure epsilon with discrete Laplace noise: adding or removing a record changes one cell of each table by one,
-        replacing it two (s), so table t with noise of scale `s / epsilon_t` is epsilon_t-DP. The same change moves all
-        tables of a star together by at most s in the norm of its noise, so a star of that scale is epsilon_t-DP as a
-        whole. Stars and the tables beside them compose to `sum_t epsilon_t` <= epsilon, each star counted once. Where
-        the guarantee has a delta and Gaussian noise is taken, table t is rho_t = `s / (2 scale_t^2)`-zCDP, and `sum_t
-        rho_t` is at most the rho whose tight conversion keeps epsilon at delta; where Laplace noise is taken, delta is
-        charged and not used. Tables, budgets and the choice depend on the network, the prior, the guarantee and the
-        arguments alone. Unit: one record, counted whole.
+        Epsilon and the plan's delta, for adding or removing a record (s = 1) or replacing it (s = 2). The noisy total
+        has sensitivity 1 and is drawn under ADD_REMOVE alone; elsewhere the number of records is public, or was given.
+        The plan of the first stage is as private as `table_plan` says, whichever of the two that were calibrated is
+        taken, and that follows from what is public by then. A choice has `P(T) ~ exp(q_T / scale)`, where q_T is the
+        L1 distance of T's counts from whole numbers that follow from the first stage. The record moves the counts of
+        T by at most s, so q_T by s (reverse triangle inequality), and the choice costs `2 s / scale`; pairs at random
+        depend on no record; T's table moves by s. The stages compose for every outcome of those before them. Coins and
+        noise come from the operating system. Unit: one record, counted whole.
 
     Source:
-        Dwork and Roth (2014), Theorems 3.6 and 3.16; Ghosh et al. (2009) for integer noise; Hardt and Talwar (2010) for
-        stars; Canonne, Kamath and Steinke (2020), Theorem 4 and Proposition 12; Bun and Steinke (2016), Lemma 1.7, for
-        composition.
+        `table_plan` has those of its noise; Dwork and Roth (2014), Theorems 3.6, 3.10 and Section 3.5; McSherry and
+        Talwar (2007); Hardt, Ligett and McSherry (2012) for choosing what a model misjudges most.
     """
-    if isinstance(workload, str):
-        raise InputError("a workload is a list of queries, such as ['P(A | B=b)']")
-    queries = None if workload is None else tuple(workload)
-    if records is not None and not (isinstance(records, int) and records > 0):
-        raise InputError(f"records is a whole number of at least 1, or None; got {shown(records)}")
+    share = as_rational(audit, "audit")
+    if not 0 <= share < 1:
+        raise InputError(f"audit is the share of epsilon for pairs in no table, from 0 to below 1; got {shown(audit)}")
+    plan = table_plan(workload=workload, records=records)
 
-    def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> PlannedNoise:
-        large = [node for node in network.nodes if len(network.family(node)) > MOST_VARIABLES]
-        if large:
-            raise InputError(
-                f"planned pools tables of at most {MOST_VARIABLES} variables, but {large[0]!r} has "
-                f"{len(network.parents[large[0]])} parents; give it fewer, or use the mechanism 'laplace'"
-            )
-        plans = list(_plans(network, prior, guarantee, queries))
-        if queries is not None and len(plans) > 1:
-            return min(plans, key=lambda plan: workload_error(network, prior, queries, _blurs(network, plan)))
-        best = min(plans, key=lambda plan: _error(network, plan))
-        return best if records is None or queries is not None else _without_large(network, best, guarantee, records)
+    def beyond(network: Network) -> tuple[Scope, ...]:
+        if not share:
+            return ()
+        return all_pairs(network) if workload is None else pairs_asked(network, workload)
 
-    def draw(statistic: Counts, prior: Dirichlet, calibration: PlannedNoise, noise: Noise) -> NoisyTables:
-        add = noise.discrete_laplace if calibration.noise == "discrete_laplace" else noise.discrete_gaussian
-        alone = {scope: scale for scope, scale in calibration.scales.items() if scope not in calibration.stars}
-        joints = {scope: statistic.joint(scope) for scope in calibration.scales}
-        tables = noisy_tables({scope: joints[scope] for scope in alone}, alone, add)
-        for star in star_scopes(calibration.stars):
-            tables |= _noisy_star({scope: joints[scope] for scope in star}, calibration.scales[star[0]], noise)
-        return NoisyTables(statistic.network, tables, calibration.scales, calibration.noise, calibration.stars)
+    def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> AuditNoise | PlannedNoise:
+        return _calibrated(plan, beyond(network), prior, guarantee, share, records)
 
-    return Mechanism("planned", calibrate, draw)
+    def draw(
+        statistic: Counts, prior: Dirichlet, calibration: AuditNoise | PlannedNoise, noise: Noise
+    ) -> AuditedTables | NoisyTables:
+        if isinstance(calibration, PlannedNoise):
+            return _tables(plan.draw(statistic, prior, calibration, noise))
+        network, total, known = statistic.network, None, calibration.records
+        if calibration.total_scale is not None:
+            total = known = int(noise.discrete_laplace(np.array([statistic.records]), calibration.total_scale)[0])
+        candidates = pairs_beyond(beyond(network), calibration.plan.scales)
+        number = audited_pairs(
+            statistic.records if known is None else known, calibration.second / calibration.sensitivity, len(candidates)
+        )
+        taken = calibration.plan if number else calibration.alone
+        first = _tables(plan.draw(statistic, prior, taken, noise))
+        if not number:
+            return AuditedTables(network, first, {}, None, 0, total)
+        chosen, others = _picked(statistic, first, candidates, number, calibration, noise)
+        each = calibration.for_pairs(len(chosen)) / number
+        scales, _ = laplace_scales(dict.fromkeys((*chosen, *others), each), calibration.sensitivity)
+        pairs = noisy_tables({pair: statistic.joint(pair) for pair in scales}, scales, noise.discrete_laplace)
+        return AuditedTables(network, first, pairs, next(iter(scales.values())), len(chosen), total)
 
-
-def _plans(
-    network: Network, prior: Dirichlet, guarantee: Guarantee, queries: Sequence[str | Query] | None
-) -> Iterator[PlannedNoise]:
-    """The forms that a release may take."""
-
-    def shares(groups: Sequence[Group], noise: Literal["laplace", "gaussian"]) -> dict[Group, float]:
-        if queries is None:
-            return default_shares(network, groups, noise)
-        return workload_shares(network, prior, queries, groups, noise)
-
-    moved = cells_moved(guarantee.relation)
-    groups = star_cover(network)
-    yield laplace_plan(network, shares(groups, "laplace"), guarantee.epsilon, moved)
-    alone = [(scope,) for group in groups for scope in group]
-    if queries is not None and len(alone) > len(groups):
-        # A workload that asks for little of a star is served better by tables of their own.
-        yield laplace_plan(network, shares(alone, "laplace"), guarantee.epsilon, moved)
-    if guarantee.delta:
-        try:
-            _, rho, reported = deviation_for(1, guarantee)
-        except InputError:
-            return  # Gaussian noise cannot keep this guarantee; Laplace noise can.
-        families = [(network.ordered(network.family(node)),) for node in network.maximal_families]
-        yield _gaussian_plan(network, shares(families, "gaussian"), _in_digits(rho), reported, moved)
+    return Mechanism("planned", calibrate, draw, scopes=beyond)
 
 
-def _without_large(network: Network, plan: PlannedNoise, guarantee: Guarantee, records: int) -> PlannedNoise:
-    """The plan, or one of the same form whose large families are measured without some of their parents."""
-    if _error(network, plan) <= NOISY * records * len(network.nodes):
-        return plan
-    moved, counted = cells_moved(guarantee.relation), tuple(scope for group in star_cover(network) for scope in group)
-    gaussian = plan.noise == "discrete_gaussian"
-    rho, whole = sum(plan.budgets.values(), Fraction()), guarantee.epsilon
-    groups = _groups(plan)
-    for _ in range(ROUNDS):
-        scale = math.sqrt(moved * groups / rho) / 2 if gaussian else float(moved * groups / whole)
-        smaller = without_large(network, largest_table(records, scale))
-        if gaussian:
-            families = [(smaller.ordered(smaller.family(node)),) for node in smaller.maximal_families]
-            plan = _gaussian_plan(smaller, default_shares(smaller, families, "gaussian"), rho, plan.reported, moved)
-        else:
-            shares = default_shares(smaller, star_cover(smaller, inside=counted), "laplace")
-            plan = laplace_plan(smaller, shares, whole, moved)
-        if _groups(plan) == groups:
-            break
-        groups = _groups(plan)
-    return plan
+def _calibrated(
+    plan: Mechanism[PlannedNoise],
+    wanted: tuple[Scope, ...],
+    prior: Dirichlet,
+    guarantee: Guarantee,
+    share: Fraction,
+    records: int | None,
+) -> AuditNoise | PlannedNoise:
+    """Noise of both stages, or of the plan alone where there is nothing to audit or too little to do it by."""
+    network, second, moved = prior.over, share * guarantee.epsilon, cells_moved(guarantee.relation)
+
+    def planned_for(epsilon: Fraction) -> PlannedNoise:
+        return plan.calibrate(network, prior, replace(guarantee, epsilon=epsilon))
+
+    if not pairs_beyond(wanted, map(network.family, network.nodes)):
+        return plan.calibrate(network, prior, guarantee)
+    first = planned_for(guarantee.epsilon - second)
+    number = len(pairs_beyond(wanted, first.scales))
+    if not number or (records is not None and not audited_pairs(records, second / moved, number)):
+        return plan.calibrate(network, prior, guarantee)
+    # Whatever is measured, its scale must exist: nothing may fail once the budget is charged.
+    for extreme in (second, second * min(SELECTION, 1 - SELECTION) / number):
+        scale_for(moved, extreme)
+    if records is not None:
+        return AuditNoise(first, first, records, None, None, second, SELECTION, moved)
+    if guarantee.relation is Relation.REPLACE:
+        return AuditNoise(first, planned_for(guarantee.epsilon), None, None, None, second, SELECTION, moved)
+    scale, pilot = scale_for(1, PILOT * guarantee.epsilon)
+    rest = guarantee.epsilon - pilot
+    return AuditNoise(planned_for(rest - second), planned_for(rest), None, scale, pilot, second, SELECTION, moved)
 
 
-def _groups(plan: PlannedNoise) -> int:
-    """Parts that the budget goes to."""
-    return len(plan.budgets) - len(plan.stars) + len(set(plan.stars.values()))
-
-
-def _noisy_star(joints: Mapping[Scope, Array], scale: float, noise: Noise) -> dict[Scope, Array]:
-    """The tables of a star with noise that agrees on what they share."""
-    star = tuple(joints)
-    shared = shared_by(star)
-    noisy = noise.star([by_rows(joints[scope], scope, shared) for scope in star], scale)
-    return {scope: of_rows(rows, scope, shared, joints[scope].shape) for scope, rows in zip(star, noisy, strict=True)}
-
-
-def laplace_plan(network: Network, shares: Mapping[Group, float], epsilon: Fraction, moved: int) -> PlannedNoise:
-    """A plan with discrete Laplace noise: epsilon goes to the stars, and to the tables beside them, by their shares.
+def choice_scale(calibration: AuditNoise, rounds: int) -> float:
+    """Scale at which pairs are chosen: all rounds together cost at most their part of the second stage.
 
     Args:
-        network: public.
-        shares: of each group, positive.
-        epsilon: of all of them.
-        moved: most cells of one table that neighbours differ in, each by one record.
-
-    Returns:
-        The plan; it costs at most epsilon.
-
-    Raises:
-        InputError: an epsilon that no noise can keep.
+        calibration: of the release.
+        rounds: choices.
     """
-    parts = _budgets(shares, epsilon)
-    alone: dict[Group, Fraction] = {group: part for group, part in parts.items() if len(group) == 1}
-    scales, reported = laplace_scales(alone, moved)
-    stars = dict[Scope, int]()
-    for number, group in enumerate((group for group in parts if len(group) > 1), 1):
-        scales[group], cost = star_scale(moved, parts[group], star_lengths(network, group))
-        reported += cost
-        stars |= dict.fromkeys(group, number)
-    budgets = {scope: part for group, part in parts.items() for scope in group}
-    of_tables = {scope: scales[group] for group in parts for scope in group}
-    expected = _expected(network, _group_blurs(network, scales))
-    if len(budgets) == 1:
-        ((scope, scale),) = of_tables.items()
-        equal = [node for node in network.nodes if network.ordered(network.family(node)) == scope]
-        expected |= dict.fromkeys(equal, _laplace_error(scale))
-    return PlannedNoise("discrete_laplace", moved, budgets, of_tables, reported, expected, stars)
+    exact = 2 * calibration.sensitivity * rounds / (calibration.selection * calibration.second)
+    return math.nextafter(float(exact) * (1 + ROUNDING), math.inf)
 
 
-def _gaussian_plan(
-    network: Network, shares: Mapping[Group, float], rho: Fraction, reported: Fraction, moved: int
-) -> PlannedNoise:
-    """Discrete Gaussian noise; rho, which keeps the guarantee, goes to the tables by their shares."""
-    budgets = {scope: part for (scope,), part in _budgets(shares, rho).items()}
-    scales = {scope: deviation_within(moved, budget)[0] for scope, budget in budgets.items()}
-    expected = _expected(network, _table_blurs("discrete_gaussian", scales))
-    return PlannedNoise("discrete_gaussian", moved, budgets, scales, reported, expected)
+def _tables(payload: object) -> NoisyTables:
+    """A plan's payload."""
+    assert isinstance(payload, NoisyTables)
+    return payload
 
 
-def _budgets(shares: Mapping[Group, float], whole: Fraction) -> dict[Group, Fraction]:
-    """Exact parts of a budget, proportional to the shares and rounded down: together at most the whole."""
-    if whole.denominator > LONG:
-        whole = _in_digits(whole)
-    exact = {group: Fraction(share) for group, share in shares.items()}
-    total = sum(exact.values(), Fraction())
-    return {group: whole * Fraction(math.floor(share / total * STEPS), STEPS) for group, share in exact.items()}
+def _picked(
+    statistic: Counts,
+    first: NoisyTables,
+    candidates: Sequence[Scope],
+    number: int,
+    calibration: AuditNoise,
+    noise: Noise,
+) -> tuple[list[Scope], list[Scope]]:
+    """Pairs to measure: those that were chosen by misfit, and those taken at random, or all."""
+    rounds, left = chosen_pairs(number, len(candidates)), list(candidates)
+    if number == len(left):
+        return [], left
+    expected = _expected(first, candidates)
+    misfit = {pair: float(np.abs(statistic.joint(pair) - expected[pair]).sum()) for pair in candidates}
+    chosen, others = list[Scope](), list[Scope]()
+    for _ in range(rounds):
+        at = noise.noisy_max(np.array([misfit[pair] for pair in left]), choice_scale(calibration, rounds))
+        chosen.append(left.pop(at))
+    for _ in range(number - rounds):
+        others.append(left.pop(int(noise.pick(np.ones(len(left)), 1)[0])))
+    return chosen, others
 
 
-def _in_digits(rho: Fraction) -> Fraction:
-    """A loss rounded down to 13 or 14 digits: its parts then print as decimals."""
-    # Numbers of digits: a float would underflow.
-    unit = Fraction(10) ** (len(str(rho.numerator)) - len(str(rho.denominator)) - 13)
-    return math.floor(rho / unit) * unit
+def _expected(first: NoisyTables, pairs: Sequence[Scope]) -> Mapping[Scope, Array]:
+    """Counts of some pairs that the network and the first stage's tables expect, whole numbers; nothing is private."""
+    network = first.network
+    total = max(float(np.median([table.sum() for table in first.tables.values()])), 1.0)
+    theta = Tables(network, {node: _rows(first, node)[..., None] for node in network.nodes}, draws=1)
+    return {pair: np.rint(total * joint(theta, pair, {})[..., 0]).astype(np.int64) for pair in pairs}
 
 
-def _blurs(network: Network, plan: PlannedNoise) -> dict[Scope, Blur]:
-    """What the noise of a plan does to each table; records squared."""
-    alone = {scope: scale for scope, scale in plan.scales.items() if scope not in plan.stars}
-    stars = {star: plan.scales[star[0]] for star in star_scopes(plan.stars)}
-    return _table_blurs(plan.noise, alone) | _group_blurs(network, stars)
-
-
-def _table_blurs(noise: CellNoise, scales: Mapping[Scope, float]) -> dict[Scope, Blur]:
-    """Of independent noise in every cell."""
-    return {scope: Blur(max(noise_variance(noise, scale), VANISHING)) for scope, scale in scales.items()}
-
-
-def _group_blurs(network: Network, scales: Mapping[Group, float]) -> dict[Scope, Blur]:
-    """Of Laplace noise on tables alone, and of stars."""
-    blurs = _table_blurs("discrete_laplace", {group[0]: scale for group, scale in scales.items() if len(group) == 1})
-    for star, scale in scales.items():
-        if len(star) > 1:
-            found = star_blurs(shared_by(star), star_lengths(network, star), scale)
-            blurs |= dict(zip(star, found, strict=True))
-    return blurs
-
-
-def _laplace_error(scale: float) -> float:
-    """Its mean absolute value, `2 q / (1 - q^2)`; records."""
-    return max(-2 * math.exp(-1 / scale) / math.expm1(-2 / scale), VANISHING)
-
-
-def _expected(network: Network, blurs: Mapping[Scope, Blur]) -> dict[str, float]:
-    """Mean absolute error of a cell of each family's table after least squares, as if it were normal; records."""
-    pooled = pooled_variances(network, blurs)
-    expected = {node: cell_variance(network, pooled, network.ordered(network.family(node))) for node in network.nodes}
-    return {node: math.sqrt(2 / math.pi * variance) for node, variance in expected.items()}
-
-
-def _error(network: Network, plan: PlannedNoise) -> float:
-    """Expected absolute error of all families' cells together; records."""
-    return sum(network.cells(network.family(node)) * error for node, error in plan.expected.items())
+def _rows(first: NoisyTables, node: str) -> Array:
+    """Rough probabilities of a family from the first stage; parents that were not measured with it change nothing."""
+    network, part = first.network, measured_part(first.network, first.tables, node)
+    held = min((scope for scope in first.tables if set(part) <= set(scope)), key=lambda scope: first.tables[scope].size)
+    counts = np.maximum(margin(first.tables[held], held, part), SMOOTHING)
+    rows = counts / counts.sum(axis=-1, keepdims=True)
+    family = network.family(node)
+    whole = rows.reshape([network.schema[name].size if name in part else 1 for name in family])
+    return np.array(np.broadcast_to(whole, network.shape(node)))

@@ -212,11 +212,9 @@ def _measure(
     """The largest loss, and what kind of check found it."""
     # Every kind of calibration has its place here: one that is forgotten would be followed as if it had no rows.
     match calibration:
-        case TableNoise() | GaussianNoise() | PlannedNoise() | CoefficientNoise() | Selection() | Stages():
+        case TableNoise() | GaussianNoise() | CoefficientNoise() | Selection() | Stages():
             return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
-        case AuditNoise():
-            return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None, adaptive=True), "exactly"
-        case VectorNoise() | FactoredNoise():
+        case PlannedNoise() | AuditNoise() | VectorNoise() | FactoredNoise():
             return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
         case Trimming():
             # Independent draws cost alike: one is enumerated, on a coarse grid. What only the real draws and grid do is
@@ -250,13 +248,11 @@ def _largest_loss(
     guarantee: Guarantee,
     draws: int,
     real: Any,
-    *,
-    adaptive: bool = False,
 ) -> float:
     """Over all pairs and scripts; data sets of the same counts are looked at once. Without draws only leaks are.
 
     How much noise is asked for may not depend on answers, or what is released was chosen among them; but where that is
-    the mechanism's own rule (`adaptive`): then every script is charged for all that it asked.
+    the mechanism's own rule (`AuditNoise`): then every script is charged for all that it asked.
     """
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
     known = {data: _statistic(mechanism, prior.over, data) for data in {data for pair in pairs for data in pair}}
@@ -277,7 +273,7 @@ def _largest_loss(
             different = set()
         losses = (loss(logs[one], logs[other], draws, epsilon=epsilon, delta=delta) for one, other in different)
         largest = max(largest, *losses) if different else largest
-        asked = _asked_alike(logs, None if adaptive else asked)
+        asked = _asked_alike(logs, None if isinstance(calibration, AuditNoise) else asked)
         if number == 0:
             scripts += _other_answers(logs.values())
     return largest

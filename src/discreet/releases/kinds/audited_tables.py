@@ -161,4 +161,8 @@ class AuditedTables(Released):
         first = self.first.agrees(calibration.plan if self.pairs else calibration.alone)
         each = calibration.for_pairs(self.chosen) / max(len(self.pairs), 1)
         scale = self.scale is None or math.isclose(self.scale * each, calibration.sensitivity, rel_tol=1e-9)
-        return first and scale and (self.total is None) == (calibration.total_scale is None)
+        # Of the plan that was not taken only what it must hold for this network.
+        plans = (calibration.plan, calibration.alone)
+        nodes = set(self.network.nodes)
+        whole = all(set(plan.expected) == nodes == set().union(*plan.scales) for plan in plans)
+        return whole and first and scale and (self.total is None) == (calibration.total_scale is None)

@@ -1,0 +1,272 @@
+"""Plans of tables: few that hold every family, with budgets that follow from public sizes alone.
+
+The families are merged where one larger table costs less error than several, and tables that share variables are put
+into stars, whose noise agrees on what they share at the cost of one table (`theory/star_cover.py`). Each star, and each
+table beside them, gets a share of the budget that suits all families, or a workload of queries (`theory/workload.py`).
+Readers pool all tables by least squares (`inference/interactions.py`), so the error to expect of every family is known
+before anything is spent.
+
+With a delta the plan has a second form, discrete Gaussian noise on the families that lie in no other, which pays for
+many tables by the root of their number. Merging does not pay there. The form that is expected to have less error, of
+all families or of the workload's answers, is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Literal
+
+from discreet.errors import InputError, shown
+from discreet.inference.interactions import MOST_VARIABLES, Blur, cell_variance, pooled_variances
+from discreet.mechanisms.crossing import Mechanism
+from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
+from discreet.mechanisms.star_noise import star_scale
+from discreet.mechanisms.table_scales import laplace_scales, noisy_tables
+from discreet.model.arrays import Array, by_rows, of_rows
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.network import Network
+from discreet.model.query_grammar import Query
+from discreet.model.schema import Scope
+from discreet.privacy.guarantee import Guarantee
+from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, star_scopes
+from discreet.releases.measurement import CellNoise, noise_variance
+from discreet.sensitive.count_sensitivity import cells_moved
+from discreet.sensitive.counts import Counts
+from discreet.theory.large_families import NOISY, largest_table, without_large
+from discreet.theory.star_cover import Group, shared_by, star_cover, star_lengths
+from discreet.theory.stars import star_blurs
+from discreet.theory.workload import default_shares, workload_error, workload_shares
+
+__all__ = ["laplace_plan", "table_plan"]
+
+STEPS = 10**12
+"""Budgets are multiples of the guarantee's part in so many: they print as decimals, and next to nothing is lost."""
+ROUNDS = 6
+"""Of sizes and plans that follow from each other: two are enough on the networks at hand."""
+LONG = 10**30
+"""Budgets with a larger denominator are rounded down, so that their parts can be written into a release."""
+VANISHING = 1e-200
+"""Stands for errors too small for floating point."""
+
+
+def table_plan(*, workload: Sequence[str | Query] | None, records: int | None) -> Mechanism[PlannedNoise]:
+    """Noise on merged tables and stars: `planned` without pairs beside them.
+
+    Args:
+        workload: as of `planned`.
+        records: as of `planned`.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        InputError: a workload that is one text, or records that are no whole number above 0; when a release is
+            calibrated, an epsilon that no noise can keep, a family of more than 14 variables, or a workload that does
+            not fit the network.
+
+    Guarantee:
+        Pure epsilon with discrete Laplace noise: adding or removing a record changes one cell of each table by one,
+        replacing it two (s), so table t with noise of scale `s / epsilon_t` is epsilon_t-DP. The same change moves all
+        tables of a star together by at most s in the norm of its noise, so a star of that scale is epsilon_t-DP as a
+        whole. Stars and the tables beside them compose to `sum_t epsilon_t` <= epsilon, each star counted once. Where
+        the guarantee has a delta and Gaussian noise is taken, table t is rho_t = `s / (2 scale_t^2)`-zCDP, and `sum_t
+        rho_t` is at most the rho whose tight conversion keeps epsilon at delta; where Laplace noise is taken, delta is
+        charged and not used. Tables, budgets and the choice depend on the network, the prior, the guarantee and the
+        arguments alone. Unit: one record, counted whole.
+
+    Source:
+        Dwork and Roth (2014), Theorems 3.6 and 3.16; Ghosh et al. (2009) for integer noise; Hardt and Talwar (2010) for
+        stars; Canonne, Kamath and Steinke (2020), Theorem 4 and Proposition 12; Bun and Steinke (2016), Lemma 1.7, for
+        composition.
+    """
+    if isinstance(workload, str):
+        raise InputError("a workload is a list of queries, such as ['P(A | B=b)']")
+    queries = None if workload is None else tuple(workload)
+    if records is not None and not (isinstance(records, int) and records > 0):
+        raise InputError(f"records is a whole number of at least 1, or None; got {shown(records)}")
+
+    def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> PlannedNoise:
+        large = [node for node in network.nodes if len(network.family(node)) > MOST_VARIABLES]
+        if large:
+            raise InputError(
+                f"planned pools tables of at most {MOST_VARIABLES} variables, but {large[0]!r} has "
+                f"{len(network.parents[large[0]])} parents; give it fewer, or use the mechanism 'laplace'"
+            )
+        plans = list(_plans(network, prior, guarantee, queries))
+        if queries is not None and len(plans) > 1:
+            return min(plans, key=lambda plan: workload_error(network, prior, queries, _blurs(network, plan)))
+        best = min(plans, key=lambda plan: _error(network, plan))
+        return best if records is None or queries is not None else _without_large(network, best, guarantee, records)
+
+    def draw(statistic: Counts, prior: Dirichlet, calibration: PlannedNoise, noise: Noise) -> NoisyTables:
+        add = noise.discrete_laplace if calibration.noise == "discrete_laplace" else noise.discrete_gaussian
+        alone = {scope: scale for scope, scale in calibration.scales.items() if scope not in calibration.stars}
+        joints = {scope: statistic.joint(scope) for scope in calibration.scales}
+        tables = noisy_tables({scope: joints[scope] for scope in alone}, alone, add)
+        for star in star_scopes(calibration.stars):
+            tables |= _noisy_star({scope: joints[scope] for scope in star}, calibration.scales[star[0]], noise)
+        return NoisyTables(statistic.network, tables, calibration.scales, calibration.noise, calibration.stars)
+
+    return Mechanism("planned", calibrate, draw)
+
+
+def _plans(
+    network: Network, prior: Dirichlet, guarantee: Guarantee, queries: Sequence[str | Query] | None
+) -> Iterator[PlannedNoise]:
+    """The forms that a release may take."""
+
+    def shares(groups: Sequence[Group], noise: Literal["laplace", "gaussian"]) -> dict[Group, float]:
+        if queries is None:
+            return default_shares(network, groups, noise)
+        return workload_shares(network, prior, queries, groups, noise)
+
+    moved = cells_moved(guarantee.relation)
+    groups = star_cover(network)
+    yield laplace_plan(network, shares(groups, "laplace"), guarantee.epsilon, moved)
+    alone = [(scope,) for group in groups for scope in group]
+    if queries is not None and len(alone) > len(groups):
+        # A workload that asks for little of a star is served better by tables of their own.
+        yield laplace_plan(network, shares(alone, "laplace"), guarantee.epsilon, moved)
+    if guarantee.delta:
+        try:
+            _, rho, reported = deviation_for(1, guarantee)
+        except InputError:
+            return  # Gaussian noise cannot keep this guarantee; Laplace noise can.
+        families = [(network.ordered(network.family(node)),) for node in network.maximal_families]
+        yield _gaussian_plan(network, shares(families, "gaussian"), _in_digits(rho), reported, moved)
+
+
+def _without_large(network: Network, plan: PlannedNoise, guarantee: Guarantee, records: int) -> PlannedNoise:
+    """The plan, or one of the same form whose large families are measured without some of their parents."""
+    if _error(network, plan) <= NOISY * records * len(network.nodes):
+        return plan
+    moved, counted = cells_moved(guarantee.relation), tuple(scope for group in star_cover(network) for scope in group)
+    gaussian = plan.noise == "discrete_gaussian"
+    rho, whole = sum(plan.budgets.values(), Fraction()), guarantee.epsilon
+    groups = _groups(plan)
+    for _ in range(ROUNDS):
+        scale = math.sqrt(moved * groups / rho) / 2 if gaussian else float(moved * groups / whole)
+        smaller = without_large(network, largest_table(records, scale))
+        if gaussian:
+            families = [(smaller.ordered(smaller.family(node)),) for node in smaller.maximal_families]
+            plan = _gaussian_plan(smaller, default_shares(smaller, families, "gaussian"), rho, plan.reported, moved)
+        else:
+            shares = default_shares(smaller, star_cover(smaller, inside=counted), "laplace")
+            plan = laplace_plan(smaller, shares, whole, moved)
+        if _groups(plan) == groups:
+            break
+        groups = _groups(plan)
+    return plan
+
+
+def _groups(plan: PlannedNoise) -> int:
+    """Parts that the budget goes to."""
+    return len(plan.budgets) - len(plan.stars) + len(set(plan.stars.values()))
+
+
+def _noisy_star(joints: Mapping[Scope, Array], scale: float, noise: Noise) -> dict[Scope, Array]:
+    """The tables of a star with noise that agrees on what they share."""
+    star = tuple(joints)
+    shared = shared_by(star)
+    noisy = noise.star([by_rows(joints[scope], scope, shared) for scope in star], scale)
+    return {scope: of_rows(rows, scope, shared, joints[scope].shape) for scope, rows in zip(star, noisy, strict=True)}
+
+
+def laplace_plan(network: Network, shares: Mapping[Group, float], epsilon: Fraction, moved: int) -> PlannedNoise:
+    """A plan with discrete Laplace noise: epsilon goes to the stars, and to the tables beside them, by their shares.
+
+    Args:
+        network: public.
+        shares: of each group, positive.
+        epsilon: of all of them.
+        moved: most cells of one table that neighbours differ in, each by one record.
+
+    Returns:
+        The plan; it costs at most epsilon.
+
+    Raises:
+        InputError: an epsilon that no noise can keep.
+    """
+    parts = _budgets(shares, epsilon)
+    alone: dict[Group, Fraction] = {group: part for group, part in parts.items() if len(group) == 1}
+    scales, reported = laplace_scales(alone, moved)
+    stars = dict[Scope, int]()
+    for number, group in enumerate((group for group in parts if len(group) > 1), 1):
+        scales[group], cost = star_scale(moved, parts[group], star_lengths(network, group))
+        reported += cost
+        stars |= dict.fromkeys(group, number)
+    budgets = {scope: part for group, part in parts.items() for scope in group}
+    of_tables = {scope: scales[group] for group in parts for scope in group}
+    expected = _expected(network, _group_blurs(network, scales))
+    if len(budgets) == 1:
+        ((scope, scale),) = of_tables.items()
+        equal = [node for node in network.nodes if network.ordered(network.family(node)) == scope]
+        expected |= dict.fromkeys(equal, _laplace_error(scale))
+    return PlannedNoise("discrete_laplace", moved, budgets, of_tables, reported, expected, stars)
+
+
+def _gaussian_plan(
+    network: Network, shares: Mapping[Group, float], rho: Fraction, reported: Fraction, moved: int
+) -> PlannedNoise:
+    """Discrete Gaussian noise; rho, which keeps the guarantee, goes to the tables by their shares."""
+    budgets = {scope: part for (scope,), part in _budgets(shares, rho).items()}
+    scales = {scope: deviation_within(moved, budget)[0] for scope, budget in budgets.items()}
+    expected = _expected(network, _table_blurs("discrete_gaussian", scales))
+    return PlannedNoise("discrete_gaussian", moved, budgets, scales, reported, expected)
+
+
+def _budgets(shares: Mapping[Group, float], whole: Fraction) -> dict[Group, Fraction]:
+    """Exact parts of a budget, proportional to the shares and rounded down: together at most the whole."""
+    if whole.denominator > LONG:
+        whole = _in_digits(whole)
+    exact = {group: Fraction(share) for group, share in shares.items()}
+    total = sum(exact.values(), Fraction())
+    return {group: whole * Fraction(math.floor(share / total * STEPS), STEPS) for group, share in exact.items()}
+
+
+def _in_digits(rho: Fraction) -> Fraction:
+    """A loss rounded down to 13 or 14 digits: its parts then print as decimals."""
+    # Numbers of digits: a float would underflow.
+    unit = Fraction(10) ** (len(str(rho.numerator)) - len(str(rho.denominator)) - 13)
+    return math.floor(rho / unit) * unit
+
+
+def _blurs(network: Network, plan: PlannedNoise) -> dict[Scope, Blur]:
+    """What the noise of a plan does to each table; records squared."""
+    alone = {scope: scale for scope, scale in plan.scales.items() if scope not in plan.stars}
+    stars = {star: plan.scales[star[0]] for star in star_scopes(plan.stars)}
+    return _table_blurs(plan.noise, alone) | _group_blurs(network, stars)
+
+
+def _table_blurs(noise: CellNoise, scales: Mapping[Scope, float]) -> dict[Scope, Blur]:
+    """Of independent noise in every cell."""
+    return {scope: Blur(max(noise_variance(noise, scale), VANISHING)) for scope, scale in scales.items()}
+
+
+def _group_blurs(network: Network, scales: Mapping[Group, float]) -> dict[Scope, Blur]:
+    """Of Laplace noise on tables alone, and of stars."""
+    blurs = _table_blurs("discrete_laplace", {group[0]: scale for group, scale in scales.items() if len(group) == 1})
+    for star, scale in scales.items():
+        if len(star) > 1:
+            found = star_blurs(shared_by(star), star_lengths(network, star), scale)
+            blurs |= dict(zip(star, found, strict=True))
+    return blurs
+
+
+def _laplace_error(scale: float) -> float:
+    """Its mean absolute value, `2 q / (1 - q^2)`; records."""
+    return max(-2 * math.exp(-1 / scale) / math.expm1(-2 / scale), VANISHING)
+
+
+def _expected(network: Network, blurs: Mapping[Scope, Blur]) -> dict[str, float]:
+    """Mean absolute error of a cell of each family's table after least squares, as if it were normal; records."""
+    pooled = pooled_variances(network, blurs)
+    expected = {node: cell_variance(network, pooled, network.ordered(network.family(node))) for node in network.nodes}
+    return {node: math.sqrt(2 / math.pi * variance) for node, variance in expected.items()}
+
+
+def _error(network: Network, plan: PlannedNoise) -> float:
+    """Expected absolute error of all families' cells together; records."""
+    return sum(network.cells(network.family(node)) * error for node, error in plan.expected.items())
