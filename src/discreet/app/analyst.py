@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import numpy as np
 import typer
@@ -69,6 +69,13 @@ Predictive = Annotated[
         "probability of the evidence.",
     ),
 ]
+Assuming = Annotated[
+    str | None,
+    typer.Option(
+        help="Of variables that no table holds together: that they are as the network says, or off by as much as an "
+        "audit says (robust; the default where there is one), or nothing: bounds of all that is possible."
+    ),
+]
 Covariates = Annotated[
     str | None,
     typer.Option(
@@ -88,6 +95,7 @@ def query(
     equivalent_sample_size: EquivalentSampleSize = 1.0,
     draws: Draws = 1000,
     trust_network: TrustNetwork = False,
+    assume: Assuming = None,
     covariates: Covariates = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -109,7 +117,9 @@ def query(
     believed = _believed(evidence, prior, equivalent_sample_size, seed)
     posterior = _posterior(evidence, method, draws, seed, believed, trust_network)
     if asked:
-        answers = dc.answer_many(posterior, asked, level=level, predictive=predictive)
+        answers = dc.answer_many(posterior, asked, level=level, predictive=predictive, assume=cast(Any, assume))
+    elif assume is not None:
+        raise InputError("--assume is about several variables at once; name the queries")
     else:
         answers = dc.marginals(posterior, {}, level=level, predictive=predictive)
     checked = dc.fit(evidence)

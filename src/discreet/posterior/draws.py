@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -129,6 +129,20 @@ class PosteriorDraws:
     def network(self) -> Network:
         """The public network."""
         return self.cells.network
+
+    def assuming(self, assume: Literal["network", "robust"]) -> PosteriorDraws:
+        """The same draws, where pairs of variables that no table holds are believed as said; see `TableDraws.assuming`.
+
+        Raises:
+            InputError: draws that were not read from tables, or with the network trusted.
+        """
+        if self.saturated is not None:
+            return replace(self, saturated=self.saturated.assuming(assume))
+        if self.tables is None:
+            raise InputError(
+                "what to assume is asked of a posterior of released tables, read by default; this believes its network"
+            )
+        return replace(self, tables=self.tables.assuming(assume))
 
     @staticmethod
     def of_saturated(wide: PosteriorDraws, network: Network) -> PosteriorDraws:

@@ -55,6 +55,10 @@ class Given:
             return self.marginals[targets[0]]
         return elimination.joint(self.cells, targets, self.evidence)
 
+    def whole(self, names: Sequence[str]) -> Floats:
+        """`P(names)`, shape `(*sizes, draws)`: of the question's variables, the observed ones among them."""
+        return elimination.joint(self.cells, names, {})
+
     def probability(self, states: Mapping[str, int]) -> Floats:
         """`P(states | evidence)`, shape `(draws,)`; NaN where the evidence is impossible."""
         with np.errstate(invalid="ignore"):
@@ -94,6 +98,10 @@ class _Tabled(Given):
         states = {**self.evidence, **(also or {})}
         with np.errstate(invalid="ignore"):
             return np.asarray(self._of(states, targets) / self._of(states))
+
+    def whole(self, names: Sequence[str]) -> Floats:
+        """See `Given`."""
+        return self._of({}, names)
 
     def probability(self, states: Mapping[str, int]) -> Floats:
         """See `Given`."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,8 @@ from discreet.inference import elimination
 from discreet.model.query_grammar import Explanation, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema
 from discreet.posterior.basis import Mark
-from discreet.posterior.draws import Posterior
+from discreet.posterior.draws import Posterior, PosteriorDraws
+from discreet.queries.allowed import allowed
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.given import Both, Given, both_given
 from discreet.queries.noise_share import noise_share, noise_share_error
@@ -37,6 +39,8 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Row = Mapping[str, object]
+Assume = Literal["network", "robust", "nothing"]
+"""What is believed of variables that no table holds together."""
 
 ROW_LIMIT = 4096
 """Most rows of one answer."""
@@ -79,7 +83,14 @@ class Answer:
     unmeasured: tuple[tuple[str, str], ...] = ()
 
 
-def answer(posterior: Posterior, query: str | Query, *, level: float, predictive: bool = False) -> Answer:
+def answer(
+    posterior: Posterior,
+    query: str | Query,
+    *,
+    level: float,
+    predictive: bool = False,
+    assume: Assume | None = None,
+) -> Answer:
     """Ask a posterior.
 
     With theta the probabilities of the network, evidence e and posterior draws theta_1, ..., theta_D:
@@ -96,6 +107,10 @@ def answer(posterior: Posterior, query: str | Query, *, level: float, predictive
         query: text, or a parsed query over the posterior's variables.
         level: posterior probability of each interval, between 0 and 1.
         predictive: whether draws count by the probability of the evidence under them.
+        assume: of variables that no table holds together: "network", that they are as the network says; "robust", that
+            they are off by as much as pairs which were audited at random, or else a sceptical prior, say; "nothing",
+            which gives the interval of all answers that the measured margins allow (`allowed.py`), around the mean of
+            "network". None: robust where pairs were audited at random, else network.
 
     Returns:
         Means and intervals.
@@ -103,15 +118,22 @@ def answer(posterior: Posterior, query: str | Query, *, level: float, predictive
     Raises:
         InputError: not a query, evidence that is impossible under more than half of the draws, a level outside (0, 1),
             a query that needs more memory than the budget of `elimination.py`, or, predictive, evidence that leaves
-            fewer than twenty effective draws.
+            fewer than twenty effective draws; something to assume of a posterior that believes its network, or
+            "nothing" for an explanation, a predictive answer, or more rows than bounds are found for.
     """
     check_level(level)
     asked = _read(query, posterior.network.schema)
-    return _answer(asked, both_given(posterior, asked.evidence, predictive), level)
+    both = both_given(_assuming(posterior, assume, predictive), asked.evidence, predictive)
+    return _answer(asked, both, level, nothing=assume == "nothing")
 
 
 def answer_many(
-    posterior: Posterior, queries: Iterable[str | Query], *, level: float, predictive: bool = False
+    posterior: Posterior,
+    queries: Iterable[str | Query],
+    *,
+    level: float,
+    predictive: bool = False,
+    assume: Assume | None = None,
 ) -> tuple[Answer, ...]:
     """Ask a posterior many queries; what they share is computed once.
 
@@ -123,6 +145,7 @@ def answer_many(
         queries: text, or parsed queries over the posterior's variables.
         level: posterior probability of each interval, between 0 and 1.
         predictive: as in `answer`.
+        assume: as in `answer`.
 
     Returns:
         For each query, in their order, exactly what `answer` returns.
@@ -140,11 +163,13 @@ def answer_many(
         group = groups.setdefault(tuple(sorted(asked.evidence)), {})
         group.setdefault(str(asked), (asked, []))[1].append(position)
     answers: dict[int, Answer] = {}
+    believed = _assuming(posterior, assume, predictive)
     for evidence, group in groups.items():
-        both = both_given(posterior, evidence, predictive)
+        both = both_given(believed, evidence, predictive)
         for asked, positions in group.values():
             with _named(positions[0], asked):
-                answers |= dict.fromkeys(positions, _answer(asked, both, level))
+                found = _answer(asked, both, level, nothing=assume == "nothing")
+                answers |= dict.fromkeys(positions, found)
     return tuple(answers[position] for position in range(len(answers)))
 
 
@@ -204,12 +229,29 @@ def _named(position: int, query: object) -> Iterator[None]:
         raise InputError(f"query {position + 1}, {text.strip()[:QUOTED_CHARACTERS]}: {reason}") from None
 
 
-def _answer(asked: Query, both: Both, level: float) -> Answer:
+def _assuming(posterior: Posterior, assume: Assume | None, predictive: bool) -> Posterior:
+    """The posterior under what shall be assumed."""
+    if assume is None:
+        return posterior
+    if assume not in get_args(Assume):
+        raise InputError(f"assume one of {', '.join(get_args(Assume))}, not {shown(assume)}")
+    if not isinstance(posterior, PosteriorDraws):
+        raise InputError("what to assume is asked of posteriors that were made from a release")
+    if assume == "nothing" and predictive:
+        raise InputError("bounds that assume nothing are of shares, not predictive; leave out one of the two")
+    return posterior.assuming("robust" if assume == "robust" else "network")
+
+
+def _answer(asked: Query, both: Both, level: float, *, nothing: bool = False) -> Answer:
     """The answer to a query that fits the schema."""
     schema = both.given.cells.network.schema
     match asked:
         case Probability():
-            return _probability(asked, both.about((name for name, _ in asked.targets), most=ROW_LIMIT), level)
+            about = both.about((name for name, _ in asked.targets), most=ROW_LIMIT)
+            found = _probability(asked, about, level)
+            return _bounded(asked, about, found) if nothing and found.basis != "measured" else found
+        case Explanation() if nothing:
+            raise InputError(f"{asked}: bounds that assume nothing are of probabilities; ask for P(...)")
         case Explanation():
             targets = asked.targets or tuple(name for name in schema.names if name not in both.given.evidence)
             return _explanation(asked, targets, both.about(targets, most=ROW_LIMIT), level)
@@ -229,6 +271,19 @@ def _probability(asked: Probability, both: Both, level: float) -> Answer:
     draws = _probability_draws(asked, both.given)
     twins = None if both.twin is None else _probability_draws(asked, both.twin)
     return _summarised(asked, states, draws, twins, both, level)
+
+
+def _bounded(asked: Probability, both: Both, found: Answer) -> Answer:
+    """The answer with the interval of all that measured margins allow."""
+    given, schema = both.given, both.given.cells.network.schema
+    assert both.tables is not None
+    names = (*(name for name, _ in asked.targets), *given.evidence)
+    states: list[Mapping[str, str]] = [row["state"] for row in found.rows]  # type: ignore[misc]
+    rows = [{name: schema[name].code(state) for name, state in row.items()} for row in states]
+    ends = allowed(names, given.whole(names), both.tables.measured(names), rows, given.evidence, found.level)
+    numbers = zip(found.rows, ends.lower.tolist(), ends.upper.tolist(), strict=True)
+    wide = ({**row, "lower": low, "upper": high, "noise": None, "noise_error": None} for row, low, high in numbers)
+    return replace(found, rows=tuple(wide))
 
 
 def _probability_draws(asked: Probability, given: Given) -> Floats:

@@ -121,9 +121,7 @@ class TableDraws:
     def say(self, names: Iterable[str]) -> bool:
         """Whether tables say of some variables what the network fixes, so that `joint` is to be asked."""
         asked = tuple(names)
-        return (
-            not all(map(self._open, self._measured(asked))) or bool(self._loose(asked)) or bool(self._doubtful(asked))
-        )
+        return not all(map(self._open, self.measured(asked))) or bool(self._loose(asked)) or bool(self._doubtful(asked))
 
     def joint(
         self, cells: Tables, names: Sequence[str], *, twins: bool = False, picked: Picked | None = None
@@ -140,7 +138,7 @@ class TableDraws:
             Shape `(*sizes, draws)`; None where the network leaves all open that was measured of them, or where a table
             of all of them is too large.
         """
-        parts, which = self._measured(names), np.arange(cells.draws or 1) if picked is None else picked
+        parts, which = self.measured(names), np.arange(cells.draws or 1) if picked is None else picked
         if not self.say(names) or self.network.cells(names) * which.size > MOST_VALUES:
             return None
         try:
@@ -197,7 +195,7 @@ class TableDraws:
                 found.append(name)
         return tuple(found)
 
-    def _measured(self, names: Iterable[str]) -> tuple[Scope, ...]:
+    def measured(self, names: Iterable[str]) -> tuple[Scope, ...]:
         """The largest parts of some variables that a table has, in the schema's order."""
         asked = frozenset(names)
         parts = {asked & table for table in self._tables}

@@ -1,0 +1,116 @@
+"""What measured margins allow: bounds of an answer that assume nothing of variables which no table holds together.
+
+Under each draw the margins of all parts that tables hold are known, and the joint law of the question's variables may
+be any with these margins. The least and the largest P(x | e) among them are two linear programs, after Charnes and Cooper
+(1962): with t >= 0 and y = t q for the joint law q,
+
+    minimise  sum of y over x and e    subject to    margins of y = t times the measured ones,  sum of y over e = 1.
+
+Such bounds are sharp and often wide; they are no posterior, for nothing says where between them the answer lies.
+
+Source: Manski (2003), *Partial Identification of Probability Distributions*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, hstack, vstack
+
+from discreet.errors import InputError
+from discreet.model.schema import Scope
+
+__all__ = ["Allowed", "allowed"]
+
+Floats = npt.NDArray[np.float64]
+
+MOST_CELLS, MOST_ROWS = 4096, 64
+"""Of a question's joint law, and rows of its answer: some milliseconds for each row and draw."""
+DRAWS = 40
+"""Of the margins: their own uncertainty is small beside what is not known at all."""
+IMPOSSIBLE = 1e-12
+"""Probability of evidence from which a draw is left out."""
+
+
+class Allowed(NamedTuple):
+    """Ends of an interval for each row, shape (rows,)."""
+
+    lower: Floats
+    upper: Floats
+
+
+def allowed(
+    names: Sequence[str],
+    law: Floats,
+    parts: Sequence[Scope],
+    rows: Sequence[Mapping[str, int]],
+    evidence: Mapping[str, int],
+    level: float,
+) -> Allowed:
+    """Bounds of `P(row | evidence)`.
+
+    Args:
+        names: of the question's variables.
+        law: a joint law of theirs with the measured margins, shape `(*sizes, draws)`.
+        parts: sets of these variables that tables hold; every variable lies in one.
+        rows: codes of the states of each row.
+        evidence: codes of what was observed.
+        level: of the interval: the share of draws for which the bounds lie inside.
+
+    Returns:
+        Lower ends that few draws' least answers are below, upper ends that few draws' largest are above.
+
+    Raises:
+        InputError: too many states or rows.
+    """
+    sizes = law.shape[:-1]
+    if law[..., 0].size > MOST_CELLS or len(rows) > MOST_ROWS:
+        raise InputError(
+            f"bounds that assume nothing are found for up to {MOST_CELLS:,} joint states and {MOST_ROWS} rows; "
+            "ask for fewer variables, or name their states"
+        )
+    states = list(product(*map(range, sizes)))
+    sums = vstack([_sums(names, part, states) for part in parts]).tocsr()
+    given = _those(names, evidence, states)
+    found: list[Floats] = []
+    for draw in np.unique(np.linspace(0, law.shape[-1] - 1, DRAWS).astype(int)):
+        q = law[..., draw].ravel()
+        if q @ given > IMPOSSIBLE:
+            found.append(np.array([_ends(_those(names, {**row, **evidence}, states), given, sums, q) for row in rows]))
+    if not found:
+        raise InputError("the evidence is impossible under every draw")
+    tail = (1 - level) / 2
+    ends = np.stack(found, axis=-1)
+    return Allowed(np.quantile(ends[:, 0], tail, axis=-1), np.quantile(ends[:, 1], 1 - tail, axis=-1))
+
+
+def _sums(names: Sequence[str], part: Scope, states: Sequence[tuple[int, ...]]) -> csr_array:
+    """The matrix that sums cells of a joint law to those of a margin."""
+    places = [names.index(name) for name in part]
+    keys = [tuple(state[place] for place in places) for state in states]
+    index = {key: row for row, key in enumerate(dict.fromkeys(keys))}
+    return csr_array((np.ones(len(keys)), ([index[key] for key in keys], range(len(keys)))), (len(index), len(keys)))
+
+
+def _those(names: Sequence[str], codes: Mapping[str, int], states: Sequence[tuple[int, ...]]) -> Floats:
+    """1 for the joint states with these codes, else 0."""
+    places = {names.index(name): code for name, code in codes.items()}
+    return np.array([all(state[place] == code for place, code in places.items()) for state in states], np.float64)
+
+
+def _ends(wanted: Floats, given: Floats, sums: csr_array, q: Floats) -> tuple[float, float]:
+    """The least and the largest `wanted q / given q` of all laws with the margins of q."""
+    margins = csr_array(-(sums @ q)[:, None])
+    equal = vstack([hstack([sums, margins]), hstack([csr_array(given[None]), csr_array((1, 1))])])
+    right = np.append(np.zeros(sums.shape[0]), 1.0)
+    ends = []
+    for sign in (1, -1):
+        solved = linprog(sign * np.append(wanted, 0.0), A_eq=equal, b_eq=right, bounds=(0, None), method="highs")
+        # Rounding may leave no law with these margins: then it is q itself that is known to have them.
+        ends.append(sign * solved.fun if solved.success else float(q @ wanted) / float(q @ given))
+    return max(ends[0], 0.0), min(ends[1], 1.0)
