@@ -1,0 +1,150 @@
+"""A planned release and, in a second stage, tables of pairs of variables that none of its tables holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from discreet.errors import InputError, listed, require
+from discreet.model.arrays import Array, freeze
+from discreet.model.network import Network
+from discreet.model.schema import Scope
+from discreet.releases.codec import Integer, Positive, Scoped, Whole, all_positive, kind
+from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
+from discreet.releases.measurement import NO_NOISE, Measurement, Released
+
+__all__ = ["AuditNoise", "AuditedTables", "pairs_beyond"]
+
+
+def pairs_beyond(network: Network, tables: Mapping[Scope, object]) -> tuple[Scope, ...]:
+    """Pairs of variables that no table holds together, in the schema's order.
+
+    Args:
+        network: public.
+        tables: by set of variables.
+    """
+    held = {frozenset(pair) for scope in tables for pair in combinations(scope, 2)}
+    return tuple(pair for pair in combinations(network.nodes, 2) if frozenset(pair) not in held)
+
+
+@kind(
+    "audit_noise",
+    order=("plan", "alone", "records", "total_scale", "total_epsilon", "second", "selection", "sensitivity"),
+)
+@dataclass(frozen=True)
+class AuditNoise:
+    """Noise of two stages: a plan, then pairs that none of its tables holds; how many follows from public numbers.
+
+    Args:
+        plan: of the first stage, where a second follows.
+        alone: of the first stage, where none does: then it has that budget as well.
+        records: a public planning size; None for the number of records, where that is public, or its noisy total.
+        total_scale: of the noise in that total; None where there is none.
+        total_epsilon: what the total costs; None where there is none.
+        second: epsilon of the second stage.
+        selection: part of it that pays for choosing pairs, where not all are measured.
+        sensitivity: most that one record can move a pair's table, L1, and so its misfit.
+
+    Raises:
+        InputError: budgets that are not positive, or a total with a scale and no cost.
+    """
+
+    plan: PlannedNoise
+    alone: PlannedNoise
+    records: Whole | None
+    total_scale: Positive | None
+    total_epsilon: Fraction | None
+    second: Fraction
+    selection: Fraction
+    sensitivity: Whole
+
+    def __post_init__(self) -> None:
+        """Refuse what is no calibration."""
+        require(self.second > 0 and 0 < self.selection < 1, "an audit needs a budget, and a part of it to choose by")
+        require((self.total_scale is None) == (self.total_epsilon is None), "a noisy total needs a scale and a cost")
+        require(all_positive(self.total_scale), "a noisy total needs a positive, finite scale")
+        require(self.total_epsilon is None or self.total_epsilon > 0, "a noisy total costs more than 0")
+        require(self.records is None or self.total_scale is None, "a public number of records needs no noisy total")
+
+    @property
+    def total(self) -> Fraction:
+        """Epsilon of the dearer way, with the total."""
+        return max(self.plan.total + self.second, self.alone.total) + (self.total_epsilon or 0)
+
+
+@kind(
+    "audited_tables",
+    order=("total", "first", "scale", "chosen", "pairs"),
+    scoped=Scoped("pairs", "_AuditedPair", {"pairs": "values"}),
+)
+@dataclass(frozen=True, eq=False)
+class AuditedTables(Released):
+    """Tables of a plan, and perhaps tables of pairs that none of them holds.
+
+    Args:
+        network: of the plan.
+        first: tables of the first stage.
+        pairs: tables of the second, by pair in the schema's order; int64, unit: records.
+        scale: of their discrete Laplace noise; None where there are none.
+        chosen: how many of the pairs, the first of the list, were chosen by how far the first stage misjudged them; the
+            others are all, or were taken at random.
+        total: noisy number of records that the number of pairs followed from; None where that was public.
+
+    Raises:
+        InputError: pairs that are none, or lie in a table of the first stage, tables of other shapes, a scale without
+            pairs, or more chosen than there are.
+    """
+
+    network: Network
+    first: NoisyTables
+    pairs: Mapping[Scope, Array]
+    scale: Positive | None
+    chosen: Integer
+    total: Integer | None
+
+    def __post_init__(self) -> None:
+        """Freeze, then refuse what inference could not read."""
+        freeze(self, pairs={scope: np.asarray(table) for scope, table in self.pairs.items()})
+        free = set(pairs_beyond(self.network, self.first.tables))
+        if self.first.network != self.network or not set(self.pairs) <= free:
+            raise InputError("an audit measures pairs of the network that no table of the first stage holds")
+        for scope, table in self.pairs.items():
+            if table.dtype != np.int64 or table.shape != tuple(self.network.schema[name].size for name in scope):
+                raise InputError(f"the noisy counts over ({listed(scope)}) must be 64-bit integers, an axis for each")
+        require((self.scale is None) == (not self.pairs), "pairs need a scale of their noise, and nothing else does")
+        require(self.scale is None or 0 < self.scale < NO_NOISE, "pairs need a positive noise scale below 2^63")
+        require(0 <= self.chosen <= len(self.pairs), "no more pairs can be chosen than there are")
+
+    @property
+    def over(self) -> Network:
+        """The network."""
+        return self.network
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """See `Released`."""
+        second = (Measurement(scope, table, self.scale) for scope, table in self.pairs.items())
+        return (*self.first.measurements, *second)
+
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        plan = None
+        if isinstance(calibration, AuditNoise):
+            plan = calibration.plan if self.pairs else calibration.alone
+        line = self.first.summary(plan)
+        if not self.pairs:
+            return f"{line}; no pair beside them was worth measuring"
+        how = f"{self.chosen} of them chosen by misfit" if self.chosen else "all that no table holds"
+        return f"{line}; {len(self.pairs)} pairs beside them ({how}) with noise of scale {self.scale:.4g}"
+
+    def agrees(self, calibration: object) -> bool:
+        """See `Released`."""
+        return (
+            isinstance(calibration, AuditNoise)
+            and self.first.agrees(calibration.plan if self.pairs else calibration.alone)
+            and (self.total is None) == (calibration.total_scale is None)
+        )
