@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from discreet.estimators.scores import PrivateScorer, private_scorer, release_score
     from discreet.mechanisms import MECHANISMS
     from discreet.mechanisms.allocated import allocated
+    from discreet.mechanisms.audited import audited
     from discreet.mechanisms.crossing import Mechanism, release, simulate
     from discreet.mechanisms.factored import factored
     from discreet.mechanisms.fourier import fourier
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from discreet.queries.score import Score, read_score
     from discreet.queries.synthetic import sample_records, synthetic, write_records
     from discreet.releases.combined import Combined, combine, evidence_of, load, loads
+    from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise
     from discreet.releases.kinds.candidate_choice import Choice
     from discreet.releases.kinds.factored_choice import FactoredChoice
     from discreet.releases.kinds.gradient_trace import GradientTrace
@@ -108,6 +110,7 @@ _HOMES = {
     "mechanisms.noisy_gradients": ("noisy_gradients",),
     "mechanisms.noisy_moments": ("noisy_moments",),
     "mechanisms.objective_perturbation": ("objective_perturbation",),
+    "mechanisms.audited": ("audited",),
     "mechanisms.planned": ("planned",),
     "mechanisms.posterior_sampler": ("posterior_sampler",),
     "mechanisms.truncated_posterior": ("truncated_posterior",),
@@ -131,6 +134,7 @@ _HOMES = {
     "releases.kinds.noisy_contrasts": ("NoisyCoefficients",),
     "releases.kinds.noisy_counts": ("NoisyCounts",),
     "releases.kinds.noisy_sums": ("NoisyMoments", "NoisyTotal"),
+    "releases.kinds.audited_tables": ("AuditedTables", "AuditNoise"),
     "releases.kinds.noisy_tables": ("NoisyTables", "PlannedNoise"),
     "releases.kinds.parameter_draws": ("ParameterDraws",),
     "releases.kinds.two_stages": ("TwoStageCounts",),
@@ -184,8 +188,11 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "Moments",
     "gradients",
     "Gradients",
+    "audited",
     "planned",
     "PlannedNoise",
+    "AuditedTables",
+    "AuditNoise",
     "laplace",
     "fourier",
     "gaussian",

@@ -110,9 +110,16 @@ MECHANISMS: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
         Entry(
+            "audited",
+            "network",
+            "planned, and pairs of variables that none of its tables holds; the default",
+            "used",
+            options=("share", "records"),
+        ),
+        Entry(
             "planned",
             "network",
-            "noise on few tables and stars of them, planned for least error; the default",
+            "noise on few tables and stars of them, planned for least error",
             "used",
             options=("records",),
         ),

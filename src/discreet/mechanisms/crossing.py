@@ -8,7 +8,7 @@ is published that nobody paid for.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, cast
@@ -22,9 +22,11 @@ from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
+from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds import Calibration, Payload
+from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.release import Release
 from discreet.sensitive.counts import Counts, count
@@ -64,6 +66,7 @@ class Mechanism(Generic[C, S, P, O]):
         draw: from the counts, the prior, the calibration and a source of noise to the payload; it sees the data once.
         statistic: the kind of statistic that `draw` takes.
         require: refuses counts that the draw could not take, before anything is charged.
+        scopes: sets of variables of a network that it may measure beside the families and what `planned` would.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Mechanism(Generic[C, S, P, O]):
     draw: Callable[[S, P, C, Noise], Payload]
     statistic: type[Statistic] = Counts
     require: Callable[[S], None] = lambda _statistic: None
+    scopes: Callable[[O], Iterable[Scope]] = lambda _over: ()
 
     @property
     def over(self) -> Over:
@@ -108,7 +112,7 @@ def measured(
     if isinstance(over, Network) != (mechanism.over == "network"):
         raise InputError(f"mechanism {mechanism.name!r} is over a {mechanism.over}, and something else was given")
     if isinstance(over, Network):
-        return count(cast(Records, records), over, progress=progress)
+        return count(cast(Records, records), over, scopes=mechanism.scopes(over), progress=progress)
     rows = records if isinstance(records, Rows) else grid_rows(over, records)
     return OF_ROWS[mechanism.statistic](rows)
 
@@ -188,8 +192,8 @@ def _calibrate(mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarant
     if calibration.total > guarantee.epsilon:
         raise InputError(f"mechanism {mechanism.name!r} would spend more than the guarantee allows")
     mechanism.require(statistic)
-    if isinstance(calibration, PlannedNoise) and isinstance(statistic, Counts):
-        statistic.require(calibration.scales)
+    if isinstance(calibration, PlannedNoise | AuditNoise) and isinstance(statistic, Counts):
+        statistic.require([*calibration.scopes, *mechanism.scopes(cast(O, prior.over))])
     return calibration
 
 

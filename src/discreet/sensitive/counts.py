@@ -16,7 +16,7 @@ from typing import NoReturn
 import ibis.expr.types as ir
 import numpy as np
 
-from discreet.errors import InputError
+from discreet.errors import InputError, listed
 from discreet.model.arrays import margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
@@ -26,6 +26,7 @@ from discreet.releases.release import RecordsPolicy
 from discreet.sensitive.count_sensitivity import Sensitivity, sensitivity
 from discreet.sensitive.records import Records, codes, complete, decode, grouping, refuse_faulty
 from discreet.sensitive.sources import arrow
+from discreet.theory.audit_size import all_pairs
 from discreet.theory.star_cover import star_cover
 
 __all__ = ["COUNT_LIMIT", "Counts", "count", "count_codes"]
@@ -46,7 +47,7 @@ class Counts:
         tables: int64, axes `(*parents, child)`, unit: records; every table sums to the same number of records.
         policy: what was done with incomplete records.
         joints: int64 tables of the same records over sets of variables, axes as the key names them; `count` makes those
-            of the network's cover by stars.
+            of the network's cover by stars, and pairs.
 
     Raises:
         InputError: tables that are not integers, are negative, have another shape than their variables, or do not count
@@ -145,23 +146,25 @@ class Counts:
 def count(
     records: Records,
     network: Network,
+    scopes: Iterable[Scope] = (),
     *,
     cell_limit: int = CELL_LIMIT,
     progress: Callable[[int, int], None] | None = None,
 ) -> Counts:
-    """Count every family of a network, and every table of its cover by stars.
+    """Count every family of a network, every table of its cover by stars, and all pairs where these are not many.
 
     Args:
         records: their schema must hold every node of the network, with the same states.
         network: public.
-        cell_limit: most cells of one family's table.
+        scopes: sets of variables that are counted as well, named in the schema's order.
+        cell_limit: most cells of one table.
         progress: called with (scans done, scans in all) before the first scan and after each.
 
     Returns:
         The counts.
 
     Raises:
-        InputError: a family is larger than the limit, a variable of the network is not in the records' schema, or a
+        InputError: a table is larger than the limit, a variable of the network is not in the records' schema, or a
             column holds a missing value (under "error"), an unknown state or a number out of bounds; the message names
             columns, never a value or a number of records.
 
@@ -177,8 +180,15 @@ def count(
             )
         if node not in records.schema or records.schema[node] != network.schema[node]:
             raise InputError(f"variable {node!r} of the network must be in the records' schema, with the same states")
+    more = tuple(scopes)
+    for scope in more:
+        if network.cells(scope) > cell_limit:
+            raise InputError(
+                f"the table over {listed(scope)} has {network.cells(scope):,} cells, more than the limit of "
+                f"{cell_limit:,}; ask for a smaller one, or raise the limit"
+            )
     kept = complete(records, network.variables) if records.policy.missing == "drop" else records
-    covers = network.cover_sets(wanted=_planned(network))
+    covers = network.cover_sets(wanted=(*_planned(network), *more))
     tables: dict[tuple[str, ...], Array] = {}
     faulty: set[str] = set()
     report = progress or (lambda _done, _all: None)
@@ -187,7 +197,7 @@ def count(
         tables[cover] = _joint_counts(kept, network, cover, faulty)
         report(done, len(covers))
     refuse_faulty(name for name in network.nodes if name in faulty)
-    return _counts(network, tables, records.policy)
+    return _counts(network, tables, records.policy, more)
 
 
 def count_codes(network: Network, codes: Mapping[str, Array], scopes: Iterable[Scope] = ()) -> Counts:
@@ -219,8 +229,8 @@ def count_codes(network: Network, codes: Mapping[str, Array], scopes: Iterable[S
 
 
 def _planned(network: Network) -> tuple[Scope, ...]:
-    """Sets of variables that `planned` may measure; every family lies in one."""
-    return tuple(scope for group in star_cover(network) for scope in group)
+    """Sets of variables that `planned` and `audited` may measure without being told; every family lies in one."""
+    return (*(scope for group in star_cover(network) for scope in group), *all_pairs(network))
 
 
 def _joint_counts(records: Records, network: Network, cover: tuple[str, ...], faulty: set[str]) -> Array:

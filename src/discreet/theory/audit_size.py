@@ -1,15 +1,21 @@
-"""How many pairs of variables a release can afford to measure beside the tables of its network.
+"""Which pairs of variables a release may measure beside the tables of its network, and how many it can afford.
 
-Equal shares of epsilon give a cell of K tables the standard deviation `sqrt(2) K / epsilon` records. Shares of n records
-are then known to .005 where `K = .005 epsilon n / sqrt(2)`: more pairs would each be told too little.
+Equal shares of epsilon give a cell of K tables noise of standard deviation `sqrt(2) K / epsilon` records. Shares of n
+records are then known to .005 where `K = .005 epsilon n / sqrt(2)`: more pairs would each be told too little.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
+from itertools import combinations
 
-__all__ = ["audited_pairs", "chosen_pairs"]
+from discreet.model.network import Network
+from discreet.model.query_grammar import Query, check_names, parse_query
+from discreet.model.schema import Scope
+
+__all__ = ["MOST_VARIABLES", "all_pairs", "audited_pairs", "chosen_pairs", "pairs_asked"]
 
 ERROR = 0.005
 """Standard deviation that the noise may give a share of a measured pair."""
@@ -17,6 +23,41 @@ LEAST = 0.25
 """Share of all candidates below which measuring some is not worth what the network's own tables lose by it."""
 AT_RANDOM = 3
 """One in so many of the measured pairs is taken at random, so that what stays unmeasured can be judged by them."""
+MOST_VARIABLES = 20
+"""Of a network whose pairs are all candidates: 190, a few scans of the records more. In larger ones a workload names
+the pairs that matter."""
+MOST_CELLS = 2**14
+"""Of a pair's table. One that is larger is told too little by any share of a budget."""
+
+
+def all_pairs(network: Network) -> tuple[Scope, ...]:
+    """Every pair of variables whose table is not too large, in the schema's order; none of a large network.
+
+    Args:
+        network: public.
+    """
+    if len(network.nodes) > MOST_VARIABLES:
+        return ()
+    return tuple(pair for pair in combinations(network.nodes, 2) if network.cells(pair) <= MOST_CELLS)
+
+
+def pairs_asked(network: Network, queries: Sequence[str | Query]) -> tuple[Scope, ...]:
+    """Every pair of variables that one query names together, evidence included, in the schema's order.
+
+    Args:
+        network: public.
+        queries: over the network, text or parsed.
+
+    Raises:
+        InputError: a query that does not fit the network, or a text that is none.
+    """
+    wanted = set[frozenset[str]]()
+    for query in (parse_query(part, network.schema) if isinstance(part, str) else part for part in queries):
+        check_names(query, network.schema)
+        targets = [target if isinstance(target, str) else target[0] for target in query.targets] or network.nodes
+        wanted |= {frozenset(pair) for pair in combinations({*targets, *dict(query.evidence)}, 2)}
+    found = (pair for pair in combinations(network.nodes, 2) if frozenset(pair) in wanted)
+    return tuple(pair for pair in found if network.cells(pair) <= MOST_CELLS)
 
 
 def audited_pairs(records: float, epsilon: Fraction, candidates: int) -> int:
@@ -24,7 +65,7 @@ def audited_pairs(records: float, epsilon: Fraction, candidates: int) -> int:
 
     Args:
         records: a public number, or one that was released.
-        epsilon: that all pairs together get.
+        epsilon: that all pairs together get, for each cell that one record moves.
         candidates: pairs that no table of the network's holds.
 
     Returns:

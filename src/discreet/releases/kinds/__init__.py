@@ -5,6 +5,7 @@ noise is calibrated to, what was chosen, and the `total` epsilon that it costs, 
 not 0. A payload is what was released, with all that inference needs to know of its noise.
 """
 
+from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise
 from discreet.releases.kinds.candidate_choice import Choice, Selection
 from discreet.releases.kinds.factored_choice import FactoredChoice, FactoredNoise
 from discreet.releases.kinds.gradient_trace import GradientTrace, ObjectiveNoise
@@ -19,14 +20,22 @@ from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 __all__ = ["Calibration", "DesignCalibration", "DesignPayload", "Payload", "TableCalibration", "TablePayload"]
 
 TableCalibration = (
-    TableNoise | GaussianNoise | PlannedNoise | CoefficientNoise | Trimming | Tempering | Selection | Stages
+    TableNoise
+    | GaussianNoise
+    | PlannedNoise
+    | AuditNoise
+    | CoefficientNoise
+    | Trimming
+    | Tempering
+    | Selection
+    | Stages
 )
 """The closed union of calibrations over a network."""
 DesignCalibration = VectorNoise | ObjectiveNoise | Truncation | FactoredNoise
 """The closed union of calibrations over a design."""
 Calibration = TableCalibration | DesignCalibration
 
-TablePayload = NoisyCounts | NoisyTables | NoisyCoefficients | ParameterDraws | Choice | TwoStageCounts
+TablePayload = NoisyCounts | NoisyTables | AuditedTables | NoisyCoefficients | ParameterDraws | Choice | TwoStageCounts
 """The closed union of what a release over a network can carry."""
 DesignPayload = NoisyMoments | GradientTrace | WeightDraws | FactoredChoice
 """The closed union of what a release over a design can carry."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -20,15 +20,15 @@ from discreet.releases.measurement import NO_NOISE, Measurement, Released
 __all__ = ["AuditNoise", "AuditedTables", "pairs_beyond"]
 
 
-def pairs_beyond(network: Network, tables: Mapping[Scope, object]) -> tuple[Scope, ...]:
-    """Pairs of variables that no table holds together, in the schema's order.
+def pairs_beyond(pairs: Iterable[Scope], tables: Iterable[Scope]) -> tuple[Scope, ...]:
+    """Those of some pairs of variables that no table holds together.
 
     Args:
-        network: public.
-        tables: by set of variables.
+        pairs: of names.
+        tables: sets of names.
     """
     held = {frozenset(pair) for scope in tables for pair in combinations(scope, 2)}
-    return tuple(pair for pair in combinations(network.nodes, 2) if frozenset(pair) not in held)
+    return tuple(pair for pair in pairs if frozenset(pair) not in held)
 
 
 @kind(
@@ -71,6 +71,11 @@ class AuditNoise:
         require(self.records is None or self.total_scale is None, "a public number of records needs no noisy total")
 
     @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """Sets of variables that the first stage may measure."""
+        return (*self.plan.scales, *self.alone.scales)
+
+    @property
     def total(self) -> Fraction:
         """Epsilon of the dearer way, with the total."""
         return max(self.plan.total + self.second, self.alone.total) + (self.total_epsilon or 0)
@@ -109,7 +114,7 @@ class AuditedTables(Released):
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
         freeze(self, pairs={scope: np.asarray(table) for scope, table in self.pairs.items()})
-        free = set(pairs_beyond(self.network, self.first.tables))
+        free = set(pairs_beyond(combinations(self.network.nodes, 2), self.first.tables))
         if self.first.network != self.network or not set(self.pairs) <= free:
             raise InputError("an audit measures pairs of the network that no table of the first stage holds")
         for scope, table in self.pairs.items():

@@ -77,6 +77,11 @@ class PlannedNoise:
             require(len({self.budgets[scope] for scope in scopes}) == 1, "the tables of a star share one budget")
 
     @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """Sets of variables that are measured."""
+        return tuple(self.scales)
+
+    @property
     def total(self) -> Fraction:
         """Epsilon of all tables together, for Gaussian noise at the guarantee's delta."""
         if self.noise == "discrete_gaussian":

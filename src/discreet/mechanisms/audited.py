@@ -1,0 +1,195 @@
+"""The audited release: a planned one, and a part of the budget for pairs of variables that none of its tables holds.
+
+What a network says of variables that no table holds together is believed, not measured; on real tables it is often
+wrong. So the plan gets most of the budget, and a second stage measures such pairs: all of them where that can be
+afforded, else those that the tables of the first stage misjudge most, and some at random, by which a reader can judge
+the rest. Where the records are too few for it the plan gets everything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from discreet.errors import InputError
+from discreet.inference.elimination import joint
+from discreet.mechanisms.crossing import Mechanism
+from discreet.mechanisms.noise import Noise, scale_for
+from discreet.mechanisms.planned import planned
+from discreet.mechanisms.table_scales import laplace_scales, noisy_tables
+from discreet.model.arrays import margin
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.network import Network
+from discreet.model.query_grammar import Query
+from discreet.model.schema import Scope
+from discreet.model.tables import Array, Tables
+from discreet.privacy.guarantee import Guarantee, Number, Relation, as_rational
+from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise, pairs_beyond
+from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, measured_part
+from discreet.sensitive.count_sensitivity import cells_moved
+from discreet.sensitive.counts import Counts
+from discreet.theory.audit_size import all_pairs, audited_pairs, chosen_pairs, pairs_asked
+
+__all__ = ["audited", "choice_scale"]
+
+PILOT = Fraction(1, 100)
+"""Of epsilon, for the number of records where it is private: a hundredth of a pair more or less for each."""
+SELECTION = Fraction(1, 4)
+"""Of the second stage, for choosing pairs where not all are measured."""
+SMOOTHING = 0.5
+"""Records that every cell of the first stage has at least, while pairs are chosen."""
+ROUNDING = 1e-12
+"""By which a scale of choices is enlarged: scores are whole numbers, and only the scale is a float."""
+
+
+def audited(
+    *, share: Number = "0.2", workload: Sequence[str | Query] | None = None, records: int | None = None
+) -> Mechanism[AuditNoise | PlannedNoise]:
+    """A planned release that also measures pairs of variables which no table of the plan holds.
+
+    Args:
+        share: of epsilon that the pairs get, in [0, 1); 0 plans without them.
+        workload: queries that the plan serves, as in `planned`; the pairs are then those that a query names together.
+        records: a public number, or a guess, as in `planned`; how many pairs are measured follows from it. Without it
+            it follows from the number of records, which costs a hundredth of epsilon where that is private.
+
+    Returns:
+        The mechanism. Of networks of more than 20 variables only pairs of a workload are measured. Where none is left
+        unmeasured, or a stated number of records is too small, it is `planned`.
+
+    Raises:
+        InputError: a share outside [0, 1), or what `planned` refuses.
+
+    Guarantee:
+        Epsilon and the plan's delta, for adding or removing a record (s = 1) or replacing it (s = 2). The noisy total
+        has sensitivity 1 and is drawn under ADD_REMOVE alone; elsewhere the number of records is public, or was given.
+        The plan of the first stage is as private as `planned` says, whichever of the two that were calibrated is
+        taken, and that follows from what is public by then. A choice has `P(T) ~ exp(q_T / scale)`, where q_T is the
+        L1 distance of T's counts from whole numbers that follow from the first stage. The record moves the counts of
+        T by at most s, so q_T by s (reverse triangle inequality), and the choice costs `2 s / scale`; pairs at random
+        depend on no record; T's table moves by s. The stages compose for every outcome of those before them. Coins and
+        noise come from the operating system. Unit: one record, counted whole.
+
+    Source:
+        Dwork and Roth (2014), Theorems 3.6, 3.10 and Section 3.5; McSherry and Talwar (2007); Hardt, Ligett and
+        McSherry (2012) for choosing what a model misjudges most.
+    """
+    part = as_rational(share, "share")
+    if not 0 <= part < 1:
+        raise InputError(f"share is the part of epsilon for pairs that no table holds, from 0 to below 1; got {share}")
+    plan = planned(workload=workload, records=records)
+
+    def beyond(network: Network) -> tuple[Scope, ...]:
+        if not part:
+            return ()
+        return all_pairs(network) if workload is None else pairs_asked(network, workload)
+
+    def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> AuditNoise | PlannedNoise:
+        second, moved = part * guarantee.epsilon, cells_moved(guarantee.relation)
+        if not pairs_beyond(beyond(network), map(network.family, network.nodes)):
+            return plan.calibrate(network, prior, guarantee)
+        first = plan.calibrate(network, prior, replace(guarantee, epsilon=guarantee.epsilon - second))
+        number = len(pairs_beyond(beyond(network), first.scales))
+        if not number or (records is not None and not audited_pairs(records, second / moved, number)):
+            return plan.calibrate(network, prior, guarantee)
+        # Whatever is measured, its scale must exist: nothing may fail once the budget is charged.
+        for extreme in (second, second * min(SELECTION, 1 - SELECTION) / number):
+            scale_for(moved, extreme)
+        if records is not None:
+            return AuditNoise(first, first, records, None, None, second, SELECTION, moved)
+        if guarantee.relation is Relation.REPLACE:
+            whole = plan.calibrate(network, prior, guarantee)
+            return AuditNoise(first, whole, None, None, None, second, SELECTION, moved)
+        scale, pilot = scale_for(1, PILOT * guarantee.epsilon)
+        rest = guarantee.epsilon - pilot
+        first, whole = (
+            plan.calibrate(network, prior, replace(guarantee, epsilon=epsilon)) for epsilon in (rest - second, rest)
+        )
+        return AuditNoise(first, whole, None, scale, pilot, second, SELECTION, moved)
+
+    def draw(
+        statistic: Counts, prior: Dirichlet, calibration: AuditNoise | PlannedNoise, noise: Noise
+    ) -> AuditedTables | NoisyTables:
+        if isinstance(calibration, PlannedNoise):
+            return _tables(plan.draw(statistic, prior, calibration, noise))
+        network, total, known = statistic.network, None, calibration.records
+        if calibration.total_scale is not None:
+            total = known = int(noise.discrete_laplace(np.array([statistic.records]), calibration.total_scale)[0])
+        candidates = pairs_beyond(beyond(network), calibration.plan.scales)
+        number = audited_pairs(
+            statistic.records if known is None else known, calibration.second / calibration.sensitivity, len(candidates)
+        )
+        taken = calibration.plan if number else calibration.alone
+        first = _tables(plan.draw(statistic, prior, taken, noise))
+        if not number:
+            return AuditedTables(network, first, {}, None, 0, total)
+        chosen, others = _picked(statistic, first, candidates, number, calibration, noise)
+        epsilon = calibration.second * (1 - calibration.selection if number < len(candidates) else 1)
+        scales, _ = laplace_scales(dict.fromkeys((*chosen, *others), epsilon / number), calibration.sensitivity)
+        pairs = noisy_tables({pair: statistic.joint(pair) for pair in scales}, scales, noise.discrete_laplace)
+        return AuditedTables(network, first, pairs, next(iter(scales.values())), len(chosen), total)
+
+    return Mechanism("audited", calibrate, draw, scopes=beyond)
+
+
+def choice_scale(calibration: AuditNoise, rounds: int) -> float:
+    """Scale at which pairs are chosen: all rounds together cost at most their part of the second stage.
+
+    Args:
+        calibration: of the release.
+        rounds: choices.
+    """
+    exact = 2 * calibration.sensitivity * rounds / (calibration.selection * calibration.second)
+    return math.nextafter(float(exact) * (1 + ROUNDING), math.inf)
+
+
+def _tables(payload: object) -> NoisyTables:
+    """A plan's payload."""
+    assert isinstance(payload, NoisyTables)
+    return payload
+
+
+def _picked(
+    statistic: Counts,
+    first: NoisyTables,
+    candidates: Sequence[Scope],
+    number: int,
+    calibration: AuditNoise,
+    noise: Noise,
+) -> tuple[list[Scope], list[Scope]]:
+    """Pairs to measure: those that were chosen by misfit, and those taken at random, or all."""
+    rounds, left = chosen_pairs(number, len(candidates)), list(candidates)
+    if number == len(left):
+        return [], left
+    expected = _expected(first, candidates)
+    misfit = {pair: float(np.abs(statistic.joint(pair) - expected[pair]).sum()) for pair in candidates}
+    chosen, others = list[Scope](), list[Scope]()
+    for _ in range(rounds):
+        at = noise.noisy_max(np.array([misfit[pair] for pair in left]), choice_scale(calibration, rounds))
+        chosen.append(left.pop(at))
+    for _ in range(number - rounds):
+        others.append(left.pop(int(noise.pick(np.ones(len(left)), 1)[0])))
+    return chosen, others
+
+
+def _expected(first: NoisyTables, pairs: Sequence[Scope]) -> Mapping[Scope, Array]:
+    """Counts of some pairs that the network and the first stage's tables expect, whole numbers; nothing is private."""
+    network = first.network
+    total = max(float(np.median([table.sum() for table in first.tables.values()])), 1.0)
+    theta = Tables(network, {node: _rows(first, node)[..., None] for node in network.nodes}, draws=1)
+    return {pair: np.rint(total * joint(theta, pair, {})[..., 0]).astype(np.int64) for pair in pairs}
+
+
+def _rows(first: NoisyTables, node: str) -> Array:
+    """Rough probabilities of a family from the first stage; parents that were not measured with it change nothing."""
+    network, part = first.network, measured_part(first.network, first.tables, node)
+    held = min((scope for scope in first.tables if set(part) <= set(scope)), key=lambda scope: first.tables[scope].size)
+    counts = np.maximum(margin(first.tables[held], held, part), SMOOTHING)
+    rows = counts / counts.sum(axis=-1, keepdims=True)
+    family = network.family(node)
+    whole = rows.reshape([network.schema[name].size if name in part else 1 for name in family])
+    return np.array(np.broadcast_to(whole, network.shape(node)))
