@@ -27,7 +27,7 @@ PRIOR = dc.Dirichlet.uniform(NETWORK)
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 
 
-CHOICES = (dc.Choice, dc.FactoredChoice)
+CHOICES = (dc.Choice, dc.FactoredChoice, dc.ChosenNetwork)
 
 
 def pure(epsilon: object = 1, relation: dc.Relation = ADD_REMOVE) -> dc.Guarantee:
@@ -207,7 +207,7 @@ def test_a_release_describes_itself(
     assert 0 < release.calibration.total <= 1
     assert type(release.payload) is variant.payload
     if mechanism.over == "network":
-        assert release.payload.network == NETWORK
+        assert release.payload.network == variant.prior.over
         check_shapes(release.payload)
 
 
@@ -242,6 +242,9 @@ def check_shapes(payload: TablePayload) -> None:
                 np.testing.assert_allclose(cells.sum(axis=-2), 1, atol=1e-8)
         case dc.Choice():
             assert all(tables.network == NETWORK for tables in payload.candidates)
+        case dc.ChosenNetwork():
+            assert payload.chosen.variables == NETWORK.variables
+            assert payload.chosen.parents == payload.parents
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

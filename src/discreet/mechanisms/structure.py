@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -104,25 +105,13 @@ def structure(
         scale = math.nextafter(float(exact) * (1 + ROUNDING), math.inf)
         if not scale > 1e-9:
             raise InputError("epsilon is too large: the noise would vanish; a release without noise has no guarantee")
+        spent = 2 * sensitivity * rounds / Fraction(scale)
         return StructureNoise(
-            max_parents, max_cells, given.first, given.required, given.forbidden, rounds, sensitivity, scale
+            max_parents, max_cells, given.first, given.required, given.forbidden, rounds, sensitivity, scale, spent
         )
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: StructureNoise, noise: Noise) -> ChosenNetwork:
-        given, network = rules(statistic.network), statistic.network
-        placed: dict[str, Scope] = {}
-        scores: dict[Candidate, float] = {}
-        while len(placed) < len(network.nodes):
-            found = list(given.candidates(tuple(placed)))
-            at = 0
-            if len(found) > 1:
-                for one in found:
-                    if one not in scores:
-                        scores[one] = dependence(_table(statistic, one))
-                at = noise.noisy_max(np.array([scores[one] for one in found]), calibration.scale)
-            node, parents = found[at]
-            placed[node] = parents
-        return ChosenNetwork(network, placed)
+        return _drawn(rules(statistic.network), statistic, calibration, noise)
 
     def require(statistic: Counts) -> None:
         statistic.require(rules(statistic.network).sets)
@@ -130,6 +119,20 @@ def structure(
             raise InputError(f"more than {DEPENDENCE_RECORDS:,} records: scores would be rounded")
 
     return Mechanism("structure", calibrate, draw, require=require, scopes=lambda network: rules(network).sets)
+
+
+def _drawn(given: _Rules, statistic: Counts, calibration: StructureNoise, noise: Noise) -> ChosenNetwork:
+    """The nodes one after the other, each with its parents."""
+    placed: dict[str, Scope] = {}
+    scores: dict[Candidate, float] = {}
+    while len(placed) < len(given.network.nodes):
+        found, at = list(given.candidates(tuple(placed))), 0
+        if len(found) > 1:
+            scores |= {one: dependence(_table(statistic, one)) for one in found if one not in scores}
+            at = noise.noisy_max(np.array([scores[one] for one in found]), calibration.scale)
+        node, parents = found[at]
+        placed[node] = parents
+    return ChosenNetwork(given.network, placed)
 
 
 def _table(statistic: Counts, candidate: Candidate) -> Ints:
@@ -200,12 +203,17 @@ class _Rules:
 
     @property
     def rounds(self) -> int:
-        """Rounds that may have an alternative; which are placed is known for the first ones, and before the last."""
-        nodes = self.network.nodes
-        known = len(self.first) if len(self.first) < len(nodes) - 1 else len(nodes)
-        last = [node for node in nodes if node not in self.first]
-        order = (*self.first, *last)
-        return sum(place >= known or len(list(self.candidates(order[:place]))) > 1 for place in range(len(nodes)))
+        """Rounds that may have an alternative: those known to have one, and all once one of several nodes may follow."""
+        placed: Scope = ()
+        choices = 0
+        while len(placed) < len(self.network.nodes):
+            found = list(self.candidates(placed))
+            next_nodes = {node for node, _ in found}
+            if len(next_nodes) > 1:
+                return choices + len(self.network.nodes) - len(placed)
+            choices += len(found) > 1
+            placed = (*placed, *next_nodes)
+        return choices
 
 
 def _rules(network: Network, max_parents: int, max_cells: int, required: Arcs, forbidden: Arcs, first: Scope) -> _Rules:

@@ -32,9 +32,10 @@ class StructureNoise:
         rounds: choices at most.
         sensitivity: most that one record can change a score; records.
         scale: of every choice; records.
+        reported: epsilon of all rounds: each costs twice the sensitivity over the scale, as scores go up and down.
 
     Raises:
-        InputError: a number is not positive and finite, or an arc is not a pair.
+        InputError: a number is not positive and finite, an arc is not a pair, or rounds that cost more than reported.
     """
 
     max_parents: Whole
@@ -45,17 +46,20 @@ class StructureNoise:
     rounds: Whole
     sensitivity: Whole
     scale: Positive
+    reported: Fraction
 
     def __post_init__(self) -> None:
         """Refuse what is no calibration."""
         require(all_positive(self.sensitivity, self.scale, self.rounds), "choices need a positive number and scale")
         require(self.max_parents > 0 and self.max_cells > 0, "a network's families need room")
+        cost = 2 * self.sensitivity * self.rounds / Fraction(self.scale)
+        require(0 < cost <= self.reported, "the rounds cost more than is reported")
         require(all(len(arc) == 2 for arc in (*self.required, *self.forbidden)), "an arc is a parent and a child")
 
     @property
     def total(self) -> Fraction:
-        """Epsilon of all rounds: each costs twice the sensitivity over the scale, as scores go up and down."""
-        return 2 * self.sensitivity * self.rounds / Fraction(self.scale)
+        """Epsilon of all rounds."""
+        return self.reported
 
 
 @kind("chosen_network", order=("parents",))
