@@ -150,7 +150,7 @@ OVER_DESIGNS = {
 CHOOSING = {
     "structure": Variant("structure", lambda _: dc.structure(), dc.ChosenNetwork, private=unjoined),
     "structure, a tree with an arc": Variant(
-        "structure", lambda _: dc.structure(1, required="b -> c"), dc.ChosenNetwork, private=unjoined
+        "structure", lambda _: dc.structure(1, required="a -> b"), dc.ChosenNetwork, private=unjoined
     ),
 }
 """What chooses a network."""

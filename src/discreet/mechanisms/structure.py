@@ -203,7 +203,7 @@ class _Rules:
 
     @property
     def rounds(self) -> int:
-        """Rounds that may have an alternative: those known to have one, and all once one of several nodes may follow."""
+        """Rounds that may have an alternative: those known to have one; all, once one of several nodes may follow."""
         placed: Scope = ()
         choices = 0
         while len(placed) < len(self.network.nodes):
