@@ -62,7 +62,7 @@ def test_a_choice_reads_and_writes_streams_and_says_what_it_chose(run: Shell, mo
     assert made.calibration.first == ("smoke", "lung")
     for parent, child in made.learned_network.arcs:
         assert f"\n{parent} -> {child}\n" in err
-    assert "chosen in 7 rounds with noise of scale 56 records" in err
+    assert "chosen in 6 rounds with noise of scale 48 records" in err
 
 
 def test_a_plan_is_made_for_the_network_that_was_chosen(run: Shell) -> None:
