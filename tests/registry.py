@@ -67,6 +67,11 @@ def varied(network: dc.Network) -> str:
     return [node for node in network.nodes if network.schema[node].size > 1][-1]
 
 
+def unjoined(records: int) -> dc.Counts:
+    """Counts over the same variables without arcs, for what chooses them."""
+    return counts_of(dc.Network.empty(NETWORK.variables), (RECORDS * 9)[:records])
+
+
 def numbers(records: int) -> dc.Moments:
     """Sums of a linear regression."""
     rng = np.random.default_rng(1)
@@ -148,7 +153,14 @@ OVER_DESIGNS = {
         ("factored", dc.FactoredChoice, points, lambda: numbers(3)),
     )
 }
-EVERY = VARIANTS | OVER_DESIGNS
+CHOOSING = {
+    "structure": Variant("structure", lambda _: dc.structure(), dc.ChosenNetwork, private=unjoined),
+    "structure, a tree with an arc": Variant(
+        "structure", lambda _: dc.structure(1, required="a -> b"), dc.ChosenNetwork, private=unjoined
+    ),
+}
+"""What chooses a network."""
+EVERY = VARIANTS | OVER_DESIGNS | CHOOSING
 """The whole registry."""
 
 
@@ -170,6 +182,9 @@ def arrays(payload: Any) -> dict[str, np.ndarray]:
             return dict(payload.cells)
         case dc.Choice():
             return {"index": np.array(payload.index)}
+        case dc.ChosenNetwork():
+            nodes = payload.network.nodes
+            return {node: np.isin(nodes, parents) for node, parents in payload.parents.items()}
         case dc.NoisyMoments() | dc.GradientTrace() | dc.WeightDraws() | dc.FactoredChoice():
             values = {name: getattr(payload, name) for name in payload.__dataclass_fields__}
             found = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}

@@ -29,6 +29,7 @@ from discreet.releases import release as release_module
 from discreet.releases.kinds import Calibration, Payload
 from discreet.releases.kinds.audited_tables import AuditNoise, pairs_beyond
 from discreet.releases.kinds.candidate_choice import Selection
+from discreet.releases.kinds.chosen_network import StructureNoise
 from discreet.releases.kinds.noisy_contrasts import CoefficientNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
@@ -244,6 +245,19 @@ def choices(draw: st.DrawFn, network: dc.Network) -> Parts:
     return selection, dc.Choice(candidates, draw(st.integers(0, len(candidates) - 1)))
 
 
+@st.composite
+def chosen_networks(draw: st.DrawFn, network: dc.Network) -> Parts:
+    """Any network as what was chosen; the limits of the calibration fit it."""
+    cells = max(network.cells(network.family(node)) for node in network.nodes)
+    most = max(1, *(len(parents) for parents in network.parents.values()))
+    rounds, sensitivity, scale = draw(st.integers(1, 9)), draw(st.integers(2, 3)), draw(POSITIVE)
+    cost = 2 * sensitivity * rounds / Fraction(scale)
+    arcs = draw(st.lists(st.sampled_from(network.arcs), unique=True)) if network.arcs else []
+    rules = (draw(st.sampled_from(((), network.order[:1]))), tuple(arcs), tuple((b, a) for a, b in network.arcs))
+    noise = StructureNoise(most, cells, *rules, rounds, sensitivity, scale, cost)
+    return noise, dc.ChosenNetwork(dc.Network.empty(network.variables), network.parents)
+
+
 KINDS: dict[str, tuple[Callable[[dc.Network], st.SearchStrategy[Parts]], tuple[type, ...], type]] = {
     "noisy counts": (noisy_counts, (TableNoise,), dc.NoisyCounts),
     "gaussian counts": (gaussian_counts, (GaussianNoise,), dc.NoisyCounts),
@@ -253,6 +267,7 @@ KINDS: dict[str, tuple[Callable[[dc.Network], st.SearchStrategy[Parts]], tuple[t
     "coefficients": (noisy_coefficients, (CoefficientNoise,), dc.NoisyCoefficients),
     "draws": (parameter_draws, (Trimming, Tempering), dc.ParameterDraws),
     "choice": (choices, (Selection,), dc.Choice),
+    "chosen network": (chosen_networks, (StructureNoise,), dc.ChosenNetwork),
 }
 """Parts that belong together, and their types."""
 
@@ -263,6 +278,7 @@ def releases(draw: st.DrawFn, kind: str) -> dc.Release:
     network = draw(networks(max_nodes=3))
     relation = draw(st.sampled_from(RELATIONS))
     calibration, payload = draw(KINDS[kind][0](network))
+    network = payload.network
     return dc.Release(
         id=draw(st.binary(min_size=16, max_size=16)).hex(),
         date=draw(st.dates()),
@@ -298,6 +314,8 @@ def public(payload: Payload) -> dict[str, object]:
             return {"temper": payload.temper, "floors": dict(payload.floors)}
         case dc.Choice():
             return {"candidates": [{node: t.tolist() for node, t in tables.items()} for tables in payload.candidates]}
+        case dc.ChosenNetwork():
+            return {"parents": dict(payload.parents)}
 
 
 @every("kind", KINDS)

@@ -27,7 +27,7 @@ PRIOR = dc.Dirichlet.uniform(NETWORK)
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 
 
-CHOICES = (dc.Choice, dc.FactoredChoice)
+CHOICES = (dc.Choice, dc.FactoredChoice, dc.ChosenNetwork)
 
 
 def pure(epsilon: object = 1, relation: dc.Relation = ADD_REMOVE) -> dc.Guarantee:
@@ -243,6 +243,9 @@ def check_shapes(payload: TablePayload) -> None:
                 np.testing.assert_allclose(cells.sum(axis=-2), 1, atol=1e-8)
         case dc.Choice():
             assert all(tables.network == NETWORK for tables in payload.candidates)
+        case dc.ChosenNetwork():
+            assert payload.chosen.variables == NETWORK.variables
+            assert payload.chosen.parents == payload.parents
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

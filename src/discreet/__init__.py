@@ -38,10 +38,12 @@ if TYPE_CHECKING:
     from discreet.mechanisms.objective_perturbation import objective_perturbation
     from discreet.mechanisms.planned import planned
     from discreet.mechanisms.posterior_sampler import posterior_sampler
+    from discreet.mechanisms.structure import structure
     from discreet.mechanisms.truncated_posterior import truncated_posterior
     from discreet.model.design import Design, Normal
     from discreet.model.dirichlet import Dirichlet
     from discreet.model.network import Network
+    from discreet.model.origin import Learned
     from discreet.model.schema import Schema, Variable
     from discreet.model.tables import Tables
     from discreet.posterior.arviz_export import to_arviz
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from discreet.releases.combined import Combined, combine, evidence_of, load, loads
     from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise
     from discreet.releases.kinds.candidate_choice import Choice
+    from discreet.releases.kinds.chosen_network import ChosenNetwork
     from discreet.releases.kinds.factored_choice import FactoredChoice
     from discreet.releases.kinds.gradient_trace import GradientTrace
     from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
@@ -111,10 +114,12 @@ _HOMES = {
     "mechanisms.objective_perturbation": ("objective_perturbation",),
     "mechanisms.planned": ("planned",),
     "mechanisms.posterior_sampler": ("posterior_sampler",),
+    "mechanisms.structure": ("structure",),
     "mechanisms.truncated_posterior": ("truncated_posterior",),
     "model.design": ("Design", "Normal"),
     "model.dirichlet": ("Dirichlet",),
     "model.network": ("Network",),
+    "model.origin": ("Learned",),
     "model.schema": ("Schema", "Variable"),
     "model.tables": ("Tables",),
     "posterior.arviz_export": ("to_arviz",),
@@ -127,6 +132,7 @@ _HOMES = {
     "posterior.design.weight_posterior": ("PublicRecords", "WeightPosterior", "even_law", "weights"),
     "releases.combined": ("Combined", "combine", "evidence_of", "load", "loads"),
     "releases.kinds.candidate_choice": ("Choice",),
+    "releases.kinds.chosen_network": ("ChosenNetwork",),
     "releases.kinds.factored_choice": ("FactoredChoice",),
     "releases.kinds.gradient_trace": ("GradientTrace",),
     "releases.kinds.noisy_contrasts": ("NoisyCoefficients",),
@@ -170,6 +176,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "Guarantee",
     "compose",
     "convert",
+    "Learned",
     "Ledger",
     "Account",
     "read_records",
@@ -215,6 +222,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "NoisyCoefficients",
     "ParameterDraws",
     "Choice",
+    "ChosenNetwork",
     "NoisyMoments",
     "WeightDraws",
     "GradientTrace",
@@ -259,6 +267,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "predict",
     "Prediction",
     "sample_records",
+    "structure",
     "synthetic",
     "write_records",
     "pool_estimates",

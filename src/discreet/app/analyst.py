@@ -27,7 +27,7 @@ from discreet.app.arguments import (
     queries_of,
 )
 from discreet.app.progress import LateBar, mixing_shown
-from discreet.app.report import answer_lines, columns, fit_lines
+from discreet.app.report import answer_lines, columns, fit_lines, origin_document, origin_lines
 from discreet.app.terminal import answer_document, check_output, check_writable, fit_document, say, show
 from discreet.errors import InputError, listed, shown
 from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
@@ -122,18 +122,20 @@ def query(
         raise InputError("--assume is about several variables at once; name the queries")
     else:
         answers = dc.marginals(posterior, {}, level=level, predictive=predictive)
-    checked = dc.fit(evidence)
+    checked, networks = dc.fit(evidence), [part.network for part in dc.evidence_of(evidence).releases]
     told = {
         "method": posterior.method,
         "kernel": posterior.kernel or None,
         "fit": fit_document(checked),
+        **origin_document(*networks),
         "answers": [answer_document(part) for part in answers],
     }
     kernel = posterior.kernel and f" ({posterior.kernel} kernel)"
     arcs = 0 if posterior.saturated is None else len(posterior.saturated.network.arcs) - len(posterior.network.arcs)
     read = f", read with {arcs} more arcs that its tables carry" if arcs else ""
     network = f"network: {checked}" if checked.measured else "network: taken as it is"
-    show(as_json, told, f"{answer_lines(answers)}\n\nposterior: {posterior.method}{kernel}{read}\n{network}")
+    lines = [f"posterior: {posterior.method}{kernel}{read}", network, *origin_lines(*networks)]
+    show(as_json, told, "\n".join([answer_lines(answers), "", *lines]))
 
 
 def fit(release: ReleaseFile, as_json: Json = False) -> None:
@@ -235,6 +237,7 @@ def _bif(made: dc.Release | dc.Combined, posterior: dc.PosteriorDraws, loss: str
         for part in releases
     ]
     named = [f"release {part.id}" for part in releases]
+    named += sorted({f"network {part.network.learned}" for part in releases if part.network.learned})
     tables, what = (
         (posterior.median(), "rows of least expected absolute error")
         if loss == "absolute"

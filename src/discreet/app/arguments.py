@@ -57,7 +57,8 @@ ALL_VARIABLES = "with all variables and their states (`discreet schema` drafts o
 
 NETWORK_HELP = (
     "The public structure: a BIF file, or, with a --schema that has all variables and their states, a file of arcs "
-    "(lines such as 'smoke -> lung', or CSV from,to), none for no arcs, or naive-bayes:TARGET"
+    "(lines such as 'smoke -> lung', or CSV from,to), none for no arcs, or naive-bayes:TARGET; or a release of "
+    "`structure`, which chose it by the records"
 )
 EitherNetwork = Annotated[str | None, typer.Option("--network", help=f"{NETWORK_HELP}; or name a --design.")]
 DesignFile = Annotated[
@@ -130,6 +131,8 @@ def registered(name: str, structure: dc.Network | dc.Design | None = None) -> En
     fit = MECHANISMS if structure is None else fitting(structure)
     if entry is None:
         raise InputError(f"no mechanism {shown(name)}; there are: {', '.join(fit)}")
+    if entry.chooses and structure is not None:
+        raise InputError(f"{entry.name} chooses a network: `discreet {entry.name}`, then release with what it writes")
     if entry.name not in fit:
         predicts = PREDICTS[structure.predicts] if isinstance(structure, dc.Design) else ""
         what = f"a design that predicts {predicts}" if predicts else "a network"
@@ -184,15 +187,20 @@ def named_network(word: str, schema: Path | None) -> dc.Network | None:
 
 
 def network_in(text: str, where: str, schema: Path | None) -> dc.Network:
-    """The network of a text that is BIF, with bounds and bins of a schema, or that is arcs over a schema."""
-    if not (where.endswith((".bif", ".bif.gz")) or begins_as_bif(text)):
+    """The network of a text: BIF or a release of `structure`, with bounds and bins of a schema; or arcs over one."""
+    chosen = text.lstrip().startswith("{")
+    if not (chosen or where.endswith((".bif", ".bif.gz")) or begins_as_bif(text)):
         if schema is None:
             raise InputError(
                 f"{shown_path(where)} does not begin as BIF does, so it is taken for arcs: add --schema FILE, "
                 f"{ALL_VARIABLES}"
             )
         return dc.Network.parse_edges(text, dc.Schema.read(schema), where=where)
-    found = dc.Network.from_bif(parse_bif(text, where=where), where=where)
+    found = (
+        dc.Release.loads(text).learned_network
+        if chosen
+        else dc.Network.from_bif(parse_bif(text, where=where), where=where)
+    )
     if schema is None:
         return found
     listed = dc.Schema.read(schema)

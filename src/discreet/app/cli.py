@@ -95,6 +95,7 @@ for command in (
     demo,
     curator.schema,
     curator.check,
+    curator.structure,
     curator.release,
     analyst.query,
     analyst.fit,

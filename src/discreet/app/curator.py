@@ -13,6 +13,7 @@ import typer
 
 import discreet as dc
 from discreet.app.arguments import (
+    ALL_VARIABLES,
     DEFAULT_CONCENTRATION,
     DEFAULT_DEVIATION,
     DesignFile,
@@ -34,7 +35,7 @@ from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms import MECHANISMS, Entry
 from discreet.privacy.guarantee import as_text
 
-__all__ = ["check", "ledger_app", "release", "schema"]
+__all__ = ["check", "ledger_app", "release", "schema", "structure"]
 
 ledger_app = typer.Typer(rich_markup_mode=None)
 """`ledger open` and `ledger show`."""
@@ -200,9 +201,6 @@ def release(
     as_json: Json = False,
 ) -> None:
     """Count the records, charge the account, add exact noise, and write a file that is safe to publish."""
-    from discreet.app.progress import LateBar
-    from discreet.mechanisms.crossing import measured
-
     structure = structure_of(network, design, schema)
     payer = dc.Ledger(ledger).account(account)
     limit = payer.limit
@@ -213,17 +211,68 @@ def release(
     payer.check(promise)
     to_stdout = _goes_to_stdout(output, as_json)
     records = _records(data, structure.schema, table, missing, out_of_bounds, na_values)
-    with LateBar("counting") as bar:
-        statistic = measured(chosen, records, structure, bar)
-    made = dc.release(chosen, statistic, believed, promise, account=payer)
-    saved = _publish(made, None if to_stdout else output)
-    balance = payer.balance()
-    say(release_lines(made, balance))
-    if not to_stdout:
-        show(as_json, {"release": str(saved), **release_summary(made, balance)}, f"wrote {saved}")
+    _pay(chosen, records, believed, promise, payer, None if to_stdout else output, as_json)
+
+
+def structure(
+    data: Data,
+    schema: Annotated[Path, typer.Option(help=f"JSON {ALL_VARIABLES}.")],
+    account: Annotated[str, typer.Option(help="Account that pays; it fixes the relation and the unit.")],
+    epsilon: Annotated[str, typer.Option(help="Budget of this choice, as decimal text; a release costs its own.")],
+    output: Annotated[Path, typer.Option(help="New file for the choice, which --network takes; - writes stdout.")],
+    max_parents: Annotated[int, typer.Option(help="Most parents of a variable; 1 chooses a tree.")] = 2,
+    max_cells: Annotated[int, typer.Option(help="Most cells of a variable's table with its parents.")] = 1000,
+    require: Annotated[list[str] | None, typer.Option(help="Arc that there shall be, 'a -> b'; repeatable.")] = None,
+    forbid: Annotated[list[str] | None, typer.Option(help="Arc that there shall not be; repeatable.")] = None,
+    first: Annotated[
+        list[str] | None, typer.Option(help="Variable that is placed first, before others; repeatable, in order.")
+    ] = None,
+    table: TableName = None,
+    missing: Missing = "error",
+    out_of_bounds: OutOfBounds = "error",
+    na_values: NaValues = None,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: Json = False,
+) -> None:
+    """Choose the arcs of a network by the records, with noise, and write a file that is safe to publish."""
+    network = dc.Network.empty(dc.Schema.read(schema))
+    payer = dc.Ledger(ledger).account(account)
+    limit = payer.limit
+    promise = dc.Guarantee(epsilon=epsilon, delta=0, relation=limit.relation, unit=limit.unit)
+    wanted, barred = ("\n".join(arcs) if arcs else () for arcs in (require, forbid))
+    chosen = dc.structure(max_parents, max_cells=max_cells, required=wanted, forbidden=barred, first=first or ())
+    believed = dc.Dirichlet.uniform(network)
+    chosen.calibrate(network, believed, promise)
+    payer.check(promise)
+    to_stdout = _goes_to_stdout(output, as_json)
+    records = _records(data, network.schema, table, missing, out_of_bounds, na_values)
+    _pay(chosen, records, believed, promise, payer, None if to_stdout else output, as_json)
 
 
 # ----------------------------------------------------------------------------------------------------------- helpers
+
+
+def _pay(
+    chosen: dc.Mechanism[Any, Any, Any, Any],
+    records: dc.Records,
+    believed: dc.Dirichlet | dc.Normal,
+    promise: dc.Guarantee,
+    payer: dc.Account,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Count, charge, draw, and write: to a file, or to stdout without one."""
+    from discreet.app.progress import LateBar
+    from discreet.mechanisms.crossing import measured
+
+    with LateBar("counting") as bar:
+        statistic = measured(chosen, records, believed.over, bar)
+    made = dc.release(chosen, statistic, believed, promise, account=payer)
+    saved = _publish(made, output)
+    balance = payer.balance()
+    say(release_lines(made, balance))
+    if output is not None:
+        show(as_json, {"release": str(saved), **release_summary(made, balance)}, f"wrote {saved}")
 
 
 def _entry(mechanism: str | None, structure: dc.Network | dc.Design) -> Entry:

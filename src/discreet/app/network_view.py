@@ -10,6 +10,7 @@ import typer
 
 import discreet as dc
 from discreet.app.arguments import Json, Replace, SchemaFile, named_network, network_in
+from discreet.app.report import origin_document, origin_lines
 from discreet.app.terminal import check_output, show
 from discreet.errors import InputError
 from discreet.model.json_files import decoded, read_packed_text, taken, write_whole
@@ -44,7 +45,8 @@ def show_network(
     if svg is not None:
         write_whole(network.to_svg(), Path(svg), "drawing", replace=replace)
     told = {**_document(network), **({} if svg is None else {"svg": svg})}
-    show(as_json, told, network.to_text() if svg is None else f"wrote {svg}")
+    drawn = "\n\n".join([network.to_text(), *origin_lines(network)])
+    show(as_json, told, drawn if svg is None else f"wrote {svg}")
 
 
 def _network(source: str, schema: Path | None) -> dc.Network:
@@ -64,6 +66,8 @@ def _network(source: str, schema: Path | None) -> dc.Network:
     release = dc.loads(text)
     if isinstance(release, dc.Release) and release.over_design:
         raise InputError("a release over a design has no network to show; `discreet query` prints its coefficients")
+    if isinstance(release, dc.Release) and isinstance(release.payload, dc.ChosenNetwork):
+        return release.learned_network
     return release.network
 
 
@@ -78,4 +82,5 @@ def _document(network: dc.Network) -> dict[str, Any]:
         }
         for variable in network.schema
     ]
-    return {"nodes": nodes, "arcs": [list(arc) for arc in network.arcs], "parameters": network.parameters}
+    arcs = [list(arc) for arc in network.arcs]
+    return {"nodes": nodes, "arcs": arcs, "parameters": network.parameters, **origin_document(network)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import discreet as dc
@@ -27,6 +28,8 @@ __all__ = [
     "audit_lines",
     "columns",
     "fit_lines",
+    "origin_document",
+    "origin_lines",
     "plan_lines",
     "plan_summary",
     "release_lines",
@@ -142,7 +145,10 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
         f"left {as_text(balance.epsilon_left)}"
         + (f"; delta left {as_text(balance.delta_left)}" if limit.delta else ""),
         _noise_line(release),
+        *origin_lines(release.network),
     ]
+    if isinstance(release.payload, dc.ChosenNetwork):
+        lines += [f"{parent} -> {child}" for parent, child in release.payload.chosen.arcs]
     if not release.payload.measurements:
         return "\n".join(lines)
     drowned = dc.drowned_rows(release)
@@ -167,6 +173,9 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         "mechanism": release.mechanism,
         "delta": as_text(promise.delta),
     }
+    if isinstance(release.payload, dc.ChosenNetwork):
+        arcs = [list(arc) for arc in release.payload.chosen.arcs]
+        return {**summary, "arcs": arcs, "calibration": encode(release.calibration)}
     if release.over_design:
         return {**summary, "calibration": encode(release.calibration)}
     if isinstance(release.payload, dc.NoisyCounts):
@@ -177,7 +186,18 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         payload = release.payload
         summary["audit"] = {"pairs": list(map(list, payload.pairs)), "chosen": payload.chosen, "scale": payload.scale}
     drowned = {node: list(rows) for node, rows in dc.drowned_rows(release).items()}
-    return {**summary, "drowned": drowned, "fit": fit_document(dc.fit(release))}
+    return {**summary, **origin_document(release.network), "drowned": drowned, "fit": fit_document(dc.fit(release))}
+
+
+def origin_lines(*networks: dc.Network) -> list[str]:
+    """That networks were learned from the records, and what it cost beside their releases; nothing of public ones."""
+    return list(dict.fromkeys(f"network: {network.learned}" for network in networks if network.learned))
+
+
+def origin_document(*networks: dc.Network) -> dict[str, object]:
+    """The same as JSON."""
+    found = dict.fromkeys(network.learned for network in networks if network.learned)
+    return {"learned": [asdict(origin) for origin in found]} if found else {}
 
 
 def plan_summary(plan: dc.PlannedNoise | dc.AuditNoise) -> dict[str, object]:

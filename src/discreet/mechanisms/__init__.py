@@ -38,6 +38,7 @@ class Entry:
         options: names of the arguments that can be given as text.
         needed: those of them that have no default, with values that stand for them where nothing is at stake: in audits
             on tiny data sets and in plans.
+        chooses: whether it releases a network, for the others to be over, and not what they release.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Entry:
     targets: tuple[Target, ...] = ()
     options: tuple[str, ...] = ()
     needed: Mapping[str, str] = field(default_factory=dict)
+    chooses: bool = False
 
     @property
     def make(self) -> Callable[..., Mechanism[Any, Any, Any, Any]]:
@@ -134,6 +136,13 @@ MECHANISMS: Mapping[str, Entry] = {
         ),
         Entry("map_estimate", "network", "one likely set of probabilities", options=("floor",)),
         Entry(
+            "structure",
+            "network",
+            "the arcs of a network, chosen by the records",
+            options=("max_parents", "max_cells"),
+            chooses=True,
+        ),
+        Entry(
             "noisy_moments",
             "design",
             "noise on all sums of products: linear regression, second moments",
@@ -180,9 +189,12 @@ MECHANISMS: Mapping[str, Entry] = {
 
 
 def mechanisms_over(over: Over, target: Target | None = None) -> dict[str, Entry]:
-    """The part of the registry that is over a network, or over a design, perhaps one that predicts such a target."""
+    """The part of the registry that is over a network, or over a design, perhaps one that predicts such a target.
+
+    What chooses a network is not over one: it has a command of its own.
+    """
     return {
         name: entry
         for name, entry in MECHANISMS.items()
-        if entry.over == over and (target is None or target in entry.targets)
+        if entry.over == over and not entry.chooses and (target is None or target in entry.targets)
     }

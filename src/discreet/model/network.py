@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, combinations
 from pathlib import Path
@@ -23,6 +23,7 @@ from discreet.model.arcs import parents_in, parents_of, schema_of
 from discreet.model.bif import Bif, read_bif
 from discreet.model.json_files import read_packed_text
 from discreet.model.limits import NETWORK_BYTES
+from discreet.model.origin import Learned
 from discreet.model.schema import Schema, Variable, table_cells
 
 __all__ = ["AXES", "COVER_CELLS", "Network"]
@@ -45,6 +46,7 @@ class Network:
     Args:
         variables: each with at least one state; their order is the order of every listing.
         parents: for every node its parents, possibly none.
+        learned: that the records chose it, and at what cost; None for a public one. Equality does not see it.
 
     Raises:
         InputError: a node without states or without an entry in `parents`, an unknown or repeated parent, a cycle, or a
@@ -60,6 +62,7 @@ class Network:
 
     variables: tuple[Variable, ...]
     parents: Mapping[str, tuple[str, ...]]
+    learned: Learned | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Normalise to immutable containers, then refuse what is not a DAG over the variables."""
@@ -465,7 +468,7 @@ class Network:
             if variable.bounds is None and set(variable.states) != set(own.states):
                 raise InputError(f"variable {shown(own.name)} has other states in the schema than in the network")
             replaced[own.name] = Variable(own.name, own.states, bounds=variable.bounds, bins=variable.bins)
-        return Network(tuple(replaced.get(variable.name, variable) for variable in self.variables), self.parents)
+        return replace(self, variables=tuple(replaced.get(variable.name, variable) for variable in self.variables))
 
 
 def _require_room(limit: int) -> None:

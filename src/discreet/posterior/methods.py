@@ -103,7 +103,7 @@ def noise_aware(
 
     Raises:
         InputError: a prior over another network, no draws, a method that cannot read the evidence, or a release of a
-            choice among candidates.
+            choice among candidates or of a network.
         DiscreetError: chains that do not mix; or, when a family is drawn, noise so large that it could not be.
 
     Guarantee:

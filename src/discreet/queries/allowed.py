@@ -1,8 +1,8 @@
 """What measured margins allow: bounds of an answer that assume nothing of variables which no table holds together.
 
 Under each draw the margins of all parts that tables hold are known, and the joint law of the question's variables may
-be any with these margins. The least and the largest P(x | e) among them are two linear programs, after Charnes and Cooper
-(1962): with t >= 0 and y = t q for the joint law q,
+be any with these margins. The least and the largest P(x | e) among them are two linear programs, after Charnes and
+Cooper (1962): with t >= 0 and y = t q for the joint law q,
 
     minimise  sum of y over x and e    subject to    margins of y = t times the measured ones,  sum of y over e = 1.
 

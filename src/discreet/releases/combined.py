@@ -25,6 +25,7 @@ from discreet.model.limits import DOCUMENT_BYTES, RELEASES, at_most, free_cells,
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, compose
+from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.release import FORMAT as RELEASE_FORMAT
 from discreet.releases.release import Release, read_release
 
@@ -57,6 +58,12 @@ class Combined:
             raise InputError("nothing to combine: give at least one release")
         if any(release.network != self.network for release in self.releases):
             raise InputError("releases can be combined if their networks have the same variables, states and arcs")
+        chose = next((release.id for release in self.releases if isinstance(release.payload, ChosenNetwork)), None)
+        if chose is not None:
+            raise InputError(
+                f"release {chose[:8]} chose a network and measured nothing else: there is no posterior of it; release "
+                "with its network (`--network FILE`, `Release.learned_network`) and read that"
+            )
         twice = repeated(release.id for release in self.releases)
         if twice is not None:
             raise InputError(f"release {twice} is there twice; it would count twice, so give it once")

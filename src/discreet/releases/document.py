@@ -6,18 +6,20 @@ parts follow from the fields of their classes, in `codec.py`.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pydantic
 
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.design import Design
 from discreet.model.json_files import read_json, read_text
-from discreet.model.limits import NETWORK_BYTES, PARENTS, at_most, check_states
+from discreet.model.limits import NETWORK_BYTES, PARENTS, at_most, check_name, check_states
 from discreet.model.network import Network
+from discreet.model.origin import Learned
 from discreet.model.schema import Variable
-from discreet.releases.codec import Finite, Flag, Items, Part, Positive
+from discreet.releases.codec import Budget, Finite, Flag, Items, Part, Positive
 
 __all__ = [
     "DesignPart",
@@ -38,11 +40,20 @@ class _Variable(Part):
     bins: Items[float] | None = None
 
 
+class _Learned(Part):
+    release: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{32}$")]
+    epsilon: Budget
+    relation: Literal["add-remove", "replace"]
+    unit: Annotated[str, pydantic.Field(min_length=1)]
+    private: Flag
+
+
 class NetworkPart(Part):
-    """A network: variables with their states, and the parents of each."""
+    """A network: variables with their states, the parents of each, and which release chose it, if one did."""
 
     variables: Items[_Variable]
     parents: dict[str, Items[str]]
+    learned: _Learned | None = None
 
 
 class _Column(Part):
@@ -75,7 +86,7 @@ def write_network(network: Network) -> dict[str, Any]:
             for variable in network.schema
         ],
         "parents": {node: list(parents) for node, parents in network.parents.items()},
-    }
+    } | ({} if network.learned is None else {"learned": asdict(network.learned)})
 
 
 def read_network(part: NetworkPart) -> Network:
@@ -91,7 +102,10 @@ def read_network(part: NetworkPart) -> Network:
         Variable(variable.name, tuple(variable.states), bounds=variable.bounds, bins=tuple(variable.bins or ()))
         for variable in part.variables
     )
-    return Network(tuple(variables), {node: tuple(parents) for node, parents in part.parents.items()})
+    learned = None if part.learned is None else Learned(**part.learned.model_dump())
+    if learned is not None:
+        check_name(learned.unit, "the unit of what chose the network")
+    return Network(tuple(variables), {node: tuple(parents) for node, parents in part.parents.items()}, learned)
 
 
 def write_design(design: Design) -> dict[str, Any]:

@@ -9,7 +9,7 @@ and tested against it.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -23,6 +23,7 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.json_files import read_json, read_text, write_whole
 from discreet.model.limits import DOCUMENT_BYTES, at_most, check_name, free_cells
 from discreet.model.network import Network
+from discreet.model.origin import Learned
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Guarantee, Relation, as_text
 from discreet.releases.codec import Budget, Part, Positive, decode, encode, shaped, union_of
@@ -43,6 +44,7 @@ from discreet.releases.kinds import (
     TableCalibration,
     TablePayload,
 )
+from discreet.releases.kinds.chosen_network import ChosenNetwork
 
 __all__ = ["FORMAT", "RecordsPolicy", "Release", "read_release", "release_schema"]
 
@@ -127,6 +129,19 @@ class Release:
             InputError: the release is of a regression or a direction, which has a design instead; so do the next two.
         """
         return self.dirichlet.network
+
+    @property
+    def learned_network(self) -> Network:
+        """The network that a release of `structure` chose, which says so in every release that is made with it.
+
+        Raises:
+            InputError: the release chose none.
+        """
+        if not isinstance(self.payload, ChosenNetwork):
+            raise InputError(f"this release is of {self.mechanism}, which chose no network")
+        promise = self.guarantee
+        origin = Learned(self.id, as_text(promise.epsilon), promise.relation.value, promise.unit, self.private)
+        return replace(self.payload.chosen, learned=origin)
 
     @property
     def dirichlet(self) -> Dirichlet:

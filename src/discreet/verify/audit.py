@@ -41,6 +41,7 @@ from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.kinds.candidate_choice import Selection
+from discreet.releases.kinds.chosen_network import StructureNoise
 from discreet.releases.kinds.factored_choice import FactoredNoise
 from discreet.releases.kinds.gradient_trace import ObjectiveNoise
 from discreet.releases.kinds.noisy_contrasts import CoefficientNoise
@@ -139,6 +140,14 @@ def audit_networks() -> dict[str, Network]:
     }
 
 
+def audit_choices() -> dict[str, Network]:
+    """The variables that a network is chosen over in the audit."""
+    return {
+        "three coins": _network({"a": 2, "b": 2, "c": 2}),
+        "coin, three states, coin": _network({"a": 2, "b": 3, "c": 2}),
+    }
+
+
 def audit_designs() -> dict[str, Design]:
     """The designs of the audit: every target, with bounds and in a ball, of one or two coordinates."""
     x, z = (Variable(name, bounds=(-1, 1)) for name in "xz")
@@ -165,8 +174,8 @@ def audit(
     Args:
         mechanism: any; its draw must take all randomness from the source it is given.
         guarantee: what it shall promise.
-        networks: tiny ones, by name, or designs of at most two weights; None for `audit_networks()`, or for those of
-            `audit_designs()` that the mechanism takes.
+        networks: tiny ones, by name, or designs of at most two weights; None for `audit_networks()`, for
+            `audit_choices()` where a network is chosen, or for those of `audit_designs()` that the mechanism takes.
         most: records of the larger data set.
 
     Returns:
@@ -176,7 +185,9 @@ def audit(
         InputError: the mechanism refuses the guarantee, or takes randomness in a way that cannot be followed.
     """
     if networks is not None or mechanism.over == "network":
-        given = audit_networks() if networks is None else networks
+        entry = MECHANISMS.get(mechanism.name)
+        own = audit_choices() if entry is not None and entry.chooses else audit_networks()
+        given = own if networks is None else networks
         return tuple(_finding(mechanism, name, over, guarantee, most) for name, over in given.items())
     found, refused = [], ""
     for name, design in audit_designs().items():
@@ -214,7 +225,7 @@ def _measure(
     match calibration:
         case TableNoise() | GaussianNoise() | CoefficientNoise() | Selection() | Stages():
             return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
-        case PlannedNoise() | AuditNoise() | VectorNoise() | FactoredNoise():
+        case PlannedNoise() | AuditNoise() | VectorNoise() | FactoredNoise() | StructureNoise():
             return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
         case Trimming():
             # Independent draws cost alike: one is enumerated, on a coarse grid. What only the real draws and grid do is

@@ -7,6 +7,7 @@ not 0. A payload is what was released, with all that inference needs to know of 
 
 from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise
 from discreet.releases.kinds.candidate_choice import Choice, Selection
+from discreet.releases.kinds.chosen_network import ChosenNetwork, StructureNoise
 from discreet.releases.kinds.factored_choice import FactoredChoice, FactoredNoise
 from discreet.releases.kinds.gradient_trace import GradientTrace, ObjectiveNoise
 from discreet.releases.kinds.noisy_contrasts import CoefficientNoise, NoisyCoefficients
@@ -28,6 +29,7 @@ TableCalibration = (
     | Trimming
     | Tempering
     | Selection
+    | StructureNoise
     | Stages
 )
 """The closed union of calibrations over a network."""
@@ -35,7 +37,16 @@ DesignCalibration = VectorNoise | ObjectiveNoise | Truncation | FactoredNoise
 """The closed union of calibrations over a design."""
 Calibration = TableCalibration | DesignCalibration
 
-TablePayload = NoisyCounts | NoisyTables | AuditedTables | NoisyCoefficients | ParameterDraws | Choice | TwoStageCounts
+TablePayload = (
+    NoisyCounts
+    | NoisyTables
+    | AuditedTables
+    | NoisyCoefficients
+    | ParameterDraws
+    | Choice
+    | ChosenNetwork
+    | TwoStageCounts
+)
 """The closed union of what a release over a network can carry."""
 DesignPayload = NoisyMoments | GradientTrace | WeightDraws | FactoredChoice
 """The closed union of what a release over a design can carry."""

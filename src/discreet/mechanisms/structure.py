@@ -1,0 +1,292 @@
+"""A network chosen by the records: node by node, each with the parents on which it depends most, with noise.
+
+Nodes are placed one after the other. The first ones are public: a fixed order, or else one node that a rule names
+which sees no record. Every further round chooses one of finitely many public candidates, a node that is not placed yet
+with parents among those that are, by the exponential mechanism over how many records the family is from independence.
+Candidates have as many parents as the limits allow, since more parents never lower the score.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from discreet.errors import InputError, listed, shown
+from discreet.mechanisms.crossing import Mechanism
+from discreet.mechanisms.noise import SCALE_LIMIT, Noise
+from discreet.model.arcs import parents_in, parents_of
+from discreet.model.arrays import Ints
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.network import Network
+from discreet.model.schema import Schema, Scope
+from discreet.privacy.guarantee import Guarantee
+from discreet.releases.kinds.chosen_network import ChosenNetwork, StructureNoise
+from discreet.sensitive.counts import Counts
+from discreet.sensitive.dependence import DEPENDENCE_RECORDS, dependence, dependence_sensitivity
+
+__all__ = ["structure"]
+
+SETS = 10_000
+"""Most sets of variables that are counted: all triples of 40 variables, or all pairs of 140."""
+CELLS = 2**24
+"""Most cells of all their tables together."""
+ROUNDING = 1e-12
+"""By which the scale is enlarged: scores are floats without rounding, and only the scale is rounded."""
+
+Candidate = tuple[str, Scope]
+"""A node, and its parents in the schema's order."""
+Arcs = Iterable[Sequence[str]] | str
+
+
+def structure(
+    max_parents: int = 2,
+    *,
+    max_cells: int = 1000,
+    required: Arcs = (),
+    forbidden: Arcs = (),
+    first: Sequence[str] = (),
+) -> Mechanism[StructureNoise]:
+    """A network's arcs, chosen by the records: a tree, or up to a number of parents for each node.
+
+    It is over a network without arcs, `Network.empty(schema)`. What it releases is a network, not counts: release with
+    `Release.learned_network` next.
+
+    Args:
+        max_parents: of a node; 1 chooses a tree.
+        max_cells: of a family's table; public.
+        required: arcs (parent, child) that the network shall have, or a text of arcs such as "smoke -> lung".
+        forbidden: arcs that it shall not have.
+        first: nodes that are placed first, in this order, so that the others may become their children. All nodes leave
+            only the choice of parents to the records. None takes those into which every arc is forbidden, else the
+            first of the schema without a required parent.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        InputError: limits below 1; when a release is calibrated, a network that has arcs already, names that it has
+            not, arcs that are required and forbidden, make a cycle or do not fit the limits or the order, nothing to
+            choose, too many candidates, or a guarantee with a delta.
+
+    Guarantee:
+        Pure epsilon, for adding or removing a record (s = 2) or replacing it (s = 3). A round has
+        `P(c) ~ exp(R_c / scale)` among candidates that are public given the rounds before it. One record changes every
+        score by at most s (`sensitive/dependence.py`), so `P(c)` by a factor of at most `exp(2 s / scale)`; up or down,
+        so that 2 stays. The scale is `2 s rounds / epsilon`, rounded up, and the rounds compose for every outcome of
+        those before them. A round without an alternative draws nothing. Scores are exact whatever the records are, and
+        the draw is OpenDP's noisy max, which is the exponential mechanism. Unit: one record, counted whole.
+
+    Source:
+        McSherry and Talwar (2007), Theorem 6; Zhang, Cormode, Procopiuc, Srivastava and Xiao (PrivBayes, TODS 2017),
+        Algorithm 4 and the score R; Dwork and Roth (2014), Theorem 3.16 for the composition.
+    """
+    if not (max_parents >= 1 and max_cells >= 1):
+        raise InputError("a family needs room: max_parents and max_cells are at least 1")
+    places = tuple(first)
+
+    def rules(network: Network) -> _Rules:
+        return _rules(network, max_parents, max_cells, required, forbidden, places)
+
+    def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> StructureNoise:
+        if guarantee.delta:
+            raise InputError("structure keeps a pure guarantee; ask for delta 0")
+        given = rules(network)
+        rounds, sensitivity = given.rounds, dependence_sensitivity(guarantee.relation)
+        if not rounds:
+            raise InputError("these rules leave one network alone: there is nothing to choose, and nothing to spend")
+        exact = 2 * sensitivity * rounds / guarantee.epsilon
+        if exact > SCALE_LIMIT:
+            raise InputError("epsilon is too small: the choices would be those of chance; ask for more")
+        scale = math.nextafter(float(exact) * (1 + ROUNDING), math.inf)
+        if not scale > 1e-9:
+            raise InputError("epsilon is too large: the noise would vanish; a release without noise has no guarantee")
+        spent = 2 * sensitivity * rounds / Fraction(scale)
+        return StructureNoise(
+            max_parents, max_cells, given.first, given.required, given.forbidden, rounds, sensitivity, scale, spent
+        )
+
+    def draw(statistic: Counts, prior: Dirichlet, calibration: StructureNoise, noise: Noise) -> ChosenNetwork:
+        return _drawn(rules(statistic.network), statistic, calibration, noise)
+
+    def require(statistic: Counts) -> None:
+        statistic.require(rules(statistic.network).sets)
+        if statistic.records > DEPENDENCE_RECORDS:
+            raise InputError(f"more than {DEPENDENCE_RECORDS:,} records: scores would be rounded")
+
+    return Mechanism("structure", calibrate, draw, require=require, scopes=lambda network: rules(network).sets)
+
+
+def _drawn(given: _Rules, statistic: Counts, calibration: StructureNoise, noise: Noise) -> ChosenNetwork:
+    """The nodes one after the other, each with its parents."""
+    placed: dict[str, Scope] = {}
+    scores: dict[Candidate, float] = {}
+    while len(placed) < len(given.network.nodes):
+        found, at = list(given.candidates(tuple(placed))), 0
+        if len(found) > 1:
+            scores |= {one: dependence(_table(statistic, one)) for one in found if one not in scores}
+            at = noise.noisy_max(np.array([scores[one] for one in found]), calibration.scale)
+        node, parents = found[at]
+        placed[node] = parents
+    return ChosenNetwork(given.network, placed)
+
+
+def _table(statistic: Counts, candidate: Candidate) -> Ints:
+    """The counts of a family, the node's axis last."""
+    node, parents = candidate
+    scope = statistic.network.ordered((*parents, node))
+    return np.asarray(np.moveaxis(statistic.joint(scope), scope.index(node), -1))
+
+
+# --------------------------------------------------------------------------------------------------- public rules
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """What the network may be; no record is seen.
+
+    Args:
+        network: the variables, without arcs.
+        max_parents: of a node.
+        max_cells: of a family's table.
+        required: arcs that it has.
+        forbidden: arcs that it has not.
+        first: nodes that are placed first, in this order.
+    """
+
+    network: Network
+    max_parents: int
+    max_cells: int
+    required: tuple[tuple[str, str], ...]
+    forbidden: tuple[tuple[str, str], ...]
+    first: Scope
+
+    @property
+    def sets(self) -> tuple[Scope, ...]:
+        """Sets of variables that a family may have, in the schema's order."""
+        nodes, most = self.network.nodes, min(self.max_parents + 1, len(self.network.nodes))
+        every = (scope for size in range(2, most + 1) for scope in combinations(nodes, size))
+        return tuple(scope for scope in every if self._fits(scope))
+
+    def candidates(self, placed: Scope) -> Iterator[Candidate]:
+        """Nodes that may come next, each with its sets of parents that no further parent fits into.
+
+        Args:
+            placed: nodes that are there, in their order.
+        """
+        ahead = self.first[len(placed) : len(placed) + 1]
+        for node in ahead or (node for node in self.network.nodes if node not in placed):
+            fixed = {parent for parent, child in self.required if child == node}
+            barred = {parent for parent, child in self.forbidden if child == node}
+            if fixed <= set(placed):
+                free = [parent for parent in placed if parent not in fixed | barred]
+                yield from ((node, self.network.ordered(parents)) for parents in self._largest(node, fixed, free))
+
+    def _largest(self, node: str, fixed: set[str], free: Sequence[str]) -> list[set[str]]:
+        """The sets of parents of a node that have some, fit the limits and lie in no other such set."""
+        found: list[set[str]] = []
+        for size in range(min(self.max_parents - len(fixed), len(free)), -1, -1):
+            larger = [parents for parents in found if len(parents) > len(fixed) + size]
+            for more in combinations(free, size):
+                parents = fixed.union(more)
+                if self._fits((*parents, node)) and not any(parents < other for other in larger):
+                    found.append(parents)
+        return found
+
+    def _fits(self, scope: Iterable[str]) -> bool:
+        """Whether a family's table is small enough."""
+        return self.network.cells(scope) <= self.max_cells
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that may have an alternative: those known to have one; all, once one of several nodes may follow."""
+        placed: Scope = ()
+        choices = 0
+        while len(placed) < len(self.network.nodes):
+            found = list(self.candidates(placed))
+            next_nodes = {node for node, _ in found}
+            if len(next_nodes) > 1:
+                return choices + len(self.network.nodes) - len(placed)
+            choices += len(found) > 1
+            placed = (*placed, *next_nodes)
+        return choices
+
+
+def _rules(network: Network, max_parents: int, max_cells: int, required: Arcs, forbidden: Arcs, first: Scope) -> _Rules:
+    """The rules, refused where no network keeps them or where there are too many candidates."""
+    if network.arcs:
+        raise InputError("structure chooses all arcs: give it the network without any, Network.empty(schema)")
+    fixed = _parents(required, network.schema, "required")
+    barred = _parents(forbidden, network.schema, "forbidden")
+    try:
+        skeleton = Network(network.variables, fixed)
+    except InputError as error:
+        raise InputError(f"required arcs: {error}") from None
+    for node in network.nodes:
+        both = set(fixed[node]) & set(barred[node])
+        if both:
+            raise InputError(f"the arc {shown(min(both))} -> {shown(node)} is required and forbidden; drop one of them")
+        if len(fixed[node]) > max_parents:
+            raise InputError(f"{shown(node)} has {len(fixed[node])} required parents, more than {max_parents}")
+        cells = network.cells(skeleton.family(node))
+        if cells > max_cells:
+            with_ = f" with its required parents {listed(fixed[node])}" if fixed[node] else ""
+            raise InputError(f"the table of {shown(node)}{with_} has {cells:,} cells, more than {max_cells:,}")
+    _refuse_order(first, network.schema, fixed)
+    found = _Rules(
+        network,
+        max_parents,
+        max_cells,
+        required=_arcs(fixed),
+        forbidden=_arcs(barred),
+        first=first or _sources(network.nodes, fixed, barred),
+    )
+    _refuse_many(found)
+    return found
+
+
+def _parents(arcs: Arcs, schema: Schema, what: str) -> Mapping[str, Scope]:
+    """The parents that some arcs give."""
+    if isinstance(arcs, str):
+        return parents_in(arcs, schema, where=f"{what} arcs")
+    return parents_of(arcs, schema, lambda index: f"{what} arc {index + 1}")
+
+
+def _arcs(parents: Mapping[str, Scope]) -> tuple[tuple[str, str], ...]:
+    """All arcs, (parent, child)."""
+    return tuple((parent, node) for node, family in parents.items() for parent in family)
+
+
+def _sources(nodes: Scope, fixed: Mapping[str, Scope], barred: Mapping[str, Scope]) -> Scope:
+    """Nodes into which no arc may lead, in the schema's order; else the first without a required parent."""
+    found = tuple(node for node in nodes if len(barred[node]) == len(nodes) - 1)
+    return found or next((node,) for node in nodes if not fixed[node])
+
+
+def _refuse_order(first: Scope, schema: Schema, fixed: Mapping[str, Scope]) -> None:
+    """Refuse names that are none, are there twice, or come before a required parent."""
+    for place, node in enumerate(first):
+        known = schema[node].name
+        if known in first[:place]:
+            raise InputError(f"{shown(node)} is placed twice; name it once")
+        late = [parent for parent in fixed[known] if parent not in first[:place]]
+        if late:
+            raise InputError(f"{shown(node)} is placed before {shown(late[0])}, its required parent")
+
+
+def _refuse_many(rules: _Rules) -> None:
+    """Refuse what would be counted for hours: by numbers of variables and states alone."""
+    nodes = len(rules.network.nodes)
+    many = sum(math.comb(nodes, size) for size in range(2, min(rules.max_parents + 1, nodes) + 1))
+    if many > SETS:
+        raise InputError(
+            f"{nodes} variables make {many:,} families of up to {rules.max_parents} parents, more than {SETS:,}; ask "
+            "for fewer parents"
+        )
+    cells = sum(map(rules.network.cells, rules.sets))
+    if cells > CELLS:
+        raise InputError(f"the candidates' tables have {cells:,} cells, more than {CELLS:,}; lower max_cells")

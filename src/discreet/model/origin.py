@@ -1,0 +1,33 @@
+"""Where a network comes from, if it is not public knowledge: another release chose it by the records themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Learned"]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """That a network was chosen by records, and what that cost beside all that is released with it.
+
+    Args:
+        release: id of the release that chose it.
+        epsilon: that it spent, as exact text.
+        relation: of its guarantee.
+        unit: of its guarantee.
+        private: False where a simulation chose it, which protects nobody.
+    """
+
+    release: str
+    epsilon: str
+    relation: str
+    unit: str
+    private: bool
+
+    def __str__(self) -> str:
+        """One line, such as for a report."""
+        by = f"learned from the records by release {self.release[:8]}"
+        if not self.private:
+            return f"{by}, a simulation, which protects nobody"
+        return f"{by} for epsilon {self.epsilon} ({self.relation}, unit {self.unit})"

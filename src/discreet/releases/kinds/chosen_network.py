@@ -1,0 +1,117 @@
+"""The arcs of a network, chosen by the records with noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from discreet.errors import InputError, require
+from discreet.model.arrays import freeze
+from discreet.model.network import Network
+from discreet.releases.codec import Positive, Whole, all_positive, kind
+from discreet.releases.measurement import Released
+
+__all__ = ["ChosenNetwork", "StructureNoise"]
+
+Arc = tuple[str, ...]
+"""Parent and child."""
+
+
+@kind("structure_noise")
+@dataclass(frozen=True)
+class StructureNoise:
+    """Choices of a node with its parents, round by round, `P(c) ~ exp(score of c / scale)`.
+
+    Args:
+        max_parents: of a node.
+        max_cells: of a family's table.
+        first: nodes that are placed first, in this order; no record was asked for it.
+        required: arcs that the network has.
+        forbidden: arcs that it has not.
+        rounds: choices at most.
+        sensitivity: most that one record can change a score; records.
+        scale: of every choice; records.
+        reported: epsilon of all rounds: each costs twice the sensitivity over the scale, as scores go up and down.
+
+    Raises:
+        InputError: a number is not positive and finite, an arc is not a pair, or rounds that cost more than reported.
+    """
+
+    max_parents: Whole
+    max_cells: Whole
+    first: tuple[str, ...]
+    required: tuple[Arc, ...]
+    forbidden: tuple[Arc, ...]
+    rounds: Whole
+    sensitivity: Whole
+    scale: Positive
+    reported: Fraction
+
+    def __post_init__(self) -> None:
+        """Refuse what is no calibration."""
+        require(all_positive(self.sensitivity, self.scale, self.rounds), "choices need a positive number and scale")
+        require(self.max_parents > 0 and self.max_cells > 0, "a network's families need room")
+        cost = 2 * self.sensitivity * self.rounds / Fraction(self.scale)
+        require(0 < cost <= self.reported, "the rounds cost more than is reported")
+        require(all(len(arc) == 2 for arc in (*self.required, *self.forbidden)), "an arc is a parent and a child")
+
+    @property
+    def total(self) -> Fraction:
+        """Epsilon of all rounds."""
+        return self.reported
+
+
+@kind("chosen_network", order=("parents",))
+@dataclass(frozen=True, eq=False)
+class ChosenNetwork(Released):
+    """A network over some variables whose arcs the records chose.
+
+    Args:
+        network: the variables, without arcs.
+        parents: of every node, as they were chosen.
+
+    Raises:
+        InputError: arcs in the network itself, or parents that make no network of its variables.
+    """
+
+    network: Network
+    parents: Mapping[str, tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        """Freeze, and refuse what is no network."""
+        freeze(self, parents={node: tuple(parents) for node, parents in self.parents.items()})
+        if self.network.arcs:
+            raise InputError("a choice of arcs is over variables without any")
+        freeze(self, parents=self.chosen.parents)
+
+    @property
+    def over(self) -> Network:
+        """The network without arcs."""
+        return self.network
+
+    @property
+    def chosen(self) -> Network:
+        """The network with the arcs that were chosen; `Release.learned_network` says where it comes from, too."""
+        return Network(self.network.variables, self.parents)
+
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        arcs = f"{len(self.chosen.arcs)} arcs over {len(self.parents)} variables"
+        if not isinstance(calibration, StructureNoise):
+            return arcs
+        return f"{arcs}, chosen in {calibration.rounds} rounds with noise of scale {calibration.scale:.4g} records"
+
+    def agrees(self, calibration: object) -> bool:
+        """See `Released`."""
+        if not isinstance(calibration, StructureNoise):
+            return False
+        chosen, first, arcs = self.chosen, calibration.first, set(self.chosen.arcs)
+        return (
+            all(len(parents) <= calibration.max_parents for parents in chosen.parents.values())
+            and all(chosen.cells(chosen.family(node)) <= calibration.max_cells for node in chosen.nodes)
+            and set(calibration.required) <= arcs
+            and not arcs & set(calibration.forbidden)
+            and set(first) <= set(chosen.nodes)
+            and all(set(chosen.parents[node]) <= set(first[:place]) for place, node in enumerate(first))
+        )
