@@ -17,7 +17,7 @@ from discreet.releases.measurement import Measurement
 from discreet.releases.release import Release
 from discreet.theory.stars import star_blurs
 
-__all__ = ["audited_at_random", "blur", "measured_sets", "measurements", "number_of_records"]
+__all__ = ["audited_sets", "blur", "measured_sets", "measurements", "number_of_records"]
 
 
 def blur(part: Measurement) -> Blur:
@@ -40,8 +40,8 @@ def measurements(releases: Iterable[Release]) -> tuple[Measurement, ...]:
     return tuple(part for release in releases for part in release.network_payload.measurements)
 
 
-def audited_at_random(evidence: Combined) -> tuple[Scope, ...]:
-    """Pairs of variables that were measured because chance had it so, of those that no other table holds.
+def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
+    """Sets of variables that a second stage measured because no table of the first holds them.
 
     Args:
         evidence: over a network.
@@ -50,7 +50,7 @@ def audited_at_random(evidence: Combined) -> tuple[Scope, ...]:
         Each once, in the order of the releases.
     """
     parts = (part for releases in evidence.data_sets for part in measurements(releases))
-    return tuple(dict.fromkeys(part.scope for part in parts if part.audit == "random"))
+    return tuple(dict.fromkeys(part.scope for part in parts if part.audit))
 
 
 def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset[str], ...]:

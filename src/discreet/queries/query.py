@@ -108,9 +108,9 @@ def answer(
         level: posterior probability of each interval, between 0 and 1.
         predictive: whether draws count by the probability of the evidence under them.
         assume: of variables that no table holds together: "network", that they are as the network says; "robust", that
-            they are off by as much as pairs which were audited at random, or else a sceptical prior, say; "nothing",
+            they are off by as much as audited pairs, or else a sceptical prior, say; "nothing",
             which gives the interval of all answers that the measured margins allow (`allowed.py`), around the mean of
-            "network". None: robust where pairs were audited at random, else network.
+            "network". None: robust where pairs were audited, else network.
 
     Returns:
         Means and intervals.

@@ -21,9 +21,6 @@ ERROR = 0.005
 """Standard deviation that the noise may give a share of a measured pair."""
 FEWEST = 3
 """Pairs below which nothing is measured: too few to tell how far the network is off in the others."""
-LEAST = 0.25
-"""Share of all candidates below which none is chosen: they would mend little, and those taken at random are needed to
-judge the rest."""
 SELECTION = Fraction(1, 4)
 """Of what the pairs get, for choosing them where not all are measured."""
 AT_RANDOM = 3
@@ -100,6 +97,6 @@ def chosen_pairs(number: int, candidates: int) -> int:
         candidates: there are.
 
     Returns:
-        None where all are measured, or less than a quarter is.
+        None where all are measured.
     """
-    return number - math.ceil(number / AT_RANDOM) if LEAST * candidates <= number < candidates else 0
+    return number - math.ceil(number / AT_RANDOM) if number < candidates else 0

@@ -13,8 +13,8 @@ real table, and are fitted to the measured ones by the EM algorithm:
     r_T = y_T - n phi(fitted to the pairs)  ~  Normal(0, g_T I + n Cov(phi) + n^2 tau^2 D_T).
 
 The same for pairs that no table holds, of which a posterior says something by its network alone: what they have beyond
-that is learned from pairs that were measured because chance had it so (`mechanisms/audited.py`), and never from those
-inside tables, which are no fair sample of them.
+that is learned from pairs that were audited (`mechanisms/planned.py`), and never from those inside the tables of a
+plan, which somebody chose for other reasons.
 
 Source: Dempster, Laird and Rubin (1977); mixtures of normal laws of different scale as shrinkage: Stephens (2017).
 """
@@ -77,7 +77,7 @@ def pair_weights(margins: Margins, laws: Mapping[Scope, Floats]) -> Floats:
 
     Args:
         margins: with the interactions of some pairs that were measured all the same, and of their variables.
-        laws: of these pairs, from all other tables, shape `(*sizes, draws)`; a fair sample of those to be judged.
+        laws: of these pairs, from the tables of a first stage alone, shape `(*sizes, draws)`.
 
     Returns:
         Shape (sizes,), sum 1; the prior's where there is none.

@@ -10,7 +10,7 @@ to the network's with these margins, and with the network's own margin of each p
 
 Pairs leave triples open: of three variables whose pairs were measured, and that no table holds together, each draw gets
 an interaction of its own, of a size that triples of the release's tables teach (`discrepancy.py`). So does each pair
-that no table holds, where pairs that were audited at random teach how far the network is off in such pairs.
+that no table holds, where pairs that were audited teach how far the network is off in such pairs.
 
 Draws of a set take their margins of single variables from draws of these, so that all answers agree on them; that odds
 ratios are independent of the margins is an approximation.
@@ -37,7 +37,7 @@ from discreet.inference.interactions import subsets
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.posterior.evidence import audited_at_random, measured_sets, measurements
+from discreet.posterior.evidence import audited_sets, measured_sets, measurements
 from discreet.posterior.pooled.discrepancy import TAUS, pair_weights, scaled_to, triple_weights, triples_of
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.worlds import Worlds
@@ -100,7 +100,7 @@ class TableDraws:
         self.network = network
         self._cells = cells
         self._weights = weights
-        self.assume: Assume = "robust" if audited_at_random(evidence) else "network"
+        self.assume: Assume = "robust" if audited_sets(evidence) else "network"
         self._seed = int(rng.integers(2**63))
         self._tables = measured_sets(evidence)
         self._pairs = frozenset(frozenset(pair) for table in self._tables for pair in combinations(table, 2))
@@ -110,9 +110,8 @@ class TableDraws:
     def assuming(self, assume: Assume) -> TableDraws:
         """The same draws, where pairs that no table holds are taken as the network has them ("network"), or not quite.
 
-        "robust" gives each an interaction of its own, of a size that pairs which were audited at random teach; without
-        those it is a prior's alone, many times too wide for a network that is right. It is what is done where some
-        pairs were audited at random.
+        "robust" gives each an interaction of its own, of a size that audited pairs teach; without those it is a prior's
+        alone, many times too wide for a network that is right. It is what is done where some pairs were audited.
         """
         other = copy(self)
         other.assume = assume
@@ -238,11 +237,13 @@ class TableDraws:
 
     @cached_property
     def _pair_sizes(self) -> Floats:
-        """Weights of the sizes of pairs' interactions, learned from those that were audited at random.
+        """Weights of the sizes of pairs' interactions, learned from those that were audited.
 
-        Beyond what the network says with all other tables: its rows are taken without these, and without those chosen.
+        Beyond what the network says with the tables of the first stage alone. Pairs that were chosen for their misfit
+        count like those taken at random: a third of a few pairs is too little to learn from, and where the worst are
+        harmless so are all others. Where they are not, intervals of the others err to the wide side.
         """
-        pairs = audited_at_random(self._evidence)[:MOST_PAIRS]
+        pairs = audited_sets(self._evidence)[:MOST_PAIRS]
         first = saturated(self._evidence.network, measured_sets(self._evidence, audits=False))
         cells = projected(_only(self._cells, np.arange(min(FEW_DRAWS, self._cells.draws or 1))), first)
         laws = {pair: elimination.joint(cells, pair, {}) for pair in pairs}
