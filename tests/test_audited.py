@@ -163,7 +163,7 @@ def test_a_choice_is_nearly_as_dear_as_it_is_charged(relation: dc.Relation) -> N
 @every("relation", dc.Relation)
 def test_all_choices_together_cost_their_part(relation: dc.Relation) -> None:
     network, moved = network_of(dict.fromkeys("abcdefg", 2)), 1 + (relation is REPLACE)
-    mechanism = dc.planned(records=9000 * moved)
+    mechanism = dc.planned(records=9000 * moved, audit="0.2")
     calibration = calibrated(mechanism, network, promise(1, relation))
     source = Scripted()
     payload = mechanism.draw(counts_of(network, []), dc.Dirichlet.uniform(network), calibration, source)
@@ -234,6 +234,13 @@ def test_the_share_is_what_pairs_get(share: str) -> None:
     made = simulated(PAIRS, 100_000, 1, promise(), audit=share)
     assert isinstance(made.payload, dc.AuditedTables)
     assert made.payload.scale == pytest.approx(6 / float(share))
+
+
+def test_without_arcs_pairs_get_more() -> None:
+    network = network_of(dict.fromkeys("abcdef", 2))
+    for given, share in ((None, "0.8"), ("0.3", "0.3")):
+        found = calibrated(dc.planned(records=ALL, audit=given), network, promise())
+        assert found.second == Fraction(share)
 
 
 def test_few_records_leave_everything_to_the_plan() -> None:

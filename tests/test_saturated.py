@@ -230,3 +230,14 @@ def test_tables_of_families_are_read_as_they_are() -> None:
     release = noisy_release(dc.Dirichlet.uniform(CHILD), {"c": np.full((2, 3, 2), 50)}, 1.0)
     assert measured_sets(dc.evidence_of(release)) == (frozenset("abc"),)
     assert simulated(asia(), 100, guarantee(), np.random.default_rng(15)).network == asia().network
+
+
+def test_rows_of_a_network_that_is_not_nested() -> None:
+    """A parent that the other network does not have, and rows that cannot occur."""
+    wide = small(("a", 2, ()), ("b", 2, ("a",)), ("c", 2, ("a",)))
+    rows = {"a": np.array([1.0, 0.0]), "b": np.array([[0.2, 0.8], [0.5, 0.5]]), "c": np.array([[0.3, 0.7], [0.9, 0.1]])}
+    own = small(("a", 2, ()), ("b", 2, ()), ("c", 2, ("b", "a")))
+    found = projected(with_draws(dc.Tables(wide, rows)), own)
+    np.testing.assert_allclose(found["b"][:, 0], [0.2, 0.8])
+    np.testing.assert_allclose(found["c"][:, 0, :, 0], [[0.3, 0.7], [0.3, 0.7]])
+    np.testing.assert_allclose(found["c"][:, 1, :, 0], 0.5)

@@ -187,7 +187,7 @@ def release(
     workload: Workload = None,
     audit: Annotated[
         str | None,
-        typer.Option(help="Share of epsilon for pairs of variables that lie in no table; 0.2 without it."),
+        typer.Option(help="Share of epsilon for pairs in no table; 0.2 without it, or 0.8 of a network without arcs."),
     ] = None,
     option: Options = None,
     prior: Belief = None,

@@ -116,15 +116,15 @@ def leaves_open(network: Network, names: Iterable[str]) -> bool:
 
 
 def projected(cells: Tables, network: Network) -> Tables:
-    """Probabilities of a network's own rows under the joint law of a larger one.
+    """Probabilities of a network's own rows under the joint law of another one.
 
     Args:
-        cells: probabilities of the larger network, shape `(*parents, child, draws)`.
+        cells: probabilities of the other network, shape `(*parents, child, draws)`.
         network: over the same variables.
 
     Returns:
         `P(child | parents)` for each family of `network`, made when it is asked for; a row that cannot occur is the
-        mean of those that it stands for.
+        mean of those that it stands for, where the other network has these parents and more, and else uniform.
     """
 
     def family(node: str) -> Floats:
@@ -134,8 +134,10 @@ def projected(cells: Tables, network: Network) -> Tables:
             return np.asarray(cells[node])
         joint = elimination.joint(cells, own, {})
         total = joint.sum(axis=-2, keepdims=True)
-        added = tuple(range(len(own) - 1, len(wide) - 1))
-        plain = cells[node].mean(axis=added)
+        if own[:-1] == wide[: len(own) - 1]:
+            plain = cells[node].mean(axis=tuple(range(len(own) - 1, len(wide) - 1)))
+        else:
+            plain = np.full(joint.shape, 1 / joint.shape[-2])
         return np.where(total > 0, joint / np.where(total > 0, total, 1.0), plain)
 
     return Tables(network, family, draws=cells.draws)
