@@ -145,7 +145,7 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
         f"left {as_text(balance.epsilon_left)}"
         + (f"; delta left {as_text(balance.delta_left)}" if limit.delta else ""),
         _noise_line(release),
-        *origin_lines(release.network),
+        *(() if release.over_design else origin_lines(release.network)),
     ]
     if isinstance(release.payload, dc.ChosenNetwork):
         lines += [f"{parent} -> {child}" for parent, child in release.payload.chosen.arcs]
