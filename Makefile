@@ -7,6 +7,7 @@ CONSTRAINTS := constraints.txt
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
+PEER_STAMPS := $(patsubst bench/environments/%.txt,$(VENV)/peers/%/.installed,$(wildcard bench/environments/*.txt))
 
 # Public networks and tables for tests and experiments; tests that need them are skipped, by name, where they are absent.
 ifeq ($(origin DISCREET_DATA), undefined)
@@ -43,7 +44,7 @@ ANSWERS_STAMP = $(call STAMP_OF,answers)
 PAGES_STAMP = $(call STAMP_OF,pages,docs README.md)
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo install postgres test test-thorough test-answers test-pages check format lint types mutants coverage bench experiments test-newest test-lowest clean
+.PHONY: demo install postgres test test-thorough test-answers test-pages check format lint types mutants coverage bench peers experiments test-newest test-lowest clean
 
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
@@ -100,7 +101,7 @@ mutants: $(STAMP)  ## plant every bug of tests/mutants and see that its tests fi
 coverage: $(STAMP)  ## the slow statistical tests: coverage of intervals
 	$(BIN)/python -m pytest -q -m slow -s
 
-bench: $(BENCH_STAMP)  ## speed, coverage and utility, peers beside us in the same run; half an hour
+bench: $(BENCH_STAMP) peers  ## speed, coverage and utility, peers beside us in the same run; an hour
 	$(BIN)/python -m bench.counting
 	$(BIN)/python -m bench.inference
 	$(BIN)/python -m bench.posterior
@@ -108,6 +109,14 @@ bench: $(BENCH_STAMP)  ## speed, coverage and utility, peers beside us in the sa
 	$(BIN)/python -m bench.utility --compare-mbi
 	$(BIN)/python -m bench.linear --quick
 	$(BIN)/python -m bench.logistic --seeds 10
+	$(BIN)/python -m bench.synthesizers --quick
+
+peers: $(PEER_STAMPS)  ## environments of the peers whose pins are not ours, 2 GB
+
+$(VENV)/peers/%/.installed: bench/environments/%.txt
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
 
 experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds docs/experiments, a quarter of an hour
 	$(BIN)/python -m experiments --quick

@@ -32,7 +32,7 @@ from .errors import simulated, single
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Page, estimate, markdown
 
-__all__ = ["EXPERIMENT", "POPULATIONS", "cut", "held", "made_up"]
+__all__ = ["EXPERIMENT", "POPULATIONS", "adult", "answers", "cut", "held", "made_up"]
 
 Floats = npt.NDArray[np.float64]
 Codes = dict[str, npt.NDArray[np.int64]]
@@ -103,7 +103,7 @@ def _wrong(task: Task) -> tuple[dc.Network, Codes, Law]:
 
 
 def _by_hand(task: Task) -> tuple[dc.Network, Codes, Law]:
-    network, codes = _adult()
+    network, codes = adult()
     size = len(next(iter(codes.values())))
     rows = task.rng("records").integers(size, size=size)
 
@@ -129,7 +129,7 @@ def _file() -> Path:
 
 
 @cache
-def _adult() -> tuple[dc.Network, Codes]:
+def adult() -> tuple[dc.Network, Codes]:
     """Nine columns of ADULT in few states, under the arcs drawn by hand."""
     with gzip.open(_file(), "rt") as lines:
         rows = [row for row in csv.reader(lines, skipinitialspace=True) if len(row) == 15]
@@ -189,15 +189,24 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
         yield from ({"reading": reading, **row} for row in held(posterior, marks, law))
 
 
+def answers(posterior: dc.Posterior) -> Law:
+    """Joint draws of any variables, an axis for each and one of draws."""
+    drawn = joint_draws(posterior)
+    tables = drawn.tables if isinstance(drawn, dc.PosteriorDraws) else None
+
+    def read(names: tuple[str, ...]) -> Floats:
+        table = None if tables is None else tables.joint(drawn.cells, names)
+        return elimination.joint(drawn.cells, names, {}) if table is None else table
+
+    return read
+
+
 def held(posterior: dc.PosteriorDraws, marks: Mapping[tuple[str, ...], str], law: Law) -> Iterator[dict[str, Any]]:
     """Shares of cells that intervals hold, widths and errors of means, by the number of variables and the mark."""
     found: dict[tuple[int, str], list[Floats]] = {}
-    drawn = joint_draws(posterior)
-    tables = drawn.tables if isinstance(drawn, dc.PosteriorDraws) else None
+    read = answers(posterior)
     for names, mark in marks.items():
-        table = None if tables is None else tables.joint(drawn.cells, names)
-        table = elimination.joint(drawn.cells, names, {}) if table is None else table
-        truth = law(names)
+        table, truth = read(names), law(names)
         lower, upper = dc.credible_interval(table, LEVEL)
         numbers = np.stack([(lower <= truth) & (truth <= upper), upper - lower, np.abs(table.mean(axis=-1) - truth)])
         found.setdefault((len(names), mark), []).append(numbers[:, truth > LEAST])
