@@ -116,6 +116,22 @@ def test_without_an_audit_the_network_is_believed_and_doubted_on_request() -> No
     assert robust.rows[0]["mean"] == pytest.approx(network.rows[0]["mean"], abs=0.01)
 
 
+def test_every_prediction_says_what_it_rests_on_as_its_answer_does() -> None:
+    posterior = read(0.8)
+    (first, other), *_ = unmeasured(posterior)
+    third = next(name for name in NAMES if name not in (first, other))
+    shown = {first: ["s0", None, "s1"], third: [None, None, "s1"]}
+    found = dc.predict(posterior, shown, other, level=0.9)
+    for record, mark in enumerate(found.basis):
+        seen = ", ".join(f"{name}={column[record]}" for name, column in shown.items() if column[record] is not None)
+        asked = dc.answer(posterior, f"P({other} | {seen})" if seen else f"P({other})", level=0.9)
+        assert mark == asked.basis, seen
+    assert found.basis[:2] == ("assumed", "measured")
+    assert found.table()[f"{other} basis"].to_pylist() == list(found.basis)
+    without = dc.PosteriorDraws(posterior.cells)
+    assert dc.predict(without, shown, other, level=0.9).basis == ()
+
+
 def test_an_answer_does_not_depend_on_what_else_is_asked() -> None:
     posterior = read(0.3)
     (one, other), *_ = unmeasured(posterior)

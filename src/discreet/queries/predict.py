@@ -25,6 +25,7 @@ from discreet.model.frames import arrow_column, arrow_table, guarded
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
+from discreet.posterior.basis import Mark
 from discreet.posterior.draws import Posterior, PosteriorDraws, joint_draws
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.query import Probability, answer
@@ -52,6 +53,8 @@ class Prediction:
         upper: of the interval, same shape.
         left_out: for every record the share of the draws under which its evidence is impossible, shape (records,);
             they are left out of its numbers.
+        basis: for every record what its numbers rest on, with the variables that it shows, as `Answer.basis` has it;
+            empty where the posterior was not made from a release.
     """
 
     target: str
@@ -61,6 +64,7 @@ class Prediction:
     lower: Floats
     upper: Floats
     left_out: Floats
+    basis: tuple[Mark, ...] = ()
 
     def __post_init__(self) -> None:
         """Freeze the arrays."""
@@ -77,7 +81,8 @@ class Prediction:
 
         Returns:
             An Arrow table with a row for each record: the most probable state in a column called after the target, then
-            for every state its mean, lower and upper end, in columns such as `P(lung=yes)` and `P(lung=yes) lower`.
+            for every state its mean, lower and upper end, in columns such as `P(lung=yes)` and `P(lung=yes) lower`,
+            and where it is known what they rest on, in a column such as `lung basis`.
         """
         columns = {self.target: pa.array(self.most_probable, pa.string())}
         for code, state in enumerate(self.states):
@@ -85,6 +90,8 @@ class Prediction:
             columns[name] = pa.array(self.mean[:, code])
             columns[f"{name} lower"] = pa.array(self.lower[:, code])
             columns[f"{name} upper"] = pa.array(self.upper[:, code])
+        if self.basis:
+            columns[f"{self.target} basis"] = pa.array(self.basis, pa.string())
         return pa.table(columns)
 
 
@@ -128,14 +135,18 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float) ->
     check_level(level)
     drawn = joint_draws(posterior)
     network, cells = drawn.network, drawn.cells
-    tables = drawn.tables if isinstance(drawn, PosteriorDraws) else None
+    tables, basis = (drawn.tables, drawn.basis) if isinstance(drawn, PosteriorDraws) else (None, None)
     states = network.schema[target].states
     evidence = _evidence(records, network, target)
     ends = np.empty((3, len(evidence.codes), len(states)))
     impossible = np.zeros(len(evidence.codes), np.int64)
     questions: dict[tuple[tuple[str, ...], frozenset[str]], list[Positions]] = {}
+    marks = np.empty(len(evidence.codes), object)
     for observed, positions in evidence.patterns():
-        law = None if tables is None else tables.joint(cells, (target, *observed))
+        about = (target, *observed)
+        law = None if tables is None else tables.joint(cells, about)
+        if basis is not None:
+            marks[positions] = basis.of(about, read=law is not None or tables is None or not tables.say(about))[0]
         if law is not None:
             ends[:, positions], impossible[positions] = _of_law(law, evidence.of(observed, positions), level)
             continue
@@ -152,7 +163,8 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float) ->
     for row, positions in evidence.alike(np.flatnonzero(impossible)):
         ends[:, positions] = _with_impossible(posterior, target, row, positions, level)
     mean, lower, upper = ends
-    return Prediction(target, states, level, mean, lower, upper, impossible / (cells.draws or 1))
+    left_out, known = impossible / (cells.draws or 1), () if basis is None else tuple(marks.tolist())
+    return Prediction(target, states, level, mean, lower, upper, left_out, known)
 
 
 # ---------------------------------------------------------------------------------------------------------- records
