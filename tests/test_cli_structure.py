@@ -49,6 +49,10 @@ def test_from_records_to_a_network_to_a_release_to_answers(run: Shell) -> None:
         assert code == 0 and words in out
     assert run.json("show s.json")["arcs"] == told["arcs"]
     assert run.json("show s.json")["learned"] == [origin]
+    rehearsed = "plan --network s.json --epsilon 1 --records 1000 --repeats 1 --mechanism laplace --relation replace"
+    code, out, _ = run(rehearsed)
+    assert code == 0 and words in out
+    assert run.json(rehearsed)["learned"] == [origin]
     code, out, _ = run("export r.json --output - --draws 100")
     assert code == 0 and "learned from the records" in out
     assert "learned" not in run.json("show asia.bif")

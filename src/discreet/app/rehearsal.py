@@ -23,7 +23,15 @@ from discreet.app.arguments import (
     registered,
     structure_of,
 )
-from discreet.app.report import UNUSED, audit_lines, columns, plan_lines, plan_summary
+from discreet.app.report import (
+    UNUSED,
+    audit_lines,
+    columns,
+    origin_document,
+    origin_lines,
+    plan_lines,
+    plan_summary,
+)
 from discreet.app.terminal import say, show
 from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS, Over
@@ -82,16 +90,14 @@ def plan(
         "expected": [_expected(each, part, over) for each, part in found],
     }
     text = _expected_lines(found, over) + f"\n\n{records:,} records made up from {source}, {repeats} times"
+    if isinstance(world, dc.Tables):
+        told |= origin_document(world.network)
+        text = "\n".join([text, *origin_lines(world.network)])
     if plans:
         told["plans"] = {each.value: plan_summary(plan) for each, plan in plans.items()}
+    guessed = bool(workload) or any(given.startswith("records=") for given in option or ())
     for each, plan in plans.items():
-        first = plan.plan if isinstance(plan, dc.AuditNoise) else plan
-        idle = promise.delta and first.noise == "discrete_laplace"
-        text += f"\n\nplan, {each}{f' ({UNUSED})' if idle else ''}:\n\n{plan_lines(prior.network, first)}"
-        if isinstance(plan, dc.AuditNoise) and not workload:
-            text += f"\n\n{audit_lines(prior.network, plan, records)}"
-        if not workload and not any(given.startswith("records=") for given in option or ()):
-            text += _smaller_lines(prior, replace(promise, relation=each), records, first)
+        text += _plan_text(prior, replace(promise, relation=each), plan, records, bool(workload), guessed)
     show(as_json, told, text)
 
 
@@ -200,6 +206,23 @@ def _expected_lines(found: list[tuple[dc.Relation, dc.Expected]], over: Over) ->
         "design": ("mean error of scaled weights", "of predictions"),
     }[over]
     return columns(("relation", "mechanism", *errors), rows)
+
+
+def _plan_text(
+    prior: dc.Dirichlet,
+    promise: dc.Guarantee,
+    plan: dc.PlannedNoise | dc.AuditNoise,
+    records: int,
+    asked: bool,
+    guessed: bool,
+) -> str:
+    """A plan with its audit, and what planning for so many records would leave out, where nobody planned for some."""
+    first = plan.plan if isinstance(plan, dc.AuditNoise) else plan
+    idle = promise.delta and first.noise == "discrete_laplace"
+    text = f"\n\nplan, {promise.relation}{f' ({UNUSED})' if idle else ''}:\n\n{plan_lines(prior.network, first)}"
+    if isinstance(plan, dc.AuditNoise) and not asked:
+        text += f"\n\n{audit_lines(prior.network, plan, records)}"
+    return text if guessed else text + _smaller_lines(prior, promise, records, first)
 
 
 def _smaller_lines(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, plan: dc.PlannedNoise) -> str:
