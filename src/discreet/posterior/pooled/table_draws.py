@@ -289,6 +289,7 @@ class TableDraws:
                 self._generator(part),
                 weights=self._weights,
                 doubt=True,
+                quick=True,
             )
             self._drawn[part, draws] = (
                 elimination.joint(worlds.cells, part, {}),

@@ -105,6 +105,8 @@ class Worlds:
         weights: prior mean of the components of rows, shape (COMPONENTS,).
         prior: Dirichlet rows instead of the learned prior.
         doubt: whether the learned prior is doubted, for intervals: see the module's docstring.
+        quick: whether rows are told of a child's margin no more exactly than of its interactions, where that margin
+            has a prior of its own: raking tells them the rest. One exact coordinate makes chains ten times as long.
     """
 
     def __init__(
@@ -116,8 +118,9 @@ class Worlds:
         weights: Floats | None = None,
         prior: Dirichlet | None = None,
         doubt: bool = False,
+        quick: bool = False,
     ) -> None:
-        self._doubt = doubt
+        self._doubt, self._quick = doubt, quick
         self.network = margins.network
         self._margins = margins
         self.weights = np.full(COMPONENTS, 1 / COMPONENTS) if weights is None else weights
@@ -155,7 +158,10 @@ class Worlds:
         rng, doubt = self._generators[node], self._doubt
         totals = self._totals(node, rng)
         own, given = (totals, alpha) if part == family else self._of_part(family, part, totals, alpha)
-        found = draw_rows(*self._margins.coordinates(part), own, self.weights, rng, alpha=given, doubt=doubt)
+        values, variances = self._margins.coordinates(part)
+        if self._quick and doubt and part[:-1]:
+            variances = _without_margin(variances)
+        found = draw_rows(values, variances, own, self.weights, rng, alpha=given, doubt=doubt)
         if doubt and part[:-1]:
             wanted = draw_margin(*self._margins.coordinates([node]), found.counts, rng)
             found = found.recounted(raked(found.counts, wanted, rng), rng)
@@ -212,6 +218,16 @@ class Worlds:
             return elimination.joint(self.cells, parents, {})
         except InputError:
             return np.full((*shape, len(self._records)), 1 / math.prod(shape))
+
+
+def _without_margin(variances: Floats) -> Floats:
+    """Variances of a family's coordinates, those of the child's margin no smaller than any of its interactions."""
+    contrasts = variances[..., 1:].reshape(-1, variances.shape[-1] - 1)
+    least = contrasts[1:].min(initial=np.inf)
+    if not np.isfinite(least):
+        return variances
+    contrasts = np.concatenate([np.maximum(contrasts[:1], least), contrasts[1:]])
+    return np.concatenate([variances[..., :1], contrasts.reshape(*variances.shape[:-1], -1)], axis=-1)
 
 
 def worlds(
