@@ -4,7 +4,7 @@
 networks, gives them to every method at the same epsilon, under ADD_REMOVE, and prints the mean over pairs, and over
 triples, of variables of `sum |share - true share|`; the truth is the whole table, or the network's own law. Two things
 are measured: what the method believes (*model*: our posterior mean, for a peer's the tables of its network or ten times
-as many made-up records) and as many made-up records as there were (*records*: ours are of one draw, as `discreet
+as many made-up records) and as many made-up records as there were (*records*: ours are of the mean, as `discreet
 sample` makes them).
 
 *Ours.* `network`: the network's own arcs, which are public there, or arcs drawn by hand before anything was measured;

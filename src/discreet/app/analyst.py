@@ -256,7 +256,9 @@ def sample(
     release: ReleaseFile,
     records: Annotated[int, typer.Option("-n", "--records", min=0, help="Records of each synthetic set.")],
     output: Annotated[str, typer.Option(help="File to write: .parquet, .csv, .arrow or .feather; - writes stdout.")],
-    sets: Annotated[int, typer.Option(min=1, help="Synthetic sets, in numbered files; each has its own draw.")] = 1,
+    sets: Annotated[
+        int | None, typer.Option(min=1, help="Synthetic sets to be analysed together, in numbered files.")
+    ] = None,
     kind: Annotated[str | None, typer.Option("--format", help="Of stdout: parquet, csv or arrow.")] = None,
     replace: Replace = False,
     method: Method = "noise-aware",
@@ -265,15 +267,16 @@ def sample(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Make up records from the posterior; several sets differ by what the release leaves open.
+    """Make up records: one set that is as near to the truth as is known, or several that can be analysed.
 
-    Each set has the probabilities of one of the draws that `query` answers from, given the same seed and draws.
+    Without --sets they come from the posterior's mean. With it, each set has the probabilities of one of the draws that
+    `query` answers from, given the same seed and draws: sets differ by what the release leaves open.
     """
     from discreet.queries.synthetic import stream_records, synthetic
 
     to_stdout = output == "-"
-    _check_sample(to_stdout, sets, kind, draws, as_json)
-    targets = [] if to_stdout else _targets(Path(output), sets, replace)
+    _check_sample(to_stdout, sets or 1, kind, draws, as_json)
+    targets = [] if to_stdout else _targets(Path(output), sets or 1, replace)
     made = _load(release)
     posterior = _posterior(made, method, draws, seed, None, trust_network)
     # A stream of random numbers of its own: the posterior's are those of `query`.

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from discreet.errors import InputError
+from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 
-__all__ = ["sample_blocks", "sample_codes"]
+__all__ = ["Rows", "check_number", "draw_codes", "draw_node", "sample_codes"]
+
+Rows = Callable[[str, Mapping[str, Array]], Array]
+"""Of a node and the codes of those before it: sums up to each state of each record's row, shape (records, states), or
+one row for all."""
 
 GATHERED = 2**22
 """Most probabilities that are looked up at once: 32 MiB."""
@@ -29,53 +34,55 @@ def sample_codes(theta: Tables, n: int, rng: np.random.Generator) -> dict[str, A
     Raises:
         InputError: a negative number of records.
     """
-    _check(n)
-    return _draw(_cumulated(theta), n, rng)
+    check_number(n)
+    return draw_codes(theta.network, _cumulated(theta), n, rng)
 
 
-def sample_blocks(theta: Tables, n: int, rng: np.random.Generator, block: int) -> Iterator[dict[str, Array]]:
-    """The same, a block of records at a time, so that any number of records takes little memory.
-
-    Args:
-        theta: probabilities, axes `(*parents, child)`.
-        n: number of records.
-        rng: source of randomness; a seed gives the same records for the same size of block only.
-        block: most records of a block.
-
-    Returns:
-        Blocks as `sample_codes` returns them, the last one perhaps smaller; none for 0 records.
+def check_number(n: int, block: int = 1) -> None:
+    """Refuse what is no number of records, of all or of a block.
 
     Raises:
-        InputError: a negative number of records, or blocks of none; at once, not when the first block is asked for.
+        InputError: a negative number of records, or blocks of none.
     """
-    _check(n)
-    if not block > 0:
-        raise InputError(f"a block needs at least one record, got {block}")
-    cumulated = _cumulated(theta)
-    return (_draw(cumulated, min(block, n - start), rng) for start in range(0, n, block))
-
-
-def _check(n: int) -> None:
-    """Refuse what is no number of records."""
     if n < 0:
         raise InputError(f"cannot sample {n} records")
+    if not block > 0:
+        raise InputError(f"a block needs at least one record, got {block}")
 
 
-def _cumulated(theta: Tables) -> Tables:
-    """Sums of each row up to each state."""
-    return Tables(theta.network, lambda node: np.cumsum(theta[node], axis=-1))
+def draw_codes(network: Network, rows: Rows, n: int, rng: np.random.Generator) -> dict[str, Array]:
+    """Records drawn node by node; a state of probability 0 is never drawn.
 
+    Args:
+        network: whose nodes are drawn, in its order.
+        rows: see `Rows`.
+        n: number of records.
+        rng: source of randomness.
 
-def _draw(cumulated: Tables, n: int, rng: np.random.Generator) -> dict[str, Array]:
-    """One block of codes."""
-    network = cumulated.network
+    Returns:
+        For every node, in topological order, int64 codes, shape `(n,)`.
+    """
     codes: dict[str, Array] = {}
     for node in network.order:
-        uniform = rng.random(n)
-        codes[node] = drawn = np.empty(n, np.int64)
-        step = max(1, GATHERED // network.schema[node].size)
-        for start in range(0, n, step):
-            part = slice(start, start + step)
-            rows = cumulated[node][tuple(codes[parent][part] for parent in network.parents[node])]
-            drawn[part] = (uniform[part, None] * rows[..., -1:] >= rows[..., :-1]).sum(axis=-1)
+        codes[node] = draw_node(network, node, rows, codes, n, rng)
     return codes
+
+
+def draw_node(
+    network: Network, node: str, rows: Rows, codes: Mapping[str, Array], n: int, rng: np.random.Generator
+) -> Array:
+    """One column of such records, given the codes of those before: int64, shape `(n,)`."""
+    uniform, drawn = rng.random(n), np.empty(n, np.int64)
+    step = max(1, GATHERED // network.schema[node].size)
+    for start in range(0, n, step):
+        part = slice(start, start + step)
+        sums = rows(node, {name: column[part] for name, column in codes.items()})
+        drawn[part] = (uniform[part, None] * sums[..., -1:] >= sums[..., :-1]).sum(axis=-1)
+    return drawn
+
+
+def _cumulated(theta: Tables) -> Rows:
+    """Sums of each row up to each state."""
+    sums = Tables(theta.network, lambda node: np.cumsum(theta[node], axis=-1))
+    parents = theta.network.parents
+    return lambda node, codes: sums[node][tuple(codes[parent] for parent in parents[node])]

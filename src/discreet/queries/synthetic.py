@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,13 +19,17 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from discreet.errors import InputError
-from discreet.inference.sampling import sample_blocks, sample_codes
-from discreet.model.schema import Schema, Variable
+from discreet.inference import elimination
+from discreet.inference.raked_sampling import RakedLaw, raked_blocks, raked_law
+from discreet.inference.sampling import sample_codes
+from discreet.model.schema import Schema, Scope, Variable
 from discreet.model.tables import Array, Tables
 from discreet.posterior.draws import Posterior, PosteriorDraws, joint_draws
 
 __all__ = ["FORMATS", "format_of", "sample_codes", "sample_records", "stream_records", "synthetic", "write_records"]
 
+Wanted = Mapping[str, Mapping[Scope, Array]]
+"""See `raked_law`."""
 BLOCK_VALUES = 2**21
 """Most values of a block, over all columns: 16 MiB of codes."""
 SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow"}
@@ -52,19 +56,20 @@ def sample_records(theta: Tables, n: int, rng: np.random.Generator) -> pa.Table:
 
 
 def synthetic(
-    posterior: Posterior, n: int, rng: np.random.Generator, *, sets: int = 1, block: int = 65_536
+    posterior: Posterior, n: int, rng: np.random.Generator, *, sets: int | None = None, block: int = 65_536
 ) -> tuple[pa.RecordBatchReader, ...]:
-    """Synthetic data sets: set m is n records drawn from `theta_m`, itself drawn from the posterior.
+    """Synthetic data: one set that is as near to the truth as the posterior knows, or several that can be analysed.
 
-    Every set has probabilities of its own, so the sets differ from each other by what the release leaves open, and
-    `pool_estimates` makes honest intervals of them. A single set cannot tell that: statistics computed from it as if it
-    were data know its own sampling error only.
+    Of several, set m is n records drawn from `theta_m`, itself drawn from the posterior. Every set has probabilities of
+    its own, so the sets differ from each other by what the release leaves open, and `pool_estimates` makes honest
+    intervals of them. One set by itself is drawn from the posterior's mean: its shares err less than those of any draw,
+    and statistics computed from it as if it were data know its own sampling error only.
 
     Args:
         posterior: of a release.
         n: records of each set; as many as the release had or more, where estimates are to be pooled.
         rng: picks the draws and makes up the records.
-        sets: data sets, each from another joint draw of all probabilities.
+        sets: data sets, each from another joint draw of all probabilities; None for one from the posterior's mean.
         block: most records that are made at once; a set of many columns takes smaller blocks.
 
     Returns:
@@ -92,32 +97,49 @@ def synthetic(
         (1000, 1000)
     """
     have = posterior.cells.draws or 0
-    if not 0 < sets <= have:
+    if sets is not None and not 0 < sets <= have:
         raise InputError(
             f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {have} draws"
         )
-    drawn = _drawn(posterior, rng.permutation(have)[:sets])
-    return tuple(_stream(_only(drawn, index), n, own, block) for index, own in enumerate(rng.spawn(sets)))
+    laws = _laws(posterior, None if sets is None else rng.permutation(have)[:sets])
+    own = rng.spawn(sets or 1)
+    return tuple(_stream(raked_law(*law, each), n, each, block) for law, each in zip(laws, own, strict=True))
 
 
-def _drawn(posterior: Posterior, picked: npt.NDArray[np.intp]) -> Tables:
-    """Some of the joint draws, with all that tables say of variables that the network does not join."""
+def _laws(posterior: Posterior, picked: npt.NDArray[np.intp] | None) -> Iterator[tuple[Tables, Wanted]]:
+    """For some of the joint draws, or for their mean: rows of a network, and what tables say beyond it."""
     wide = joint_draws(posterior)
     cells, tables = wide.cells, wide.tables if isinstance(wide, PosteriorDraws) else None
-    if tables is not None and tables.say(cells.network.nodes):
-        return tables.network_of(cells, picked)
-    return Tables(cells.network, lambda node: cells[node][..., picked], draws=len(picked))
+    nodes = cells.network.nodes
+    beyond = {} if tables is None else {node: tables.rows_beyond(cells, node, picked) for node in nodes}
+    for at, draw in enumerate([None] if picked is None else picked):
+        theta = (
+            _mean(cells) if draw is None else Tables(cells.network, {node: cells[node][..., draw] for node in nodes})
+        )
+        yield theta, {node: {scope: rows[..., at] for scope, rows in of.items()} for node, of in beyond.items() if of}
 
 
-def _only(drawn: Tables, index: int) -> Tables:
-    """One of several joint draws."""
-    return Tables(drawn.network, lambda node: drawn[node][..., index])
+def _mean(cells: Tables) -> Tables:
+    """Rows of the mean of all draws' joint laws: of the mean joint law of each family."""
+
+    def rows(node: str) -> Array:
+        own = cells[node]
+        if not cells.network.parents[node]:
+            return np.asarray(own.mean(axis=-1))
+        try:
+            law = elimination.joint(cells, cells.network.family(node), {}).mean(axis=-1)
+        except InputError:  # parents' law is out of reach: all draws count alike
+            return np.asarray(own.mean(axis=-1))
+        total = law.sum(axis=-1, keepdims=True)
+        return np.asarray(np.where(total > 0, law / np.where(total > 0, total, 1.0), own.mean(axis=-1)))
+
+    return Tables(cells.network, rows)
 
 
-def _stream(theta: Tables, n: int, rng: np.random.Generator, block: int) -> pa.RecordBatchReader:
+def _stream(law: RakedLaw, n: int, rng: np.random.Generator, block: int) -> pa.RecordBatchReader:
     """Records of one set, made block by block as they are read."""
-    schema = theta.network.schema
-    blocks = sample_blocks(theta, n, rng, min(block, max(1, BLOCK_VALUES // len(schema))))
+    schema = law.network.schema
+    blocks = raked_blocks(law, n, rng, min(block, max(1, BLOCK_VALUES // len(schema))))
     return pa.RecordBatchReader.from_batches(_arrow_schema(schema), (_batch(schema, codes, rng) for codes in blocks))
 
 

@@ -53,8 +53,8 @@ Picked = npt.NDArray[np.intp]
 
 MOST_LOOSE = 6
 """Variables of a question whose triples get such interactions; larger ones are marked as assumed."""
-MOST_JOINED = 2**14
-"""Cells of a family of the larger network that records are made up from."""
+MOST_HELD = 60
+"""Nodes of a network up to which made-up records keep every pair that no table holds."""
 MOST_CELLS = 1000
 """Of a set that is drawn by itself, as of a family that is enlarged."""
 MOST_VALUES = 2**22
@@ -146,8 +146,8 @@ class TableDraws:
             return None
         drawn = _Drawn(cells.draws or 1, which, int(twins))
         wanted = {part: self._wanted(law, names, part, drawn) for part in parts}
-        # Of pairs in no table the network's law stays: fitting alone would make them depend through what they share.
-        wanted |= {pair: self._unmeasured(_margin(law, names, pair), pair, drawn) for pair in self._beyond(names)}
+        # Of pairs in no table the network's odds stay: fitting alone would make them depend through what they share.
+        wanted |= {pair: self._unmeasured(law, names, pair, drawn) for pair in self._beyond(names)}
         for _ in range(ROUNDS if len(wanted) > 1 else 1):
             for part, margin in wanted.items():
                 law = _scaled(law, names, part, margin)
@@ -156,43 +156,56 @@ class TableDraws:
             law = _scaled(law, names, triple, _normalised(own + self._interaction(own, triple, drawn)))
         return np.asarray(law)
 
-    def network_of(self, cells: Tables, picked: Picked) -> Tables:
-        """Some draws as probabilities of a larger network, for whoever needs all variables at once.
-
-        Each node has as parents, besides its own, earlier nodes that a table joins it with, as far as a family stays
-        small; its rows are those of the joint law of the family.
+    def rows_beyond(self, cells: Tables, node: str, picked: Picked | None = None) -> dict[Scope, Floats]:
+        """What a record's state of a node depends on besides its parents' states, by what tables say.
 
         Args:
             cells: the posterior's draws.
-            picked: positions of those that are wanted.
+            node: of the network.
+            picked: positions of the draws that are wanted; None for their mean.
 
         Returns:
-            Probabilities, shape `(*parents, child, draws)`.
+            By set of variables, the node last and the others before it in the network's order: `P(node | others)`, an
+            axis for each, then one of draws (of 1 for the mean); nothing where the network's own rows say all.
         """
-        own, order = self.network, self.network.order
-        parents = {node: (*own.parents[node], *self._joined(node, order[: order.index(node)])) for node in own.nodes}
-        wide = Network(own.variables, parents)
-
-        def rows(node: str) -> Floats:
-            law = self.joint(cells, wide.family(node), picked=picked)
+        which, believed = np.arange(cells.draws or 1) if picked is None else picked, self
+        if picked is None:
+            believed = self.assuming("network")
+        found = dict[Scope, Floats]()
+        for others in believed._beside(node):
+            scope = (*others, node)
+            law = believed.joint(cells, scope, picked=which)
             if law is None:
-                law = elimination.joint(_only(cells, picked), wide.family(node), {})
+                law = elimination.joint(_only(cells, which), scope, {})
+            if picked is None:
+                law = law.mean(axis=-1, keepdims=True)
             total = law.sum(axis=-2, keepdims=True)
-            return np.where(total > 0, law / np.where(total > 0, total, 1.0), 1 / law.shape[-2])
+            found[scope] = np.where(total > 0, law / np.where(total > 0, total, 1.0), 1 / law.shape[-2])
+        return found
 
-        return Tables(wide, rows, draws=len(picked))
+    def _beside(self, node: str) -> list[Scope]:
+        """Sets of earlier nodes that a node is measured with, or doubtful; where there are any, all that shall stay.
 
-    def _joined(self, node: str, before: Sequence[str]) -> Scope:
-        """Earlier nodes, no parents, that a table joins a node with, those of few states first."""
-        family = [*self.network.family(node)]
-        told = {name for table in self._tables if node in table for name in table}
-        found: list[str] = []
-        for name in sorted(
-            told.intersection(before).difference(family), key=lambda name: self.network.schema[name].size
-        ):
-            if self.network.cells([*family, *found, name]) <= MOST_JOINED:
-                found.append(name)
-        return tuple(found)
+        What stays is its family's law, and that of each pair with an earlier node that no table holds: of those, in a
+        large network, which a table joins with what moves.
+        """
+        order = self.network.order
+        before, family = order[: order.index(node)], set(self.network.family(node))
+        parts = [part for part in map(set, self.measured((*before, node))) if node in part]
+        apart = [{name, node} for name in before if frozenset((name, node)) not in self._pairs]
+        moved = [part for part in parts if not (part <= family and self._open(self.network.ordered(part)))]
+        if self.assume == "robust" and len(order) <= MOST_HELD:
+            moved += apart
+        if not moved:
+            return []
+        if len(order) > MOST_HELD:
+            near = set().union(*moved)
+            apart = [pair for pair in apart if any(frozenset((a, b)) in self._pairs for a in pair for b in near)]
+        if len(order) <= MOST_LOOSE:
+            moved += [triple for triple in map(set, self._loose((*before, node))) if node in triple]
+        whole = [*moved, family, *apart]
+        largest = [part for place, part in enumerate(whole) if not _inside(part, place, whole)]
+        return [tuple(name for name in before if name in part) for part in largest]
 
     def measured(self, names: Iterable[str]) -> tuple[Scope, ...]:
         """The largest parts of some variables that a table has, in the schema's order."""
@@ -223,11 +236,19 @@ class TableDraws:
             and not any(table.issuperset(triple) for table in self._tables)
         )
 
-    def _unmeasured(self, law: Floats, pair: Scope, of: _Drawn) -> Floats:
-        """The margin of a pair that no table holds, of the network's."""
-        if not self._doubtful(pair):
-            return law
-        return _normalised(law + self._interaction(law, pair, of))
+    def _unmeasured(self, law: Floats, names: Sequence[str], pair: Scope, of: _Drawn) -> Floats:
+        """The margin of a pair that no table holds: odds ratios of the network's law, margins that were measured."""
+        own = _margin(law, names, pair)
+        own = self._with_singles(own, pair, law, names, of)
+        return _normalised(own + self._interaction(own, pair, of)) if self._doubtful(pair) else own
+
+    def _with_singles(self, own: Floats, part: Scope, law: Floats, names: Sequence[str], of: _Drawn) -> Floats:
+        """The law of a part moved to what was measured of its single variables, or else is in another law."""
+        singles = {(name,): self._wanted(law, names, (name,), of) for name in part}
+        for _ in range(ROUNDS):
+            for single, margin in singles.items():
+                own = _scaled(own, part, single, margin)
+        return own
 
     def _interaction(self, law: Floats, names: Scope, of: _Drawn) -> Floats:
         """What a set may have beyond its parts, the same for a draw whatever is asked; shape as the law's."""
@@ -270,10 +291,7 @@ class TableDraws:
         if self._open(part):
             return _margin(law, names, part)
         drawn = self._draws(part, of.draws)[of.twins][..., of.picked]
-        for _ in range(ROUNDS if len(part) > 1 else 0):
-            for name in part:
-                drawn = _scaled(drawn, part, (name,), self._wanted(law, names, (name,), of))
-        return drawn
+        return self._with_singles(drawn, part, law, names, of) if len(part) > 1 else drawn
 
     def _draws(self, part: Scope, draws: int) -> tuple[Floats, Floats]:
         """Draws of a set's law and their twins, shape `(*sizes, draws)`."""
@@ -316,6 +334,11 @@ def _normalised(law: Floats) -> Floats:
     """No cell below 0, and a sum of 1 for each draw."""
     kept = np.maximum(law, 0.0)
     return np.asarray(kept / kept.sum(axis=tuple(range(law.ndim - 1))))
+
+
+def _inside(part: set[str], place: int, among: Sequence[set[str]]) -> bool:
+    """Whether one of some sets lies in another, or is there before."""
+    return any(part < other or (part == other and at < place) for at, other in enumerate(among))
 
 
 def _only(cells: Tables, picked: Picked) -> Tables:
