@@ -28,6 +28,7 @@ NAMES = (
     "scaling",
     "planned_noise",
     "wrong_networks",
+    "audits",
     "peers",
 )
 """Of the experiments, in the order of the index."""

@@ -32,7 +32,19 @@ from .errors import simulated, single
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Page, estimate, markdown
 
-__all__ = ["EXPERIMENT", "POPULATIONS", "adult", "answers", "cut", "held", "made_up"]
+__all__ = [
+    "EXPERIMENT",
+    "POPULATIONS",
+    "Codes",
+    "Law",
+    "adult",
+    "answers",
+    "cut",
+    "held",
+    "law_of",
+    "made_up",
+    "missing",
+]
 
 Floats = npt.NDArray[np.float64]
 Codes = dict[str, npt.NDArray[np.int64]]
@@ -88,8 +100,13 @@ def cut(network: dc.Network, rng: np.random.Generator) -> dc.Network:
 
 def _known(theta: dc.Tables, public: dc.Network, rng: np.random.Generator) -> tuple[dc.Network, Codes, Law]:
     """Records of known probabilities."""
+    return public, sample_codes(theta, RECORDS, rng), law_of(theta)
+
+
+def law_of(theta: dc.Tables) -> Law:
+    """Joint laws of some variables of a network, which is the truth."""
     cells = single(theta)
-    return public, sample_codes(theta, RECORDS, rng), lambda names: elimination.joint(cells, names, {})[..., 0]
+    return lambda names: elimination.joint(cells, names, {})[..., 0]
 
 
 def _right(task: Task) -> tuple[dc.Network, Codes, Law]:
@@ -314,6 +331,11 @@ def _checks(frame: pd.DataFrame, here: Sequence[str]) -> Iterator[Check]:
     yield Check.below("right networks: width of measured pairs, default over trust", longer, 1.1, sane=1.2)
 
 
+def missing() -> list[str]:
+    """Parts that cannot be run here, each with its reason."""
+    return [] if _file().is_file() else ["ADULT: no uci/adult.data.gz in $DISCREET_DATA"]
+
+
 EXPERIMENT = Experiment(
     title="Beyond the papers: when the network is wrong",
     source="ours; [the network](../network.md) has the method",
@@ -324,7 +346,7 @@ EXPERIMENT = Experiment(
     plan=plan,
     measure=measure,
     present=present,
-    missing=lambda: [] if _file().is_file() else ["ADULT: no uci/adult.data.gz in $DISCREET_DATA"],
+    missing=missing,
 )
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
+from discreet.mechanisms import planned
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.mechanisms.planned import choice_scale
 from discreet.releases.kinds.audited_tables import pairs_beyond
@@ -185,10 +186,19 @@ def test_how_many_pairs_follows_the_rule() -> None:
     assert [chosen_pairs(number, 22) for number in (3, 5, 6, 8, 22)] == [2, 3, 4, 5, 0]
 
 
-def test_pairs_of_large_networks_and_large_tables_are_left_out() -> None:
-    names = [f"v{index}" for index in range(21)]
-    assert all_pairs(network_of(dict.fromkeys(names, 2))) == ()
-    assert len(all_pairs(network_of(dict.fromkeys(names[:20], 2)))) == 190
+def test_candidates_are_all_pairs_or_some_that_their_names_choose() -> None:
+    names = [f"v{index}" for index in range(60)]
+    assert len(all_pairs(network_of(dict.fromkeys(names[:45], 2)))) == 990
+    some = all_pairs(network_of(dict.fromkeys(names, 2)))
+    assert len(set(some)) == 1000 and all(names.index(one) < names.index(other) for one, other in some)
+    assert list(some) == sorted(some, key=lambda pair: tuple(map(names.index, pair)))
+    # Other states or arcs choose no others, and every variable has its share: 33 of 1,000 pairs, at least 15.
+    assert some == all_pairs(network_of(dict.fromkeys(names, 3), "v0>v1"))
+    assert min(sum(name in pair for pair in some) for name in names) >= 15
+
+
+def test_pairs_of_one_state_and_of_large_tables_are_left_out() -> None:
+    assert all_pairs(network_of({"a": 2, "b": 1, "c": 2})) == (("a", "c"),)
     assert all_pairs(network_of({"a": 2, "b": 200, "c": 200})) == (("a", "b"), ("a", "c"))
 
 
@@ -213,7 +223,38 @@ def test_a_workload_of_a_large_network_is_audited() -> None:
     made = simulated(network, 20_000, 3, promise(), workload=["P(v3, v9 | v20=s1)"])
     assert isinstance(made.payload, dc.AuditedTables)
     assert set(made.payload.pairs) == {("v3", "v9"), ("v3", "v20"), ("v9", "v20")}
-    assert isinstance(simulated(network, 20_000, 3, promise()).payload, dc.NoisyTables)
+    every = simulated(network, 20_000, 3, promise()).payload
+    assert isinstance(every, dc.AuditedTables) and len(every.pairs) == 14 and every.chosen == 9
+
+
+def test_what_a_network_beyond_exact_inference_expects_is_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same expectations to sampling error: 2**20 records, seven deviations of a share of a half."""
+    rng = np.random.default_rng(4)
+    network = network_of({"a": 3, "b": 2, "c": 2, "d": 3}, "a>b b>c c>d")
+    codes = {node: rng.integers(network.schema[node].size, size=5_000) for node in network.nodes}
+    made = dc.simulate(
+        dc.planned(audit=0), dc.count_codes(network, codes), dc.Dirichlet.uniform(network), promise(), rng=rng
+    )
+    pairs = pairs_beyond(all_pairs(network), made.payload.tables)
+    assert pairs
+    exact = planned._expected(made.payload, pairs)
+    monkeypatch.setattr(planned, "MOST_CELLS", 1)
+    sampled = planned._expected(made.payload, pairs)
+    assert sampled.keys() == exact.keys() == set(pairs)
+    for pair in pairs:
+        assert sampled[pair].dtype == np.int64
+        assert 0 < np.abs(sampled[pair] - exact[pair]).max() < 1 + 7 * 5_100 * np.sqrt(0.25 * 4 / 2**24)
+
+
+def test_a_network_beyond_exact_inference_is_audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing fails once the budget is charged, whatever inference could do."""
+
+    def refused(*_: object) -> None:
+        raise dc.InputError("too large")
+
+    monkeypatch.setattr(planned, "joint", refused)
+    made = simulated(network_of({f"v{index}": 2 for index in range(24)}), 20_000, 3, promise())
+    assert isinstance(made.payload, dc.AuditedTables) and made.payload.chosen
 
 
 @every("relation", dc.Relation)

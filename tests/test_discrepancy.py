@@ -9,7 +9,15 @@ import pytest
 
 from discreet.inference.interactions import contrast_matrices, positions, subsets, transformed
 from discreet.posterior.pooled import discrepancy
-from discreet.posterior.pooled.discrepancy import PRIOR, TAUS, scaled_to, triple_weights, triples_of
+from discreet.posterior.pooled.discrepancy import (
+    PAIR_PRIOR,
+    PRIOR,
+    TAUS,
+    pair_weights,
+    scaled_to,
+    triple_weights,
+    triples_of,
+)
 from discreet.posterior.pooled.least_squares import Margins
 from oracle import small
 
@@ -47,20 +55,85 @@ def margins(tau: float, n: float, variance: float, seed: int) -> Margins:
 
 def test_without_triples_the_prior_stays() -> None:
     assert sum(PRIOR) == pytest.approx(1) and len(PRIOR) == len(TAUS)
-    assert triple_weights(margins(0.1, 1e4, 9.0, 1), []) == pytest.approx(PRIOR)
+    assert triple_weights(margins(0.1, 1e4, 9.0, 1), [], None) == pytest.approx(PRIOR)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_measured_triples_teach_the_size(seed: int) -> None:
-    means = [float(triple_weights(margins(tau, 3e4, 25.0, seed), TRIPLES) @ TAUS) for tau in (0.0, 0.08, 0.32)]
+    means = [float(triple_weights(margins(tau, 3e4, 25.0, seed), TRIPLES, None) @ TAUS) for tau in (0.0, 0.08, 0.32)]
     prior = float(np.array(PRIOR) @ TAUS)
     assert means[0] < prior < means[1] < means[2]
     assert means[2] > 0.06
 
 
 def test_noise_that_hides_everything_teaches_nothing() -> None:
-    found = triple_weights(margins(0.0, 1e3, 1e8, 4), TRIPLES)
+    found = triple_weights(margins(0.0, 1e3, 1e8, 4), TRIPLES, None)
     np.testing.assert_allclose(found, PRIOR, atol=0.01)
+
+
+def at_least(weights: np.ndarray) -> np.ndarray:
+    """Probability of each size or a larger one."""
+    return np.cumsum(np.asarray(weights)[::-1])[::-1]
+
+
+def test_audited_pairs_that_hold_make_triples_more_credible_and_others_change_nothing() -> None:
+    """What triples teach, or the prior's tail where that is heavier, times how much rarer the audit made each size."""
+    told = margins(0.08, 3e4, 25.0, 2)
+    alone = at_least(triple_weights(told, TRIPLES, None))
+    wrong = triple_weights(told, TRIPLES, np.array([0.0, 0.0, 0.0, 0.1, 0.3, 0.3, 0.3]))
+    np.testing.assert_allclose(at_least(wrong), np.maximum(alone, at_least(np.array(PRIOR))))
+    right = np.array(PAIR_PRIOR) * [1, 1, 1, 0.1, 0.1, 0.1, 0.1]
+    right[0] += 1 - right.sum()
+    found = triple_weights(told, TRIPLES, right)
+    assert found.sum() == pytest.approx(1) and np.all(found >= 0)
+    np.testing.assert_allclose(at_least(found)[3:], 0.1 * at_least(wrong)[3:])
+
+
+PAIRS = [(f"v{first}", f"v{first + 1}") for first in (0, 2, 4, 6)]
+
+
+def pairs_told(tau: float, n: float, variance: float, seed: int) -> tuple[Margins, dict[tuple[str, ...], np.ndarray]]:
+    """Four pairs that a posterior takes for independent, with interactions of one size, measured."""
+    rng = np.random.default_rng(seed)
+    values, variances = {(): np.array(n)}, {(): 1.0}
+    laws = {}
+    for pair in PAIRS:
+        sizes = [NETWORK.schema[name].size for name in pair]
+        own = np.full((*sizes, 200), 1 / np.prod(sizes))
+        laws[pair] = own
+        moved = own[..., :1] + scaled_to(own[..., :1], np.array([tau]), rng, 1, np.array([0]))
+        coordinates = transformed(n * moved[..., 0], contrast_matrices(sizes))
+        for inside, part in positions(pair):
+            if inside:
+                shape = [NETWORK.schema[name].size - 1 for name in inside]
+                scale = np.sqrt(np.prod(sizes) / NETWORK.cells(inside))
+                noise = np.sqrt(variance + n / np.prod(sizes)) * rng.standard_normal(shape)
+                values[inside], variances[inside] = coordinates[part].reshape(shape) * scale + noise, variance
+    return Margins(NETWORK, values, variances), laws
+
+
+def test_without_pairs_the_prior_stays() -> None:
+    told, _ = pairs_told(0.0, 1e4, 25.0, 1)
+    assert pair_weights(told, {}, {}) == pytest.approx(PAIR_PRIOR)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_audited_pairs_teach_the_size(seed: int) -> None:
+    means = [float(pair_weights(*pairs_told(tau, 3e4, 100.0, seed), {}) @ TAUS) for tau in (0.0, 0.08, 0.32)]
+    prior = float(np.array(PAIR_PRIOR) @ TAUS)
+    assert means[0] < prior / 2 and means[1] < means[2] and means[2] > 2 * prior
+
+
+def test_what_is_larger_than_all_that_was_chosen_would_have_been_chosen() -> None:
+    """Chosen pairs that hold say more than pairs taken at random do, the more the sharper the choice was."""
+    told, laws = pairs_told(0.0, 3e4, 100.0, 5)
+    taken = at_least(pair_weights(told, laws, {}))
+    blunt, sharp = (at_least(pair_weights(told, laws, dict.fromkeys(PAIRS, scale))) for scale in (1e6, 300.0))
+    np.testing.assert_allclose(blunt, taken, rtol=0.05)
+    assert np.all(sharp[4:] < 0.1 * taken[4:]) and sharp[4] > 0
+    told, laws = pairs_told(0.16, 3e4, 100.0, 6)
+    taken, sharp = (at_least(pair_weights(told, laws, chosen)) for chosen in ({}, dict.fromkeys(PAIRS, 300.0)))
+    assert sharp[3] > 0.5 * taken[3]  # those chosen are off themselves: so may be others
 
 
 def test_an_interaction_keeps_pairs_and_has_its_covariance() -> None:

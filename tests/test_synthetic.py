@@ -217,6 +217,22 @@ def test_records_of_a_set_share_what_is_not_known() -> None:
     assert stats.binomtest(agree, 3000, 1 / 2).pvalue < FALSE_ALARM
 
 
+def test_one_set_by_itself_is_of_the_mean_of_all_draws() -> None:
+    """Two draws that have a and b in the same state; their mean has both states, and a tells b."""
+    table = synthetic(certain(2), 4_000, np.random.default_rng(14))[0].read_all()
+    joint = joint_counts(table, certain(2).network.schema).reshape(2, 2)
+    # No arc joins a and b: the network's rows are all that a mean of rows can hold, whatever draws have in common.
+    assert chi_square(joint.ravel(), np.full(4, 0.25)) > FALSE_ALARM
+    chain = dc.Network(certain(2).network.variables, {"a": (), "b": ("a",)})
+    rows = np.stack([np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([[0.5, 0.5], [0.0, 1.0]])], axis=-1)
+    posterior = dc.PosteriorDraws(dc.Tables(chain, {"a": np.eye(2), "b": rows}, draws=2))
+    table = synthetic(posterior, 4_000, np.random.default_rng(15))[0].read_all()
+    joint = joint_counts(table, chain.schema).reshape(2, 2)
+    # P(b | a) is that of the draws that have a: rows of impossible parents count for nothing.
+    assert joint[0, 1] == joint[1, 0] == 0
+    assert chi_square(joint[[0, 1], [0, 1]], np.full(2, 0.5)) > FALSE_ALARM
+
+
 def test_sets_differ_even_where_their_probabilities_do_not() -> None:
     posterior = dc.PosteriorDraws(
         dc.Tables(asia().network, lambda node: with_draws(asia())[node].repeat(2, -1), draws=2)

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from discreet.errors import InputError, shown
-from discreet.inference.elimination import joint
+from discreet.inference.elimination import joint, marginals_cost
+from discreet.inference.sampling import sample_codes
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.mechanisms.table_plans import table_plan
@@ -43,6 +45,9 @@ PILOT = Fraction(1, 100)
 """Of epsilon, for the number of records where it is private: a hundredth of a pair more or less for each."""
 SMOOTHING = 0.5
 """Records that every cell of the first stage has at least, while pairs are chosen."""
+MOST_CELLS, MADE_UP = 2**14, 2**24
+"""Of the cliques up to which the first stage's expectations are exact; and values of the records that tell them else:
+128 MiB, shares of a hundred variables to .001."""
 ROUNDING = 1e-12
 """By which a scale of choices is enlarged: scores are whole numbers, and only the scale is a float."""
 
@@ -62,8 +67,8 @@ def planned(
             How many pairs are measured follows from it, too. Without it, and for a workload, all families are measured
             whole, and the number of records costs a hundredth of epsilon where it is private and there are pairs.
         audit: share of epsilon that the pairs get, in [0, 1); where too few could be measured well, they get nothing.
-            None for 0.2, or for 0.8 of a network without arcs, which has little else to measure. Networks of more than
-            20 variables need a workload for it.
+            None for 0.2, or for 0.8 of a network without arcs, which has little else to measure. Of networks with more
+            than 1,000 pairs it is for some of these; a workload says which matter.
 
     Returns:
         The mechanism. Where no pair is left out, or a stated number of records is too small, it is a plan of tables
@@ -168,8 +173,7 @@ def choice_scale(calibration: AuditNoise, rounds: int) -> float:
         calibration: of the release.
         rounds: choices.
     """
-    exact = 2 * calibration.sensitivity * rounds / (calibration.selection * calibration.second)
-    return math.nextafter(float(exact) * (1 + ROUNDING), math.inf)
+    return math.nextafter(float(calibration.choice_scale(rounds)) * (1 + ROUNDING), math.inf)
 
 
 def _tables(payload: object) -> NoisyTables:
@@ -202,11 +206,29 @@ def _picked(
 
 
 def _expected(first: NoisyTables, pairs: Sequence[Scope]) -> Mapping[Scope, Array]:
-    """Counts of some pairs that the network and the first stage's tables expect, whole numbers; nothing is private."""
+    """Counts of some pairs that the network and the first stage's tables expect, whole numbers; nothing is private.
+
+    Where exact inference may be out of reach, shares of made-up records, the same for the same first stage.
+    """
     network = first.network
     total = max(float(np.median([table.sum() for table in first.tables.values()])), 1.0)
-    theta = Tables(network, {node: _rows(first, node)[..., None] for node in network.nodes}, draws=1)
-    return {pair: np.rint(total * joint(theta, pair, {})[..., 0]).astype(np.int64) for pair in pairs}
+    rows = {node: _rows(first, node) for node in network.nodes}
+    shares = dict[Scope, Array]()
+    with suppress(InputError):  # some pair is beyond exact inference
+        if marginals_cost(network) <= MOST_CELLS:
+            cells = Tables(network, {node: row[..., None] for node, row in rows.items()}, draws=1)
+            shares = {pair: joint(cells, pair, {})[..., 0] for pair in pairs}
+    if not shares:
+        codes = sample_codes(Tables(network, rows), MADE_UP // len(network.nodes), np.random.default_rng(0))
+        shares = {pair: _shares(network, codes, pair) for pair in pairs}
+    return {pair: np.rint(total * share).astype(np.int64) for pair, share in shares.items()}
+
+
+def _shares(network: Network, codes: Mapping[str, Array], pair: Scope) -> Array:
+    """Of each joint state of two variables among records."""
+    one, other = (network.schema[name].size for name in pair)
+    counted = np.bincount(codes[pair[0]] * other + codes[pair[1]], minlength=one * other)
+    return counted.reshape(one, other) / len(codes[pair[0]])
 
 
 def _rows(first: NoisyTables, node: str) -> Array:

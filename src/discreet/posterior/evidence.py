@@ -13,11 +13,12 @@ import numpy as np
 from discreet.inference.interactions import Blur, subsets
 from discreet.model.schema import Scope
 from discreet.releases.combined import Combined
+from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.measurement import Measurement
 from discreet.releases.release import Release
 from discreet.theory.stars import star_blurs
 
-__all__ = ["audited_sets", "blur", "measured_sets", "measurements", "number_of_records"]
+__all__ = ["audited_sets", "blur", "choice_scales", "measured_sets", "measurements", "number_of_records"]
 
 
 def blur(part: Measurement) -> Blur:
@@ -51,6 +52,16 @@ def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
     """
     parts = (part for releases in evidence.data_sets for part in measurements(releases))
     return tuple(dict.fromkeys(part.scope for part in parts if part.audit))
+
+
+def choice_scales(evidence: Combined) -> dict[Scope, float]:
+    """Of the pairs that a second stage chose by their misfit, the scale of the noise in that choice, records."""
+    found = dict[Scope, float]()
+    for release in (release for releases in evidence.data_sets for release in releases):
+        if isinstance(release.calibration, AuditNoise):
+            chosen = [part.scope for part in measurements([release]) if part.audit == "chosen"]
+            found |= {scope: float(release.calibration.choice_scale(len(chosen))) for scope in chosen}
+    return found
 
 
 def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset[str], ...]:

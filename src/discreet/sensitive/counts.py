@@ -157,7 +157,7 @@ def count(
         records: their schema must hold every node of the network, with the same states.
         network: public.
         scopes: sets of variables that are counted as well, named in the schema's order: what a mechanism's `scopes`
-            says. None for all pairs of up to 20 variables, which `planned` may measure besides.
+            says. None for all pairs of variables, or 1,000 of them, which `planned` may measure besides.
         cell_limit: most cells of one table.
         progress: called with (scans done, scans in all) before the first scan and after each.
 

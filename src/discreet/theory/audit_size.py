@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations
+from zlib import crc32
 
 from discreet.model.network import Network
 from discreet.model.query_grammar import Query, check_names, parse_query
 from discreet.model.schema import Scope
 
-__all__ = ["MOST_VARIABLES", "SELECTION", "all_pairs", "audited_pairs", "chosen_pairs", "pairs_asked"]
+__all__ = ["SELECTION", "all_pairs", "audited_pairs", "chosen_pairs", "pairs_asked"]
 
 ERROR = 0.005
 """Standard deviation that the noise may give a share of a measured pair."""
@@ -25,22 +27,29 @@ SELECTION = Fraction(1, 4)
 """Of what the pairs get, for choosing them where not all are measured."""
 AT_RANDOM = 3
 """One in so many of the measured pairs is taken at random, so that what stays unmeasured can be judged by them."""
-MOST_VARIABLES = 20
-"""Of a network whose pairs are all candidates: 190, a few scans of the records more. In larger ones a workload names
-the pairs that matter."""
+MOST_PAIRS = 1000
+"""Candidates of a network: all pairs of 45 variables. They are counted in some sixty scans of the records and judged in
+seconds; of a larger network some stand for the others."""
 MOST_CELLS = 2**14
 """Of a pair's table. One that is larger is told too little by any share of a budget."""
 
 
+@lru_cache(maxsize=64)
 def all_pairs(network: Network) -> tuple[Scope, ...]:
-    """Every pair of variables that can depend and has no large table, in the schema's order; none of a large network.
+    """Every pair of variables that can depend and has no large table, in the schema's order.
+
+    Of a large network 1,000 of them, which depends on the names alone: what is true of those is as likely to be true of
+    the others, and no record has a say.
 
     Args:
         network: public.
     """
-    if len(network.nodes) > MOST_VARIABLES:
-        return ()
-    return tuple(pair for pair in combinations(network.nodes, 2) if _tellable(network, pair))
+    sizes = {variable.name: variable.size for variable in network.variables if variable.size > 1}
+    pairs = [pair for pair in combinations(sizes, 2) if sizes[pair[0]] * sizes[pair[1]] <= MOST_CELLS]
+    if len(pairs) > MOST_PAIRS:
+        taken = set(sorted(pairs, key=lambda pair: (crc32("\0".join(pair).encode()), pair))[:MOST_PAIRS])
+        pairs = [pair for pair in pairs if pair in taken]
+    return tuple(pairs)
 
 
 def pairs_asked(network: Network, queries: Sequence[str | Query]) -> tuple[Scope, ...]:

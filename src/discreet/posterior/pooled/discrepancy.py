@@ -27,6 +27,7 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from discreet.inference.interactions import contrast_matrices
 from discreet.model.schema import Scope
@@ -42,7 +43,7 @@ PRIOR = (0.595, 0.2, 0.1, 0.07, 0.02, 0.01, 0.005)
 """Weights of these for triples, before any was seen; chosen on one real table of 28,155 records."""
 PAIR_PRIOR = (0.5, 0.16, 0.12, 0.1, 0.07, 0.035, 0.015)
 """The same for pairs: whether two variables depend, beyond what the network says, is as likely as not."""
-WORTH = 2.0
+WORTH = 1.0
 """Triples, or pairs, that the prior is worth."""
 STEPS = 50
 """Of the EM algorithm: with so few components it has long converged."""
@@ -54,36 +55,65 @@ FEWEST = 0.5
 """Records that a cell of a measured pair is taken to have at least."""
 
 
-def triple_weights(margins: Margins, triples: Iterable[Scope]) -> Floats:
-    """Weights of the sizes of what triples have beyond their pairs.
+def pair_weights(margins: Margins, laws: Mapping[Scope, Floats], chosen: Mapping[Scope, float]) -> Floats:
+    """Weights of the sizes of what pairs that were not measured have beyond what a posterior says of them.
+
+    Args:
+        margins: with the interactions of some pairs that were measured all the same, and of their variables.
+        laws: of these pairs, from the tables of a first stage alone, shape `(*sizes, draws)`.
+        chosen: of those that were chosen by their misfit, the scale of that choice, records.
+
+    Returns:
+        Shape (sizes,), sum 1; the prior's where there is none.
+    """
+    kept = {pair: law for pair, law in laws.items() if _few(margins, pair)}
+    logs = np.array(list(_log_likelihoods(margins, kept))).reshape(-1, len(TAUS))
+    weights = _learned(np.array(PAIR_PRIOR), logs)
+    if not chosen:
+        return weights
+    misfits = {pair: _misfits(law.mean(axis=-1), max(margins.total[0], 1.0)) for pair, law in kept.items()}
+    typical = np.mean(list(misfits.values()), axis=0)
+    for (pair, misfit), found in zip(misfits.items(), logs, strict=True):
+        if pair in chosen:
+            shares = weights * np.exp(found)
+            passed = expit((misfit[:, None] - typical) / chosen[pair])
+            weights = weights * (shares @ passed / shares.sum()) ** (1 / len(chosen))
+    return np.asarray(weights / weights.sum())
+
+
+def triple_weights(margins: Margins, triples: Iterable[Scope], pairs: Floats | None) -> Floats:
+    """Weights of the sizes of what triples that no table holds have beyond their pairs.
 
     Args:
         margins: with the interactions of the triples and all their subsets.
         triples: that tables hold, names in the schema's order.
+        pairs: weights that audited pairs teach; None where there are none.
 
     Returns:
-        Shape (sizes,), sum 1; the prior's where no triple was measured.
+        Shape (sizes,), sum 1: what the triples teach, or the prior's where no triple was measured. Who drew a network
+        put into its families what interacts; where audited pairs show that it left out little, so are sizes that a
+        triple outside reaches as much less probable as those of the pairs are than before they were audited.
     """
     laws = {
         triple: _without(np.maximum(margins.table(triple), FEWEST))[..., None]
         for triple in list(triples)[:MOST_TRIPLES]
         if _few(margins, triple)
     }
-    return _learned(np.array(PRIOR), _log_likelihoods(margins, laws))
+    weights = _learned(np.array(PRIOR), np.array(list(_log_likelihoods(margins, laws))))
+    if pairs is None:
+        return weights
+    taught, prior, audited, before = (np.cumsum(part[::-1])[::-1] for part in (weights, PRIOR, pairs, PAIR_PRIOR))
+    tail = np.append(np.maximum(taught, prior) * np.minimum.accumulate(np.minimum(audited / before, 1.0)), 0.0)
+    return np.asarray(tail[:-1] - tail[1:])
 
 
-def pair_weights(margins: Margins, laws: Mapping[Scope, Floats]) -> Floats:
-    """Weights of the sizes of what pairs that no table holds have beyond what a posterior says of them.
+def _misfits(law: Floats, records: float) -> Floats:
+    """Expected L1 distance of a pair's counts from what a law says, for each size of its interaction; records.
 
-    Args:
-        margins: with the interactions of some pairs that were measured all the same, and of their variables.
-        laws: of these pairs, from the tables of a first stage alone, shape `(*sizes, draws)`.
-
-    Returns:
-        Shape (sizes,), sum 1; the prior's where there is none.
+    Misfits of cells as normal, with the variance of sampling and of the interaction.
     """
-    kept = {pair: law for pair, law in laws.items() if _few(margins, pair)}
-    return _learned(np.array(PAIR_PRIOR), _log_likelihoods(margins, kept))
+    spread = np.diag(_independent(law)).reshape(law.shape)
+    return np.array([np.sqrt(2 / np.pi * (records * law + (records * tau) ** 2 * spread)).sum() for tau in TAUS])
 
 
 def _few(margins: Margins, names: Scope) -> bool:
@@ -91,9 +121,9 @@ def _few(margins: Margins, names: Scope) -> bool:
     return 0 < math.prod(margins.network.schema[name].size - 1 for name in names) <= MOST_CONTRASTS
 
 
-def _learned(prior: Floats, found: Iterable[Floats]) -> Floats:
+def _learned(prior: Floats, logs: Floats) -> Floats:
     """The weights that the EM algorithm finds from log-likelihoods of interactions under each size."""
-    logs, weights = np.array(list(found)), prior
+    weights = prior
     for _ in range(STEPS if len(logs) else 0):
         shares = weights * np.exp(logs - logs.max(axis=1, keepdims=True))
         weights = (WORTH * prior + (shares / shares.sum(axis=1, keepdims=True)).sum(axis=0)) / (WORTH + len(logs))

@@ -37,7 +37,7 @@ from discreet.inference.interactions import subsets
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.posterior.evidence import audited_sets, measured_sets, measurements
+from discreet.posterior.evidence import audited_sets, choice_scales, measured_sets, measurements
 from discreet.posterior.pooled.discrepancy import TAUS, pair_weights, scaled_to, triple_weights, triples_of
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.worlds import Worlds
@@ -268,13 +268,14 @@ class TableDraws:
         first = saturated(self._evidence.network, measured_sets(self._evidence, audits=False))
         cells = projected(_only(self._cells, np.arange(min(FEW_DRAWS, self._cells.draws or 1))), first)
         laws = {pair: elimination.joint(cells, pair, {}) for pair in pairs}
-        return pair_weights(self._told(pairs), laws)
+        return pair_weights(self._told(pairs), laws, choice_scales(self._evidence))
 
     @cached_property
     def _sizes(self) -> Floats:
-        """Weights of the sizes of interactions, learned from triples that tables hold."""
+        """Weights of the sizes of triples' interactions, taught by those that tables hold and by audited pairs."""
         triples = triples_of(self._tables, self.network.nodes)
-        return triple_weights(self._told(triples), triples)
+        pairs = self._pair_sizes if audited_sets(self._evidence) else None
+        return triple_weights(self._told(triples), triples, pairs)
 
     def _generator(self, names: Scope, more: int = 0) -> np.random.Generator:
         """Of a set of variables, whatever else was asked."""

@@ -75,6 +75,10 @@ class AuditNoise:
         """Epsilon of all pairs' tables together, where so many were chosen: choosing any costs its whole part."""
         return self.second * (1 - self.selection if chosen else 1)
 
+    def choice_scale(self, rounds: int) -> Fraction:
+        """Scale at which pairs are chosen, records: so many choices cost together their part of the second stage."""
+        return 2 * self.sensitivity * rounds / (self.selection * self.second)
+
     @property
     def scopes(self) -> tuple[Scope, ...]:
         """Sets of variables that the first stage may measure."""
