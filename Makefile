@@ -118,7 +118,7 @@ $(VENV)/peers/%/.installed: bench/environments/%.txt
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
-experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds docs/experiments, a quarter of an hour
+experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds docs/experiments, twenty minutes
 	$(BIN)/python -m experiments --quick
 
 test-newest:  ## the tests on the newest versions that pyproject.toml allows, in an environment made for it
