@@ -13,7 +13,7 @@ __all__ = ["NOISY", "largest_table", "without_large"]
 
 NOISY = 0.5
 """Expected error of a row of probabilities, averaged over nodes and before it saturates, from which families are cut.
-Below lie child and alarm at epsilon .1, above insurance-sized networks at .1 and barley up to 3."""
+Below lie child and alarm at epsilon .1, above barley up to 3."""
 FILLED = 0.4
 """Cells of the largest table, times the scale of the noise that an even share of the budget buys, for each record: with
 10,000 records and scale 40, a hundred cells. Larger tables cost barley's marginals half of their gain."""
