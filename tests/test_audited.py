@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.mechanisms import planned
+from discreet.inference import pair_laws
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.mechanisms.planned import choice_scale
 from discreet.releases.kinds.audited_tables import pairs_beyond
@@ -227,32 +227,13 @@ def test_a_workload_of_a_large_network_is_audited() -> None:
     assert isinstance(every, dc.AuditedTables) and len(every.pairs) == 14 and every.chosen == 9
 
 
-def test_what_a_network_beyond_exact_inference_expects_is_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same expectations to sampling error: 2**20 records, seven deviations of a share of a half."""
-    rng = np.random.default_rng(4)
-    network = network_of({"a": 3, "b": 2, "c": 2, "d": 3}, "a>b b>c c>d")
-    codes = {node: rng.integers(network.schema[node].size, size=5_000) for node in network.nodes}
-    made = dc.simulate(
-        dc.planned(audit=0), dc.count_codes(network, codes), dc.Dirichlet.uniform(network), promise(), rng=rng
-    )
-    pairs = pairs_beyond(all_pairs(network), made.payload.tables)
-    assert pairs
-    exact = planned._expected(made.payload, pairs)
-    monkeypatch.setattr(planned, "MOST_CELLS", 1)
-    sampled = planned._expected(made.payload, pairs)
-    assert sampled.keys() == exact.keys() == set(pairs)
-    for pair in pairs:
-        assert sampled[pair].dtype == np.int64
-        assert 0 < np.abs(sampled[pair] - exact[pair]).max() < 1 + 7 * 5_100 * np.sqrt(0.25 * 4 / 2**24)
-
-
 def test_a_network_beyond_exact_inference_is_audited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing fails once the budget is charged, whatever inference could do."""
 
     def refused(*_: object) -> None:
         raise dc.InputError("too large")
 
-    monkeypatch.setattr(planned, "joint", refused)
+    monkeypatch.setattr(pair_laws, "joint", refused)
     made = simulated(network_of({f"v{index}": 2 for index in range(24)}), 20_000, 3, promise())
     assert isinstance(made.payload, dc.AuditedTables) and made.payload.chosen
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from discreet.errors import InputError, shown
-from discreet.inference.elimination import joint, marginals_cost
-from discreet.inference.sampling import sample_codes
+from discreet.inference.pair_laws import pair_laws
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.mechanisms.table_plans import table_plan
@@ -45,9 +43,6 @@ PILOT = Fraction(1, 100)
 """Of epsilon, for the number of records where it is private: a hundredth of a pair more or less for each."""
 SMOOTHING = 0.5
 """Records that every cell of the first stage has at least, while pairs are chosen."""
-MOST_CELLS, MADE_UP = 2**14, 2**24
-"""Of the cliques up to which the first stage's expectations are exact; and values of the records that tell them else:
-128 MiB, shares of a hundred variables to .001."""
 ROUNDING = 1e-12
 """By which a scale of choices is enlarged: scores are whole numbers, and only the scale is a float."""
 
@@ -206,29 +201,10 @@ def _picked(
 
 
 def _expected(first: NoisyTables, pairs: Sequence[Scope]) -> Mapping[Scope, Array]:
-    """Counts of some pairs that the network and the first stage's tables expect, whole numbers; nothing is private.
-
-    Where exact inference may be out of reach, shares of made-up records, the same for the same first stage.
-    """
-    network = first.network
+    """Counts of some pairs that the network and the first stage's tables expect, whole numbers; nothing is private."""
     total = max(float(np.median([table.sum() for table in first.tables.values()])), 1.0)
-    rows = {node: _rows(first, node) for node in network.nodes}
-    shares = dict[Scope, Array]()
-    with suppress(InputError):  # some pair is beyond exact inference
-        if marginals_cost(network) <= MOST_CELLS:
-            cells = Tables(network, {node: row[..., None] for node, row in rows.items()}, draws=1)
-            shares = {pair: joint(cells, pair, {})[..., 0] for pair in pairs}
-    if not shares:
-        codes = sample_codes(Tables(network, rows), MADE_UP // len(network.nodes), np.random.default_rng(0))
-        shares = {pair: _shares(network, codes, pair) for pair in pairs}
-    return {pair: np.rint(total * share).astype(np.int64) for pair, share in shares.items()}
-
-
-def _shares(network: Network, codes: Mapping[str, Array], pair: Scope) -> Array:
-    """Of each joint state of two variables among records."""
-    one, other = (network.schema[name].size for name in pair)
-    counted = np.bincount(codes[pair[0]] * other + codes[pair[1]], minlength=one * other)
-    return counted.reshape(one, other) / len(codes[pair[0]])
+    theta = Tables(first.network, {node: _rows(first, node) for node in first.network.nodes})
+    return {pair: np.rint(total * law).astype(np.int64) for pair, law in pair_laws(theta, pairs).items()}
 
 
 def _rows(first: NoisyTables, node: str) -> Array:

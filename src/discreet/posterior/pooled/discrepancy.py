@@ -14,10 +14,11 @@ real table, and are fitted to the measured ones by the EM algorithm:
 
 The same for pairs that no table holds, of which a posterior says something by its network alone: what they have beyond
 that is learned from pairs that were audited (`mechanisms/planned.py`), and never from those inside the tables of a
-plan, which somebody chose for other reasons. Some of the audited pairs were chosen by their misfit: the choice of T over
-U, at scale s, has odds exp((q_T - q_U) / s). So a pair of size tau that was passed over has the weight of tau times how
-probable it is that a chosen pair, of what size it was seen to have, was preferred to one of size tau (the geometric mean
-over chosen pairs: which others stood in the way of a choice is not known, and a product would take them for none).
+plan, which somebody chose for other reasons. Some of the audited pairs were chosen by their misfit: at scale s the
+choice of T rather than U has odds exp((q_T - q_U) / s). So a pair of size tau that was passed over has the weight of
+tau times how probable it is that a chosen pair, of the size that it was seen to have, was preferred to it (the
+geometric mean over chosen pairs: what else stood in the way of a choice is not known, and a product would take it for
+nothing).
 
 Source: Dempster, Laird and Rubin (1977); mixtures of normal laws of different scale as shrinkage: Stephens (2017).
 """
@@ -47,8 +48,8 @@ PRIOR = (0.595, 0.2, 0.1, 0.07, 0.02, 0.01, 0.005)
 PAIR_PRIOR = (0.5, 0.16, 0.12, 0.1, 0.07, 0.035, 0.015)
 """The same for pairs: whether two variables depend, beyond what the network says, is as likely as not."""
 WORTH = 1.0
-"""Triples, or pairs, that the prior is worth. With 2, intervals of right networks were up to half as long again (triples
-of made-up ones); set on ADULT, asia, sachs, child and made-up networks, confirmed on six other tables."""
+"""Triples, or pairs, that the prior is worth. With 2, intervals of triples of right networks were up to half as long
+again; set on ADULT, asia, sachs, child and made-up networks, confirmed on six other tables."""
 STEPS = 50
 """Of the EM algorithm: with so few components it has long converged."""
 ROUNDS = 20
