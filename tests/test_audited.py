@@ -11,13 +11,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import discreet as dc
 from discreet.inference import pair_laws
-from discreet.mechanisms.noise import SimulatedNoise
+from discreet.mechanisms.noise import SimulatedNoise, deviation_for
 from discreet.mechanisms.planned import choice_scale
 from discreet.releases.kinds.audited_tables import pairs_beyond
-from discreet.theory.audit_size import all_pairs, audited_pairs, chosen_pairs, pairs_asked
+from discreet.theory.audit_size import (
+    affordable_pairs,
+    all_pairs,
+    audited_pairs,
+    chosen_pairs,
+    pairs_asked,
+    prefers_gaussian,
+)
+from discreet.verify.audit import audit
+from discreet.verify.losses import _gaussian_epsilon
 from enumeration import Scripted, among, numbers
 from folding import every
 from tiny import Record, all_records, counts_of, network_of
@@ -179,11 +189,29 @@ def test_all_choices_together_cost_their_part(relation: dc.Relation) -> None:
 
 
 def test_how_many_pairs_follows_the_rule() -> None:
+    def pairs(records: float, epsilon: Fraction, candidates: int) -> int:
+        return audited_pairs(affordable_pairs(records, epsilon, 1), candidates)
+
     fifth = Fraction(1, 5)
-    assert [audited_pairs(n, fifth, 9) for n in (28_155, 12_000, 7_000, 4_243, 4_242, 0, -50)] == [9, 9, 4, 3, 0, 0, 0]
-    assert audited_pairs(28_155, fifth * Fraction(3, 10), 9) == 5
-    assert [audited_pairs(10**5, fifth, candidates) for candidates in (70, 93, 95, 283)] == [70, 93, 70, 70]
+    assert [pairs(n, fifth, 9) for n in (28_155, 12_000, 7_000, 4_243, 4_242, 0, -50)] == [9, 9, 4, 3, 0, 0, 0]
+    assert pairs(28_155, fifth * Fraction(3, 10), 9) == 5
+    assert [pairs(10**5, fifth, candidates) for candidates in (70, 93, 95, 283)] == [70, 93, 70, 70]
     assert [chosen_pairs(number, 22) for number in (3, 5, 6, 8, 22)] == [2, 3, 4, 5, 0]
+
+
+def test_as_many_pairs_are_afforded_as_noise_leaves_shares_good_enough() -> None:
+    """One pair more would deviate by more than .005 of the records, under either law."""
+    for moved in (1, 2):
+        for gaussian, budget, n in ((False, Fraction(1, 5), 50_000), (True, Fraction(1, 100), 20_000)):
+            most = affordable_pairs(n, budget, moved, gaussian=gaussian)
+            deviations = [
+                math.sqrt(moved * count / (2 * budget)) if gaussian else math.sqrt(2) * moved * count / budget
+                for count in (most, most + 1)
+            ]
+            assert most > 3 and deviations[0] <= 0.005 * n < deviations[1]
+            assert affordable_pairs(-3, budget, moved, gaussian=gaussian) == 0
+    assert not prefers_gaussian(Fraction(1, 5), Fraction(1, 1000), 1, 10)  # 71 records, of 71 by Laplace noise
+    assert prefers_gaussian(Fraction(1, 5), Fraction(1, 1000), 1, 11)
 
 
 def test_candidates_are_all_pairs_or_some_that_their_names_choose() -> None:
@@ -427,3 +455,119 @@ def test_what_cannot_be_calibrated_costs_nothing(tmp_path: Path) -> None:
     made = dc.release(dc.planned(), counts, prior, promise(), account=account)
     assert [charge.guarantee for charge in account.charges()] == [promise()]
     assert made.private
+
+
+# ------------------------------------------------------------------------------------------- Gaussian noise on pairs
+
+COINS = network_of(dict.fromkeys("abc", 2))
+"""All three pairs lie in no table."""
+
+
+@every("relation", dc.Relation)
+def test_with_a_delta_the_exact_loss_keeps_the_guarantee(relation: dc.Relation) -> None:
+    """The audit's hockey-stick of all Gaussian noise together, of both stages, at delta; half of it is for each."""
+    guarantee = promise(1, relation, "0.01")
+    mechanism = dc.planned(records=ALL)
+    noise = calibrated(mechanism, COINS, guarantee)
+    assert noise.noise == noise.plan.noise == "discrete_gaussian"
+    (found,) = audit(mechanism, guarantee, {"coins": COINS}, most=2)
+    assert found.exact and found.holds and not found.leak
+    assert found.measured > 0.5
+
+
+@every("relation", dc.Relation)
+@every("chosen", [False, True])
+def test_gaussian_noise_on_pairs_spends_its_part(relation: dc.Relation, chosen: bool) -> None:
+    """Sums of rho, and the exact epsilon of the second stage alone at its delta: within, and nearly all of it."""
+    moved = 1 + (relation is REPLACE)
+    network = network_of(dict.fromkeys("abcdefg", 2)) if chosen else COINS
+    guarantee = promise(1, relation, "0.01")
+    mechanism = dc.planned(records=round(2_000 * math.sqrt(moved)) if chosen else ALL)
+    noise = calibrated(mechanism, network, guarantee)
+    source = Scripted()
+    payload = mechanism.draw(counts_of(network, []), dc.Dirichlet.uniform(network), noise, source)
+    assert isinstance(payload, dc.AuditedTables) and payload.noise == "discrete_gaussian"
+    number, scale = len(payload.pairs), payload.scale
+    assert bool(payload.chosen) == chosen == bool(source.scores) and scale is not None
+    spent = number * Fraction(moved) / (2 * Fraction(scale) ** 2)
+    budget = noise.for_pairs(payload.chosen)
+    assert spent <= budget and float(spent / budget) > 1 - 1e-9
+    epsilon = float(noise.second * (1 - noise.selection if chosen else 1))
+    assert noise.delta == Fraction(1, 200)
+    steps = (1,) * (number * moved)
+    exact = _gaussian_epsilon(((scale, steps),), epsilon, float(noise.delta))
+    assert 0.7 * epsilon < exact <= epsilon
+    assert noise.total <= guarantee.epsilon
+
+
+@every("relation", dc.Relation)
+@every("records", [None, ALL])
+def test_both_stages_share_the_delta(relation: dc.Relation, records: int | None) -> None:
+    """The plan of the first stage is that of what the second leaves; without a second it may have all."""
+    guarantee = promise(1, relation, "0.01")
+    noise = calibrated(dc.planned(records=records), COINS, guarantee)
+    prior, half = dc.Dirichlet.uniform(COINS), Fraction(1, 200)
+    assert noise.delta == half
+    part, pilot = 1 - noise.second, noise.total_epsilon or 0
+    alone = dc.planned(audit=0)
+    assert noise.plan == alone.calibrate(COINS, prior, promise(part - pilot, relation, half))
+    if records is None:
+        assert noise.alone == alone.calibrate(COINS, prior, promise(1 - pilot, relation, 2 * half))
+    for rho, epsilon in ((noise.rho, noise.second), (noise.rho_chosen, noise.second * (1 - noise.selection))):
+        _, kept, _ = deviation_for(1, promise(epsilon, relation, half))
+        assert rho is not None and 0 < kept - rho < 1e-12 * kept
+
+
+def test_a_delta_that_gaussian_noise_makes_nothing_of_is_left_to_the_plan() -> None:
+    """Of six pairs Laplace noise is less at that delta; without one there is no other."""
+    noise = calibrated(dc.planned(records=ALL), PAIRS, promise(1, ADD_REMOVE, "1e-9"))
+    assert (noise.noise, noise.delta, noise.rho, noise.rho_chosen) == ("discrete_laplace", None, None, None)
+    assert calibrated(dc.planned(records=ALL), PAIRS, promise()).noise == "discrete_laplace"
+
+
+def test_gaussian_pairs_are_read_as_such_and_survive_a_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    network = network_of(dict.fromkeys("abcd", 2))
+    a = rng.integers(2, size=20_000)
+    codes = {"a": a, "b": np.where(rng.random(20_000) < 0.8, a, 1 - a)}
+    codes |= {name: rng.integers(2, size=20_000) for name in "cd"}
+    guarantee = promise(1, ADD_REMOVE, "0.01")
+    release = dc.simulate(
+        dc.planned(), dc.count_codes(network, codes), dc.Dirichlet.uniform(network), guarantee, rng=rng
+    )
+    release.save(tmp_path / "r.json")
+    again = dc.Release.load(tmp_path / "r.json")
+    assert again.dumps() == release.dumps()
+    payload = again.payload
+    assert isinstance(payload, dc.AuditedTables) and payload.noise == "discrete_gaussian" and len(payload.pairs) == 6
+    assert {part.noise for part in payload.measurements if part.audit} == {"discrete_gaussian"}
+    assert "Gaussian noise of scale" in payload.summary(again.calibration)
+    answer = dc.answer(dc.noise_aware(again, draws=200, rng=rng), "P(a=s0, b=s0)", level=0.95)
+    assert answer.basis == "measured" and answer.rows[0]["mean"] == pytest.approx(0.4, abs=0.02)
+    assert isinstance(payload.scale, float)
+    for wrong in (replace(payload, noise=None), replace(payload, scale=payload.scale * 1.01)):
+        assert not wrong.agrees(again.calibration)
+    with pytest.raises(dc.InputError, match="delta and its losses"):
+        replace(again.calibration, rho=None)  # type: ignore[type-var]
+    with pytest.raises(dc.InputError, match="losses above 0"):
+        replace(again.calibration, rho=Fraction())  # type: ignore[type-var]
+
+
+def test_gaussian_noise_on_pairs_has_the_scale_it_states() -> None:
+    """Variance over 600 tables of 4 cells; chi-square, false alarm 1e-8 on either side."""
+    network = network_of(dict.fromkeys("abcdefghi", 2))
+    guarantee, errors, scale = promise(1, ADD_REMOVE, "1e-4"), list[np.ndarray](), 0.0
+    rng = np.random.default_rng(12)
+    codes = {node: rng.integers(2, size=20_000) for node in network.nodes}
+    counts = dc.count_codes(network, codes)
+    for seed in range(17):
+        made = dc.simulate(
+            dc.planned(), counts, dc.Dirichlet.uniform(network), guarantee, rng=np.random.default_rng(seed)
+        )
+        assert isinstance(made.payload, dc.AuditedTables) and made.payload.scale is not None
+        scale = made.payload.scale
+        errors += [made.payload.pairs[pair] - counts.joint(pair) for pair in made.payload.pairs]
+    off = np.concatenate([error.ravel() for error in errors])
+    statistic = float(np.sum(off**2)) / scale**2
+    assert stats.chi2.cdf(statistic, off.size) > 1e-8
+    assert stats.chi2.sf(statistic, off.size) > 1e-8

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
@@ -18,8 +19,8 @@ import numpy as np
 from discreet.errors import InputError, shown
 from discreet.inference.pair_laws import pair_laws
 from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.noise import Noise, scale_for
-from discreet.mechanisms.table_plans import table_plan
+from discreet.mechanisms.noise import Noise, deviation_for, deviation_within, scale_for
+from discreet.mechanisms.table_plans import in_digits, table_plan
 from discreet.mechanisms.table_scales import laplace_scales, noisy_tables
 from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet
@@ -32,7 +33,15 @@ from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise, pa
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, measured_part
 from discreet.sensitive.count_sensitivity import cells_moved
 from discreet.sensitive.counts import Counts
-from discreet.theory.audit_size import SELECTION, all_pairs, audited_pairs, chosen_pairs, pairs_asked
+from discreet.theory.audit_size import (
+    SELECTION,
+    affordable_pairs,
+    all_pairs,
+    audited_pairs,
+    chosen_pairs,
+    pairs_asked,
+    prefers_gaussian,
+)
 
 __all__ = ["choice_scale", "planned"]
 
@@ -113,18 +122,20 @@ def planned(
         if calibration.total_scale is not None:
             total = known = int(noise.discrete_laplace(np.array([statistic.records]), calibration.total_scale)[0])
         candidates = pairs_beyond(beyond(network), calibration.plan.scales)
-        number = audited_pairs(
-            statistic.records if known is None else known, calibration.second / calibration.sensitivity, len(candidates)
-        )
+        number = audited_pairs(_affordable(calibration, statistic.records if known is None else known), len(candidates))
         taken = calibration.plan if number else calibration.alone
         first = _tables(plan.draw(statistic, prior, taken, noise))
         if not number:
             return AuditedTables(network, first, {}, None, 0, total)
         chosen, others = _picked(statistic, first, candidates, number, calibration, noise)
-        each = calibration.for_pairs(len(chosen)) / number
-        scales, _ = laplace_scales(dict.fromkeys((*chosen, *others), each), calibration.sensitivity)
-        pairs = noisy_tables({pair: statistic.joint(pair) for pair in scales}, scales, noise.discrete_laplace)
-        return AuditedTables(network, first, pairs, next(iter(scales.values())), len(chosen), total)
+        each, gaussian = calibration.for_pairs(len(chosen)) / number, calibration.noise == "discrete_gaussian"
+        scale = _pair_scale((*chosen, *others), each, calibration)
+        counted = {pair: statistic.joint(pair) for pair in (*chosen, *others)}
+        add = noise.discrete_gaussian if gaussian else noise.discrete_laplace
+        pairs = noisy_tables(counted, dict.fromkeys(counted, scale), add)
+        return AuditedTables(
+            network, first, pairs, scale, len(chosen), total, "discrete_gaussian" if gaussian else None
+        )
 
     return Mechanism("planned", calibrate, draw, scopes=beyond)
 
@@ -139,26 +150,66 @@ def _calibrated(
 ) -> AuditNoise | PlannedNoise:
     """Noise of both stages, or of the plan alone where there is nothing to audit or too little to do it by."""
     network, second, moved = prior.over, share * guarantee.epsilon, cells_moved(guarantee.relation)
-
-    def planned_for(epsilon: Fraction) -> PlannedNoise:
-        return plan.calibrate(network, prior, replace(guarantee, epsilon=epsilon))
-
-    if not pairs_beyond(wanted, map(network.family, network.nodes)):
+    largest = pairs_beyond(wanted, map(network.family, network.nodes))
+    if not largest:
         return plan.calibrate(network, prior, guarantee)
-    first = planned_for(guarantee.epsilon - second)
+    delta, rho, rho_chosen = _gaussian(guarantee, second, moved, len(largest))
+    left = guarantee.delta - (delta or 0)
+
+    def planned_for(epsilon: Fraction, delta: Fraction) -> PlannedNoise:
+        return plan.calibrate(network, prior, replace(guarantee, epsilon=epsilon, delta=delta))
+
+    def audited(
+        first: PlannedNoise, alone: PlannedNoise, total_scale: float | None, pilot: Fraction | None
+    ) -> AuditNoise:
+        return AuditNoise(first, alone, records, total_scale, pilot, second, SELECTION, moved, delta, rho, rho_chosen)
+
+    first = planned_for(guarantee.epsilon - second, left)
+    found = audited(first, first, None, None)
     number = len(pairs_beyond(wanted, first.scales))
-    if not number or (records is not None and not audited_pairs(records, second / moved, number)):
+    if not number or (records is not None and not audited_pairs(_affordable(found, records), number)):
         return plan.calibrate(network, prior, guarantee)
     # Whatever is measured, its scale must exist: nothing may fail once the budget is charged.
-    for extreme in (second, second * min(SELECTION, 1 - SELECTION) / number):
-        scale_for(moved, extreme)
+    scale_for(moved, second * SELECTION / number)
+    for chosen in (0, 1):
+        _pair_scale(wanted[:1], found.for_pairs(chosen) / number, found)
     if records is not None:
-        return AuditNoise(first, first, records, None, None, second, SELECTION, moved)
+        return found
     if guarantee.relation is Relation.REPLACE:
-        return AuditNoise(first, planned_for(guarantee.epsilon), None, None, None, second, SELECTION, moved)
+        return audited(first, planned_for(guarantee.epsilon, guarantee.delta), None, None)
     scale, pilot = scale_for(1, PILOT * guarantee.epsilon)
     rest = guarantee.epsilon - pilot
-    return AuditNoise(planned_for(rest - second), planned_for(rest), None, scale, pilot, second, SELECTION, moved)
+    return audited(planned_for(rest - second, left), planned_for(rest, guarantee.delta), scale, pilot)
+
+
+def _gaussian(
+    guarantee: Guarantee, second: Fraction, moved: int, candidates: int
+) -> tuple[Fraction, Fraction, Fraction] | tuple[None, None, None]:
+    """Delta of the pairs' noise and its losses without and with a choice, where Gaussian noise on them is less."""
+    if guarantee.delta:
+        half = replace(guarantee, delta=guarantee.delta / 2)
+        with suppress(InputError):  # Gaussian noise cannot keep this guarantee; Laplace noise can
+            rho, chosen = (
+                in_digits(deviation_for(1, replace(half, epsilon=part))[1])
+                for part in (second, second * (1 - SELECTION))
+            )
+            if prefers_gaussian(second, rho, moved, candidates):
+                return half.delta, rho, chosen
+    return None, None, None
+
+
+def _affordable(calibration: AuditNoise, records: int) -> int:
+    """How many pairs so many records let be measured well."""
+    gaussian = calibration.noise == "discrete_gaussian"
+    return affordable_pairs(records, calibration.for_pairs(0), calibration.sensitivity, gaussian=gaussian)
+
+
+def _pair_scale(pairs: Sequence[Scope], budget: Fraction, calibration: AuditNoise) -> float:
+    """Scale of the noise on some pairs, each of which has such a budget."""
+    if calibration.noise == "discrete_gaussian":
+        return deviation_within(calibration.sensitivity, budget)[0]
+    scales, _ = laplace_scales(dict.fromkeys(pairs, budget), calibration.sensitivity)
+    return next(iter(scales.values()))
 
 
 def choice_scale(calibration: AuditNoise, rounds: int) -> float:

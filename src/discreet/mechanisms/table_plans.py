@@ -39,7 +39,7 @@ from discreet.theory.star_cover import Group, shared_by, star_cover, star_length
 from discreet.theory.stars import star_blurs
 from discreet.theory.workload import default_shares, workload_error, workload_shares
 
-__all__ = ["laplace_plan", "table_plan"]
+__all__ = ["in_digits", "laplace_plan", "table_plan"]
 
 STEPS = 10**12
 """Budgets are multiples of the guarantee's part in so many: they print as decimals, and next to nothing is lost."""
@@ -135,7 +135,7 @@ def _plans(
         except InputError:
             return  # Gaussian noise cannot keep this guarantee; Laplace noise can.
         families = [(network.ordered(network.family(node)),) for node in network.maximal_families]
-        yield _gaussian_plan(network, shares(families, "gaussian"), _in_digits(rho), reported, moved)
+        yield _gaussian_plan(network, shares(families, "gaussian"), in_digits(rho), reported, moved)
 
 
 def _without_large(network: Network, plan: PlannedNoise, guarantee: Guarantee, records: int) -> PlannedNoise:
@@ -220,13 +220,13 @@ def _gaussian_plan(
 def _budgets(shares: Mapping[Group, float], whole: Fraction) -> dict[Group, Fraction]:
     """Exact parts of a budget, proportional to the shares and rounded down: together at most the whole."""
     if whole.denominator > LONG:
-        whole = _in_digits(whole)
+        whole = in_digits(whole)
     exact = {group: Fraction(share) for group, share in shares.items()}
     total = sum(exact.values(), Fraction())
     return {group: whole * Fraction(math.floor(share / total * STEPS), STEPS) for group, share in exact.items()}
 
 
-def _in_digits(rho: Fraction) -> Fraction:
+def in_digits(rho: Fraction) -> Fraction:
     """A loss rounded down to 13 or 14 digits: its parts then print as decimals."""
     # Numbers of digits: a float would underflow.
     unit = Fraction(10) ** (len(str(rho.numerator)) - len(str(rho.denominator)) - 13)

@@ -1,7 +1,8 @@
 """Which pairs of variables a release may measure beside the tables of its network, and how many it can afford.
 
 Equal shares of epsilon give a cell of K tables noise of standard deviation `sqrt(2) K / epsilon` records. Shares of n
-records are then known to .005 where `K = .005 epsilon n / sqrt(2)`: more pairs would each be told too little.
+records are then known to .005 where `K = .005 epsilon n / sqrt(2)`: more pairs would each be told too little. Gaussian
+noise of a zero-concentrated loss rho has `sqrt(K / (2 rho))`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Query, check_names, parse_query
 from discreet.model.schema import Scope
 
-__all__ = ["SELECTION", "all_pairs", "audited_pairs", "chosen_pairs", "pairs_asked"]
+__all__ = [
+    "SELECTION",
+    "affordable_pairs",
+    "all_pairs",
+    "audited_pairs",
+    "chosen_pairs",
+    "pairs_asked",
+    "prefers_gaussian",
+]
 
 ERROR = 0.005
 """Standard deviation that the noise may give a share of a measured pair."""
@@ -76,12 +85,30 @@ def _tellable(network: Network, pair: Scope) -> bool:
     return network.cells(pair) <= MOST_CELLS and all(network.schema[name].size > 1 for name in pair)
 
 
-def audited_pairs(records: float, epsilon: Fraction, candidates: int) -> int:
-    """How many pairs to measure.
+def affordable_pairs(records: float, budget: Fraction, moved: int, *, gaussian: bool = False) -> int:
+    """How many pairs can be measured, each to within ERROR.
 
     Args:
         records: a public number, or one that was released.
-        epsilon: that all pairs together get, for each cell that one record moves.
+        budget: of all pairs together: epsilon of Laplace noise, rho of Gaussian noise.
+        moved: most cells of one pair's table that neighbours differ in, each by one record.
+        gaussian: whether the noise is Gaussian: its deviation grows with the root of the number of pairs.
+
+    Example:
+        >>> affordable_pairs(28_155, Fraction(1, 5), 1), affordable_pairs(28_155, Fraction(1, 1000), 1, gaussian=True)
+        (19, 39)
+    """
+    deviation = ERROR * max(records, 0.0)
+    if gaussian:
+        return math.floor(2 * float(budget) * deviation**2 / moved)
+    return math.floor(deviation * float(budget / moved) / math.sqrt(2))
+
+
+def audited_pairs(affordable: int, candidates: int) -> int:
+    """How many pairs to measure.
+
+    Args:
+        affordable: as many as can be measured well.
         candidates: pairs that no table of the network's holds.
 
     Returns:
@@ -89,13 +116,24 @@ def audited_pairs(records: float, epsilon: Fraction, candidates: int) -> int:
         or none where fewer than three are affordable.
 
     Example:
-        >>> audited_pairs(28_155, Fraction(1, 5), 9), audited_pairs(1_000, Fraction(1, 5), 9)
+        >>> audited_pairs(19, 9), audited_pairs(2, 9)
         (9, 0)
     """
-    most = math.floor(ERROR * float(epsilon) * max(records, 0.0) / math.sqrt(2))
-    if most >= (1 - SELECTION) * candidates:
+    if affordable >= (1 - SELECTION) * candidates:
         return candidates
-    return most if most >= FEWEST else 0
+    return affordable if affordable >= FEWEST else 0
+
+
+def prefers_gaussian(epsilon: Fraction, rho: Fraction, moved: int, candidates: int) -> bool:
+    """Whether Gaussian noise on all candidates together deviates less than Laplace noise.
+
+    Args:
+        epsilon: of all of them, for Laplace noise.
+        rho: of all of them, for Gaussian noise.
+        moved: as of `affordable_pairs`.
+        candidates: pairs.
+    """
+    return moved * candidates / (2 * rho) < 2 * (moved * candidates / epsilon) ** 2
 
 
 def chosen_pairs(number: int, candidates: int) -> int:

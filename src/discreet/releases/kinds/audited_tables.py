@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.codec import Integer, Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
-from discreet.releases.measurement import NO_NOISE, Measurement, Released
+from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Released
 
 __all__ = ["AuditNoise", "AuditedTables", "pairs_beyond"]
 
@@ -34,7 +35,10 @@ def pairs_beyond(pairs: Iterable[Scope], tables: Iterable[Scope]) -> tuple[Scope
 
 @kind(
     "audit_noise",
-    order=("plan", "alone", "records", "total_scale", "total_epsilon", "second", "selection", "sensitivity"),
+    order=(
+        *("plan", "alone", "records", "total_scale", "total_epsilon", "second", "selection", "sensitivity"),
+        *("delta", "rho", "rho_chosen"),
+    ),
 )
 @dataclass(frozen=True)
 class AuditNoise:
@@ -48,10 +52,14 @@ class AuditNoise:
         total_epsilon: what the total costs; None where there is none.
         second: epsilon of the second stage.
         selection: part of it that pays for choosing pairs, where not all are measured.
-        sensitivity: most that one record can move a pair's table, L1, and so its misfit.
+        sensitivity: most that one record can move a pair's table, L1 and also L2 squared, and so its misfit.
+        delta: of the pairs' noise where that is Gaussian; None where it is Laplace noise.
+        rho: zero-concentrated loss of all pairs' tables together that keeps the second stage's epsilon at this delta,
+            where all are measured; None for Laplace noise.
+        rho_chosen: the same for what is left of the second stage where pairs are chosen.
 
     Raises:
-        InputError: budgets that are not positive, or a total with a scale and no cost.
+        InputError: budgets that are not positive, a total with a scale and no cost, or Gaussian noise in part.
     """
 
     plan: PlannedNoise
@@ -62,17 +70,37 @@ class AuditNoise:
     second: Fraction
     selection: Fraction
     sensitivity: Whole
+    delta: Fraction | None = None
+    rho: Fraction | None = None
+    rho_chosen: Fraction | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no calibration."""
+        gaussian = (self.delta, self.rho, self.rho_chosen)
+        require(len({part is None for part in gaussian}) == 1, "Gaussian noise on pairs needs a delta and its losses")
+        require(all(part is None or part > 0 for part in gaussian), "Gaussian noise needs a delta and losses above 0")
         require(self.second > 0 and 0 < self.selection < 1, "an audit needs a budget, and a part of it to choose by")
         require((self.total_scale is None) == (self.total_epsilon is None), "a noisy total needs a scale and a cost")
         require(all_positive(self.total_scale), "a noisy total needs a positive, finite scale")
         require(self.total_epsilon is None or self.total_epsilon > 0, "a noisy total costs more than 0")
         require(self.records is None or self.total_scale is None, "a public number of records needs no noisy total")
 
+    @property
+    def noise(self) -> CellNoise:
+        """Law of the noise on pairs."""
+        return "discrete_laplace" if self.rho is None else "discrete_gaussian"
+
     def for_pairs(self, chosen: int) -> Fraction:
-        """Epsilon of all pairs' tables together, where so many were chosen: choosing any costs its whole part."""
+        """Budget of all pairs' tables together, where so many were chosen: choosing any costs its whole part.
+
+        Args:
+            chosen: pairs.
+
+        Returns:
+            Epsilon of Laplace noise, rho of Gaussian noise.
+        """
+        if self.rho is not None and self.rho_chosen is not None:
+            return self.rho_chosen if chosen else self.rho
         return self.second * (1 - self.selection if chosen else 1)
 
     def choice_scale(self, rounds: int) -> Fraction:
@@ -92,7 +120,7 @@ class AuditNoise:
 
 @kind(
     "audited_tables",
-    order=("total", "first", "scale", "chosen", "pairs"),
+    order=("total", "first", "noise", "scale", "chosen", "pairs"),
     scoped=Scoped("pairs", "_AuditedPair", {"pairs": "values"}),
 )
 @dataclass(frozen=True, eq=False)
@@ -103,10 +131,11 @@ class AuditedTables(Released):
         network: of the plan.
         first: tables of the first stage.
         pairs: tables of the second, by pair in the schema's order; int64, unit: records.
-        scale: of their discrete Laplace noise; None where there are none.
+        scale: of their noise; None where there are none.
         chosen: how many of the pairs, the first of the list, were chosen by how far the first stage misjudged them; the
             others are all, or were taken at random.
         total: noisy number of records that the number of pairs followed from; None where that was public.
+        noise: its law on pairs; None for discrete Laplace noise.
 
     Raises:
         InputError: pairs that are none, or lie in a table of the first stage, tables of other shapes, a scale without
@@ -119,6 +148,7 @@ class AuditedTables(Released):
     scale: Positive | None
     chosen: Integer
     total: Integer | None
+    noise: Literal["discrete_gaussian"] | None = None
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
@@ -139,10 +169,15 @@ class AuditedTables(Released):
         return self.network
 
     @property
+    def law(self) -> CellNoise:
+        """Of the noise on pairs."""
+        return self.noise or "discrete_laplace"
+
+    @property
     def measurements(self) -> tuple[Measurement, ...]:
         """See `Released`."""
         second = (
-            Measurement(scope, table, self.scale, audit="chosen" if place < self.chosen else "random")
+            Measurement(scope, table, self.scale, self.law, audit="chosen" if place < self.chosen else "random")
             for place, (scope, table) in enumerate(self.pairs.items())
         )
         return (*self.first.measurements, *second)
@@ -156,7 +191,8 @@ class AuditedTables(Released):
         if not self.pairs:
             return f"{line}; no pair beside them was worth measuring"
         how = f"{self.chosen} of them chosen by misfit" if self.chosen else "all that no table holds"
-        return f"{line}; {len(self.pairs)} pairs beside them ({how}) with noise of scale {self.scale:.4g}"
+        kind = "Gaussian noise" if self.noise else "noise"
+        return f"{line}; {len(self.pairs)} pairs beside them ({how}) with {kind} of scale {self.scale:.4g}"
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
@@ -164,7 +200,9 @@ class AuditedTables(Released):
             return False
         first = self.first.agrees(calibration.plan if self.pairs else calibration.alone)
         each = calibration.for_pairs(self.chosen) / max(len(self.pairs), 1)
-        scale = self.scale is None or math.isclose(self.scale * each, calibration.sensitivity, rel_tol=1e-9)
+        spent = self.scale and (self.scale * each if self.noise is None else 2 * self.scale**2 * each)
+        scale = spent is None or math.isclose(spent, calibration.sensitivity, rel_tol=1e-9)
+        scale = scale and (not self.pairs or self.law == calibration.noise)
         # Of the plan that was not taken only what it must hold for this network.
         plans = (calibration.plan, calibration.alone)
         nodes = set(self.network.nodes)
