@@ -76,8 +76,16 @@ def test_a_trusted_network_is_contradicted_where_tables_deny_it() -> None:
         (right, {"trust_network": True}, "measured"),
     ):
         posterior = dc.noise_aware(release, draws=30, rng=np.random.default_rng(3), **options)  # type: ignore[arg-type]
-        assert dc.answer(posterior, "P(a, b)", level=0.9).basis == mark
-        assert dc.answer(posterior, "P(c | a=s0)", level=0.9).basis == "measured"
+        for query in ("P(a, b)", "P(b | a=s0)"):
+            assert dc.answer(posterior, query, level=0.9).basis == mark
+        # They sum over b, or hold a and b beside another.
+        for query in ("P(c)", "P(c | a=s0)", "P(a, b, c)", "P(d, c)"):
+            assert dc.answer(posterior, query, level=0.9).basis == mark, query
+        # The row of c given both says nothing of how they go together, nor does that of d given c.
+        for query in ("P(a)", "P(c | a=s0, b=s1)", "P(d | c=s0)"):
+            assert dc.answer(posterior, query, level=0.9).basis == "measured", query
+        told = dc.predict(posterior, {"a": ["s0", "s0"], "b": ["s1", None]}, "c", level=0.9)
+        assert told.basis == ("measured", mark)
     assert (
         dc.answer(dc.plug_in(wrong, draws=30, rng=np.random.default_rng(4)), "P(a, b)", level=0.9).basis
         == "contradicted"
@@ -88,10 +96,10 @@ def test_the_check_is_made_for_questions_that_need_it_alone(monkeypatch: pytest.
     asked = []
     monkeypatch.setattr(module, "fit", lambda *_, **__: asked.append(1) or dc.FitCheck((), 0, 0))
     posterior = dc.noise_aware(released(0.3, 500, 1), draws=30, rng=np.random.default_rng(3), trust_network=True)
-    for query in ("P(a)", "P(c | a=s0)", "P(d | c=s0)"):
+    for query in ("P(a)", "P(d | c=s0)"):
         dc.answer(posterior, query, level=0.9)
     assert asked == []
-    for query in ("P(a, b)", "P(b | a=s0)"):
+    for query in ("P(c | a=s0)", "P(a, b)", "P(b | a=s0)"):
         dc.answer(posterior, query, level=0.9)
     assert asked == [1]
 

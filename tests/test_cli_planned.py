@@ -131,3 +131,26 @@ def test_a_plan_for_an_impossible_number_of_records(run: Shell, records: str) ->
     code, _, err = run(PLAN.replace("--records 500", f"--records {records}"))
     assert code == 2
     assert "at least one record and one repeat, and at most 100,000,000 records" in err
+
+
+def test_the_share_for_pairs_is_said_once_and_leaves_something(run: Shell) -> None:
+    before = charges()
+    twice = run.fails(f"{ALONE} --option audit=0.6")
+    assert "the share for pairs is said twice" in twice
+    nothing = run.fails(f"{RELEASE} --audit 0.995")
+    assert "audit=0.995 leaves nothing for the tables of the network" in nothing
+    assert charges() == before
+
+
+def test_what_stays_as_the_network_says_is_told_with_what_to_do(run: Shell) -> None:
+    run(ALONE)
+    query = "query r.json --draws 60"
+    hint = "--assume robust lets it be off"
+    assert hint in run(f"{query} 'P(asia | dysp=yes)'")[1]
+    for silent in (
+        f"{query} 'P(asia | dysp=yes)' --assume robust",
+        f"{query} 'P(lung | smoke=yes)'",
+        f"{query} 'P(asia | dysp=yes)' --trust-network",
+    ):
+        code, out, _ = run(silent)
+        assert code == 0 and hint not in out, silent

@@ -571,7 +571,7 @@ def test_a_choice_has_no_posterior(account: dc.Account) -> None:
         with pytest.raises(dc.InputError, match="chose a network and measured nothing else: there is no posterior"):
             read()
     counts = counts_of(FOUR, [])
-    with pytest.raises(dc.InputError, match="this release is of laplace, which chose no network"):
+    with pytest.raises(dc.InputError, match="a release of laplace chose no network"):
         _ = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(FOUR), promise(), rng=rng).learned_network
 
 

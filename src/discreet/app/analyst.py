@@ -135,6 +135,8 @@ def query(
     read = f", read with {arcs} more arcs that its tables carry" if arcs else ""
     network = f"network: {checked}" if checked.measured else "network: taken as it is"
     lines = [f"posterior: {posterior.method}{kernel}{read}", network, *origin_lines(*networks)]
+    if assume is None and posterior.doubtable and any(part.unmeasured for part in answers):
+        lines = ["what is assumed stays as the network says; --assume robust lets it be off", *lines]
     show(as_json, told, "\n".join([answer_lines(answers), "", *lines]))
 
 

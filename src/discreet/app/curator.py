@@ -283,7 +283,9 @@ def _entry(mechanism: str | None, structure: dc.Network | dc.Design) -> Entry:
 
 
 def _with_share(options: list[str] | None, audit: str | None) -> list[str]:
-    """The options, and the share of an audit."""
+    """The options, and the share of an audit, which is to be said once."""
+    if audit is not None and any(option.partition("=")[0].strip() == "audit" for option in options or ()):
+        raise InputError("the share for pairs is said twice: leave out --audit, or --option audit=...")
     return [*(options or ()), *([] if audit is None else [f"audit={audit}"])]
 
 

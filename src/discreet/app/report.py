@@ -230,7 +230,8 @@ def audit_lines(network: dc.Network, plan: dc.AuditNoise, records: int) -> str:
     number = audited_pairs(affordable, candidates)
     how = "all" if number == candidates else f"{chosen_pairs(number, candidates)} by misfit, the others at random"
     pairs = f"{number} of them ({how})" if number else "none of them: too few records, and the plan gets that, too"
-    return f"{candidates} pairs of variables lie in no table; epsilon {as_text(plan.second)} is for {pairs}"
+    counted = "" if plan.total_epsilon is None else f", and {as_text(plan.total_epsilon)} for the number of records"
+    return f"{candidates} pairs of variables lie in no table; epsilon {as_text(plan.second)} is for {pairs}{counted}"
 
 
 def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:

@@ -28,7 +28,7 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Query
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
-from discreet.privacy.guarantee import Guarantee, Number, Relation, as_rational
+from discreet.privacy.guarantee import Guarantee, Number, Relation, as_rational, as_text
 from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise, pairs_beyond
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, measured_part
 from discreet.sensitive.count_sensitivity import cells_moved
@@ -84,14 +84,16 @@ def planned(
             workload that does not fit the network.
 
     Guarantee:
-        Epsilon and the plan's delta, for adding or removing a record (s = 1) or replacing it (s = 2). The noisy total
+        Epsilon and delta, for adding or removing a record (s = 1) or replacing it (s = 2). The noisy total
         has sensitivity 1 and is drawn under ADD_REMOVE alone; elsewhere the number of records is public, or was given.
         The plan of the first stage is as private as `table_plan` says, whichever of the two that were calibrated is
         taken, and that follows from what is public by then. A choice has `P(T) ~ exp(q_T / scale)`, where q_T is the
         L1 distance of T's counts from whole numbers that follow from the first stage. The record moves the counts of
         T by at most s, so q_T by s (reverse triangle inequality), and the choice costs `2 s / scale`; pairs at random
-        depend on no record; T's table moves by s. The stages compose for every outcome of those before them. Coins and
-        noise come from the operating system. Unit: one record, counted whole.
+        depend on no record; T's table moves by s. Gaussian noise on K pairs, where there is a delta, is `s K / (2
+        scale^2)`-zCDP, which keeps the second stage's epsilon at half of delta; the plan has the other half. The stages
+        compose for every outcome of those before them. Coins and noise come from the operating system. Unit: one
+        record, counted whole.
 
     Source:
         `table_plan` has those of its noise; Dwork and Roth (2014), Theorems 3.6, 3.10 and Section 3.5; McSherry and
@@ -179,6 +181,11 @@ def _calibrated(
         return audited(first, planned_for(guarantee.epsilon, guarantee.delta), None, None)
     scale, pilot = scale_for(1, PILOT * guarantee.epsilon)
     rest = guarantee.epsilon - pilot
+    if not rest > second:
+        raise InputError(
+            f"audit={as_text(share)} leaves nothing for the tables of the network: the number of records takes "
+            f"{as_text(PILOT)} of epsilon; ask for a smaller share"
+        )
     return audited(planned_for(rest - second, left), planned_for(rest, guarantee.delta), scale, pilot)
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Literal
 
+from discreet.inference.elimination import requisite
 from discreet.model.network import Network
 from discreet.posterior.evidence import measured_sets
 from discreet.posterior.fit_check import fit
@@ -37,23 +38,32 @@ class Basis:
     network: Network
     trusted: bool
 
-    def of(self, names: Iterable[str], *, read: bool = True) -> tuple[Mark, tuple[tuple[str, str], ...]]:
+    def of(
+        self, names: Iterable[str], *, given: Iterable[str] = (), read: bool = True
+    ) -> tuple[Mark, tuple[tuple[str, str], ...]]:
         """The mark of an answer.
 
         Args:
             names: all variables of the question, observed ones as well.
+            given: the observed ones.
             read: whether all that tables say of them entered the answer.
 
         Returns:
-            "contradicted" where the network was trusted in what a table contradicts (`fit`), else "assumed" where some
-            pair lies in no table, or tables were not read, "inferred" where the pairs of at most six variables do and
-            the whole does not, and "measured"; and the pairs that lie in no table, in the schema's order, at most 20.
+            "contradicted" where the network was trusted in what a table contradicts (`fit`), of variables that the
+            question names or that its answer sums over; else "assumed" where some pair lies in no table, or tables were
+            not read, "inferred" where the pairs of at most six variables do and the whole does not, and "measured"; and
+            the pairs that lie in no table, in the schema's order, at most 20.
         """
         asked = self.network.ordered(set(names))
         inside = frozenset(asked)
         missing = [pair for pair in combinations(asked, 2) if frozenset(pair) not in self._pairs]
-        if self.trusted and self._disputable(inside) and any(names <= inside for names in self._contradicted):
-            return "contradicted", tuple(missing[:NAMED])
+        if self.trusted:
+            observed = inside.intersection(given)
+            rows = frozenset(requisite(self.network, tuple(inside - observed), observed))
+            used = inside | rows
+            # What is known of observed variables alone changes no answer.
+            if self._disputable(used) and any(names <= used and names & rows for names in self._contradicted):
+                return "contradicted", tuple(missing[:NAMED])
         if len(inside) < 2 or any(inside <= table for table in self._tables):
             return ("measured" if read else "assumed"), ()
         if missing or not read or len(inside) > MOST_LOOSE:
@@ -77,6 +87,6 @@ class Basis:
         return tuple(frozenset(test.variables) for test in fit(self.evidence, network=self.network).contradicted)
 
     def _disputable(self, names: frozenset[str]) -> bool:
-        """Whether a table could contradict what the network says of some of the names: it does not carry them."""
-        parts = (names & table for table in self._tables)
-        return any(len(part) > 1 and missing_arcs(self.network, part) for part in parts)
+        """Whether a table could contradict what the network says of some of the names: it has a pair not joined."""
+        pairs = (pair for table in self._tables for pair in combinations(names & table, 2))
+        return any(missing_arcs(self.network, pair) for pair in pairs)

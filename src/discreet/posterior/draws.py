@@ -130,6 +130,12 @@ class PosteriorDraws:
         """The public network."""
         return self.cells.network
 
+    @property
+    def doubtable(self) -> bool:
+        """Whether the network is believed of pairs that no table holds, and `assuming` could let them be off."""
+        drawn = self if self.saturated is None else self.saturated
+        return drawn.tables is not None and drawn.tables.assume == "network"
+
     def assuming(self, assume: Literal["network", "robust"]) -> PosteriorDraws:
         """The same draws, where pairs of variables that no table holds are believed as said; see `TableDraws.assuming`.
 
@@ -140,7 +146,8 @@ class PosteriorDraws:
             return replace(self, saturated=self.saturated.assuming(assume))
         if self.tables is None:
             raise InputError(
-                "what to assume is asked of a posterior of released tables, read by default; this believes its network"
+                "this posterior believes its network: leave out what is assumed, or whatever makes it do so "
+                "(trust_network, --trust-network; a prior of rows; the methods exact and plug-in)"
             )
         return replace(self, tables=self.tables.assuming(assume))
 

@@ -146,7 +146,8 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float) ->
         about = (target, *observed)
         law = None if tables is None else tables.joint(cells, about)
         if basis is not None:
-            marks[positions] = basis.of(about, read=law is not None or tables is None or not tables.say(about))[0]
+            read = law is not None or tables is None or not tables.say(about)
+            marks[positions] = basis.of(about, given=observed, read=read)[0]
         if law is not None:
             ends[:, positions], impossible[positions] = _of_law(law, evidence.of(observed, positions), level)
             continue

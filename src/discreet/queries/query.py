@@ -368,8 +368,9 @@ def _summarised(
         known = not np.isnan(share[i])
         noise = {"noise": float(share[i]) if known else None, "noise_error": float(error[i]) if known else None}
         rows.append({"state": dict(state), **numbers, **noise, **({} if best is None else {"best": best[i]})})
-    names = {name for state in states[:1] for name in state} | {name for name, _ in asked.evidence}
-    basis, unmeasured = (None, ()) if both.basis is None else both.basis.of(names, read=both.read)
+    observed = {name for name, _ in asked.evidence}
+    names = {name for state in states[:1] for name in state} | observed
+    basis, unmeasured = (None, ()) if both.basis is None else both.basis.of(names, given=observed, read=both.read)
     left_out = float(1 - possible.mean())
     return Answer(str(asked), asked.kind, level, tuple(rows), left_out=left_out, basis=basis, unmeasured=unmeasured)
 

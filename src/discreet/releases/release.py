@@ -138,7 +138,7 @@ class Release:
             InputError: the release chose none.
         """
         if not isinstance(self.payload, ChosenNetwork):
-            raise InputError(f"this release is of {self.mechanism}, which chose no network")
+            raise InputError(f"a release of {self.mechanism} chose no network; one of structure does")
         promise = self.guarantee
         origin = Learned(self.id, as_text(promise.epsilon), promise.relation.value, promise.unit, self.private)
         return replace(self.payload.chosen, learned=origin)
