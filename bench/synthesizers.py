@@ -364,7 +364,7 @@ def _cell(rows: pd.DataFrame) -> str:
         values = rows[rows["size"] == size]["error"].dropna()
         if len(values) > 1:
             found = estimate(values)
-            shown.append(f"{found.value:.4f} ± {found.error:.4f}")
+            shown.append(found.text(4))
         else:
             shown.append(f"{values.iloc[0]:.4f}" if len(values) else "-")
     return " / ".join(shown)

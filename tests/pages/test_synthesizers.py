@@ -124,6 +124,24 @@ def test_a_peer_that_fails_or_takes_too_long_is_told_in_the_report(
     assert re.search(r"^\| asia \| 1 \| 0\.\d{4} / 0\.\d{4} \| - / - \|$", told, re.MULTILINE)
 
 
+def test_several_seeds_have_a_mean_and_its_error() -> None:
+    rows = [
+        {
+            "data": "asia",
+            "method": "ours, none",
+            "epsilon": 1.0,
+            "seed": seed,
+            "part": part,
+            "size": size,
+            "error": error,
+        }
+        for part in ("model", "records")
+        for size in (2, 3)
+        for seed, error in enumerate((0.1, 0.3))
+    ]
+    assert "| asia | 1 | 0.2000 ± 0.1000 / 0.2000 ± 0.1000 |" in report(rows)
+
+
 def test_what_a_peer_makes_up_is_counted(small: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The records come back as they are: the peer's shares are those of the records, which stand ten times."""
     repeat = (
