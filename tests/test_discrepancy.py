@@ -117,6 +117,13 @@ def test_without_pairs_the_prior_stays() -> None:
     assert pair_weights(told, {}, {}) == pytest.approx(PAIR_PRIOR)
 
 
+def test_pairs_of_too_many_states_teach_nothing_though_they_were_chosen() -> None:
+    network = small(("a", 13, ()), ("b", 13, ()))
+    laws = {("a", "b"): np.full((13, 13, 5), 1 / 169)}
+    empty = Margins(network, {(): np.array(1e4)}, {(): 1.0})
+    assert pair_weights(empty, laws, {("a", "b"): 100.0}) == pytest.approx(PAIR_PRIOR)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_audited_pairs_teach_the_size(seed: int) -> None:
     means = [float(pair_weights(*pairs_told(tau, 3e4, 100.0, seed), {}) @ TAUS) for tau in (0.0, 0.08, 0.32)]

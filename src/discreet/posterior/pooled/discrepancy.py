@@ -74,7 +74,7 @@ def pair_weights(margins: Margins, laws: Mapping[Scope, Floats], chosen: Mapping
     kept = {pair: law for pair, law in laws.items() if _few(margins, pair)}
     logs = np.array(list(_log_likelihoods(margins, kept))).reshape(-1, len(TAUS))
     weights = _learned(np.array(PAIR_PRIOR), logs)
-    if not chosen:
+    if not kept.keys() & chosen.keys():
         return weights
     misfits = {pair: _misfits(law.mean(axis=-1), max(margins.total[0], 1.0)) for pair, law in kept.items()}
     typical = np.mean(list(misfits.values()), axis=0)
