@@ -98,10 +98,13 @@ def test_blocks_have_their_law_from_the_operating_systems_entropy(lengths: Lengt
 
 @every(("lengths", "scale", "reach"), [case for case in CASES if len(case[0]) > 1])
 def test_the_fit_notices_another_law(lengths: Lengths, scale: float, reach: int) -> None:
-    """What the tests above must not let through: another scale, cells that belong to the block before, one moved."""
-    draws = drawn(lengths, scale)
+    """What the tests above must not let through: another scale, cells that belong to the block before, one moved.
+
+    Of 4,000 blocks a machine whose floats round otherwise once drew some that fit the law by 3e-8.
+    """
+    draws = drawn(lengths, scale, 12_000)
     at = np.r_[0 : lengths[0]]
-    wrong = {"scale": drawn(lengths, 1.3 * scale), "shift": draws + np.array([1 + (n == 1) for n in lengths])[0]}
+    wrong = {"scale": drawn(lengths, 1.3 * scale, 12_000), "shift": draws + np.array([1 + (n == 1) for n in lengths])[0]}
     later = draws.copy()
     later[:, at] = later[np.random.default_rng(1).permutation(len(draws))][:, at]
     # Of equal sums, or they would be outside the law at once.
