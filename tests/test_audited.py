@@ -21,6 +21,7 @@ from discreet.releases.kinds.audited_tables import pairs_beyond
 from discreet.theory.audit_size import (
     affordable_pairs,
     all_pairs,
+    audit_of,
     audited_pairs,
     chosen_pairs,
     pairs_asked,
@@ -469,7 +470,7 @@ def test_with_a_delta_the_exact_loss_keeps_the_guarantee(relation: dc.Relation) 
     guarantee = promise(1, relation, "0.01")
     mechanism = dc.planned(records=ALL)
     noise = calibrated(mechanism, COINS, guarantee)
-    assert noise.noise == noise.plan.noise == "discrete_gaussian"
+    assert noise.rho is not None and noise.plan.noise == "discrete_gaussian"
     (found,) = audit(mechanism, guarantee, {"coins": COINS}, most=2)
     assert found.exact and found.holds and not found.leak
     assert found.measured > 0.5
@@ -490,7 +491,7 @@ def test_gaussian_noise_on_pairs_spends_its_part(relation: dc.Relation, chosen: 
     number, scale = len(payload.pairs), payload.scale
     assert bool(payload.chosen) == chosen == bool(source.scores) and scale is not None
     spent = number * Fraction(moved) / (2 * Fraction(scale) ** 2)
-    budget = noise.for_pairs(payload.chosen)
+    budget = noise.for_pairs(payload.chosen, gaussian=True)
     assert spent <= budget and float(spent / budget) > 1 - 1e-9
     epsilon = float(noise.second * (1 - noise.selection if chosen else 1))
     assert noise.delta == Fraction(1, 200)
@@ -521,8 +522,24 @@ def test_both_stages_share_the_delta(relation: dc.Relation, records: int | None)
 def test_a_delta_that_gaussian_noise_makes_nothing_of_is_left_to_the_plan() -> None:
     """Of six pairs Laplace noise is less at that delta; without one there is no other."""
     noise = calibrated(dc.planned(records=ALL), PAIRS, promise(1, ADD_REMOVE, "1e-9"))
-    assert (noise.noise, noise.delta, noise.rho, noise.rho_chosen) == ("discrete_laplace", None, None, None)
-    assert calibrated(dc.planned(records=ALL), PAIRS, promise()).noise == "discrete_laplace"
+    assert (noise.delta, noise.rho, noise.rho_chosen) == (None, None, None)
+    assert calibrated(dc.planned(records=ALL), PAIRS, promise()).rho is None
+
+
+def test_few_records_are_better_served_by_laplace_noise_whatever_the_delta() -> None:
+    """Gaussian noise for all 36 pairs would let none be measured, Laplace noise four; the file says which it is."""
+    network = network_of(dict.fromkeys("abcdefghi", 2))
+    guarantee = promise(3, ADD_REMOVE, "1e-6")
+    noise = calibrated(dc.planned(records=569), network, guarantee)
+    assert noise.rho is not None
+    assert audit_of(569, 36, noise.second, noise.rho, 1) == (4, False)
+    assert audit_of(10_000, 36, noise.second, noise.rho, 1) == (36, True)
+    made = simulated(network, 569, 3, guarantee, records=569)
+    assert isinstance(made.payload, dc.AuditedTables) and made.payload.noise is None and len(made.payload.pairs) == 4
+    again = dc.Release.loads(made.dumps())
+    assert again.payload.agrees(again.calibration)
+    spent = 4 * Fraction(1) / Fraction(made.payload.scale or 0)
+    assert spent <= noise.second * (1 - noise.selection)
 
 
 def test_gaussian_pairs_are_read_as_such_and_survive_a_file(tmp_path: Path) -> None:

@@ -195,16 +195,23 @@ def audited_tables(draw: st.DrawFn, network: dc.Network) -> Parts:
     beyond = pairs_beyond(combinations(network.nodes, 2), first.tables)
     chosen = draw(st.lists(st.sampled_from(beyond), unique=True)) if beyond else []
     total = draw(st.none() | POSITIVE)
+    able = draw(st.booleans())
+    losses = (draw(BUDGET), draw(BUDGET), draw(BUDGET)) if able else (None, None, None)
     noise = AuditNoise(
         plan, alone, None, total, None if total is None else draw(BUDGET), draw(BUDGET),
-        draw(BUDGET.filter(lambda share: share < 1)), draw(st.integers(1, 2)),
+        draw(BUDGET.filter(lambda share: share < 1)), draw(st.integers(1, 2)), *losses,
     )  # fmt: skip
     pairs = {pair: integers(draw, tuple(network.schema[name].size for name in pair)) for pair in chosen}
     number = draw(st.integers(0, len(pairs)))
-    scale = noise.sensitivity * len(pairs) / float(noise.for_pairs(number)) if pairs else None
+    gaussian = bool(pairs) and able and draw(st.booleans())
+    scale = None
+    if pairs:
+        spent = noise.sensitivity * len(pairs) / float(noise.for_pairs(number, gaussian=gaussian))
+        scale = math.sqrt(spent / 2) if gaussian else spent
     assume(scale is None or 0 < scale < 2**62)
     seen = None if total is None else draw(st.integers(-(2**53), 2**53))
-    return noise, dc.AuditedTables(network, first if pairs else only, pairs, scale, number, seen)
+    law = "discrete_gaussian" if gaussian else None
+    return noise, dc.AuditedTables(network, first if pairs else only, pairs, scale, number, seen, law)
 
 
 @st.composite

@@ -104,7 +104,10 @@ def test_the_fit_notices_another_law(lengths: Lengths, scale: float, reach: int)
     """
     draws = drawn(lengths, scale, 12_000)
     at = np.r_[0 : lengths[0]]
-    wrong = {"scale": drawn(lengths, 1.3 * scale, 12_000), "shift": draws + np.array([1 + (n == 1) for n in lengths])[0]}
+    wrong = {
+        "scale": drawn(lengths, 1.3 * scale, 12_000),
+        "shift": draws + np.array([1 + (n == 1) for n in lengths])[0],
+    }
     later = draws.copy()
     later[:, at] = later[np.random.default_rng(1).permutation(len(draws))][:, at]
     # Of equal sums, or they would be outside the law at once.

@@ -15,7 +15,7 @@ from discreet.releases.codec import encode
 from discreet.releases.kinds.audited_tables import pairs_beyond
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise, measured_part, star_scopes
-from discreet.theory.audit_size import affordable_pairs, all_pairs, audited_pairs, chosen_pairs
+from discreet.theory.audit_size import all_pairs, audit_of, chosen_pairs
 from discreet.theory.bounds import largest_integer_noise
 from discreet.theory.star_cover import shared_by
 
@@ -225,11 +225,12 @@ def audit_lines(network: dc.Network, plan: dc.AuditNoise, records: int) -> str:
         records: a guess.
     """
     candidates = len(pairs_beyond(all_pairs(network), plan.plan.scales))
-    gaussian = plan.noise == "discrete_gaussian"
-    affordable = affordable_pairs(records, plan.for_pairs(0), plan.sensitivity, gaussian=gaussian)
-    number = audited_pairs(affordable, candidates)
+    number, gaussian = audit_of(records, candidates, plan.second, plan.rho, plan.sensitivity)
     how = "all" if number == candidates else f"{chosen_pairs(number, candidates)} by misfit, the others at random"
-    pairs = f"{number} of them ({how})" if number else "none of them: too few records, and the plan gets that, too"
+    noise = ", Gaussian noise" if gaussian else ""
+    pairs = (
+        f"{number} of them ({how}{noise})" if number else "none of them: too few records, and the plan gets that, too"
+    )
     counted = "" if plan.total_epsilon is None else f", and {as_text(plan.total_epsilon)} for the number of records"
     return f"{candidates} pairs of variables lie in no table; epsilon {as_text(plan.second)} is for {pairs}{counted}"
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 
@@ -35,9 +36,9 @@ from discreet.sensitive.count_sensitivity import cells_moved
 from discreet.sensitive.counts import Counts
 from discreet.theory.audit_size import (
     SELECTION,
-    affordable_pairs,
+    Audit,
     all_pairs,
-    audited_pairs,
+    audit_of,
     chosen_pairs,
     pairs_asked,
     prefers_gaussian,
@@ -124,14 +125,14 @@ def planned(
         if calibration.total_scale is not None:
             total = known = int(noise.discrete_laplace(np.array([statistic.records]), calibration.total_scale)[0])
         candidates = pairs_beyond(beyond(network), calibration.plan.scales)
-        number = audited_pairs(_affordable(calibration, statistic.records if known is None else known), len(candidates))
+        number, gaussian = _audit_of(calibration, statistic.records if known is None else known, len(candidates))
         taken = calibration.plan if number else calibration.alone
         first = _tables(plan.draw(statistic, prior, taken, noise))
         if not number:
             return AuditedTables(network, first, {}, None, 0, total)
         chosen, others = _picked(statistic, first, candidates, number, calibration, noise)
-        each, gaussian = calibration.for_pairs(len(chosen)) / number, calibration.noise == "discrete_gaussian"
-        scale = _pair_scale((*chosen, *others), each, calibration)
+        each = calibration.for_pairs(len(chosen), gaussian=gaussian) / number
+        scale = _pair_scale((*chosen, *others), each, calibration, gaussian=gaussian)
         counted = {pair: statistic.joint(pair) for pair in (*chosen, *others)}
         add = noise.discrete_gaussian if gaussian else noise.discrete_laplace
         pairs = noisy_tables(counted, dict.fromkeys(counted, scale), add)
@@ -169,12 +170,12 @@ def _calibrated(
     first = planned_for(guarantee.epsilon - second, left)
     found = audited(first, first, None, None)
     number = len(pairs_beyond(wanted, first.scales))
-    if not number or (records is not None and not audited_pairs(_affordable(found, records), number)):
+    if not number or (records is not None and not _audit_of(found, records, number).pairs):
         return plan.calibrate(network, prior, guarantee)
     # Whatever is measured, its scale must exist: nothing may fail once the budget is charged.
     scale_for(moved, second * SELECTION / number)
-    for chosen in (0, 1):
-        _pair_scale(wanted[:1], found.for_pairs(chosen) / number, found)
+    for gaussian, chosen in product({False, rho is not None}, (0, 1)):
+        _pair_scale(wanted[:1], found.for_pairs(chosen, gaussian=gaussian) / number, found, gaussian=gaussian)
     if records is not None:
         return found
     if guarantee.relation is Relation.REPLACE:
@@ -205,15 +206,14 @@ def _gaussian(
     return None, None, None
 
 
-def _affordable(calibration: AuditNoise, records: int) -> int:
-    """How many pairs so many records let be measured well."""
-    gaussian = calibration.noise == "discrete_gaussian"
-    return affordable_pairs(records, calibration.for_pairs(0), calibration.sensitivity, gaussian=gaussian)
+def _audit_of(calibration: AuditNoise, records: float, candidates: int) -> Audit:
+    """How many of the candidates are measured, and by which law of noise."""
+    return audit_of(records, candidates, calibration.second, calibration.rho, calibration.sensitivity)
 
 
-def _pair_scale(pairs: Sequence[Scope], budget: Fraction, calibration: AuditNoise) -> float:
+def _pair_scale(pairs: Sequence[Scope], budget: Fraction, calibration: AuditNoise, *, gaussian: bool) -> float:
     """Scale of the noise on some pairs, each of which has such a budget."""
-    if calibration.noise == "discrete_gaussian":
+    if gaussian:
         return deviation_within(calibration.sensitivity, budget)[0]
     scales, _ = laplace_scales(dict.fromkeys(pairs, budget), calibration.sensitivity)
     return next(iter(scales.values()))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
+from typing import NamedTuple
 from zlib import crc32
 
 from discreet.model.network import Network
@@ -20,8 +21,10 @@ from discreet.model.schema import Scope
 
 __all__ = [
     "SELECTION",
+    "Audit",
     "affordable_pairs",
     "all_pairs",
+    "audit_of",
     "audited_pairs",
     "chosen_pairs",
     "pairs_asked",
@@ -134,6 +137,35 @@ def prefers_gaussian(epsilon: Fraction, rho: Fraction, moved: int, candidates: i
         candidates: pairs.
     """
     return moved * candidates / (2 * rho) < 2 * (moved * candidates / epsilon) ** 2
+
+
+class Audit(NamedTuple):
+    """How many pairs are measured, and whether with Gaussian noise."""
+
+    pairs: int
+    gaussian: bool
+
+
+def audit_of(records: float, candidates: int, epsilon: Fraction, rho: Fraction | None, moved: int) -> Audit:
+    """What a second stage measures: as many pairs as the better of two laws of noise lets be measured well.
+
+    Args:
+        records: a public number, or one that was released.
+        candidates: pairs that no table of the network's holds.
+        epsilon: of all pairs together, for Laplace noise.
+        rho: of all pairs together, for Gaussian noise; None where that cannot be had.
+        moved: as of `affordable_pairs`.
+
+    Example:
+        >>> audit_of(28_155, 171, Fraction(4, 5), None, 1), audit_of(28_155, 171, Fraction(4, 5), Fraction(1, 100), 1)
+        (Audit(pairs=79, gaussian=False), Audit(pairs=171, gaussian=True))
+    """
+    laplace = audited_pairs(affordable_pairs(records, epsilon, moved), candidates)
+    if rho is None:
+        return Audit(laplace, False)
+    found = audited_pairs(affordable_pairs(records, rho, moved, gaussian=True), candidates)
+    equal = found == laplace and prefers_gaussian(epsilon, rho, moved, max(found, 1))
+    return Audit(found, True) if found > laplace or equal else Audit(laplace, False)
 
 
 def chosen_pairs(number: int, candidates: int) -> int:

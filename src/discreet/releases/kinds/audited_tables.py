@@ -53,9 +53,9 @@ class AuditNoise:
         second: epsilon of the second stage.
         selection: part of it that pays for choosing pairs, where not all are measured.
         sensitivity: most that one record can move a pair's table, L1 and also L2 squared, and so its misfit.
-        delta: of the pairs' noise where that is Gaussian; None where it is Laplace noise.
+        delta: of the pairs' noise, where that may be Gaussian; None where it is Laplace noise whatever the records.
         rho: zero-concentrated loss of all pairs' tables together that keeps the second stage's epsilon at this delta,
-            where all are measured; None for Laplace noise.
+            where all are measured.
         rho_chosen: the same for what is left of the second stage where pairs are chosen.
 
     Raises:
@@ -85,22 +85,21 @@ class AuditNoise:
         require(self.total_epsilon is None or self.total_epsilon > 0, "a noisy total costs more than 0")
         require(self.records is None or self.total_scale is None, "a public number of records needs no noisy total")
 
-    @property
-    def noise(self) -> CellNoise:
-        """Law of the noise on pairs."""
-        return "discrete_laplace" if self.rho is None else "discrete_gaussian"
-
-    def for_pairs(self, chosen: int) -> Fraction:
+    def for_pairs(self, chosen: int, *, gaussian: bool) -> Fraction:
         """Budget of all pairs' tables together, where so many were chosen: choosing any costs its whole part.
 
         Args:
             chosen: pairs.
+            gaussian: whether their noise is.
 
         Returns:
             Epsilon of Laplace noise, rho of Gaussian noise.
         """
-        if self.rho is not None and self.rho_chosen is not None:
-            return self.rho_chosen if chosen else self.rho
+        if gaussian:
+            loss = self.rho_chosen if chosen else self.rho
+            require(loss is not None, "this calibration knows no Gaussian noise on pairs")
+            assert loss is not None
+            return loss
         return self.second * (1 - self.selection if chosen else 1)
 
     def choice_scale(self, rounds: int) -> Fraction:
@@ -199,10 +198,12 @@ class AuditedTables(Released):
         if not isinstance(calibration, AuditNoise):
             return False
         first = self.first.agrees(calibration.plan if self.pairs else calibration.alone)
-        each = calibration.for_pairs(self.chosen) / max(len(self.pairs), 1)
-        spent = self.scale and (self.scale * each if self.noise is None else 2 * self.scale**2 * each)
+        gaussian = self.noise is not None
+        if gaussian and calibration.rho is None:
+            return False
+        each = calibration.for_pairs(self.chosen, gaussian=gaussian) / max(len(self.pairs), 1)
+        spent = self.scale and (2 * self.scale**2 * each if gaussian else self.scale * each)
         scale = spent is None or math.isclose(spent, calibration.sensitivity, rel_tol=1e-9)
-        scale = scale and (not self.pairs or self.law == calibration.noise)
         # Of the plan that was not taken only what it must hold for this network.
         plans = (calibration.plan, calibration.alone)
         nodes = set(self.network.nodes)
