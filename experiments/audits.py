@@ -88,7 +88,7 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
 
 
 def measured_shares(posterior: dc.PosteriorDraws, law: Law) -> Iterator[dict[str, Any]]:
-    """Cells that intervals hold, widths and errors of means: sums by what was asked and what the answer rests on.
+    """Cells that intervals hold, widths, errors of means, and cells: sums by what was asked and what answers rest on.
 
     Args:
         posterior: of a release.
@@ -110,8 +110,9 @@ def measured_shares(posterior: dc.PosteriorDraws, law: Law) -> Iterator[dict[str
             found.setdefault((asked, mark), []).append(np.stack(parts).astype(float))
     for (asked, mark), blocks in found.items():
         numbers = np.concatenate(blocks, axis=1)
-        for metric, value in zip(("held", "width", "error"), numbers.sum(axis=1), strict=True):
-            yield {"asked": asked, "mark": mark, "metric": metric, "value": float(value), "cells": numbers.shape[1]}
+        sums = dict(zip(("held", "width", "error"), numbers.sum(axis=1).tolist(), strict=True))
+        for metric, value in {**sums, "cells": float(numbers.shape[1])}.items():
+            yield {"asked": asked, "mark": mark, "metric": metric, "value": value}
 
 
 def _conditional(table: Floats, given: int) -> Floats:
@@ -167,15 +168,17 @@ NOTES = (
 
 
 def _of(frame: pd.DataFrame, names: Sequence[str], reading: str, asked: str, metric: str) -> pd.DataFrame:
-    """Sums of one number, of some populations."""
-    kept = frame["population"].isin(names) & (frame["reading"] == reading) & (frame["metric"] == metric)
+    """Sums of one number, and of cells, of some populations."""
+    kept = frame["population"].isin(names) & (frame["reading"] == reading) & frame["metric"].isin((metric, "cells"))
     return frame[kept & (frame["asked"] == asked)]
 
 
 def _mean(part: pd.DataFrame) -> pd.Series[float]:
     """Means over cells, one for each release."""
-    sums = part.groupby(["population", "epsilon", "repeat"])[["value", "cells"]].sum()
-    return sums["value"] / sums["cells"]
+    release = ["population", "epsilon", "repeat"]
+    counts = part["metric"] == "cells"
+    sums, cells = (rows.groupby(release)["value"].sum() for rows in (part[~counts], part[counts]))
+    return sums / cells
 
 
 def _held(frame: pd.DataFrame, names: Sequence[str], reading: str, asked: str) -> Estimate:
