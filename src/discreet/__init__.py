@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from discreet.estimators.scores import PrivateScorer, private_scorer, release_score
     from discreet.mechanisms import MECHANISMS
     from discreet.mechanisms.allocated import allocated
-    from discreet.mechanisms.crossing import Mechanism, release, simulate
+    from discreet.mechanisms.crossing import Mechanism, release, simulate, statistic_of
     from discreet.mechanisms.factored import factored
     from discreet.mechanisms.fourier import fourier
     from discreet.mechanisms.gaussian import gaussian
@@ -103,7 +103,7 @@ _HOMES = {
     "estimators.scores": ("PrivateScorer", "private_scorer", "release_score"),
     "mechanisms": ("MECHANISMS",),
     "mechanisms.allocated": ("allocated",),
-    "mechanisms.crossing": ("Mechanism", "release", "simulate"),
+    "mechanisms.crossing": ("Mechanism", "release", "simulate", "statistic_of"),
     "mechanisms.factored": ("factored",),
     "mechanisms.fourier": ("fourier",),
     "mechanisms.gaussian": ("gaussian",),
@@ -213,6 +213,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "spread_candidates",
     "MECHANISMS",
     "Mechanism",
+    "statistic_of",
     "release",
     "simulate",
     "Release",

@@ -263,10 +263,10 @@ def _pay(
 ) -> None:
     """Count, charge, draw, and write: to a file, or to stdout without one."""
     from discreet.app.progress import LateBar
-    from discreet.mechanisms.crossing import measured
+    from discreet.mechanisms.crossing import statistic_of
 
     with LateBar("counting") as bar:
-        statistic = measured(chosen, records, believed.over, bar)
+        statistic = statistic_of(chosen, records, believed.over, bar)
     made = dc.release(chosen, statistic, believed, promise, account=payer)
     saved = _publish(made, output)
     balance = payer.balance()

@@ -35,7 +35,7 @@ from discreet.sensitive.moments import Moments, moments
 from discreet.sensitive.records import Records
 from discreet.sensitive.rows import Rows, grid_rows
 
-__all__ = ["DesignMechanism", "Mechanism", "Statistic", "measured", "release", "simulate"]
+__all__ = ["DesignMechanism", "Mechanism", "Statistic", "release", "simulate", "statistic_of"]
 
 
 Statistic = Counts | Moments | Gradients | Rows
@@ -86,7 +86,7 @@ DesignMechanism = Mechanism[C, S, Normal, Design]
 """A mechanism over a design."""
 
 
-def measured(
+def statistic_of(
     mechanism: Mechanism[Any, Any, Any, Any],
     records: Records | Rows,
     over: Network | Design,

@@ -31,7 +31,7 @@ from scipy.special import betaincinv
 
 from discreet.errors import InputError
 from discreet.mechanisms import MECHANISMS
-from discreet.mechanisms.crossing import Mechanism, Statistic, measured
+from discreet.mechanisms.crossing import Mechanism, Statistic, statistic_of
 from discreet.mechanisms.noise import ExactNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
@@ -396,7 +396,7 @@ def _statistic(mechanism: Mechanism[Any, Any, Any, Any], over: Network | Design,
     """What the mechanism draws from, of some records."""
     if isinstance(over, Network):
         return _counts(over, data)
-    return measured(mechanism, grid_rows(over, *_columns(over, data)), over)
+    return statistic_of(mechanism, grid_rows(over, *_columns(over, data)), over)
 
 
 def _columns(design: Design, data: Iterable[Any]) -> tuple[Floats, list[Any] | None]:

@@ -13,7 +13,7 @@ from scipy.special import expit
 from discreet.errors import DiscreetError, InputError
 from discreet.inference import elimination
 from discreet.mechanisms import mechanisms_over
-from discreet.mechanisms.crossing import Mechanism, Statistic, measured, simulate
+from discreet.mechanisms.crossing import Mechanism, Statistic, simulate, statistic_of
 from discreet.mechanisms.objective_perturbation import minimiser
 from discreet.model.design import GRID, Design, Normal
 from discreet.model.dirichlet import Dirichlet
@@ -194,7 +194,7 @@ def _over_design(design: Design, records: int, rng: np.random.Generator) -> _Mad
     def read(release: Release) -> tuple[float, float]:
         return _weight_errors(_point(release, rng), truth, rows)
 
-    return lambda mechanism: measured(mechanism, rows, design), _weight_errors(_fitted(rows), truth, rows), read
+    return lambda mechanism: statistic_of(mechanism, rows, design), _weight_errors(_fitted(rows), truth, rows), read
 
 
 def _promise(mechanism: Mechanism[Any, Any, Any, Any], prior: Dirichlet | Normal, guarantee: Guarantee) -> Guarantee:
