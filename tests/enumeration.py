@@ -96,6 +96,10 @@ class Scripted:
         self.scores.append((scores, scale))
         return self.maxima[place] if place < len(self.maxima) else 0
 
+    def choose(self, exponents: Sequence[Fraction], draws: int) -> np.ndarray:
+        logs = -np.array([float(exponent) for exponent in exponents])
+        return np.array([self.noisy_max(logs, 1.0) for _ in range(draws)], np.int64)
+
     def pick(self, weights: np.ndarray, draws: int) -> np.ndarray:
         exact = [Fraction(weight) for weight in weights.tolist()]
         answers = []

@@ -38,13 +38,18 @@ if TYPE_CHECKING:
     from discreet.mechanisms.objective_perturbation import objective_perturbation
     from discreet.mechanisms.planned import planned
     from discreet.mechanisms.posterior_sampler import posterior_sampler
+    from discreet.mechanisms.sampled import sampled
+    from discreet.mechanisms.scored import scored
     from discreet.mechanisms.structure import structure
     from discreet.mechanisms.truncated_posterior import truncated_posterior
     from discreet.model.design import Design, Normal
     from discreet.model.dirichlet import Dirichlet
+    from discreet.model.families import Family
     from discreet.model.network import Network
     from discreet.model.origin import Learned
     from discreet.model.schema import Schema, Variable
+    from discreet.model.score_files import read_score_file
+    from discreet.model.score_tables import ScoreTable, own_family, own_score
     from discreet.model.tables import Tables
     from discreet.posterior.arviz_export import to_arviz
     from discreet.posterior.design.laws import Histograms, PublicRows, UniformBox, UniformSphere, WeightedPoints
@@ -75,6 +80,7 @@ if TYPE_CHECKING:
     from discreet.releases.kinds.noisy_sums import NoisyMoments, NoisyTotal
     from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
     from discreet.releases.kinds.parameter_draws import ParameterDraws
+    from discreet.releases.kinds.scored_choice import ScoredChoice
     from discreet.releases.kinds.two_stages import TwoStageCounts
     from discreet.releases.kinds.weight_draws import WeightDraws
     from discreet.releases.release import Release
@@ -114,13 +120,18 @@ _HOMES = {
     "mechanisms.objective_perturbation": ("objective_perturbation",),
     "mechanisms.planned": ("planned",),
     "mechanisms.posterior_sampler": ("posterior_sampler",),
+    "mechanisms.sampled": ("sampled",),
+    "mechanisms.scored": ("scored",),
     "mechanisms.structure": ("structure",),
     "mechanisms.truncated_posterior": ("truncated_posterior",),
     "model.design": ("Design", "Normal"),
     "model.dirichlet": ("Dirichlet",),
+    "model.families": ("Family",),
     "model.network": ("Network",),
     "model.origin": ("Learned",),
     "model.schema": ("Schema", "Variable"),
+    "model.score_files": ("read_score_file",),
+    "model.score_tables": ("ScoreTable", "own_family", "own_score"),
     "model.tables": ("Tables",),
     "posterior.arviz_export": ("to_arviz",),
     "posterior.design.laws": ("Histograms", "PublicRows", "UniformBox", "UniformSphere", "WeightedPoints"),
@@ -141,6 +152,7 @@ _HOMES = {
     "releases.kinds.audited_tables": ("AuditedTables", "AuditNoise"),
     "releases.kinds.noisy_tables": ("NoisyTables", "PlannedNoise"),
     "releases.kinds.parameter_draws": ("ParameterDraws",),
+    "releases.kinds.scored_choice": ("ScoredChoice",),
     "releases.kinds.two_stages": ("TwoStageCounts",),
     "releases.kinds.weight_draws": ("WeightDraws",),
     "privacy.guarantee": ("Guarantee", "Relation", "compose", "convert"),
@@ -203,6 +215,13 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "allocated",
     "posterior_sampler",
     "map_estimate",
+    "scored",
+    "ScoreTable",
+    "own_score",
+    "own_family",
+    "read_score_file",
+    "sampled",
+    "Family",
     "noisy_moments",
     "truncated_posterior",
     "noisy_gradients",
@@ -223,6 +242,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "NoisyCoefficients",
     "ParameterDraws",
     "Choice",
+    "ScoredChoice",
     "ChosenNetwork",
     "NoisyMoments",
     "WeightDraws",

@@ -39,6 +39,7 @@ class Entry:
         needed: those of them that have no default, with values that stand for them where nothing is at stake: in audits
             on tiny data sets and in plans.
         chooses: whether it releases a network, for the others to be over, and not what they release.
+        brings: whether its options bring the network that it is over.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Entry:
     options: tuple[str, ...] = ()
     needed: Mapping[str, str] = field(default_factory=dict)
     chooses: bool = False
+    brings: bool = False
 
     @property
     def make(self) -> Callable[..., Mechanism[Any, Any, Any, Any]]:
@@ -143,6 +145,28 @@ MECHANISMS: Mapping[str, Entry] = {
             chooses=True,
         ),
         Entry(
+            "scored",
+            "network",
+            "one candidate of a public list, by a score of your own",
+            options=("score", "draws"),
+            needed={
+                "score": '{"variables": [{"name": "a", "states": ["no", "yes"]}], "candidates": [[0.2], [0.5], [0.8]], '
+                '"range": [0, 1], "scores": [[1, 0.6, 0], [0, 0.5, 1]]}'
+            },
+            brings=True,
+        ),
+        Entry(
+            "sampled",
+            "network",
+            "draws of the parameters of a family: exponential, normal, Poisson, ...",
+            options=("score", "draws", "temper"),
+            needed={
+                "score": '{"family": "exponential", "variables": [{"name": "x", "bounds": [0, 4], "bins": 4}], '
+                '"parameters": {"low": 0.25, "high": 4}, "points": 5}'
+            },
+            brings=True,
+        ),
+        Entry(
             "noisy_moments",
             "design",
             "noise on all sums of products: linear regression, second moments",
@@ -191,10 +215,10 @@ MECHANISMS: Mapping[str, Entry] = {
 def mechanisms_over(over: Over, target: Target | None = None) -> dict[str, Entry]:
     """The part of the registry that is over a network, or over a design, perhaps one that predicts such a target.
 
-    What chooses a network is not over one: it has a command of its own.
+    What chooses a network is not over one: it has a command of its own. What brings one is over that alone.
     """
     return {
         name: entry
         for name, entry in MECHANISMS.items()
-        if entry.over == over and not entry.chooses and (target is None or target in entry.targets)
+        if entry.over == over and not (entry.chooses or entry.brings) and (target is None or target in entry.targets)
     }

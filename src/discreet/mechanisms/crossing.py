@@ -67,6 +67,7 @@ class Mechanism(Generic[C, S, P, O]):
         statistic: the kind of statistic that `draw` takes.
         require: refuses counts that the draw could not take, before anything is charged.
         scopes: sets of variables of a network that it may measure beside the families and what `planned` would.
+        only: the network that it is over, where it brings its own; None where it takes any.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Mechanism(Generic[C, S, P, O]):
     statistic: type[Statistic] = Counts
     require: Callable[[S], None] = lambda _statistic: None
     scopes: Callable[[O], Iterable[Scope]] = lambda _over: ()
+    only: Network | None = None
 
     @property
     def over(self) -> Over:

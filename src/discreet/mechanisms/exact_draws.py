@@ -5,6 +5,7 @@ Nothing is rounded and no distribution function is inverted; every loop ends wit
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import accumulate
@@ -17,6 +18,7 @@ __all__ = [
     "Entropy",
     "IntegerNoise",
     "below",
+    "choose",
     "coin",
     "exponential_bounds",
     "geometric",
@@ -132,3 +134,27 @@ def under_exponential(entropy: Entropy, part: int, bits: int, exponent: Fraction
         if part >= high:
             return False
         part, bits = part << 64 | below(entropy, 1 << 64), bits + 64
+
+
+def choose(entropy: Entropy, exponents: Sequence[Fraction], draws: int) -> list[int]:
+    """Independent indices with `P(i) ~ exp(-exponents[i])`, exactly.
+
+    Every weight gets whole numbers below and above it; a uniform point below the sum of the upper ones picks an index,
+    and is kept if, as the first digits of a uniform real number, that number is below the weight itself.
+
+    Args:
+        entropy: independent bytes.
+        exponents: at least 0, one of them 0.
+        draws: how many.
+    """
+    bits = 64 + len(exponents).bit_length()
+    # Beyond this exponent a weight is below a unit of the last digit: its bounds are 0 and 1.
+    tops = [1 if exponent > bits else exponential_bounds(exponent, bits)[1] for exponent in exponents]
+    ends = list(accumulate(tops))
+    found: list[int] = []
+    while len(found) < draws:
+        at = below(entropy, ends[-1])
+        index = bisect_right(ends, at)
+        if under_exponential(entropy, at - (ends[index] - tops[index]), bits, exponents[index]):
+            found.append(index)
+    return found

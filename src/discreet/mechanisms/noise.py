@@ -32,7 +32,7 @@ from opendp.mod import enable_features
 from scipy.special import gammaincinv
 
 from discreet.errors import DiscreetError, InputError
-from discreet.mechanisms.exact_draws import Entropy
+from discreet.mechanisms.exact_draws import Entropy, choose
 from discreet.mechanisms.k_norm import k_norm_noise
 from discreet.mechanisms.star_noise import star_noise
 from discreet.model.design import Shape
@@ -105,6 +105,9 @@ class Noise(Protocol):
     def noisy_max(self, scores: Floats, scale: float) -> int:
         """Draw an index with `P(i) ~ exp(scores[i] / scale)`."""
 
+    def choose(self, exponents: Sequence[Fraction], draws: int) -> Integers:
+        """Draw indices with `P(i) ~ exp(-exponents[i])`, independently; exponents are at least 0, one of them is 0."""
+
     def pick(self, weights: Floats, draws: int) -> Integers:
         """Draw indices with `P(i) = weights[i] / sum(weights)`, independently; weights are at least 0, not all 0."""
 
@@ -163,6 +166,10 @@ class ExactNoise:
         domain = vector_domain(atom_domain(T="f64", nan=False))
         choose = make_noisy_max(domain, linf_distance(T="f64"), zero_concentrated_divergence(), scale)
         return int(choose(scores.tolist()))
+
+    def choose(self, exponents: Sequence[Fraction], draws: int) -> Integers:
+        """See `Noise`: integer arithmetic, exact for all rational exponents."""
+        return np.array(choose(os.urandom, exponents, draws), np.int64)
 
     def pick(self, weights: Floats, draws: int) -> Integers:
         """See `Noise`: every float is a ratio of integers, so the draws are exact for the weights as they are."""
@@ -247,6 +254,10 @@ class SimulatedNoise:
     def noisy_max(self, scores: Floats, scale: float) -> int:
         """See `Noise`: the largest of the scores with Gumbel noise."""
         return int(np.argmax(scores / scale + self.rng.gumbel(size=scores.shape)))
+
+    def choose(self, exponents: Sequence[Fraction], draws: int) -> Integers:
+        """See `Noise`."""
+        return self.pick(np.exp([-float(exponent) for exponent in exponents]), draws)
 
     def pick(self, weights: Floats, draws: int) -> Integers:
         """See `Noise`."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from discreet.errors import InputError, listed, shown, shown_path
 from discreet.model.json_files import read_json, read_text
-from discreet.model.limits import NETWORK_BYTES, check_name, check_states, repeated
+from discreet.model.limits import NETWORK_BYTES, STATES, check_name, check_states, repeated
 
 __all__ = ["Schema", "Scope", "Variable", "table_cells"]
 
@@ -117,6 +117,30 @@ class Variable:
                 f"variable {shown(self.name)}: {len(self.bins)} cut points make {len(self.bins) + 1} states, "
                 f"but {len(self.states)} are named"
             )
+
+    @staticmethod
+    def binned(name: str, bounds: tuple[float, float], number: int) -> Variable:
+        """A numeric variable with equally wide bins.
+
+        Args:
+            name: of the column.
+            bounds: public smallest and largest value.
+            number: of bins, from 2 to 65,536.
+
+        Returns:
+            The variable.
+
+        Raises:
+            InputError: as of a variable, or another number.
+
+        Example:
+            >>> Variable.binned("age", (0, 100), 4).bins
+            (25.0, 50.0, 75.0)
+        """
+        if isinstance(number, bool) or not isinstance(number, int) or not 2 <= number <= STATES:
+            raise InputError(f"variable {shown(name)}: from 2 to {STATES:,} bins, not {number}")
+        low, high = (float(end) for end in bounds)
+        return Variable(name, bounds=(low, high), bins=tuple(low + (high - low) * k / number for k in range(1, number)))
 
     @property
     def numeric(self) -> bool:

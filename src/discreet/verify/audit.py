@@ -49,6 +49,7 @@ from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
 from discreet.releases.kinds.noisy_sums import VectorNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.kinds.parameter_draws import Tempering, Trimming
+from discreet.releases.kinds.scored_choice import ScoredNoise
 from discreet.releases.kinds.two_stages import Stages
 from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 from discreet.releases.release import RecordsPolicy
@@ -187,6 +188,8 @@ def audit(
     if networks is not None or mechanism.over == "network":
         entry = MECHANISMS.get(mechanism.name)
         own = audit_choices() if entry is not None and entry.chooses else audit_networks()
+        if mechanism.only is not None:
+            own = {"its own": mechanism.only}
         given = own if networks is None else networks
         return tuple(_finding(mechanism, name, over, guarantee, most) for name, over in given.items())
     found, refused = [], ""
@@ -225,7 +228,7 @@ def _measure(
     match calibration:
         case TableNoise() | GaussianNoise() | CoefficientNoise() | Selection() | Stages():
             return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
-        case PlannedNoise() | AuditNoise() | VectorNoise() | FactoredNoise() | StructureNoise():
+        case PlannedNoise() | AuditNoise() | VectorNoise() | FactoredNoise() | StructureNoise() | ScoredNoise():
             return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
         case Trimming():
             # Independent draws cost alike: one is enumerated, on a coarse grid. What only the real draws and grid do is

@@ -155,6 +155,11 @@ class Script:
         self.choices.append(np.asarray(logs - np.logaddexp.reduce(logs)))
         return min(self.answers.choice, len(scores) - 1)
 
+    def choose(self, exponents: Sequence[Fraction], draws: int) -> Integers:
+        """Log the probabilities, once for each draw; all get the same answer."""
+        scores = -np.array([float(exponent) for exponent in exponents])
+        return np.array([self.noisy_max(scores, 1.0) for _ in range(draws)], np.int64)
+
     def pick(self, weights: Floats, draws: int) -> Integers:
         """Log the width, the answer and its log-probability, so many times; answer along the path."""
         taken, row = self.rows[-1], len(self.rows) - 1

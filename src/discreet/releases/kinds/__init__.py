@@ -15,6 +15,7 @@ from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts, Tab
 from discreet.releases.kinds.noisy_sums import NoisyMoments, VectorNoise
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
 from discreet.releases.kinds.parameter_draws import ParameterDraws, Tempering, Trimming
+from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise
 from discreet.releases.kinds.two_stages import Stages, TwoStageCounts
 from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 
@@ -30,6 +31,7 @@ TableCalibration = (
     | Tempering
     | Selection
     | StructureNoise
+    | ScoredNoise
     | Stages
 )
 """The closed union of calibrations over a network."""
@@ -45,6 +47,7 @@ TablePayload = (
     | ParameterDraws
     | Choice
     | ChosenNetwork
+    | ScoredChoice
     | TwoStageCounts
 )
 """The closed union of what a release over a network can carry."""

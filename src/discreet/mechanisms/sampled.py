@@ -1,0 +1,62 @@
+"""Posterior sampling of a family on a grid of its parameters: Dimitrakakis et al.'s Algorithm 1 beyond networks."""
+
+from __future__ import annotations
+
+import math
+
+from discreet.errors import InputError
+from discreet.mechanisms.crossing import Mechanism
+from discreet.mechanisms.scored import scoring
+from discreet.model.families import Family
+from discreet.model.score_files import read_score_file
+from discreet.model.score_tables import ScoreTable
+from discreet.releases.kinds.scored_choice import ScoredNoise
+
+__all__ = ["sampled"]
+
+
+def sampled(score: Family | ScoreTable | str, draws: int = 1, *, temper: float | None = None) -> Mechanism[ScoredNoise]:
+    """Draws of a family's parameters from the posterior in which each record counts `temper` times, at most once.
+
+    The same draw as `scored`, but that no record counts more than once: what is left of the budget is not spent.
+
+    Args:
+        score: a `Family`, what `own_family` made, or JSON of one; its grid and prior are public.
+        draws: independent draws; they share the budget.
+        temper: weight of a record's log-likelihood; None for the largest that the budget buys, at most 1.
+
+    Returns:
+        The mechanism; it is over the family's own network.
+
+    Raises:
+        InputError: a score that is no likelihood, no draws, or a temper that is not positive; when a release is
+            calibrated, one that costs more than the guarantee, and as `scored`.
+
+    Guarantee:
+        As `scored`: `draws temper span score_width / STEPS`, for records, whatever the family. What Dimitrakakis et al.
+        print for their families in terms of distances between data sets is `Relation.METRIC`.
+
+    Source:
+        Dimitrakakis et al. (JMLR 2017), Algorithm 1, Theorem 8.1 and Section 5; the range of a log-likelihood ratio in
+        place of twice a Lipschitz constant times the distance.
+    """
+    public = read_score_file(score) if isinstance(score, str) else score
+    table = public.table if isinstance(public, Family) else public
+    if table.log_law is None:
+        raise InputError("only a family has a posterior to sample from; draw by a score of your own with scored")
+    if temper is not None and not 0 < float(temper) < math.inf:
+        raise InputError(f"temper must be a positive, finite number, not {temper}")
+    mechanism = scoring("sampled", public, draws, 1.0 if temper is None else float(temper))
+    if temper is None:
+        return mechanism
+
+    def calibrate(*asked: object) -> ScoredNoise:
+        found = mechanism.calibrate(*asked)  # type: ignore[arg-type]
+        if found.rate < float(temper) * table.span * (1 - 1e-9):
+            raise InputError(
+                f"{draws} draws in which a record counts {temper:g} times cost more than the guarantee's epsilon; it "
+                f"buys a temper of {found.rate / table.span:.4g}"
+            )
+        return found
+
+    return Mechanism("sampled", calibrate, mechanism.draw, scopes=mechanism.scopes, only=mechanism.only)

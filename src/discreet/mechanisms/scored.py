@@ -1,0 +1,146 @@
+"""The exponential mechanism, for any score of records and any finite list of candidates: one for three papers.
+
+Williams and McSherry's factored mechanism, Zhang et al.'s MAP and Dimitrakakis et al.'s posterior sampler are the same
+draw with another score: a record's own factor, its log-likelihood under a candidate, its log-likelihood under a
+parameter. `scored` takes any public table of scores, `sampled` a family; `factored` and `map_estimate` are other ways
+to say the score, and draw with the two functions below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.mechanisms.crossing import Mechanism
+from discreet.mechanisms.noise import Noise
+from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.families import Family
+from discreet.model.network import Network
+from discreet.model.score_files import read_score_file
+from discreet.model.score_tables import STEPS, ScoreTable
+from discreet.privacy.guarantee import Guarantee
+from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise
+from discreet.sensitive.counts import Counts
+from discreet.theory.score_width import score_width
+
+__all__ = ["affordable_rate", "drawn", "scored", "scoring"]
+
+SMALLEST_RATE = 1e-12
+"""Smallest rate: below it a choice says nothing of ten million records."""
+RATE_LIMIT = 500.0
+"""Largest rate: beyond it nobody is protected, and weights overflow."""
+ROUNDING = Fraction(1, 10**12)
+"""Relative error of the rate and of its inverse, floats."""
+DRAWS_LIMIT = 10_000
+"""Most draws of one release."""
+
+Ints = npt.NDArray[np.int64]
+
+
+def scored(score: ScoreTable | Family | str, draws: int = 1) -> Mechanism[ScoredNoise]:
+    """Draws of candidate z with `P(z) ~ exp(base_z + rate sum_i s(x_i, z))`, at the largest rate the budget buys.
+
+    Args:
+        score: public: `own_score` makes one of any function, `own_family` of a log-likelihood; or a `Family`. Text is
+            JSON, or the name of a JSON file; see `read_score_file`.
+        draws: independent draws given the records; they share the budget.
+
+    Returns:
+        The mechanism; it is over the score's own network.
+
+    Raises:
+        InputError: no or too many draws; when a release is calibrated, another network, candidates that are all alike,
+            a guarantee with a delta, or an epsilon beyond 500 nats a record or next to nothing.
+
+    Guarantee:
+        Pure epsilon: `draws rate score_width(score, relation) / STEPS`; see there. The table is public and made before
+        any record is read, so it holds whatever made the table. Sums are of whole numbers and the draw is exact integer
+        arithmetic on the operating system's entropy. Under ADD_REMOVE 1/20 of epsilon goes to the number of records,
+        which the posterior needs.
+
+    Source:
+        McSherry and Talwar (2007); Williams and McSherry (NIPS 2010), Section 2; Dimitrakakis et al. (JMLR 2017),
+        Algorithm 1; Zhang et al. (AAAI 2016), Algorithm 3, corrected.
+    """
+    return scoring("scored", score, draws, None)
+
+
+def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: float | None) -> Mechanism[ScoredNoise]:
+    """The same, with a limit on the rate.
+
+    Args:
+        name: of the mechanism.
+        score, draws: as of `scored`.
+        temper: largest weight of a record's score; None for no limit.
+    """
+    public = read_score_file(score) if isinstance(score, str) else score
+    if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= DRAWS_LIMIT:
+        raise InputError(f"there are from 1 to {DRAWS_LIMIT:,} draws, a whole number, not {draws}")
+    table = public.table if isinstance(public, Family) else public
+
+    def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> ScoredNoise:
+        if network != table.network:
+            raise InputError("a score is over its own network: give that to the release, `score.network`")
+        width = score_width(table, guarantee.relation)
+        most = RATE_LIMIT if temper is None else min(RATE_LIMIT, temper * table.span)
+        rate, scale, reported = affordable_rate(name, Fraction(width, STEPS), guarantee, draws, most)
+        return ScoredNoise(rate, width, draws, scale, reported)
+
+    def draw(statistic: Counts, prior: Dirichlet, calibration: ScoredNoise, noise: Noise) -> ScoredChoice:
+        sums = _sums(statistic.joint(table.scope).ravel(), table.steps)
+        unit = Fraction(calibration.rate) / STEPS
+        indices = drawn([unit * total + Fraction(base) for total, base in zip(sums, table.base.tolist(), strict=True)],
+                        calibration.draws, noise)  # fmt: skip
+        total = noisy_total(statistic.records, calibration.total_scale, noise)
+        return ScoredChoice(public, indices, calibration.rate, total)
+
+    return Mechanism(name, calibrate, draw, scopes=lambda _network: (table.scope,), only=table.network)
+
+
+def affordable_rate(
+    name: str, width: Fraction, guarantee: Guarantee, draws: int = 1, most: float | None = None
+) -> tuple[float, float | None, Fraction]:
+    """The largest rate of an exponential mechanism that a budget buys, after the number of records has its share.
+
+    Args:
+        name: of the mechanism, for errors.
+        width: most that one record changes the difference of two candidates' scores.
+        guarantee: pure.
+        draws: independent ones.
+        most: largest rate; None for the budget's alone, refused where it promises nothing.
+
+    Returns:
+        (rate, scale of the noise on the number of records, epsilon of both, rounded up).
+
+    Raises:
+        InputError: a guarantee with a delta, nothing to choose, or a rate that is too large or too small.
+    """
+    if guarantee.delta:
+        raise InputError(f"{name} keeps a pure guarantee; ask for delta 0")
+    if not width > 0:
+        raise InputError("the candidates are all the same for every record; there is nothing to choose")
+    left, scale, cost = total_noise(guarantee)
+    exact = left * (1 - 2 * ROUNDING) / (width * draws)
+    if most is None and exact > RATE_LIMIT:
+        raise InputError(f"epsilon is too large: the weight of one record would exceed {RATE_LIMIT:g} nats")
+    rate = float(exact if most is None else min(exact, Fraction(most)))
+    if not rate >= SMALLEST_RATE:
+        raise InputError(f"epsilon is too small: the weight of one record would be below {SMALLEST_RATE:g} nats")
+    return rate, scale, draws * Fraction(rate) * width * (1 + ROUNDING) + cost
+
+
+def drawn(weights: Sequence[Fraction], draws: int, noise: Noise) -> Ints:
+    """Indices with `P(z) ~ exp(weights[z])`, independent given the weights; shape (draws,)."""
+    best = max(weights)
+    return noise.choose([best - weight for weight in weights], draws)
+
+
+def _sums(counts: Ints, steps: Ints) -> list[int]:
+    """Sums of the records' scores, exactly: counts are cut in two, as their products with steps have up to 73 bits."""
+    high, low = (counts >> 26) @ steps, (counts & (2**26 - 1)) @ steps
+    return [(int(h) << 26) + int(l) for h, l in zip(high.tolist(), low.tolist(), strict=True)]

@@ -1,0 +1,104 @@
+"""Families and scores from JSON: what the command line takes for a score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import InputError, listed, shown
+from discreet.model.families import Family
+from discreet.model.json_files import read_json, read_text
+from discreet.model.limits import NETWORK_BYTES
+from discreet.model.network import Network
+from discreet.model.schema import Schema, Variable
+from discreet.model.score_tables import STEPS, ScoreTable, types_of
+
+__all__ = ["read_score_file"]
+
+OF_FAMILY = {"family", "variables", "parameters", "points", "bound", "open_ends"}
+OF_TABLE = {"variables", "candidates", "names", "base", "range", "scores"}
+
+
+def read_score_file(text: str) -> Family | ScoreTable:
+    """A family or a table of scores from JSON, or from a file of it.
+
+    Args:
+        text: JSON, or the name of a JSON file: `{"family": "exponential", "variables": [{"name": "wait", "bounds": [0,
+            60], "bins": 120}], "parameters": {"low": 0.02, "high": 0.5}}`, and perhaps "points", "bound", "open_ends";
+            or `{"variables": [{"name": "a", "states": ["no", "yes"]}], "candidates": [[0.2], [0.8]], "range": [0, 1],
+            "scores": [[1, 0], [0, 1]]}`, a row for each joint state of the variables, the last fastest, and perhaps
+            "names" of the candidates' numbers and a "base" measure. "bins" are cut points, or a number of equally wide
+            bins.
+
+    Returns:
+        The family, or the table; scores are clamped to their range.
+
+    Raises:
+        InputError: no such file, not JSON of this form, or no family or score.
+    """
+    what = "score"
+    raw = read_json(
+        text if text.lstrip().startswith("{") else read_text(text, what, NETWORK_BYTES), f"the {what}", NETWORK_BYTES
+    )
+    if not isinstance(raw, dict) or not isinstance(raw.get("variables"), list):
+        raise InputError("a score is a JSON object with 'variables', and 'family' or 'scores'")
+    variables = tuple(_variable(part) for part in raw["variables"])
+    known = OF_FAMILY if "family" in raw else OF_TABLE
+    odd = set(raw) - known
+    if odd:
+        raise InputError(f"a score has no field {shown(min(odd))}; it takes {listed(tuple(sorted(known)))}")
+    if "family" not in raw:
+        return _table(Schema(variables), raw)
+    if not isinstance(raw.get("parameters"), dict) or not isinstance(raw.get("open_ends", False), bool):
+        raise InputError("a family has 'parameters', an object of numbers; 'open_ends' is true or false")
+    bound = raw.get("bound")
+    if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | float)):
+        raise InputError("the bound of a family is a number of nats")
+    return Family(
+        raw["family"], variables, raw["parameters"], raw.get("points"), bound, bool(raw.get("open_ends", False))
+    )
+
+
+def _variable(part: Any) -> Variable:
+    """One variable; bins may be a number."""
+    if not isinstance(part, dict) or set(part) - {"name", "states", "bounds", "bins"} or "name" not in part:
+        raise InputError("a variable of a score has a name, and states or bounds and bins")
+    bins = part.get("bins", ())
+    if isinstance(bins, int) and not isinstance(bins, bool):
+        bounds = part.get("bounds")
+        if not isinstance(bounds, list) or len(bounds) != 2 or "states" in part:
+            raise InputError(f"variable {shown(str(part['name']))}: a number of bins needs bounds, and no states")
+        return Variable.binned(part["name"], (bounds[0], bounds[1]), bins)
+    return Variable(part["name"], part.get("states", ()), bounds=part.get("bounds"), bins=bins)
+
+
+def _table(schema: Schema, raw: Mapping[str, Any]) -> ScoreTable:
+    """A table of scores."""
+    network = Network.empty(schema)
+    candidates, scores = (_numbers(raw.get(name), name) for name in ("candidates", "scores"))
+    places = candidates[:, None] if candidates.ndim == 1 else candidates
+    span = _numbers(raw.get("range"), "range")
+    if span.shape != (2,) or not span[0] < span[1]:
+        raise InputError("a score has a 'range', its lowest and its highest number")
+    if scores.shape != (types_of(network), len(places)):
+        raise InputError(f"'scores' has one row for each of {types_of(network):,} joint states, a number a candidate")
+    low, high = span.tolist()
+    steps = np.rint((np.clip(scores, low, high) - low) / (high - low) * STEPS).astype(np.int64)
+    base = _numbers(raw["base"], "base") if "base" in raw else np.zeros(len(places))
+    names = raw.get("names") or [f"z{at + 1}" for at in range(places.shape[1] if places.ndim == 2 else 0)]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError("'names' is a list of the names of the candidates' numbers")
+    return ScoreTable(network, tuple(names), places, base, steps, high - low)
+
+
+def _numbers(value: Any, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """A list of numbers, or of lists of them."""
+    try:
+        found = np.array(value, np.float64)
+    except (TypeError, ValueError):
+        found = np.array(np.nan)
+    if found.ndim == 0 or not np.all(np.isfinite(found)):
+        raise InputError(f"'{name}' of a score is a list of finite numbers, or of equally long lists of them")
+    return found

@@ -1,0 +1,369 @@
+"""Scores: how well every type of record goes with every candidate, as a public table of whole numbers.
+
+The exponential mechanism draws candidate z with `P(z) ~ exp(base_z + rate sum_i s(x_i, z))`, where each record's score
+s lies in a stated range. Here the score is tabulated before any record is read: a type of record is a joint state of a
+few variables (a number counts as its bin), and the score of a type for a candidate is clamped and rounded to a whole
+number of steps, type by type. So whatever function made the table, no record ever enters it, what one record can do to
+a sum of scores is a property of a public table of integers, and sums are exact.
+
+Williams and McSherry's factored mechanism is this with any factor phi (`s = ln phi`), Dimitrakakis et al.'s sampler
+with the log-likelihood of a family over a grid of its parameters and the prior as base measure, and Zhang et al.'s MAP
+with the log-likelihood of finitely many candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp
+
+from discreet.errors import InputError, listed, shown
+from discreet.model.network import Network
+from discreet.model.schema import Scope
+
+__all__ = [
+    "STEPS",
+    "ScoreTable",
+    "check_size",
+    "likelihood_table",
+    "own_family",
+    "own_score",
+    "record_types",
+    "types_of",
+]
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Types = Mapping[str, npt.NDArray[np.generic]]
+Function = Callable[[Types, Floats], npt.ArrayLike]
+"""From types of records (for each variable an array: names of states, or middles of bins) and candidates, shape `(Z,
+d)`, to scores of shape `(types, Z)`."""
+
+STEPS = 2**20
+"""Steps from the lowest to the highest score of a record: scores are whole multiples of a millionth of their range."""
+TYPES = 2**13
+"""Most types of records of a table."""
+CANDIDATES = 2**13
+"""Most candidates: an exact draw takes about 40 microseconds for each of them."""
+CELLS = 2**23
+"""Most cells of a table: 64 MiB."""
+WIDEST = 1e6
+"""Largest range of scores, and of log weights, in nats: none of any use is wider."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """A score of every type of record for every candidate, public and in whole steps.
+
+    Args:
+        network: whose joint states are the types, the last variable fastest; its arcs say which laws of records a
+            posterior considers, and mean nothing to the mechanism.
+        names: of the candidates' numbers.
+        candidates: float64, shape `(Z, len(names))`.
+        base: log weights of the candidates before any record, float64, shape `(Z,)`.
+        steps: int64 from 0 to `STEPS`, shape `(types, Z)`.
+        span: what `STEPS` steps are in the unit of the score; of a log-likelihood nats.
+        log_law: log probability of each type under each candidate, shape `(types, Z)`, where candidates are parameters
+            of a law of records; None where they are not.
+
+    Raises:
+        InputError: shapes that do not fit, steps out of their range, too many types or candidates, or numbers that are
+            none.
+    """
+
+    network: Network
+    names: tuple[str, ...]
+    candidates: Floats
+    base: Floats
+    steps: Integers
+    span: float = 1.0
+    log_law: Floats | None = None
+
+    def __post_init__(self) -> None:
+        """Freeze, then refuse what is no score."""
+        object.__setattr__(self, "names", tuple(self.names))
+        made = {"candidates": np.float64, "base": np.float64, "steps": np.int64, "log_law": np.float64}
+        for name, kind in made.items():
+            if getattr(self, name) is not None:
+                array = np.array(getattr(self, name), kind)
+                array.flags.writeable = False
+                object.__setattr__(self, name, array)
+        types, size = types_of(self.network), len(self.candidates)
+        check_size(self.network, size)
+        if self.candidates.shape != (size, len(self.names)) or not np.all(np.isfinite(self.candidates)):
+            raise InputError("candidates are rows of finite numbers, one number for each name")
+        if self.base.shape != (size,) or not np.all(np.abs(self.base) <= WIDEST):
+            raise InputError(f"a base measure has one log weight for each candidate, within {WIDEST:,.0f}")
+        if self.steps.shape != (types, size) or not np.all((self.steps >= 0) & (self.steps <= STEPS)):
+            raise InputError(f"a score needs steps from 0 to {STEPS:,} for {types:,} types and {size:,} candidates")
+        if not 0 < self.span <= WIDEST:
+            raise InputError(f"the range of a score must be greater than 0 and at most {WIDEST:,.0f}")
+        if self.log_law is not None and (
+            self.log_law.shape != (types, size) or not np.all(np.abs(logsumexp(self.log_law, axis=0)) < 1e-6)
+        ):
+            raise InputError("a law of records has, for each candidate, log probabilities of all types that sum to 1")
+
+    @property
+    def size(self) -> int:
+        """How many candidates there are."""
+        return len(self.candidates)
+
+    @property
+    def scope(self) -> Scope:
+        """The variables that the types are made of, in the order of the table."""
+        return self.network.nodes
+
+    @cached_property
+    def law(self) -> Floats:
+        """Probability of each type under each candidate, shape `(types, Z)`; InputError where there is none."""
+        if self.log_law is None:
+            raise InputError("the candidates of this score are no parameters of a law of records")
+        law = np.exp(self.log_law)
+        return np.asarray(law / law.sum(axis=0))
+
+
+def own_score(
+    network: Network,
+    function: Function,
+    candidates: npt.ArrayLike,
+    *,
+    low: float,
+    high: float,
+    base: npt.ArrayLike | None = None,
+    names: Scope = (),
+) -> ScoreTable:
+    """A score of your own: any function of a record and a candidate, clamped to a range.
+
+    The function sees all types of records there are, and no record. It is called twice, on the types in two orders;
+    what it gives for a type must not depend on that.
+
+    Args:
+        network: of few variables: their joint states are the types, at most 8,192.
+        function: from types (for each variable an array of their states' names, or of the middles of its bins) and
+            candidates, shape `(Z, d)`, to scores of shape `(types, Z)`: the more, the better a candidate fits.
+        candidates: public, shape `(Z, d)` or `(Z,)`, at least two.
+        low, high: range of the score; values beyond it are moved to its nearest end.
+        base: log weights of the candidates before any record; None for equal ones.
+        names: of the candidates' numbers; z, or z1, z2, ... if left out.
+
+    Returns:
+        The table.
+
+    Raises:
+        InputError: a function that fails, gives another shape or something that is no number, or other scores when it
+            is asked again; a range that is none.
+
+    Guarantee:
+        None spent: no record is seen.
+
+    Source:
+        Williams and McSherry (NIPS 2010), Section 2, with `phi = exp(score)`.
+
+    Example:
+        >>> from discreet.model.schema import Schema, Variable
+        >>> ages = Network.empty(Schema((Variable("age", bounds=(0, 100), bins=(25, 50, 75)),)))
+        >>> nearest = own_score(ages, lambda t, z: -abs(t["age"][:, None] - z[:, 0]), [20, 60], low=-50, high=0)
+        >>> (nearest.steps / STEPS).tolist()
+        [[0.85, 0.05], [0.65, 0.55], [0.15, 0.95], [0.0, 0.45]]
+    """
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InputError(f"a score needs a range from low to high, two finite numbers in this order, not {low}, {high}")
+    places = _candidates(candidates)
+    types = record_types(network)
+    check_size(network, len(places))
+    scores = _asked(function, types, places)
+    steps = np.rint((np.clip(scores, low, high) - low) / (high - low) * STEPS)
+    weights = np.zeros(len(places)) if base is None else np.asarray(base, np.float64)
+    return ScoreTable(network, _named(names, places), places, weights, steps.astype(np.int64), high - low)
+
+
+def own_family(
+    network: Network,
+    log_likelihood: Function,
+    candidates: npt.ArrayLike,
+    *,
+    prior: npt.ArrayLike | None = None,
+    bound: float | None = None,
+    names: Scope = (),
+) -> ScoreTable:
+    """A family of your own: a log-likelihood of records on a public grid of its parameters.
+
+    Args:
+        network: of the records' variables, at most 8,192 joint states; give it all arcs for its parameters' posterior
+            to answer queries about several variables.
+        log_likelihood: from types and candidates to log-likelihoods, as `own_score` has it; of a type that is a bin,
+            the log density at its middle. For each candidate it is normalised over the types.
+        candidates: the grid, shape `(Z, d)` or `(Z,)`.
+        prior: weights of the grid's points; None for equal ones.
+        bound: nats between the likeliest and the unlikeliest candidate of a record: what is less likely counts as if it
+            were just that unlikely. It makes draws cheaper and flatter. None for no clamp.
+        names: of the parameters.
+
+    Returns:
+        The table; its score is the log-likelihood in this range.
+
+    Raises:
+        InputError: as `own_score`; a likelihood of 0 without a bound, or weights that are none.
+
+    Guarantee:
+        None spent. A bound that is too small for the likelihood changes the posterior and never the guarantee: the
+        likelihood is clamped to it.
+
+    Source:
+        Dimitrakakis et al. (JMLR 2017), Algorithm 1; the bound stands for their Assumption 1.
+    """
+    places, types = _candidates(candidates), record_types(network)
+    check_size(network, len(places))
+    logs = _asked(log_likelihood, types, places, least=-math.inf)
+    with np.errstate(invalid="ignore"):
+        logs = logs + _log_sizes(network)[:, None]
+        logs = logs - logsumexp(logs, axis=0)
+    if np.any(np.isnan(logs)):
+        raise InputError("under some candidate all types of records have a likelihood of 0; leave it out")
+    weights = np.ones(len(places)) if prior is None else np.asarray(prior, np.float64)
+    if weights.shape != (len(places),) or not np.all((weights > 0) & np.isfinite(weights)):
+        raise InputError("a prior has one weight greater than 0 for each candidate")
+    return likelihood_table(network, _named(names, places), places, np.log(weights / weights.sum()), logs, bound)
+
+
+def likelihood_table(
+    network: Network, names: Scope, candidates: Floats, base: Floats, log_law: Floats, bound: float | None
+) -> ScoreTable:
+    """The table of a log-likelihood: of each type, relative to its likeliest candidate.
+
+    Args:
+        network, names, candidates, base, log_law: as of `ScoreTable`.
+        bound: nats; None for as many as there are.
+
+    Raises:
+        InputError: a bound that is none, or a likelihood that spans too much.
+    """
+    below = log_law - log_law.max(axis=1, keepdims=True)
+    widest = -float(below.min())
+    if bound is not None and not 0 < bound < math.inf:
+        raise InputError(f"a bound on log-likelihoods is a number of nats greater than 0, not {bound}")
+    span = widest if bound is None else min(bound, widest)
+    if not 0 < span <= WIDEST:
+        raise InputError(
+            "a record's likelihoods are the same for all candidates, or further apart than any guarantee can bear; "
+            "state a bound in nats, or another range of parameters"
+        )
+    steps = np.rint((1 + np.maximum(below, -span) / span) * STEPS).astype(np.int64)
+    return ScoreTable(network, names, candidates, base, steps, span, log_law)
+
+
+def record_types(network: Network) -> dict[str, npt.NDArray[np.generic]]:
+    """All joint states of a network's variables, the last variable fastest.
+
+    Args:
+        network: of few variables.
+
+    Returns:
+        For each variable the state's name in every type; of a numeric one the middle of its bin.
+
+    Raises:
+        InputError: too many, or a numeric variable without bins.
+    """
+    check_size(network, 2)
+    columns = [_values(network, name) for name in network.nodes]
+    grids = np.meshgrid(*columns, indexing="ij")
+    return {name: grid.ravel() for name, grid in zip(network.nodes, grids, strict=True)}
+
+
+def types_of(network: Network) -> int:
+    """How many types of records there are."""
+    for name in network.nodes:
+        if not network.schema[name].size:
+            raise InputError(f"a score reads {shown(name)} by its states; give this variable bins")
+    return math.prod(network.schema[name].size for name in network.nodes)
+
+
+def _values(network: Network, name: str) -> npt.NDArray[np.generic]:
+    """States of a variable, or middles of its bins."""
+    variable = network.schema[name]
+    if variable.bounds is None:
+        return np.array(variable.states)
+    edges = np.array([variable.bounds[0], *variable.bins, variable.bounds[1]])
+    return np.asarray((edges[1:] + edges[:-1]) / 2)
+
+
+def _log_sizes(network: Network) -> Floats:
+    """Logarithm of each type's size: the product of the widths of its bins."""
+    total = np.zeros(())
+    for name in network.nodes:
+        variable = network.schema[name]
+        edges = () if variable.bounds is None else (variable.bounds[0], *variable.bins, variable.bounds[1])
+        total = np.add.outer(total, np.log(np.diff(edges)) if edges else np.zeros(variable.size))
+    return np.asarray(total.ravel())
+
+
+def _asked(function: Function, types: Types, candidates: Floats, least: float | None = None) -> Floats:
+    """What a user's function says of all types, asked twice; it gets copies."""
+    size = len(next(iter(types.values())))
+    order = np.arange(size)[::-1]
+    first = _scores(function, types, candidates, size)
+    again = _scores(function, {name: values[order] for name, values in types.items()}, candidates, size)
+    if not np.array_equal(first[order], again, equal_nan=True):
+        raise InputError(
+            "the score of a record changed when records were given in another order, or a second time; it must be a "
+            "function of one record and one candidate, without chance or memory"
+        )
+    wrong = np.isnan(first) | (first == math.inf) | ((first == -math.inf) & (least is None))
+    if np.any(wrong):
+        at = int(np.argwhere(wrong)[0, 0])
+        place = listed([f"{name}={values[at]}" for name, values in types.items()])
+        raise InputError(f"the score of the type of record {place} is not a finite number")
+    return first
+
+
+def _scores(function: Function, types: Types, candidates: Floats, size: int) -> Floats:
+    """One call."""
+    try:
+        found = np.array(function({name: values.copy() for name, values in types.items()}, candidates.copy()), float)
+    except Exception as error:
+        raise InputError(f"the score failed on the types of records: {type(error).__name__}: {error}") from None
+    if found.shape != (size, len(candidates)):
+        raise InputError(
+            f"the score must have the shape (types, candidates) = {(size, len(candidates))}, not {found.shape}"
+        )
+    return found
+
+
+def _candidates(candidates: npt.ArrayLike) -> Floats:
+    """Rows of numbers."""
+    try:
+        array = np.array(candidates, np.float64)
+    except (TypeError, ValueError):
+        raise InputError("candidates are rows of numbers") from None
+    return array[:, None] if array.ndim == 1 else array
+
+
+def _named(names: Scope, candidates: Floats) -> Scope:
+    """Names of the candidates' numbers."""
+    size = candidates.shape[1] if candidates.ndim == 2 else 0
+    return tuple(names) or (("z",) if size == 1 else tuple(f"z{at + 1}" for at in range(size)))
+
+
+def check_size(network: Network, candidates: int) -> None:
+    """Refuse tables that are too large, and those with nothing to choose.
+
+    Args:
+        network: of the types' variables.
+        candidates: how many.
+
+    Raises:
+        InputError: as it says.
+    """
+    types = types_of(network)
+    if candidates < 2:
+        raise InputError(f"there must be at least two candidates to choose from, got {candidates}")
+    if types > TYPES or candidates > CANDIDATES or types * candidates > CELLS:
+        raise InputError(
+            f"{types:,} types of records and {candidates:,} candidates are more than a table holds ({TYPES:,}, "
+            f"{CANDIDATES:,}, and {CELLS:,} cells); take fewer variables, wider bins or fewer candidates"
+        )
