@@ -1,8 +1,8 @@
 """Which directions the records may have, given the one that the factored exponential mechanism chose.
 
 Records are `x ~ N(0, theta theta' + s2 I)`, the prior of theta is `N(0, deviation^2 I)`, and the likelihood of a choice
-is one of those of `theory/factors.py`: the lower bound (5a), the upper bound (5b), or the limit theorem. The sign of
-theta has no meaning: theta and -theta are the same law of records.
+is one of those of `theory/choice_likelihood.py`: the lower bound (5a), the upper bound (5b), or the limit theorem. The
+sign of theta has no meaning: theta and -theta are the same law of records.
 
 Expectations over a record are means over fixed public points `x = u_0 theta + s u`, so the likelihood is a smooth
 function that never changes between calls. Metropolis steps on a coarse rule with few points make up each proposal,
@@ -24,13 +24,8 @@ from discreet.errors import InputError
 from discreet.posterior.diagnostics import effective_size, r_hat
 from discreet.posterior.draws import Mixing
 from discreet.theory.checks import positive
-from discreet.theory.factors import (
-    DirectionFactor,
-    clt_log_marginal,
-    lower_log_marginal,
-    standard_normals,
-    upper_log_marginal,
-)
+from discreet.theory.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal
+from discreet.theory.factors import DirectionFactor, standard_normals
 
 __all__ = ["Chosen", "DirectionDraws", "Method", "angles", "direction_draws", "direction_log_likelihood", "mean_axis"]
 
