@@ -12,7 +12,7 @@ from discreet.model.network import Network
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Count, Positive, Probabilities, all_positive, kind
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
-from discreet.releases.measurement import Released
+from discreet.releases.measurement import Released, Scores
 
 __all__ = ["Choice", "Selection"]
 
@@ -94,6 +94,18 @@ class Choice(Released):
         """See `Released`."""
         scale = f"{calibration.scale:.4g}" if isinstance(calibration, Selection) else "?"
         return f"one candidate, by log-likelihood with noise of scale {scale} nats{total_line(self.total)}"
+
+    def scores(self, calibration: object) -> Scores | None:
+        """See `Released`."""
+        if not isinstance(calibration, Selection):
+            return None
+        total = None if self.total is None else (self.total.value, self.total.scale)
+        tables = {}
+        for node in self.network.nodes:
+            # No mechanism releases a choice with a candidate that rules a record out; documents could hold one.
+            rows = np.maximum(np.stack([part[node] for part in self.candidates], axis=-1), np.finfo(np.float64).tiny)
+            tables[self.network.family(node)] = np.log(rows) / calibration.scale
+        return Scores(tables, (self.index,), total=total)
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
