@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from discreet.theory import factors
+from discreet.theory import choice_likelihood, factors
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, markdown
@@ -97,10 +97,10 @@ def curves_of(reading: str, epsilon: float, records: int) -> Mapping[str, Floats
     """
     phi = READINGS[reading](epsilon)
     found = {
-        "exact": factors.exact_log_marginal(LAWS, phi, records),
-        "lower": factors.lower_log_marginal(LAWS, phi, records),
-        "upper": factors.upper_log_marginal(LAWS, phi, records),
-        "CLT": factors.clt_log_marginal(LAWS, phi, records, normals=NORMALS),
+        "exact": choice_likelihood.exact_log_marginal(LAWS, phi, records),
+        "lower": choice_likelihood.lower_log_marginal(LAWS, phi, records),
+        "upper": choice_likelihood.upper_log_marginal(LAWS, phi, records),
+        "CLT": choice_likelihood.clt_log_marginal(LAWS, phi, records, normals=NORMALS),
     }
     return {method: np.exp(logs) for method, logs in found.items()}
 

@@ -323,12 +323,14 @@ def choice_law(mechanism: dc.Mechanism, calibration: Any, counts: dc.Counts) -> 
 
 
 def choice_loss(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee, pairs: Iterable[Pair]) -> float:
-    """Largest log ratio over pairs and candidates."""
+    """Largest log ratio over pairs and candidates, and of the number of records, whose noise is drawn apart."""
     calibration = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+    told = 0.0 if calibration.total_scale is None else 1 / calibration.total_scale
     largest = 0.0
     for pair in pairs:
         laws = (choice_law(mechanism, calibration, counts_of(network, data)) for data in pair)
-        largest = max(largest, *(abs(log(p) - log(q)) for p, q in zip(*laws, strict=True)))
+        counted = told * abs(len(pair[0]) - len(pair[1]))
+        largest = max(largest, *(counted + abs(log(p) - log(q)) for p, q in zip(*laws, strict=True)))
     return largest
 
 

@@ -276,6 +276,9 @@ def another_score() -> dc.Mechanism:
             extra = sum(float((np.log(tables[node]) * self.counts.tables[node]).sum()) for node in tables)
             return self.noise.noisy_max(scores + np.array([0, extra]), scale)
 
+        def discrete_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+            return self.noise.discrete_laplace(values, scale)
+
     return replace(
         honest, draw=lambda counts, prior, own, noise: honest.draw(counts, prior, own, Swayed(noise, counts))
     )

@@ -1,4 +1,4 @@
-"""`discreet.theory.factors`: likelihoods of a choice against all data sets, bounds that bracket, private widths.
+"""`discreet.theory.factors`, `choice_likelihood`: choices against all data sets, bounds that bracket, private widths.
 
 References are plain loops over data sets and over the terms of the printed formulas.
 """
@@ -19,17 +19,13 @@ from scipy import stats
 
 import discreet as dc
 from discreet.theory import factors
-from discreet.theory.factors import (
-    STEPS,
-    CategoricalFactor,
-    DirectionFactor,
+from discreet.theory.choice_likelihood import (
     clt_log_marginal,
     exact_log_marginal,
     lower_log_marginal,
-    spread_candidates,
-    standard_normals,
     upper_log_marginal,
 )
+from discreet.theory.factors import STEPS, CategoricalFactor, DirectionFactor, spread_candidates, standard_normals
 from folding import every
 
 Floats = npt.NDArray[np.float64]
@@ -212,7 +208,7 @@ def test_many_laws_at_once_are_each_of_them() -> None:
 def test_blocks_of_histograms_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     laws, phi = [0.2, 0.3, 0.5], 0.7 * np.eye(3)
     whole = exact_log_marginal(laws, phi, 12)
-    monkeypatch.setattr("discreet.theory.factors.BLOCK", 21)
+    monkeypatch.setattr("discreet.theory.choice_likelihood.BLOCK", 21)
     assert np.allclose(exact_log_marginal(laws, phi, 12), whole, rtol=1e-13)
 
 

@@ -248,8 +248,10 @@ def parameter_draws(draw: st.DrawFn, network: dc.Network) -> Parts:
 @st.composite
 def choices(draw: st.DrawFn, network: dc.Network) -> Parts:
     candidates = tuple(draw(st.lists(theta_over(network), min_size=2, max_size=3)))
-    selection = Selection(draw(POSITIVE), draw(POSITIVE), draw(BUDGET))
-    return selection, dc.Choice(candidates, draw(st.integers(0, len(candidates) - 1)))
+    noisy = draw(st.none() | st.builds(dc.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
+    scale = None if noisy is None else noisy.scale
+    selection = Selection(draw(POSITIVE), draw(POSITIVE), draw(BUDGET), scale)
+    return selection, dc.Choice(candidates, draw(st.integers(0, len(candidates) - 1)), noisy)
 
 
 @st.composite
@@ -285,6 +287,8 @@ def releases(draw: st.DrawFn, kind: str) -> dc.Release:
     network = draw(networks(max_nodes=3))
     relation = draw(st.sampled_from(RELATIONS))
     calibration, payload = draw(KINDS[kind][0](network))
+    if isinstance(payload, dc.Choice) and payload.total is not None:
+        relation = dc.Relation.ADD_REMOVE
     network = payload.network
     return dc.Release(
         id=draw(st.binary(min_size=16, max_size=16)).hex(),
@@ -320,7 +324,8 @@ def public(payload: Payload) -> dict[str, object]:
         case dc.ParameterDraws():
             return {"temper": payload.temper, "floors": dict(payload.floors)}
         case dc.Choice():
-            return {"candidates": [{node: t.tolist() for node, t in tables.items()} for tables in payload.candidates]}
+            tables = [{node: t.tolist() for node, t in tables.items()} for tables in payload.candidates]
+            return {"candidates": tables, "total": payload.total}
         case dc.ChosenNetwork():
             return {"parents": dict(payload.parents)}
 

@@ -604,8 +604,16 @@ def test_a_choice_is_made_with_the_exponential_mechanism(relation: dc.Relation) 
     likelihoods = [sum(float((np.log(part[node]) * counts.tables[node]).sum()) for node in part) for part in candidates]
     assert np.diff(scores) == pytest.approx(np.diff(likelihoods), abs=2 * 3 * len(RECORDS) * 2**-31)
     assert scores.max() == 0
-    assert scale == calibration.scale == pytest.approx(calibration.sensitivity / 2, rel=1e-6)
-    assert Fraction(calibration.sensitivity) / Fraction(scale) <= calibration.reported <= 2
+    left = 2 if relation is dc.Relation.REPLACE else 2 * 19 / 20
+    assert scale == calibration.scale == pytest.approx(calibration.sensitivity / left, rel=1e-6)
+    spent = Fraction(calibration.sensitivity) / Fraction(scale)
+    if relation is dc.Relation.REPLACE:
+        assert payload.total is None and calibration.total_scale is None
+    else:
+        assert payload.total is not None and payload.total.scale == calibration.total_scale == pytest.approx(10)
+        assert abs(payload.total.value - len(RECORDS)) < 25 * 10  # but for a chance of exp(-25)
+        spent += 1 / Fraction(payload.total.scale)
+    assert spent <= calibration.reported <= 2
     assert payload.index == 2 and payload.candidates == tuple(candidates)
 
 

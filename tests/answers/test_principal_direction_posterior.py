@@ -24,13 +24,8 @@ from discreet.posterior.design.direction import (
     direction_log_likelihood,
     mean_axis,
 )
-from discreet.theory.factors import (
-    DirectionFactor,
-    clt_log_marginal,
-    lower_log_marginal,
-    spread_candidates,
-    upper_log_marginal,
-)
+from discreet.theory.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal
+from discreet.theory.factors import DirectionFactor, spread_candidates
 from folding import every
 
 Floats = npt.NDArray[np.float64]

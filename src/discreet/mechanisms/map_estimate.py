@@ -17,6 +17,7 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
+from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
 from discreet.mechanisms.posterior_sampler import RESERVE, ROUNDING, draw_rows, refuse_vast, trimming
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
@@ -64,7 +65,7 @@ def map_estimate(
         `1 / P(c) = sum_d w_d / w_c`. One record changes the difference of two candidates' log-likelihoods by at most
         the sensitivity R, so every term of the sum, and with them P(c), by a factor of at most `exp(R / scale)`. The
         draw is OpenDP's noisy max in its zero-concentrated form, which is the exponential mechanism; its own report is
-        not used.
+        not used. Under ADD_REMOVE 1/20 of epsilon goes to the number of records, which the posterior needs.
 
     Source:
         McSherry and Talwar (2007); Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithm 3 and its correction.
@@ -115,14 +116,16 @@ def _among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
             raise InputError("map_estimate keeps a pure guarantee; ask for delta 0")
         refuse_vast(guarantee)
         kept = RESERVE * len(network.nodes)
-        budget = guarantee.epsilon - kept
+        left, total_scale, total_cost = total_noise(guarantee)
+        budget = left - kept
         if not budget > 0:
             raise InputError("epsilon is too small: less than what is kept back for rounding errors")
         range_ = widest_range(logs, guarantee.relation) / STEPS_PER_NAT
         if not range_ > 0:
             raise InputError("the candidates are all the same for every record; there is nothing to choose")
         scale = range_ / float(budget * (1 - 2 * ROUNDING))
-        return Selection(range_, scale, Fraction(range_) / Fraction(scale) * (1 + ROUNDING) + kept)
+        reported = Fraction(range_) / Fraction(scale) * (1 + ROUNDING) + kept + total_cost
+        return Selection(range_, scale, reported, total_scale)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Selection, noise: Noise) -> Choice:
         assert isinstance(calibration, Selection)
@@ -135,7 +138,11 @@ def _among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
         best = max(scores)
         # Far behind the best all weigh alike: floats would round their differences, and none of them will be chosen.
         below = np.array([max((score - best) / STEPS_PER_NAT, -HOPELESS) for score in scores])
-        return Choice(candidates, noise.noisy_max(below, calibration.scale))
+        return Choice(
+            candidates,
+            noise.noisy_max(below, calibration.scale),
+            noisy_total(statistic.records, calibration.total_scale, noise),
+        )
 
     return Mechanism("map_estimate", calibrate, draw)
 

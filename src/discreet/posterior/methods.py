@@ -7,6 +7,7 @@
                  learned from the release or with a Dirichlet prior (`pooled/`): noisy counts, tables or contrasts on
                  one data set.
     particles    released draws of parameters (`particles.py`).
+    choice       choices among public candidates, any number of them on one data set (`choices.py`).
     sequential   data set by data set, the posterior of those before as the prior of the next, by its first two moments.
 
 The exact posterior costs a sweep over all records some thousand times. It is chosen by itself where a Dirichlet prior
@@ -16,7 +17,7 @@ Where no prior is given it takes the curator's, and is not chosen by itself (`do
 
 Where the prior of rows is learned, all that tables say is read: rows are drawn of the largest network that the tables
 carry (`saturated.py`), and the public network's own rows follow from them. A prior that is given is about the public
-network's rows, and so trusts it; so do the exact posterior and particles, which have such a prior.
+network's rows, and so trusts it; so do the exact posterior, particles and choices, which have such a prior.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
+from discreet.posterior.choices import choice_cells, coin_posterior
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
 from discreet.posterior.evidence import measured_sets, measurements
@@ -45,13 +47,12 @@ from discreet.posterior.pooled.table_draws import TableDraws
 from discreet.posterior.pooled.worlds import worlds
 from discreet.posterior.saturated import saturated
 from discreet.releases.combined import Combined, evidence_of
-from discreet.releases.kinds.candidate_choice import Choice
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
 
 __all__ = ["Method", "drowned_rows", "noise_aware"]
 
-Method = Literal["auto", "exact", "pooled", "particles", "sequential"]
+Method = Literal["auto", "exact", "pooled", "particles", "choice", "sequential"]
 
 QUICK = 8e6
 """Visits of a sweep times draws up to which the exact posterior is chosen by itself: seconds, compiled. That is 500
@@ -81,7 +82,9 @@ def noise_aware(
     """Joint draws of all probabilities given what was released.
 
     Args:
-        evidence: a release of noisy statistics or of draws of parameters, or what `combine` made of several.
+        evidence: a release of noisy statistics, of draws of parameters or of a choice among candidates, or what
+            `combine` made of several. A choice by a `CategoricalFactor` is read over a network of its one feature, its
+            states the whole numbers from 0, with Dirichlet(1) as the prior that is taken by itself.
         draws: number of joint draws; 1,000 gives the ends of a 95 % interval to about 0.1 standard deviations.
         rng: source of randomness; nothing here is private. The same seed gives the same draws under the same versions
             of this package, NumPy and numba if the posterior's `kernel` is the same; with numba and without, the law is
@@ -102,8 +105,8 @@ def noise_aware(
         others were asked.
 
     Raises:
-        InputError: a prior over another network, no draws, a method that cannot read the evidence, or a release of a
-            choice among candidates or of a network.
+        InputError: a prior over another network, no draws, a method that cannot read the evidence, or a release over
+            a design or of a network.
         DiscreetError: chains that do not mix; or, when a family is drawn, noise so large that it could not be.
 
     Guarantee:
@@ -112,14 +115,14 @@ def noise_aware(
     Source:
         The modules' docstrings have the models.
     """
+    if isinstance(evidence, Release) and evidence.over_design:
+        if method not in ("auto", "choice"):
+            raise InputError(f"method {method!r} cannot read this evidence; there is: choice")
+        return coin_posterior(evidence, prior, draws, rng)
     combined = evidence_of(evidence)
     believed = None if learned_prior(combined, prior) else prior_for(combined, prior, draws)
     if not draws > 0:
         raise InputError(f"a posterior needs at least one draw, got {draws}")
-    if any(isinstance(release.payload, Choice) for release in combined.releases):
-        raise InputError(
-            "how a choice among candidates came about cannot be counted into an interval; read it with plug_in"
-        )
     able = _able(combined)
     if method != "auto" and method not in able:
         raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(able)}")
@@ -165,6 +168,14 @@ def _able(combined: Combined) -> list[Method]:
     exact: list[Method] = ["exact"] if counted else []
     if len(combined.data_sets) > 1:
         return ["sequential", *exact] if all(_able(part) for part in _apart(combined)) else exact
+    chosen = sum(release.network_payload.scores(release.calibration) is not None for release in combined.releases)
+    if chosen:
+        if chosen == len(combined.releases):
+            return ["choice"]
+        raise InputError(
+            "a choice among candidates cannot be read together with another kind of release of the same records; "
+            "combine it with choices, or with releases on different data"
+        )
     found: list[Method] = ["pooled"] if counted and poolable(parts) else []
     if len(combined.releases) == 1 and isinstance(combined.releases[0].payload, ParameterDraws):
         found.append("particles")
@@ -228,7 +239,7 @@ def _kernel(combined: Combined, believed: Dirichlet | None, method: Method) -> s
     """Which code draws; empty where there is one alone."""
     if method == "sequential":
         return next(filter(None, (_kernel(part, believed, _able(part)[0]) for part in _apart(combined))), "")
-    if method == "particles" and (believed is not None or combined.public is None):
+    if method in ("particles", "choice") and (believed is not None or combined.public is None):
         return ""
     return "compiled" if COMPILED else "plain"
 
@@ -250,6 +261,11 @@ def _drawn(
             None if read.trusted else TableDraws(combined, read.network, drawn.cells, rng.spawn(1)[0], drawn.weights)
         )
         return PosteriorDraws(drawn.cells, "pooled", drawn.twins, tables=tables)
+    if method == "choice":
+        told = [release.network_payload.scores(release.calibration) for release in combined.releases]
+        listed = [scores for scores in told if scores is not None]
+        cells, worth = choice_cells(listed, combined.records[0], believed or combined.dirichlet, draws, rng)
+        return PosteriorDraws(cells, "choice", worth=worth)
     first = combined.releases[0]
     assert isinstance(first.payload, ParameterDraws)
     cells, worth = parameter_cells(first, first.payload, believed or first.dirichlet, draws, rng)

@@ -37,7 +37,7 @@ from discreet.releases.release import Release
 from discreet.theory.lattice import resolution_for
 from discreet.theory.truncated import log_beta_mass
 
-__all__ = ["parameter_cells"]
+__all__ = ["independent_worth", "next_step", "parameter_cells"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -77,8 +77,8 @@ def parameter_cells(
 
     Returns:
         Probabilities, shape `(*parents, child, draws)`; and a function that says how many independent draws those
-        families are worth, at least, that have been drawn: `_worth` of the worst row. Rows are paired at random, so a
-        function of several rows is known as well as one of the worst.
+        families are worth, at least, that have been drawn: `independent_worth` of the worst row. Rows are paired at
+        random, so a function of several rows is known as well as one of the worst.
 
     Raises:
         DiscreetError: when a family is read and its particles do not arrive at the posterior.
@@ -171,11 +171,17 @@ def _draw_row(row: _Row, draws: int, rng: np.random.Generator, where: str) -> tu
         raise DiscreetError(
             f"the posterior of {where}, could not be drawn from the released draws; use another prior"
         ) from None
-    return dirichlet_draws(row.a[:, None] + counts, rng)[:, :draws], _worth(first[:draws])
+    return dirichlet_draws(row.a[:, None] + counts, rng)[:, :draws], independent_worth(first[:draws])
 
 
-def _worth(first: Codes) -> float:
-    """Number of independent draws that particles are worth that come from these first ones, shape (draws,).
+def independent_worth(first: Codes) -> float:
+    """Number of independent draws that particles are worth.
+
+    Args:
+        first: which of the particles at the start each comes from, shape (draws,).
+
+    Returns:
+        At most the number of draws.
 
     Those that come from the same one count as one and the same, as if the moves between had done nothing. Particles
     from different ones are as good as independent; moves make up for much of what resampling loses, so this errs on
@@ -205,7 +211,7 @@ def _annealed(
     base, logs = start(counts), gain(counts)
     power = 0.0
     for _ in range(STEPS):
-        step = _next_step(logs, 1 - power)
+        step = next_step(logs, 1 - power, KEPT)
         weights = np.exp(step * (logs - logs.max()))
         picked = rng.choice(size, size, p=weights / weights.sum())
         counts, base, logs, first = counts[:, picked], base[picked], logs[picked], first[picked]
@@ -223,19 +229,28 @@ def _annealed(
     raise NotArrivedError
 
 
-def _next_step(logs: Floats, left: float) -> float:
-    """The largest step of the power that keeps enough particles effective, by bisection; all that is left if it can."""
+def next_step(logs: Floats, left: float, kept: float) -> float:
+    """The largest step of a likelihood's power that keeps enough particles effective.
+
+    Args:
+        logs: log-likelihoods, shape (particles,).
+        left: of the power.
+        kept: share of the particles that shall be effective.
+
+    Returns:
+        All that is left if it can be, else by bisection.
+    """
 
     def effective(step: float) -> float:
         weights = np.exp(step * (logs - logs.max()))
         return float(weights.sum() ** 2 / np.sum(weights**2))
 
-    if effective(left) >= KEPT * len(logs):
+    if effective(left) >= kept * len(logs):
         return left
     low, high = 0.0, left
     while high - low > 1e-3 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if effective(middle) >= KEPT * len(logs) else (low, middle)
+        low, high = (middle, high) if effective(middle) >= kept * len(logs) else (low, middle)
     return high
 
 

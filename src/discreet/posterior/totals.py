@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.model.tables import Tables
 
-__all__ = ["TotalLaw", "log_flat_law", "normal_law", "total_laws"]
+__all__ = ["TotalLaw", "log_flat_law", "noisy_number_draws", "normal_law", "total_laws"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -90,6 +91,29 @@ def log_flat_law(most: float) -> TotalLaw:
     """A total about which nothing is known but its order of magnitude: log(1 + N) is flat up to log(1 + most)."""
     edges = _fold_edges(int(most))
     return TotalLaw(edges, np.diff(np.log1p(edges)))
+
+
+def noisy_number_draws(told: int, scale: float, size: int, rng: np.random.Generator) -> Codes:
+    """Numbers of records given one that was told with discrete Laplace noise; all from 0 on are alike before.
+
+    Args:
+        told: with noise; may be negative.
+        scale: of the noise, records.
+        size: how many draws.
+        rng: source of randomness.
+
+    Returns:
+        Whole numbers, at least 0, shape (size,).
+    """
+    above = -math.expm1(-1 / scale)
+    if told < 0:
+        # Beyond a noisy number below 0 the law falls as from 0: it has no memory.
+        return rng.geometric(above, size) - 1
+    result = np.full(size, -1)
+    while np.any(wrong := result < 0):
+        noise = rng.geometric(above, size) - rng.geometric(above, size)
+        result = np.where(wrong, told + noise, result)
+    return result
 
 
 def normal_law(mean: float, deviation: float) -> TotalLaw:

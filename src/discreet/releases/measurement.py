@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from discreet.model.arrays import Ints
+from discreet.model.arrays import Floats, Ints
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Relation
 
@@ -22,6 +22,7 @@ __all__ = [
     "CellNoise",
     "Measurement",
     "Released",
+    "Scores",
     "Star",
     "laplace_variance",
     "noise_variance",
@@ -99,6 +100,23 @@ class Measurement:
         return KNOWN if self.scale is None else max(noise_variance(self.noise, self.scale), KNOWN)
 
 
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Choices among Z candidates, `P(z) ~ exp(base_z + sum over records x and sets S of tables[S][x_S, z])`.
+
+    Args:
+        tables: by set of variables, float64, shape (size for the set, Z), unit: nats for a record.
+        chosen: indices of the candidates that were drawn, independently given the records.
+        base: log weights before any record, shape (Z,); None for all alike.
+        total: a noisy number of records and the scale of its discrete Laplace noise; None where none was measured.
+    """
+
+    tables: Mapping[Scope, Floats]
+    chosen: tuple[int, ...]
+    base: Floats | None = None
+    total: tuple[int, float] | None = None
+
+
 def spread(values: Iterable[float]) -> str:
     """One number for a line of text, or the smallest and the largest."""
     found = sorted(set(values))
@@ -112,6 +130,10 @@ class Released(ABC):
     def measurements(self) -> tuple[Measurement, ...]:
         """What was measured of the records by the states of some variables; nothing where that is another thing."""
         return ()
+
+    def scores(self, calibration: object) -> Scores | None:
+        """What was chosen by scores, given the calibration that this agrees with; None where that is another thing."""
+        return None
 
     @abstractmethod
     def agrees(self, calibration: object) -> bool:

@@ -1,11 +1,8 @@
-"""The factored exponential mechanism: public factors, and how likely each choice is before any record is known.
+"""The factored exponential mechanism's public factors, in whole steps so that sums over records are exact.
 
 The mechanism chooses one of Z public candidates with `P(z | X) ~ exp(epsilon sum_i f(x_i, z))`, where each record's
-factor f lies in [0, 1]. This file owns the factors, in whole steps so that sums over records are exact, and the
-likelihood of a choice, `p(z | theta) = E[P(z | X)]` over data sets X of n records from a law: exactly, between two
-bounds, and by a central limit theorem. Nothing here reads records or draws.
-
-Continuous records enter as weighted points: record types may be all there are, or points of an integration rule.
+factor f lies in [0, 1]. How likely a choice is before any record is known has `choice_likelihood.py`. Nothing here
+reads records or draws.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import scipy
-from scipy.special import gammaln, logsumexp, ndtri, softmax, xlogy
+from scipy.special import ndtri
 
 from discreet.errors import InputError
 from discreet.privacy.guarantee import Relation
@@ -28,12 +25,8 @@ __all__ = [
     "CategoricalFactor",
     "DirectionFactor",
     "Factor",
-    "clt_log_marginal",
-    "exact_log_marginal",
-    "lower_log_marginal",
     "spread_candidates",
     "standard_normals",
-    "upper_log_marginal",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -47,14 +40,8 @@ EXTREME = 1e12
 """Largest variance, temper and coordinate of a direction, and inverse of the smallest: no factor overflows."""
 LARGEST = 1e100
 """Coordinates beyond it would overflow when squared."""
-NATS_LIMIT = 500
-"""Widest factor of a record: beyond it a ratio of two overflows, and nobody is protected."""
-COMPOSITIONS_LIMIT, BLOCK = 1_000_000, 2**21
-"""Most histograms of n records that the exact sum goes through, and most of its terms held at once: 16 MiB."""
 POOL = 4096
 """Directions from which candidates are picked."""
-JITTER = 1e-10
-"""Of a covariance's trace, added so that it has a root where it is singular."""
 
 
 # ------------------------------------------------------------------------------------------------------------- factors
@@ -299,153 +286,6 @@ def standard_normals(points: int, size: int) -> Floats:
     return np.asarray(ndtri(scipy.stats.qmc.Sobol(size, scramble=False).random(points) + 0.5 / points))
 
 
-# ------------------------------------------------------------------------------------------- the likelihood of a choice
-
-
-def exact_log_marginal(probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, records: int) -> Floats:
-    """`ln p(z | theta)`, a sum over all histograms of n records: `sum_c P(c | theta) softmax_z(c . log phi)`.
-
-    Args:
-        probabilities: of the T record types under each law, shape (..., T).
-        log_phi: `epsilon f` of each type and candidate, nats, shape (..., T, Z); leading axes broadcast with those of
-            `probabilities`.
-        records: n, at least 0.
-
-    Returns:
-        Shape (..., Z).
-
-    Raises:
-        InputError: as for `lower_log_marginal`, or more than a million histograms, `C(n + T - 1, T - 1)`.
-
-    Source:
-        Williams and McSherry (2010), equation (3) with equation (2).
-
-    Example:
-        >>> coin = CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1)
-        >>> np.exp(exact_log_marginal([0.8, 0.2], 2 * coin.log_factors([0, 1]), 1)).round(4).tolist()
-        [0.5396, 0.4604]
-    """
-    laws, phi, _ = _checked(probabilities, log_phi, records)
-    types = laws.shape[-1]
-    if records != int(records):
-        raise InputError(f"the number of records must be a whole number, got {records}")
-    histograms = math.comb(int(records) + types - 1, types - 1)
-    if histograms > COMPOSITIONS_LIMIT:
-        raise InputError(
-            f"{histograms:,} histograms are more than {COMPOSITIONS_LIMIT:,}; use a bound or the limit theorem"
-        )
-    every = _compositions(int(records), types)
-    shape = (*np.broadcast_shapes(laws.shape[:-1], phi.shape[:-2]), phi.shape[-1])
-    result = np.full(shape, -np.inf)
-    size = max(1, BLOCK // max(1, result.size))
-    for start in range(0, histograms, size):
-        counts = every[start : start + size]
-        scores = counts @ phi
-        choice = scores - logsumexp(scores, axis=-1, keepdims=True)
-        coefficient = gammaln(records + 1) - gammaln(counts + 1).sum(axis=-1)
-        chance = coefficient + xlogy(counts, laws[..., None, :]).sum(axis=-1)
-        result = np.logaddexp(result, logsumexp(chance[..., None] + choice, axis=-2))
-    return result
-
-
-def lower_log_marginal(
-    probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, records: npt.ArrayLike, chosen: npt.ArrayLike | None = None
-) -> Floats:
-    """A lower bound of `ln p(z | theta)`: `-ln sum_y (E[phi(y, x) / phi(z, x)])^n`.
-
-    By Jensen's inequality for 1 / t: the expectation of a reciprocal is at least the reciprocal of an expectation,
-    which is a product over independent records.
-
-    Args:
-        probabilities: of the T record types, or of points, under each law, shape (..., T).
-        log_phi: `epsilon f`, nats, shape (..., T, Z); leading axes broadcast with those of `probabilities`.
-        records: n, at least 0, need not be whole; shape () or that of the leading axes.
-        chosen: indices of the candidates that are asked for, shape (C,); None for all.
-
-    Returns:
-        Shape (..., C).
-
-    Raises:
-        InputError: shapes that do not fit, no probabilities, factors wider than 500 nats, or a negative number.
-
-    Source:
-        Williams and McSherry (2010), equation (5a), with the sum inside the inverse and a power n on each term.
-    """
-    laws, phi, n = _checked(probabilities, log_phi, records)
-    weight = np.exp(phi)
-    ratio = np.log(np.swapaxes(weight, -1, -2) @ (laws[..., None] / _columns(weight, chosen)))
-    return -np.asarray(logsumexp(n[..., None, None] * ratio, axis=-2))
-
-
-def upper_log_marginal(
-    probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, records: npt.ArrayLike, chosen: npt.ArrayLike | None = None
-) -> Floats:
-    """An upper bound of `ln p(z | theta)`: `-H[q] + n ln E[phi(z, x) / prod_y phi(y, x)^q(y)]`.
-
-    `ln sum_y w_y >= H[q] + sum_y q(y) ln w_y` for every law q over the candidates; here `q ~ exp(n E f)`, one for each
-    law of the records, which is near the best for small epsilon. The bound can exceed 0.
-
-    Args:
-        probabilities, log_phi, records, chosen: as for `lower_log_marginal`.
-
-    Returns:
-        Shape (..., C).
-
-    Raises:
-        InputError: as for `lower_log_marginal`.
-
-    Source:
-        Williams and McSherry (2010), equation (5b), where q(y) is an exponent. Their proof adds `exp(H[q])` and
-        `exp(sum q ln w)`; it must be their product: with the sum the step is false.
-    """
-    laws, phi, n = _checked(probabilities, log_phi, records)
-    score = n[..., None] * (laws[..., None, :] @ phi)[..., 0, :]
-    log_q = score - logsumexp(score, axis=-1, keepdims=True)
-    q = np.exp(log_q)
-    entropy = -(q * log_q).sum(axis=-1)
-    geometric = (phi @ q[..., None])[..., 0]
-    ratio = np.log((laws * np.exp(-geometric))[..., None, :] @ _columns(np.exp(phi), chosen))[..., 0, :]
-    return np.asarray(n[..., None] * ratio - entropy[..., None])
-
-
-def clt_log_marginal(
-    probabilities: npt.ArrayLike,
-    log_phi: npt.ArrayLike,
-    records: npt.ArrayLike,
-    chosen: npt.ArrayLike | None = None,
-    *,
-    normals: npt.ArrayLike,
-) -> Floats:
-    """An estimate of `ln p(z | theta)`: the choice's law, averaged over normal scores.
-
-    Scores are sums over independent records, so nearly `N(n E f, n Cov f)`; the mean of `softmax(scores)` over fixed
-    draws is smooth in the law. It is no bound, but where `n epsilon^2 Var(f)` exceeds about 0.3 the bounds are loose.
-
-    Args:
-        probabilities, log_phi, records, chosen: as for `lower_log_marginal`.
-        normals: standard normal draws, shape (draws, Z), such as `standard_normals(128, Z)`; the same for all laws.
-
-    Returns:
-        Shape (..., C).
-
-    Raises:
-        InputError: as for `lower_log_marginal`, or normals of another shape.
-    """
-    laws, phi, n = _checked(probabilities, log_phi, records)
-    draws = np.asarray(normals, np.float64)
-    if draws.ndim != 2 or not len(draws) or draws.shape[1] != phi.shape[-1]:
-        raise InputError(f"normals need the shape (draws, {phi.shape[-1]}), got {draws.shape}")
-    mean = (laws[..., None, :] @ phi)[..., 0, :]
-    centred = phi - mean[..., None, :]
-    covariance = np.swapaxes(centred * laws[..., None], -1, -2) @ centred
-    jitter = JITTER * np.trace(covariance, axis1=-2, axis2=-1) + np.finfo(np.float64).tiny
-    root = np.linalg.cholesky(covariance + jitter[..., None, None] * np.eye(phi.shape[-1]))
-    spread = np.sqrt(n)[..., None, None] * (draws @ np.swapaxes(root, -1, -2))
-    law = softmax((n[..., None] * mean)[..., None, :] + spread, axis=-1)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(_columns(law, chosen).mean(axis=-2)))
-
-
 # -------------------------------------------------------------------------------------------------------------- details
 
 
@@ -464,37 +304,3 @@ def _whole(factors: Floats) -> Floats:
     """Rounded to whole multiples of 2^-20: public rounding, the same for all data sets."""
     # What is no number counts as 0: the range [0, 1] holds by construction.
     return np.asarray(np.rint(np.where(factors > 0, factors, 0.0) * STEPS) / STEPS)
-
-
-def _checked(
-    probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, records: npt.ArrayLike
-) -> tuple[Floats, Floats, Floats]:
-    """Laws that sum to 1 to the last bit or two, factors around 0 for each record (a shift cancels), and n."""
-    laws, phi, n = (np.asarray(array, np.float64) for array in (probabilities, log_phi, records))
-    if laws.ndim < 1 or phi.ndim < 2 or not phi.size or laws.shape[-1] != phi.shape[-2]:
-        raise InputError(f"laws need the shape (..., T) and factors (..., T, Z), got {laws.shape} and {phi.shape}")
-    total = laws.sum(axis=-1, keepdims=True)
-    if not (np.all(laws >= 0) and np.all(np.abs(total - 1) < 1e-9)):
-        raise InputError("probabilities of record types must be at least 0 and sum to 1")
-    high, low = phi.max(axis=-1, keepdims=True), phi.min(axis=-1, keepdims=True)
-    if not np.all(high - low <= NATS_LIMIT):
-        raise InputError(f"a record's log factors may span at most {NATS_LIMIT} nats; epsilon is too large")
-    if not np.all((n >= 0) & (n < np.inf)):
-        raise InputError("numbers of records must be finite and at least 0")
-    return laws / total, phi - (high + low) / 2, n
-
-
-def _columns(array: Floats, chosen: npt.ArrayLike | None) -> Floats:
-    """The chosen ones of the last axis."""
-    return array if chosen is None else array[..., np.asarray(chosen, np.int64)]
-
-
-def _compositions(total: int, parts: int) -> Integers:
-    """All ways to split a whole number into ordered whole parts, shape (ways, parts)."""
-    done, left = np.zeros((1, 0), np.int64), np.array([total])
-    for _ in range(parts - 1):
-        origin = np.repeat(np.arange(len(left)), left + 1)
-        starts = np.cumsum(left + 1) - (left + 1)
-        part = np.arange(len(origin)) - starts[origin]
-        done, left = np.column_stack([done[origin], part]), left[origin] - part
-    return np.column_stack([done, left])

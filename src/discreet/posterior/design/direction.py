@@ -1,8 +1,8 @@
 """Which directions the records may have, given the one that the factored exponential mechanism chose.
 
 Records are `x ~ N(0, theta theta' + s2 I)`, the prior of theta is `N(0, deviation^2 I)`, and the likelihood of a choice
-is one of those of `theory/factors.py`: the lower bound (5a), the upper bound (5b), or the limit theorem. The sign of
-theta has no meaning: theta and -theta are the same law of records.
+is one of those of `theory/choice_likelihood.py`: the lower bound (5a), the upper bound (5b), or the limit theorem. The
+sign of theta has no meaning: theta and -theta are the same law of records.
 
 Expectations over a record are means over fixed public points `x = u_0 theta + s u`, so the likelihood is a smooth
 function that never changes between calls. Metropolis steps on a coarse rule with few points make up each proposal,
@@ -23,14 +23,10 @@ from scipy.special import logsumexp, softmax
 from discreet.errors import InputError
 from discreet.posterior.diagnostics import effective_size, r_hat
 from discreet.posterior.draws import Mixing
+from discreet.posterior.totals import noisy_number_draws
 from discreet.theory.checks import positive
-from discreet.theory.factors import (
-    DirectionFactor,
-    clt_log_marginal,
-    lower_log_marginal,
-    standard_normals,
-    upper_log_marginal,
-)
+from discreet.theory.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal
+from discreet.theory.factors import DirectionFactor, standard_normals
 
 __all__ = ["Chosen", "DirectionDraws", "Method", "angles", "direction_draws", "direction_log_likelihood", "mean_axis"]
 
@@ -283,15 +279,7 @@ class _Walk:
         """Numbers of records given what is known of them, one for each chain."""
         if self.count_scale is None:
             return np.full(CHAINS, float(self.records))
-        above = -math.expm1(-1 / self.count_scale)
-        if self.records < 0:
-            # Beyond a noisy number below 0 the law falls as from 0: it has no memory.
-            return np.asarray(self.rng.geometric(above, CHAINS) - 1, np.float64)
-        result = np.full(CHAINS, -1.0)
-        while np.any(wrong := result < 0):
-            noise = self.rng.geometric(above, CHAINS) - self.rng.geometric(above, CHAINS)
-            result = np.where(wrong, self.records + noise, result)
-        return result
+        return noisy_number_draws(self.records, self.count_scale, CHAINS, self.rng).astype(np.float64)
 
 
 def _starts(walk: _Walk, candidates: Floats, deviation: float) -> tuple[Floats, Floats, float]:

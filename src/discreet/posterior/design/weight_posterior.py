@@ -240,7 +240,9 @@ def weights(
         case FactoredChoice(kind="direction"):
             return _from_direction(release, payload, prior, draws, rng, likelihood)
         case _:
-            raise InputError("the posterior of this choice is a sum over its candidates: see theory/factors.py")
+            raise InputError(
+                "this choice is of the probabilities of states, not of weights: read it with `noise_aware`, or `query`"
+            )
 
 
 def quick_estimate(release: Release) -> Floats:

@@ -9,8 +9,10 @@ import numpy as np
 
 from discreet.errors import InputError, require, shown
 from discreet.model.network import Network
+from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Count, Positive, Probabilities, all_positive, kind
-from discreet.releases.measurement import Released
+from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
+from discreet.releases.measurement import Released, Scores
 
 __all__ = ["Choice", "Selection"]
 
@@ -23,7 +25,8 @@ class Selection:
     Args:
         sensitivity: widest range, over candidates, of what one record can do to their log-likelihoods; nats.
         scale: of the selection; nats.
-        reported: epsilon, rounded up, with the reserve for rounding errors.
+        reported: epsilon of choice and number together, rounded up, with the reserve for rounding errors.
+        total_scale: of discrete Laplace noise on the number of records; None where it is not measured.
 
     Raises:
         InputError: a number is not positive and finite.
@@ -32,19 +35,23 @@ class Selection:
     sensitivity: Positive
     scale: Positive
     reported: Fraction
+    total_scale: Positive | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no calibration."""
-        require(all_positive(self.sensitivity, self.scale), "a calibration needs a positive sensitivity and scale")
+        require(
+            all_positive(self.sensitivity, self.scale, self.total_scale),
+            "a calibration needs a positive sensitivity and scales",
+        )
         require(self.reported > 0, "a calibration needs a report greater than 0")
 
     @property
     def total(self) -> Fraction:
-        """Epsilon of the choice."""
+        """Epsilon of the release."""
         return self.reported
 
 
-@kind("choice", order=("index", "candidates"))
+@kind("choice", order=("index", "total", "candidates"))
 @dataclass(frozen=True, eq=False)
 class Choice(Released):
     """One of finitely many public candidates.
@@ -52,6 +59,7 @@ class Choice(Released):
     Args:
         candidates: probabilities of the whole network, at least two.
         index: of the chosen one.
+        total: noisy number of records; None where it is public, or was not measured (the first releases).
 
     Raises:
         InputError: fewer than two candidates, over different networks, or an index that names none.
@@ -59,6 +67,7 @@ class Choice(Released):
 
     candidates: tuple[Probabilities, ...]
     index: Count
+    total: NoisyTotal | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no choice."""
@@ -84,8 +93,24 @@ class Choice(Released):
     def summary(self, calibration: object) -> str:
         """See `Released`."""
         scale = f"{calibration.scale:.4g}" if isinstance(calibration, Selection) else "?"
-        return f"one candidate, by log-likelihood with noise of scale {scale} nats"
+        return f"one candidate, by log-likelihood with noise of scale {scale} nats{total_line(self.total)}"
+
+    def scores(self, calibration: object) -> Scores | None:
+        """See `Released`."""
+        if not isinstance(calibration, Selection):
+            return None
+        total = None if self.total is None else (self.total.value, self.total.scale)
+        tables = {}
+        for node in self.network.nodes:
+            # No mechanism releases a choice with a candidate that rules a record out; documents could hold one.
+            rows = np.maximum(np.stack([part[node] for part in self.candidates], axis=-1), np.finfo(np.float64).tiny)
+            tables[self.network.family(node)] = np.log(rows) / calibration.scale
+        return Scores(tables, (self.index,), total=total)
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
-        return isinstance(calibration, Selection)
+        return isinstance(calibration, Selection) and calibration.total_scale == total_scale(self.total)
+
+    def counts_records(self, relation: Relation) -> bool:
+        """See `Released`."""
+        return self.total is None or relation is Relation.ADD_REMOVE

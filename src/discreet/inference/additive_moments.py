@@ -1,0 +1,161 @@
+"""Mean and covariance, under every draw, of a sum of functions of a record: variable elimination with moments.
+
+A factor carries, for each state of its variables, a weight and the mean and covariance of what was summed so far. In a
+product weights multiply, and means and covariances add: given the states that two factors share, what lies behind one
+knows nothing of what lies behind the other. Summing out a variable makes a mixture over its states.
+
+Source: Li and Eisner (2009), the expectation semiring of second order, here with central moments, which do not cancel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.inference.junction_tree import elimination_order
+from discreet.model.schema import Scope
+from discreet.model.tables import Tables
+
+__all__ = ["additive_moments", "moments_cost"]
+
+Floats = npt.NDArray[np.float64]
+
+CELL_BUDGET = 10_000_000
+"""Most cells of all cliques together."""
+CHUNK = 2**22
+"""Numbers of the largest clique that are held at once for a chunk of draws: 32 MiB."""
+
+
+def moments_cost(cells: Tables, scopes: Mapping[Scope, object] | tuple[Scope, ...]) -> int:
+    """Cells of all cliques that `additive_moments` goes through for each draw."""
+    return _plan(cells, tuple(scopes))[1]
+
+
+def additive_moments(cells: Tables, parts: Mapping[Scope, Floats], most: int) -> tuple[Floats, Floats]:
+    """The mean of a record's vector `sum over sets S of parts[S][x_S]`, and the covariance of its first coordinates.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        parts: by set of variables, a vector of length r for each of their states, shape `(*sizes, r)`.
+        most: coordinates whose covariance is wanted, at most r.
+
+    Returns:
+        (means, shape (draws, r), covariances, shape (draws, most, most)).
+
+    Raises:
+        InputError: the network needs more than ten million cells.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> coin = Network((Variable("a", ("0", "1")),), {"a": ()})
+        >>> theta = Tables(coin, {"a": [[0.5], [0.5]]}, draws=1)
+        >>> mean, covariance = additive_moments(theta, {("a",): np.array([[0.0], [2.0]])}, 1)
+        >>> float(mean[0, 0]), float(covariance[0, 0, 0])
+        (1.0, 1.0)
+    """
+    steps, cost, widest = _plan(cells, tuple(parts))
+    if cost > CELL_BUDGET:
+        raise InputError(
+            f"the scores of candidates need {cost:,} cells for each draw, more than the budget of {CELL_BUDGET:,}"
+        )
+    draws, length = cells.draws or 1, next(iter(parts.values())).shape[-1]
+    size = max(1, CHUNK // (widest * (length + most * most)))
+    found = [_moments(cells, parts, most, steps, slice(at, min(at + size, draws))) for at in range(0, draws, size)]
+    return np.concatenate([mean for mean, _ in found]), np.concatenate([spread for _, spread in found])
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A factor: weights, shape `(*sizes, draws)`, and means and covariances behind it, None where they are 0.
+
+    Args:
+        scope: its variables.
+        weight: not negative.
+        mean: shape `(*sizes, draws or 1, r)`.
+        spread: shape `(*sizes, draws or 1, most, most)`.
+    """
+
+    scope: Scope
+    weight: Floats
+    mean: Floats | None = None
+    spread: Floats | None = None
+
+    def over(self, scope: Scope) -> tuple[Floats, Floats | None, Floats | None]:
+        """The three with an axis for each variable of a scope, of length 1 for those that this one lacks."""
+
+        def aligned(array: Floats) -> Floats:
+            order = [self.scope.index(name) for name in scope if name in self.scope]
+            moved = array.transpose(*order, *range(len(order), array.ndim))
+            return moved[tuple(slice(None) if name in self.scope else None for name in scope)]
+
+        mean, spread = self.mean, self.spread
+        return (
+            aligned(self.weight),
+            None if mean is None else aligned(mean),
+            None if spread is None else aligned(spread),
+        )
+
+
+def _plan(cells: Tables, scopes: tuple[Scope, ...]) -> tuple[list[Scope], int, int]:
+    """Cliques in the order of elimination, the cells of all of them, and of the largest."""
+    network = cells.network
+    names = network.ordered(network.ancestors(name for scope in scopes for name in scope))
+    sizes = {name: network.schema[name].size for name in names}
+    steps, cost = elimination_order([*scopes, *(network.family(name) for name in names)], sizes)
+    return steps, cost, max(math.prod(sizes[name] for name in step) for step in steps)
+
+
+def _moments(
+    cells: Tables, parts: Mapping[Scope, Floats], most: int, steps: list[Scope], chunk: slice
+) -> tuple[Floats, Floats]:
+    """The moments under a chunk of draws."""
+    network, draws, length = cells.network, chunk.stop - chunk.start, next(iter(parts.values())).shape[-1]
+    left = [_Part(network.family(step[0]), cells[step[0]][..., chunk]) for step in steps]
+    left += [_Part(scope, np.ones((1,) * (len(scope) + 1)), part[..., None, :]) for scope, part in parts.items()]
+    for step in steps:
+        met = [part for part in left if step[0] in part.scope]
+        left = [part for part in left if step[0] not in part.scope] + [_summed(_product(met, step), most)]
+    end = _product(left, ())
+    mean = np.zeros((draws, length)) if end.mean is None else np.broadcast_to(end.mean, (draws, length))
+    spread = np.zeros((draws, most, most)) if end.spread is None else end.spread
+    return mean, np.broadcast_to(spread, (draws, most, most))
+
+
+def _product(parts: list[_Part], scope: Scope) -> _Part:
+    """Weights multiply, means and covariances add."""
+    weight: Floats = np.ones((1,) * (len(scope) + 1))
+    mean: Floats | None = None
+    spread: Floats | None = None
+    for part in parts:
+        one, other, third = part.over(scope)
+        weight = weight * one
+        mean, spread = _plus(mean, other), _plus(spread, third)
+    return _Part(scope, weight, mean, spread)
+
+
+def _plus(one: Floats | None, other: Floats | None) -> Floats | None:
+    """A sum in which None is 0."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other
+
+
+def _summed(part: _Part, most: int) -> _Part:
+    """The mixture over the states of the first variable."""
+    total = part.weight.sum(axis=0)
+    share = np.divide(part.weight, total, out=np.zeros_like(part.weight), where=total > 0)[..., None]
+    mean, spread = part.mean, part.spread
+    if mean is None:
+        return _Part(part.scope[1:], total)
+    middle = (share * mean).sum(axis=0)
+    # The root of each share on both sides: the product is symmetric and has no negative eigenvalue.
+    off = np.moveaxis(np.sqrt(share) * (mean[..., :most] - middle[..., :most]), 0, -2)
+    mixed = np.swapaxes(off, -1, -2) @ off
+    if spread is not None:
+        mixed = mixed + (share[..., None] * spread).sum(axis=0)
+    return _Part(part.scope[1:], total, middle, mixed)

@@ -1,0 +1,416 @@
+r"""The posterior of all rows from choices among public candidates: of networks, of scores by a table, of a coin.
+
+    theta ~ Dirichlet(a);   n public, or flat and told with noise;   X | theta: n records;
+    z_j | X ~ exp(base_z + sum_i s(x_i, z)), independent given X.
+
+What a choice says of theta is `p(z | theta) = E[P(z | X)]`, by one of `theory/choice_likelihood.py`:
+
+    exact       all histograms of the records' types, where types and records are few.
+    simulated   one made-up data set of each draw of theta: its `P(z | X)` is right on average, and weights and moves
+                that are right on average leave the posterior as it is (Andrieu and Roberts, 2009).
+    clt         scores that are normal, where a network has too many types to go through and too many records to make
+                up; their mean and covariance under theta are exact (`inference/additive_moments.py`).
+    lower       the bounds (5a) and (5b) of the paper, for one choice and few types: for comparison.
+    upper
+
+Particles go from the prior to the posterior by powers of the likelihood, usually in one step: a choice says little, and
+with importance sampling from the prior the share of draws that count is at least p(z). After each step they move, by
+steps that leave the prior as it is: of each row's gamma variables a part is kept and the rest drawn anew.
+
+Source: Williams and McSherry (2010), equation 3; Del Moral, Doucet and Jasra (2006); Lewis, McKenzie and Hugus (1989)
+for the moves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp
+
+from discreet.errors import DiscreetError, InputError, shown
+from discreet.inference import elimination
+from discreet.inference.additive_moments import additive_moments
+from discreet.inference.sampling import draw_node
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.network import Network
+from discreet.model.schema import Scope, Variable
+from discreet.model.tables import Array, Tables
+from discreet.posterior.draws import PosteriorDraws, Source
+from discreet.posterior.particles import independent_worth, next_step
+from discreet.posterior.totals import log_flat_law, noisy_number_draws
+from discreet.releases.kinds.factored_choice import FactoredChoice
+from discreet.releases.measurement import Scores
+from discreet.releases.release import Release
+from discreet.theory.choice_likelihood import (
+    Choices,
+    clt_log_choices,
+    exact_log_choices,
+    lower_log_marginal,
+    principal,
+    simulated_log_choices,
+    upper_log_marginal,
+)
+from discreet.theory.factors import CategoricalFactor, standard_normals
+
+__all__ = ["Likelihood", "choice_cells", "choice_log_likelihood", "coin_posterior"]
+
+Likelihood = Literal["auto", "exact", "simulated", "clt", "lower", "upper"]
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+LogLikelihood = Callable[[Tables, Codes, np.random.Generator], Floats]
+"""Of the draws of theta and a number of records for each, and a source of randomness; shape (draws,)."""
+
+PARTICLES, EACH, EACH_LARGE = 4000, 8, 2
+"""Fewest particles; those for each draw that is wanted, where types of records are few and where they are many."""
+KEPT = 0.2
+"""Share of the particles that stay effective in each step of the likelihood's power."""
+STEPS, MOVES = 200, 3
+"""Most steps, and moves after each."""
+MOST_TYPES = 4096
+"""Record types that are gone through."""
+MOST_TERMS = 2**26
+"""Histograms, times particles, up to which the sum is exact: a second."""
+MOST_VALUES = 2**27
+"""Values of made-up records: some ten seconds."""
+BLOCK = 2**20
+"""Probabilities of types, or values of made-up records, at once: 8 MiB."""
+WIDEST = 32
+"""Directions in which normal scores vary; their mean is exact in all."""
+POINTS = 128
+"""Normal scores for each draw, the same for all."""
+LARGEST = 1e8
+"""Records that nobody is expected to exceed, where their number is private and was not measured."""
+WHO = ""
+"""In whose data set a made-up record is; no variable has this name."""
+
+
+def choice_cells(
+    told: Sequence[Scores],
+    records: int | None,
+    prior: Dirichlet,
+    draws: int,
+    rng: np.random.Generator,
+    *,
+    likelihood: Likelihood = "auto",
+) -> tuple[Tables, Callable[[], float]]:
+    """Draws of every family given choices among candidates.
+
+    Args:
+        told: choices by scores of the same records, at least one.
+        records: their number, where it is public.
+        prior: of the rows.
+        draws: how many.
+        rng: source of randomness.
+        likelihood: which one; "auto" takes the first of "exact", "simulated" and "clt" that is within reach.
+
+    Returns:
+        Probabilities, shape `(*parents, child, draws)`; and a function that says how many independent draws they are
+        worth, at least: those that come from one and the same particle of the prior count once.
+
+    Raises:
+        InputError: a likelihood that is out of reach.
+        DiscreetError: particles that do not arrive at the posterior.
+    """
+    asked = _asked(told, records, prior.network)
+    size = max(PARTICLES, (EACH if asked.types <= MOST_TYPES else EACH_LARGE) * draws)
+    log_likelihood = _log_likelihood(asked, prior, size, likelihood)
+    logs, first = _annealed(asked, prior, size, log_likelihood, rng)
+    kept = rng.permutation(size)[:draws]
+    return _cells(prior, logs[:, kept]), lambda: independent_worth(first[kept])
+
+
+def choice_log_likelihood(
+    told: Sequence[Scores], numbers: Codes, cells: Tables, rng: np.random.Generator, *, likelihood: Likelihood = "auto"
+) -> Floats:
+    """`ln p(choices | theta, n)` under every draw.
+
+    Args:
+        told: choices by scores of the same records, at least one.
+        numbers: of records, one for each draw.
+        cells: probabilities, shape `(*parents, child, draws)`.
+        rng: source of randomness, of the simulated likelihood alone.
+        likelihood: which one.
+
+    Returns:
+        Shape (draws,).
+
+    Raises:
+        InputError: a likelihood that is out of reach.
+    """
+    asked = _asked(told, int(numbers.max()), cells.network)
+    prior = Dirichlet.uniform(cells.network, 1.0)
+    return _log_likelihood(asked, prior, len(numbers), likelihood)(cells, numbers, rng)
+
+
+def coin_posterior(release: Release, prior: Dirichlet | None, draws: int, rng: np.random.Generator) -> PosteriorDraws:
+    """The posterior of a categorical variable's probabilities, given a choice by a `CategoricalFactor`.
+
+    Args:
+        release: of such a choice, over a design of one feature.
+        prior: over a network of that feature alone, its states the whole numbers from 0; None for Dirichlet(1).
+        draws: how many.
+        rng: source of randomness.
+
+    Returns:
+        Draws over that network.
+
+    Raises:
+        InputError: another release, a prior over another network, or no draws.
+    """
+    payload = release.payload
+    if not (isinstance(payload, FactoredChoice) and payload.kind == "categorical"):
+        raise InputError("this release is over a design, not a network: read it with `weights`")
+    name, states = payload.design.names[0], tuple(map(str, range(payload.candidates.shape[1])))
+    network = Network((Variable(name, states),), {name: ()})
+    believed = Dirichlet.uniform(network, 1.0) if prior is None else prior
+    if believed.network != network:
+        raise InputError(f"the prior of this choice is over one variable, {shown(name)}, with the states 0, 1, ...")
+    if not draws > 0:
+        raise InputError(f"a posterior needs at least one draw, got {draws}")
+    factor = CategoricalFactor(payload.candidates, payload.parameters["floor"])
+    table = payload.rate * factor.log_factors(np.arange(len(states)))
+    total = None if payload.total is None else (payload.total.value, payload.total.scale)
+    told = Scores({(name,): table}, (payload.index,), total=total)
+    cells, worth = choice_cells([told], release.records, believed, draws, rng)
+    again = partial(coin_posterior, release, prior, draws)
+    return PosteriorDraws(cells, "choice", worth=worth, source=Source(again, rng))
+
+
+# -------------------------------------------------------------------------------------------------- what was chosen
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What was chosen, of all releases together.
+
+    Args:
+        network: public.
+        tables: by set of variables, scores of all candidates, list after list, shape (*sizes, Z).
+        choices: what was drawn from the lists.
+        records: their number, where it is public.
+        totals: noisy numbers of records and the scales of their noise, the most accurate first.
+    """
+
+    network: Network
+    tables: Mapping[Scope, Floats]
+    choices: Choices
+    records: int | None
+    totals: tuple[tuple[int, float], ...]
+
+    @cached_property
+    def names(self) -> Scope:
+        """Variables that scores depend on, in the network's order."""
+        return self.network.ordered({name for scope in self.tables for name in scope})
+
+    @property
+    def types(self) -> int:
+        """Records that these tell apart."""
+        return math.prod(self.network.schema[name].size for name in self.names)
+
+    def numbers(self, size: int, rng: np.random.Generator) -> Codes:
+        """Draws of the number of records, given what is public or told most accurately."""
+        if self.records is not None:
+            return np.full(size, self.records)
+        if not self.totals:
+            return log_flat_law(LARGEST).sample(size, rng)
+        return noisy_number_draws(*self.totals[0], size, rng)
+
+    def told(self, numbers: Codes) -> Floats:
+        """Log-likelihood of the other noisy numbers."""
+        others = [-np.abs(value - numbers) / scale for value, scale in self.totals[1:]]
+        return np.sum(others, axis=0) if others and self.records is None else np.zeros(len(numbers))
+
+
+def _asked(told: Sequence[Scores], records: int | None, network: Network) -> _Asked:
+    """The scores of all choices, side by side."""
+    widths = [next(iter(scores.tables.values())).shape[-1] for scores in told]
+    ends = np.cumsum(widths).tolist()
+    tables: dict[Scope, Floats] = {}
+    for scores, width, end in zip(told, widths, ends, strict=True):
+        for scope, table in scores.tables.items():
+            tables.setdefault(scope, np.zeros((*table.shape[:-1], ends[-1])))[..., end - width : end] += table
+    base = [np.zeros(width) if part.base is None else part.base for part, width in zip(told, widths, strict=True)]
+    choices = Choices(np.concatenate(base), tuple(ends), tuple(scores.chosen for scores in told))
+    totals = sorted((scores.total for scores in told if scores.total is not None), key=lambda total: total[1])
+    return _Asked(network, tables, choices, records, tuple(totals))
+
+
+# -------------------------------------------------------------------------------------------------------- likelihoods
+
+
+def _log_likelihood(asked: _Asked, prior: Dirichlet, size: int, likelihood: Likelihood) -> LogLikelihood:
+    """The likelihood that was asked for, or the first within reach."""
+    types, nodes = asked.types, len(asked.network.nodes)
+    most = asked.records if asked.records is not None else _most(asked)
+    few = types <= MOST_TYPES
+    if likelihood == "auto":
+        ways = math.comb(most + types - 1, types - 1) if few and most < 10 * MOST_TERMS else MOST_TERMS
+        able: dict[Likelihood, bool] = {
+            "exact": ways * size <= MOST_TERMS,
+            "simulated": few or most * nodes * size <= MOST_VALUES,
+        }
+        likelihood = next((name for name, within in able.items() if within), "clt")
+    if likelihood == "clt":
+        return _normal(asked, prior)
+    if likelihood == "simulated" and not few:
+        return lambda cells, numbers, rng: _of_made_up(asked, cells, numbers, rng)
+    if not few:
+        raise InputError(f"the {likelihood} likelihood of a choice goes through {MOST_TYPES:,} record types at most")
+    if likelihood in ("lower", "upper") and sum(map(len, asked.choices.chosen)) != 1:
+        raise InputError("the bounds of a choice's likelihood are for one choice")
+    return _over_types(asked, likelihood)
+
+
+def _most(asked: _Asked) -> int:
+    """Records that there hardly are more of."""
+    if not asked.totals:
+        return int(LARGEST)
+    value, scale = asked.totals[0]
+    return int(max(value, 0) + 8 * scale) + 1
+
+
+def _over_types(asked: _Asked, likelihood: Likelihood) -> LogLikelihood:
+    """By the law of all record types."""
+    names, network = asked.names, asked.network
+    shape, width = tuple(network.schema[name].size for name in names), len(asked.choices.base)
+    phi = np.zeros((*shape, width))
+    for scope, table in asked.tables.items():
+        order = [scope.index(name) for name in names if name in scope]
+        phi += table.transpose(*order, len(scope))[tuple(slice(None) if name in scope else None for name in names)]
+    phi = phi.reshape(-1, width)
+    phi -= phi.mean(axis=1, keepdims=True)
+
+    def some(laws: Floats, numbers: Codes, rng: np.random.Generator) -> Floats:
+        match likelihood:
+            case "simulated":
+                return simulated_log_choices(asked.choices, laws, phi, numbers, rng)
+            case "exact":
+                found = np.empty(len(laws))
+                for n in np.unique(numbers):
+                    found[numbers == n] = exact_log_choices(asked.choices, laws[numbers == n], phi, int(n))
+                return found
+        bound = lower_log_marginal if likelihood == "lower" else upper_log_marginal
+        (index,) = (start + drawn[0] for start, drawn in _drawn(asked.choices) if drawn)
+        return bound(laws, phi, numbers, [index], base=asked.choices.base)[..., 0]
+
+    def log_likelihood(cells: Tables, numbers: Codes, rng: np.random.Generator) -> Floats:
+        laws = elimination.joint(cells, names, {}).reshape(len(phi), -1).T
+        step = len(laws) if likelihood == "exact" else max(1, BLOCK // len(phi))
+        parts = [slice(at, at + step) for at in range(0, len(laws), step)]
+        return np.concatenate([some(laws[part], numbers[part], rng) for part in parts])
+
+    return log_likelihood
+
+
+def _drawn(choices: Choices) -> list[tuple[int, tuple[int, ...]]]:
+    """For each list where it begins, and what was drawn from it."""
+    return list(zip((0, *choices.ends[:-1]), choices.chosen, strict=True))
+
+
+def _normal(asked: _Asked, prior: Dirichlet) -> LogLikelihood:
+    """By the central limit theorem, in the directions that scores vary in most under the prior."""
+    mean = Tables(prior.network, {node: table[..., None] for node, table in prior.mean().items()}, draws=1)
+    flat = {scope: table.reshape(-1, table.shape[-1]) for scope, table in asked.tables.items()}
+    shares = [elimination.joint(mean, scope, {}).ravel() for scope in flat]
+    coordinates, ways = principal(np.concatenate(list(flat.values())), np.maximum(np.concatenate(shares), 1e-6))
+    ends = np.cumsum([len(table) for table in flat.values()])[:-1]
+    parts = {
+        scope: part.reshape(*asked.tables[scope].shape[:-1], -1)
+        for scope, part in zip(flat, np.split(coordinates, ends), strict=True)
+    }
+    most = min(WIDEST, len(ways))
+    points = standard_normals(POINTS, max(most, 1))[:, :most]
+
+    def log_likelihood(cells: Tables, numbers: Codes, rng: np.random.Generator) -> Floats:
+        middle, spread = additive_moments(cells, parts, most)
+        centre = numbers[:, None] * (middle @ ways)
+        return clt_log_choices(asked.choices, centre, numbers[:, None, None] * spread, ways[:most], points)
+
+    return log_likelihood
+
+
+def _of_made_up(asked: _Asked, cells: Tables, numbers: Codes, rng: np.random.Generator) -> Floats:
+    """By a made-up data set of each draw, record by record."""
+    network, draws = cells.network, cells.draws or 1
+    sums = {node: np.moveaxis(np.cumsum(cells[node], axis=-2), -1, 0) for node in network.nodes}
+    found, start = np.empty(draws), 0
+    while start < draws:
+        ahead = np.cumsum(numbers[start:])
+        stop = start + max(1, int(np.searchsorted(ahead, BLOCK, side="right")))
+        some = stop - start
+        codes = {WHO: np.repeat(np.arange(some), numbers[start:stop])}
+        for node in network.order:
+            rows = partial(_rows, sums[node][start:stop], network.parents[node])
+            codes[node] = draw_node(network, node, rows, codes, len(codes[WHO]), rng)
+        scores = np.zeros((some, len(asked.choices.base)))
+        for scope, table in asked.tables.items():
+            flat = np.ravel_multi_index((codes[WHO], *(codes[name] for name in scope)), (some, *table.shape[:-1]))
+            wide = math.prod(table.shape[:-1])
+            scores += np.bincount(flat, minlength=some * wide).reshape(some, wide) @ table.reshape(wide, -1)
+        found[start:stop] = asked.choices.log_law(scores)
+        start = stop
+    return found
+
+
+def _rows(sums: Floats, parents: Scope, _: str, codes: Mapping[str, Array]) -> Array:
+    """Of each made-up record the sums up to each state, under its own draw, shape (records, states)."""
+    return np.asarray(sums[(codes[WHO], *(codes[name] for name in parents))])
+
+
+# ----------------------------------------------------------------------------------------------------------- particles
+
+
+def _annealed(
+    asked: _Asked, prior: Dirichlet, size: int, log_likelihood: LogLikelihood, rng: np.random.Generator
+) -> tuple[Floats, Codes]:
+    """Logarithms of the gamma variables of all cells, shape (cells, size), and the first ancestor of each particle."""
+    alpha = np.concatenate([prior.alpha[node].ravel() for node in prior.network.nodes])[:, None]
+    logs, numbers = _log_gamma(np.broadcast_to(alpha, (len(alpha), size)), rng), asked.numbers(size, rng)
+
+    def likelihood(logs: Floats, numbers: Codes) -> Floats:
+        return log_likelihood(_cells(prior, logs), numbers, rng) + asked.told(numbers)
+
+    here, first, power = likelihood(logs, numbers), np.arange(size), 0.0
+    for _ in range(STEPS):
+        step = next_step(here, 1 - power, KEPT)
+        picked = rng.choice(size, size, p=np.exp(step * here - logsumexp(step * here)))
+        logs, numbers, here, first, power = logs[:, picked], numbers[picked], here[picked], first[picked], power + step
+        for _ in range(MOVES):
+            # Parts of all sizes: what little a choice says leaves most of a row open, and not all of it.
+            kept = np.clip(rng.random(size), 1e-6, 1 - 1e-6)
+            proposed, others = _moved(logs, alpha, kept, rng), asked.numbers(size, rng)
+            there = likelihood(proposed, others)
+            moves = np.log1p(-rng.random(size)) < power * (there - here)
+            logs, numbers = np.where(moves, proposed, logs), np.where(moves, others, numbers)
+            here = np.where(moves, there, here)
+        if power >= 1:
+            return logs, first
+    raise DiscreetError("the posterior could not be drawn from the choices that were released; use another prior")
+
+
+def _moved(logs: Floats, alpha: Floats, kept: Floats, rng: np.random.Generator) -> Floats:
+    """Gamma variables of which a Beta-distributed part is kept: the law of both is the same, in either order."""
+    stay, leave = (_log_gamma(alpha * share, rng) for share in (kept, 1 - kept))
+    return np.logaddexp(logs + stay - np.logaddexp(stay, leave), _log_gamma(alpha * (1 - kept), rng))
+
+
+def _log_gamma(shape: Floats, rng: np.random.Generator) -> Floats:
+    """Logarithms of gamma variates: a shape next to 0 has variates that no float holds."""
+    return np.log(rng.standard_gamma(shape + 1)) + np.log1p(-rng.random(shape.shape)) / shape
+
+
+def _cells(prior: Dirichlet, logs: Floats) -> Tables:
+    """Probabilities of all rows, shape `(*parents, child, draws)`."""
+    network, draws = prior.network, logs.shape[1]
+    ends = np.cumsum([prior.alpha[node].size for node in network.nodes])[:-1]
+    rows = {}
+    for node, part in zip(network.nodes, np.split(logs, ends), strict=True):
+        table = part.reshape(*network.shape(node), draws)
+        rows[node] = np.exp(table - logsumexp(table, axis=-2, keepdims=True))
+    return Tables(network, rows, draws=draws)
