@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import product
 from typing import Any, get_args
 
@@ -78,13 +79,14 @@ class Script:
     Args:
         vectors: answers to `k_norm`, one after the other; 0 after the last.
         total: answer to `discrete_laplace`.
-        index: answer to `noisy_max`.
+        index: answer to `choose`.
     """
 
     vectors: Sequence[Any] = ()
     total: int = 0
     index: int = 0
     asked: list[tuple[str, np.ndarray, float, str]] = field(default_factory=list)
+    exponents: list[Fraction] = field(default_factory=list)
 
     def k_norm(self, values: np.ndarray, scale: float, shape: str) -> np.ndarray:
         done = sum(kind == "k_norm" for kind, *_ in self.asked)
@@ -95,9 +97,10 @@ class Script:
         self._ask("laplace", values, scale, "")
         return np.full(values.shape, self.total, np.int64)
 
-    def noisy_max(self, scores: np.ndarray, scale: float) -> int:
-        self._ask("max", scores, scale, "")
-        return self.index
+    def choose(self, exponents: Sequence[Fraction], draws: int) -> np.ndarray:
+        self.exponents = list(exponents)
+        self._ask("max", -np.array([float(exponent) for exponent in exponents]), 1.0, "")
+        return np.full(draws, self.index)
 
     def uniforms(self, number: int) -> np.ndarray:
         raise AssertionError("nothing here needs uniform variates")

@@ -5,7 +5,7 @@ Those of plain Laplace noise are in `flawed_laplace.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -270,17 +270,19 @@ def another_score() -> dc.Mechanism:
     class Swayed:
         noise: Noise
         counts: dc.Counts
+        scale: float
 
-        def noisy_max(self, scores: np.ndarray, scale: float) -> int:
+        def choose(self, exponents: Sequence[Fraction], draws: int) -> np.ndarray:
             tables = CANDIDATES[1]
             extra = sum(float((np.log(tables[node]) * self.counts.tables[node]).sum()) for node in tables)
-            return self.noise.noisy_max(scores + np.array([0, extra]), scale)
+            swayed = [exponents[0], exponents[1] - Fraction(extra) / Fraction(self.scale)]
+            return self.noise.choose([exponent - min(swayed) for exponent in swayed], draws)
 
         def discrete_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
             return self.noise.discrete_laplace(values, scale)
 
     return replace(
-        honest, draw=lambda counts, prior, own, noise: honest.draw(counts, prior, own, Swayed(noise, counts))
+        honest, draw=lambda counts, prior, own, noise: honest.draw(counts, prior, own, Swayed(noise, counts, own.scale))
     )
 
 

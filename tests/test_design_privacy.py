@@ -167,7 +167,7 @@ FACTORS: dict[str, tuple[Any, dc.Design, list[tuple[float, ...]]]] = {
 
 
 def choice_law(script: Script) -> np.ndarray:
-    """Log-probabilities of the candidates: the noisy maximum of scores s at scale c has `P(z) ~ exp(s_z / c)`."""
+    """Log-probabilities of the candidates: they are drawn with `P(z) ~ exp(s_z)`."""
     ((scores, scale),) = [(values, scale) for kind, values, scale, _ in script.asked if kind == "max"]
     return np.asarray(scores / scale - logsumexp(scores / scale))
 
@@ -217,8 +217,7 @@ def test_rounding_of_far_scores_is_paid_for(epsilon: str) -> None:
             script = Script()
             rows = dc.grid_rows(over, np.repeat([[0.0], [last]], [n, 1], axis=0))
             mechanism.draw(rows, dc.Normal(over, 1.0), calibration, script)
-            (_, far, scale, _) = script.asked[0]
-            scores.append([Fraction(float(score)) / Fraction(scale) for score in far])
+            scores.append([-exponent for exponent in script.exponents])
         change = [b - a for a, b in zip(*scores, strict=True)]
         worst = max(worst, max(change) - min(change))
     assert worst <= calibration.total

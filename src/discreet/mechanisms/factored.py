@@ -10,7 +10,8 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
+from discreet.mechanisms.noisy_gradients import noisy_total
+from discreet.mechanisms.scored import affordable_rate, drawn
 from discreet.model.design import GRID, Design, Normal
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES
@@ -21,14 +22,6 @@ from discreet.theory.factors import STEPS, CategoricalFactor, DirectionFactor, F
 
 __all__ = ["factored"]
 
-HOPELESS = 1e6
-"""Nats behind the best candidate beyond which all weigh alike; see `map_estimate`."""
-SMALLEST_RATE = 1e-12
-"""Smallest rate: below it a choice says nothing of ten million records."""
-RATE_LIMIT = 500.0
-"""Largest rate: beyond it nobody is protected, and weights overflow."""
-ROUNDING = Fraction(1, 10**12)
-"""Relative error of the rate and of its inverse, floats."""
 BLOCK = 2**14
 """Records whose factors are in memory at once."""
 
@@ -50,9 +43,8 @@ def factored(factor: Factor | str) -> DesignMechanism[FactoredNoise, Rows]:
             candidates that are all alike, a guarantee with a delta, or an epsilon beyond 500 or next to nothing.
 
     Guarantee:
-        Pure epsilon: `rate factor.width(relation) / STEPS`; see there. Scores are sums of whole numbers, and the choice
-        is OpenDP's noisy max in its zero-concentrated form, which is the exponential mechanism; its own report is not
-        used. Under ADD_REMOVE 1/20 of epsilon goes to the number of records, which the posterior needs.
+        Pure epsilon: `rate factor.width(relation) / STEPS`; see there. Scores are sums of whole numbers, and the draw
+        is that of `scored`. Under ADD_REMOVE 1/20 of epsilon goes to the number of records, which the posterior needs.
 
     Source:
         Williams and McSherry (NIPS 2010), Section 2, with the range of a factor in place of twice its largest value;
@@ -66,33 +58,20 @@ def factored(factor: Factor | str) -> DesignMechanism[FactoredNoise, Rows]:
         )
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> FactoredNoise:
-        if guarantee.delta:
-            raise InputError("factored keeps a pure guarantee; ask for delta 0")
         _require_fit(factor, design)
-        left, total_scale, total_cost = total_noise(guarantee)
         width = Fraction(factor.width(guarantee.relation), STEPS)
-        if not width > 0:
-            raise InputError("the candidates are all the same for every record; there is nothing to choose")
-        exact = left * (1 - 2 * ROUNDING) / width
-        if exact > RATE_LIMIT:
-            raise InputError(f"epsilon is too large: the weight of one record would exceed {RATE_LIMIT:g} nats")
-        rate = float(exact)
-        if not rate >= SMALLEST_RATE:
-            raise InputError(f"epsilon is too small: the weight of one record would be below {SMALLEST_RATE:g} nats")
-        return FactoredNoise(rate, total_scale, Fraction(rate) * width * (1 + ROUNDING) + total_cost)
+        return FactoredNoise(*affordable_rate("factored", width, guarantee))
 
     def draw(statistic: Rows, prior: Normal, calibration: FactoredNoise, noise: Noise) -> FactoredChoice:
-        scores = _scores(factor, statistic)
-        # Far behind the best all weigh alike: none of them will be chosen. STEPS is a power of two: nothing is rounded.
-        scale, best = 1 / calibration.rate, max(scores)
-        below = np.array([max((score - best) / STEPS, -HOPELESS * scale) for score in scores])
+        unit = Fraction(calibration.rate) / STEPS
+        (index,) = drawn([unit * score for score in _scores(factor, statistic)], 1, noise)
         kind, parameters = _description(factor)
         return FactoredChoice(
             design=statistic.over,
             kind=kind,
             candidates=factor.candidates,
             parameters=parameters,
-            index=noise.noisy_max(below, scale),
+            index=int(index),
             rate=calibration.rate,
             total=noisy_total(statistic.records, calibration.total_scale, noise),
         )

@@ -17,8 +17,9 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
-from discreet.mechanisms.posterior_sampler import RESERVE, ROUNDING, draw_rows, refuse_vast, trimming
+from discreet.mechanisms.noisy_gradients import noisy_total
+from discreet.mechanisms.posterior_sampler import draw_rows, refuse_vast, trimming
+from discreet.mechanisms.scored import affordable_rate, drawn
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables
@@ -34,9 +35,8 @@ LOG_RANGE = math.log(9)
 """Log range of a row's probabilities on the trimmed support: a coin between 0.1 and 0.9."""
 STEPS_PER_NAT = 2**30
 """Log-probabilities of candidates are whole multiples of 2^-30: likelihoods are then sums of whole numbers."""
-HOPELESS = 1e6
-"""Nats behind the best candidate beyond which all weigh alike; raising small weights to a common floor, relative to the
-largest, does not widen the range of what a record can change."""
+LARGEST_RATE = 1e9
+"""Largest weight of a record's log-likelihood, for candidates that are next to alike."""
 CANDIDATES_LIMIT = 1000
 """Most candidates: the sensitivity looks at all pairs."""
 
@@ -64,8 +64,8 @@ def map_estimate(
         `epsilon / sum_i L_i` under ADD_REMOVE. Among candidates: let w_c be `exp(log p(D | c) / scale)`, so that
         `1 / P(c) = sum_d w_d / w_c`. One record changes the difference of two candidates' log-likelihoods by at most
         the sensitivity R, so every term of the sum, and with them P(c), by a factor of at most `exp(R / scale)`. The
-        draw is OpenDP's noisy max in its zero-concentrated form, which is the exponential mechanism; its own report is
-        not used. Under ADD_REMOVE 1/20 of epsilon goes to the number of records, which the posterior needs.
+        draw is that of `scored`: exact integer arithmetic. Under ADD_REMOVE 1/20 of epsilon goes to the number of
+        records, which the posterior needs.
 
     Source:
         McSherry and Talwar (2007); Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithm 3 and its correction.
@@ -112,20 +112,11 @@ def _among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
     def calibrate(over: Network, prior: Dirichlet, guarantee: Guarantee) -> Selection:
         if over != network:
             raise InputError("the candidates are over another network than the counts")
-        if guarantee.delta:
-            raise InputError("map_estimate keeps a pure guarantee; ask for delta 0")
         refuse_vast(guarantee)
-        kept = RESERVE * len(network.nodes)
-        left, total_scale, total_cost = total_noise(guarantee)
-        budget = left - kept
-        if not budget > 0:
-            raise InputError("epsilon is too small: less than what is kept back for rounding errors")
-        range_ = widest_range(logs, guarantee.relation) / STEPS_PER_NAT
-        if not range_ > 0:
-            raise InputError("the candidates are all the same for every record; there is nothing to choose")
-        scale = range_ / float(budget * (1 - 2 * ROUNDING))
-        reported = Fraction(range_) / Fraction(scale) * (1 + ROUNDING) + kept + total_cost
-        return Selection(range_, scale, reported, total_scale)
+        width = Fraction(widest_range(logs, guarantee.relation), STEPS_PER_NAT)
+        rate, total_scale, reported = affordable_rate("map_estimate", width, guarantee, most=LARGEST_RATE)
+        # The law has the inverse of the scale, which rounding must not make larger than the rate.
+        return Selection(float(width), math.nextafter(1 / rate, math.inf), reported, total_scale)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Selection, noise: Noise) -> Choice:
         assert isinstance(calibration, Selection)
@@ -135,14 +126,9 @@ def _among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
             counts = statistic.tables[node].ravel().astype(object)
             for c, table in enumerate(tables):
                 scores[c] += int(np.dot(table.ravel(), counts))
-        best = max(scores)
-        # Far behind the best all weigh alike: floats would round their differences, and none of them will be chosen.
-        below = np.array([max((score - best) / STEPS_PER_NAT, -HOPELESS) for score in scores])
-        return Choice(
-            candidates,
-            noise.noisy_max(below, calibration.scale),
-            noisy_total(statistic.records, calibration.total_scale, noise),
-        )
+        unit = 1 / (Fraction(calibration.scale) * STEPS_PER_NAT)
+        (index,) = drawn([unit * score for score in scores], 1, noise)
+        return Choice(candidates, int(index), noisy_total(statistic.records, calibration.total_scale, noise))
 
     return Mechanism("map_estimate", calibrate, draw)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
@@ -59,4 +60,4 @@ def sampled(score: Family | ScoreTable | str, draws: int = 1, *, temper: float |
             )
         return found
 
-    return Mechanism("sampled", calibrate, mechanism.draw, scopes=mechanism.scopes, only=mechanism.only)
+    return replace(mechanism, calibrate=calibrate)

@@ -99,7 +99,10 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
         total = noisy_total(statistic.records, calibration.total_scale, noise)
         return ScoredChoice(public, indices, calibration.rate, total)
 
-    return Mechanism(name, calibrate, draw, scopes=lambda _network: (table.scope,), only=table.network)
+    def require(statistic: Counts) -> None:
+        statistic.require([table.scope])
+
+    return Mechanism(name, calibrate, draw, require=require, scopes=lambda _network: (table.scope,), only=table.network)
 
 
 def affordable_rate(

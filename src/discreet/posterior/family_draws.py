@@ -77,8 +77,8 @@ class FamilyPosterior:
             level: posterior probability of each interval, between 0 and 1.
 
         Returns:
-            For each parameter `{"name", "mean", "lower", "upper"}`; intervals are equal-tailed, and end at points of the
-            grid.
+            For each parameter `{"name", "mean", "lower", "upper"}`; intervals are equal-tailed, and end at points of
+            the grid.
 
         Raises:
             InputError: a level outside (0, 1), or too few draws for it.
@@ -138,8 +138,8 @@ def family_cells(release: Release, draws: int, rng: np.random.Generator) -> tupl
         release, draws, rng: as of `family_posterior`.
 
     Returns:
-        Cells, shape `(*parents, child, draws)`, over the family's network; and a function that says how many independent
-        draws they are worth.
+        Cells, shape `(*parents, child, draws)`, over the family's network; and a function that says how many
+        independent draws they are worth.
 
     Raises:
         InputError: as `family_posterior`; or a network in which a variable lacks some of those before it as parents,
@@ -213,7 +213,7 @@ class _Reading:
     def _steps(self) -> Floats:
         """Scores around 0 for each type: what all candidates share cancels, and would cost digits."""
         steps = self.table.steps.astype(np.float64)
-        return steps - steps.mean(axis=1, keepdims=True)
+        return np.asarray(steps - steps.mean(axis=1, keepdims=True))
 
     def _numbers(self, size: int, rng: np.random.Generator) -> Integers:
         """Numbers of records."""

@@ -7,6 +7,7 @@
                  learned from the release or with a Dirichlet prior (`pooled/`): noisy counts, tables or contrasts on
                  one data set.
     particles    released draws of parameters (`particles.py`).
+    family       released draws of a family's parameters, whose prior is the family's own (`family_draws.py`).
     choice       choices among public candidates, any number of them on one data set (`choices.py`).
     sequential   data set by data set, the posterior of those before as the prior of the next, by its first two moments.
 
@@ -40,6 +41,7 @@ from discreet.posterior.compiling import COMPILED
 from discreet.posterior.draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
 from discreet.posterior.evidence import measured_sets, measurements
 from discreet.posterior.exact.chains import joint, visits
+from discreet.posterior.family_draws import family_cells
 from discreet.posterior.particles import parameter_cells
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.posterior.pooled.measured import poolable
@@ -48,11 +50,12 @@ from discreet.posterior.pooled.worlds import worlds
 from discreet.posterior.saturated import saturated
 from discreet.releases.combined import Combined, evidence_of
 from discreet.releases.kinds.parameter_draws import ParameterDraws
+from discreet.releases.kinds.scored_choice import ScoredChoice
 from discreet.releases.release import Release
 
 __all__ = ["Method", "drowned_rows", "noise_aware"]
 
-Method = Literal["auto", "exact", "pooled", "particles", "choice", "sequential"]
+Method = Literal["auto", "exact", "pooled", "particles", "choice", "family", "sequential"]
 
 QUICK = 8e6
 """Visits of a sweep times draws up to which the exact posterior is chosen by itself: seconds, compiled. That is 500
@@ -171,7 +174,8 @@ def _able(combined: Combined) -> list[Method]:
     chosen = sum(release.network_payload.scores(release.calibration) is not None for release in combined.releases)
     if chosen:
         if chosen == len(combined.releases):
-            return ["choice"]
+            of_family = chosen == 1 and _of_family(combined.releases[0])
+            return ["family", "choice"] if of_family else ["choice"]
         raise InputError(
             "a choice among candidates cannot be read together with another kind of release of the same records; "
             "combine it with choices, or with releases on different data"
@@ -182,6 +186,11 @@ def _able(combined: Combined) -> list[Method]:
     if not found and not exact:
         raise InputError("releases of parameter draws on one data set cannot be combined: their records are not known")
     return found + exact
+
+
+def _of_family(release: Release) -> bool:
+    """Whether the release has draws of parameters of a law of records."""
+    return isinstance(release.payload, ScoredChoice) and release.payload.table_of_scores.log_law is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +248,7 @@ def _kernel(combined: Combined, believed: Dirichlet | None, method: Method) -> s
     """Which code draws; empty where there is one alone."""
     if method == "sequential":
         return next(filter(None, (_kernel(part, believed, _able(part)[0]) for part in _apart(combined))), "")
-    if method in ("particles", "choice") and (believed is not None or combined.public is None):
+    if method in ("particles", "choice", "family") and (believed is not None or combined.public is None):
         return ""
     return "compiled" if COMPILED else "plain"
 
@@ -261,6 +270,9 @@ def _drawn(
             None if read.trusted else TableDraws(combined, read.network, drawn.cells, rng.spawn(1)[0], drawn.weights)
         )
         return PosteriorDraws(drawn.cells, "pooled", drawn.twins, tables=tables)
+    if method == "family":
+        cells, worth = family_cells(combined.releases[0], draws, rng)
+        return PosteriorDraws(cells, "family", worth=worth)
     if method == "choice":
         told = [release.network_payload.scores(release.calibration) for release in combined.releases]
         listed = [scores for scores in told if scores is not None]

@@ -12,7 +12,7 @@ from discreet.errors import InputError, require
 from discreet.model.arrays import Array, freeze
 from discreet.model.families import Family
 from discreet.model.network import Network
-from discreet.model.score_tables import ScoreTable
+from discreet.model.score_tables import STEPS, ScoreTable
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import (
     Finite,
@@ -26,7 +26,7 @@ from discreet.releases.codec import (
     kind,
 )
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
-from discreet.releases.measurement import Released
+from discreet.releases.measurement import Released, Scores
 
 __all__ = ["ScoredChoice", "ScoredNoise"]
 
@@ -199,6 +199,14 @@ class ScoredChoice(Released):
     def temper(self) -> float:
         """What a record's log-likelihood counts, where the score is one: the part of the posterior's weight."""
         return self.rate / self.table_of_scores.span
+
+    def scores(self, calibration: object) -> Scores:
+        """See `Released`."""
+        table = self.table_of_scores
+        sizes = [table.network.schema[name].size for name in table.scope]
+        nats = (self.rate / STEPS * table.steps).reshape(*sizes, table.size)
+        total = None if self.total is None else (self.total.value, self.total.scale)
+        return Scores({table.scope: np.asarray(nats, np.float64)}, tuple(self.indices.tolist()), table.base, total)
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""
