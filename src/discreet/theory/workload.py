@@ -110,7 +110,7 @@ def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Sc
         InputError: a query that does not fit the network, or is too large for exact inference.
 
     Source:
-        Delta method; `query_error.query_gradient` has the same gradient by rows, at one table of probabilities.
+        Delta method; `query_error.row_effects` has the same by rows, at one table of probabilities, zeros among them.
     """
     found = []
     for query in queries:
