@@ -82,7 +82,7 @@ def largest_error(deviation: float, failure: float) -> float:
         failure: p, probability with which the size of the error may be above the bound.
 
     Returns:
-        t. Laplace noise comes near it for small p. Whole numbers, whose law is not smooth, may exceed it by less than 1.
+        t. Laplace noise comes near it for small p. Whole numbers, whose law is no density, may exceed it by 1.
 
     Raises:
         InputError: a negative deviation, or a probability outside (0, 1).

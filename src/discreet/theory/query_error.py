@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import EllipsisType
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +47,7 @@ class RowEffects:
     weights: Mapping[str, Floats]
     certain: Mapping[str, Floats]
 
-    def moved(self, node: str, cell: tuple[int, ...], share: float) -> Floats:
+    def moved(self, node: str, cell: tuple[int, ...] | EllipsisType, share: float | Floats) -> Floats:
         """The answer where a row is mixed with the certainty of a cell: `(1 - s) row + s e_cell`.
 
         With s = 1 / (A + 1) it is the answer after one more record in that cell of a row that A records tell; with
@@ -54,20 +55,20 @@ class RowEffects:
         their proportions.
 
         Args:
-            node: whose table it is.
-            cell: codes of the family's states.
-            share: s, at most 1; below 0 if the cell becomes rarer.
+            node: whose table it is; one that matters.
+            cell: codes of the family's states; `...` for each cell of the table in turn.
+            share: s, at most 1; below 0 if the cell becomes rarer. Of each cell in turn, what broadcasts to the table.
 
         Returns:
-            Shape `(*sizes of the targets)`.
+            Shape `(*sizes of the targets)`, or of each cell in turn `(*family, *sizes of the targets)`.
 
         Source:
             Castillo, Gutierrez and Hadi (1997): an answer is a ratio of linear functions of each entry.
         """
-        if node not in self.weights:
-            return self.value
-        weight = share * self.weights[node][cell]
-        return np.asarray(((1 - share) * self.value + weight * self.certain[node][cell]) / (1 - share + weight))
+        weight = np.asarray(share * self.weights[node][cell])
+        rest = np.broadcast_to(1 - np.asarray(share), weight.shape)
+        each = (..., *(None,) * self.value.ndim)
+        return np.asarray((rest[each] * self.value + weight[each] * self.certain[node][cell]) / (rest + weight)[each])
 
     def gradient(self, node: str) -> Floats:
         """Derivative of the answer by every cell before its row is divided by its sum; shape `(*family, *targets)`.
