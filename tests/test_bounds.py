@@ -29,7 +29,6 @@ from discreet.papers.distance import (
     untrimmed_privacy,
 )
 from discreet.papers.utility import (
-    draws_for,
     fourier_deviation,
     largest_noise,
     loss_of_trimming,
@@ -439,13 +438,6 @@ def test_corollary_nine_as_corrected_holds(records: int, lipschitz: float, shape
 # ------------------------------------------------------------------------------------------------ draws and decisions
 
 
-@given(st.floats(0.01, 2), st.integers(1, 50), st.integers(1, 1000), st.floats(1e-6, 0.5))
-def test_draws_and_their_error_are_inverse(error: float, responses: int, queries: int, failure: float) -> None:
-    draws = draws_for(error, responses, queries, failure)
-    assert response_error(draws, responses, queries, failure) <= error
-    assert draws == 1 or response_error(draws - 1, responses, queries, failure) > error
-
-
 def test_the_union_over_responses_and_queries_is_needed() -> None:
     """200 queries of two responses, 50 draws: the printed bound fails with 0.93, the corrected one keeps 0.05.
 
@@ -782,7 +774,6 @@ def test_the_printed_lower_bound_of_a_step_is_false() -> None:
         lambda: response_error(1, 0, 1, 0.1),
         lambda: response_error(1, 1, 0, 0.1),
         lambda: response_error(1, 1, 1, 1.0),
-        lambda: draws_for(0.0, 1, 1, 0.1),
         lambda: loss_of_trimming(1.1, 1, 1, 1, 0.1),
         lambda: map_failure(0.0, 1.0, 1.0, 0.5),
         lambda: map_failure(1.0, 0.0, 1.0, 0.5),

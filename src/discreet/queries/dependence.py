@@ -139,8 +139,9 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
         Delta method, in the place of Chowdhury et al. (ICML 2020), equations (7) and (8) and Theorem 4.2; Laskey
         (1995), Castillo, Gutierrez and Hadi (1997) for one row.
     """
-    network, theta = posterior.network, posterior.mean()
-    schema = network.schema
+    schema = posterior.network.schema
+    # Families that do not matter are never drawn.
+    theta = Tables(posterior.network, lambda node: posterior.cells[node].mean(axis=-1))
     targets = tuple(name for name, _ in query.targets)
     evidence = {name: schema[name].code(state) for name, state in query.evidence}
     effects = row_effects(theta, targets, evidence)

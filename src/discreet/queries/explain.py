@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import cast
 
 import numpy as np
 
@@ -170,9 +171,9 @@ def _divergence(release: Release) -> tuple[Divergence | None, list[str]]:
     for node in whole:
         family, parents, alpha = network.family(node), network.parents[node], release.dirichlet.alpha[node]
         deviation = margins.deviation(family)
-        # Cutting at 0, and at what is public, brings counts nearer to the exact ones; whole numbers may err by 1 more.
-        counts = np.clip(margins.table(family), 0, most)
-        limits[node] = float(divergence_limits(alpha, counts, largest_error(deviation, ERROR / cells) + 1, most).sum())
+        # Cutting at 0, and at what is public, brings counts nearer to the exact ones.
+        counts, bound = np.clip(margins.table(family), 0, most), largest_error(deviation, ERROR / cells, whole=True)
+        limits[node] = float(divergence_limits(alpha, counts, bound, most).sum())
         clear = (counts >= BESIDE * deviation).all(axis=-1)
         means = expected_divergences(alpha + counts, deviation**2, margins.deviation(parents) ** 2)
         expected, large, rows = expected + float(means[clear].sum()), large + int(clear.sum()), rows + clear.size
@@ -185,17 +186,10 @@ def _other_priors(
     release: Release, posterior: PosteriorDraws, queries: Sequence[Probability], level: float, rng: np.random.Generator
 ) -> tuple[OtherPrior, ...]:
     """Answers under the prior that a reader has without asking, and under others."""
-    learned = learned_prior(release, None) and posterior.method == "pooled"
-    read = [("learned from the release" if learned else "the curator's", posterior)]
-    for concentration in CONCENTRATIONS:
-        prior, method = Dirichlet.uniform(release.network, concentration), _method(posterior)
-        other = noise_aware(
-            release, draws=posterior.cells.draws or 1, rng=rng, prior=prior, method=method, trust_network=True
-        )
-        read.append((f"Dirichlet({concentration:g})", other))
     found = []
+    readings = list(_readings(release, posterior, rng))
     for query in queries:
-        for label, believed in read:
+        for label, believed in readings:
             with suppress(InputError):  # impossible evidence, which is noted already
                 rows = answer(believed, query, level=level).rows
                 kept = tuple({name: row[name] for name in ("state", "mean", "lower", "upper")} for row in rows)
@@ -203,6 +197,15 @@ def _other_priors(
     return tuple(found)
 
 
-def _method(posterior: PosteriorDraws) -> Method:
-    """The way in which the first posterior was drawn."""
-    return posterior.method if posterior.method in ("pooled", "particles", "exact", "sequential") else "auto"  # type: ignore[return-value]
+def _readings(
+    release: Release, posterior: PosteriorDraws, rng: np.random.Generator
+) -> Iterator[tuple[str, PosteriorDraws]]:
+    """The posterior, and those under other priors that were drawn likewise; a prior that is the curator's but once."""
+    learned, own = learned_prior(release, None) and posterior.method == "pooled", release.dirichlet.alpha
+    yield "learned from the release" if learned else "the curator's", posterior
+    for concentration in CONCENTRATIONS:
+        prior = Dirichlet.uniform(release.network, concentration)
+        if learned or any(not np.array_equal(own[node], table) for node, table in prior.alpha.items()):
+            draws, method = posterior.cells.draws or 1, cast(Method, posterior.method)
+            other = noise_aware(release, draws=draws, rng=rng, prior=prior, method=method, trust_network=True)
+            yield f"Dirichlet({concentration:g})", other

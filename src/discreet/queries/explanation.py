@@ -60,6 +60,8 @@ class Promise:
                 told = [f"{_chance(prior)} becomes {_most(ends[place])}" for prior, ends in self.beliefs.items()]
                 tail = f"; with probability {delta:.3g} anything may be told" if delta else ""
                 yield f"  {what}: odds move by a factor of at most {_factor(nats)}. A belief of {listed(told)}{tail}"
+        if self.value is None:
+            yield "  its values: nothing is promised: for a record removed and another added the delta is too large"
         if self.relation not in (Relation.ADD_REMOVE, Relation.REPLACE):
             yield f"  this is about data sets that are neighbours by {self.relation}, not about a person's whole record"
         yield "  by somebody who knows all others; what it says of everybody is learned without the record, too"

@@ -68,7 +68,8 @@ class RowEffects:
         weight = np.asarray(share * self.weights[node][cell])
         rest = np.broadcast_to(1 - np.asarray(share), weight.shape)
         each = (..., *(None,) * self.value.ndim)
-        return np.asarray((rest[each] * self.value + weight[each] * self.certain[node][cell]) / (rest + weight)[each])
+        found = (rest[each] * self.value + weight[each] * self.certain[node][cell]) / (rest + weight)[each]
+        return np.asarray(np.clip(found, 0, 1))  # a difference of nearly equal numbers may be just outside
 
     def gradient(self, node: str) -> Floats:
         """Derivative of the answer by every cell before its row is divided by its sum; shape `(*family, *targets)`.
