@@ -17,7 +17,7 @@ from discreet.model.query_grammar import Probability, parse_query
 from discreet.posterior.draws import PosteriorDraws
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.queries import explain as explaining
-from discreet.queries.dependence import Dependence, dependence
+from discreet.queries.row_shares import Dependence, dependence
 from discreet.theory.divergence import dirichlet_kl
 from discreet.theory.query_error import row_effects
 from folding import every

@@ -17,9 +17,9 @@ from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.posterior.pooled.measured import poolable
 from discreet.privacy.guarantee import Guarantee, Relation, convert
 from discreet.queries.credible import check_level
-from discreet.queries.dependence import dependence
 from discreet.queries.explanation import Divergence, Explanation, OtherPrior, Promise, Telling
 from discreet.queries.query import answer
+from discreet.queries.row_shares import dependence
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
 from discreet.theory.adversary import best_distance, least_distinguishable, least_misses, moved_belief, records_to_tell

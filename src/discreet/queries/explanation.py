@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from discreet.errors import listed
 from discreet.privacy.guarantee import Relation
-from discreet.queries.dependence import Dependence
+from discreet.queries.row_shares import Dependence
 
 __all__ = ["Divergence", "Explanation", "OtherPrior", "Promise", "Telling"]
 
