@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 import discreet as dc
 from design_releases import PUBLISHED, committed
+from discreet.model.families import Family
 from discreet.model.query_grammar import Probability, parse_query
 from discreet.posterior.draws import PosteriorDraws
 from discreet.posterior.pooled.least_squares import pooled_margins
@@ -25,6 +27,7 @@ from oracle import conditional, random_draws, small, with_draws
 from releases import simulated_counts
 from shell import opened
 from test_documents import KINDS, release
+from tiny import counts_of
 
 NETWORK = small(("a", 2, ()), ("b", 3, ("a",)), ("c", 2, ("a", "b")), ("d", 2, ("b",)))
 QUERIES: list[tuple[list[str], dict[str, int]]] = [
@@ -289,6 +292,24 @@ def test_draws_of_a_posterior_tell_less_than_their_epsilon() -> None:
     assert found.telling.draws == 2 and found.telling.draws_distance == pytest.approx(math.tanh(0.5))
     assert found.divergence is not None and found.divergence.trimmed and found.divergence.record < 0.13
     assert "2 posterior draws together" in str(found)
+
+
+def test_draws_of_a_family_move_by_no_more_than_enumeration_says() -> None:
+    """A coin's posterior on its grid, for every number of ones among up to 30 records."""
+    coin = Family("bernoulli", (dc.Variable("x", ("no", "yes")),), {"floor": 0.1})
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+    counts = counts_of(coin.network, [(0,), (1,)])
+    prior = dc.Dirichlet.uniform(coin.network)
+    made = dc.simulate(dc.sampled(coin), counts, prior, promise, rng=np.random.default_rng(2))
+    found = dc.explain(made, rng=np.random.default_rng(1)).divergence
+    assert found is not None and found.trimmed
+    table, most = coin.table, 0.0
+    for n in (1, 5, 30):
+        scores = [table.steps[0] * (n - k) + table.steps[1] * k for k in range(n + 1)]
+        laws = [softmax(table.base + made.payload.rate * score / 2**20) for score in scores]
+        pairs = [*pairwise(laws), *pairwise(laws[::-1])]
+        most = max(most, *(float(np.sum(p * np.log(p / q))) for p, q in pairs))
+    assert 0.2 * found.record < most <= found.record
 
 
 @every("name", sorted(PUBLISHED))

@@ -15,13 +15,7 @@ from discreet.app.cli import app
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
 PENDING = {
-    "mechanisms.scored.scored",
-    "mechanisms.sampled.sampled",
-    "model.families",
-    "posterior.choices",
     "privacy.guarantee.Relation.METRIC",
-    "dc.scored",
-    "dc.sampled",
     "dc.measured",
     "discreet decide",
 }

@@ -11,6 +11,7 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.query_grammar import Probability, check_names, parse_query
+from discreet.model.score_tables import STEPS
 from discreet.posterior.draws import PosteriorDraws, learned_prior
 from discreet.posterior.methods import Method, noise_aware
 from discreet.posterior.pooled.least_squares import pooled_margins
@@ -21,6 +22,7 @@ from discreet.queries.explanation import Divergence, Explanation, OtherPrior, Pr
 from discreet.queries.query import answer
 from discreet.queries.row_shares import dependence
 from discreet.releases.kinds.parameter_draws import ParameterDraws
+from discreet.releases.kinds.scored_choice import ScoredNoise
 from discreet.releases.release import Release
 from discreet.theory.adversary import best_distance, least_distinguishable, least_misses, moved_belief, records_to_tell
 from discreet.theory.bounds import largest_error
@@ -157,6 +159,10 @@ def _divergence(release: Release) -> tuple[Divergence | None, list[str]]:
         return None, ["divergence: told for records that are added, removed or replaced"]
     if isinstance(payload, ParameterDraws) and payload.floors:
         moved = range_divergence(payload.temper * record_loss(network, payload.floors, relation))
+        return Divergence(moved, True, None, ERROR, {}, 0.0, 0, 0, ()), []
+    if isinstance(release.calibration, ScoredNoise):
+        # Of a family it is the posterior in which a record counts so much.
+        moved = range_divergence(release.calibration.rate * release.calibration.width / STEPS)
         return Divergence(moved, True, None, ERROR, {}, 0.0, 0, 0, ()), []
     record = record_divergence(release.dirichlet, relation)
     parts = payload.measurements

@@ -113,7 +113,7 @@ class Divergence:
 
     Args:
         record: what one record can move the posterior that sees the records by, at most.
-        trimmed: whether that is so because released draws keep away from 0, or for rows without a floor.
+        trimmed: whether that is the law of released draws, which has a range, or that of rows without a floor.
         limit: bound on the divergence of the posterior that takes the released counts for counts; None where no counts
             were released.
         failure: probability with which that may be exceeded.
@@ -136,8 +136,8 @@ class Divergence:
     def lines(self) -> Iterator[str]:
         """In words."""
         yield "How far posteriors are apart (Kullback-Leibler divergence, nats, over all rows)"
-        why = "trimmed rows" if self.trimmed else "whatever the other records are"
-        yield f"  one record moves the posterior that sees the records by {self.record:.3g} at most ({why})"
+        what = "law of a draw" if self.trimmed else "posterior that sees the records"
+        yield f"  one record moves the {what} by {self.record:.3g} at most, whatever the others are"
         if self.limit is None:
             yield "  no counts were released that could be taken for those of the records"
             return
