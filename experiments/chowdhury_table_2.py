@@ -24,7 +24,8 @@ import pandas as pd
 
 import discreet as dc
 from discreet.inference import elimination
-from discreet.papers.query_error import query_deviation, query_gradient, sum_product_bounds
+from discreet.papers.utility import sum_product_bounds
+from discreet.theory.query_error import query_deviation, query_gradient
 
 from . import d_ind
 from .chowdhury import (

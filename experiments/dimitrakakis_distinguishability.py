@@ -28,14 +28,9 @@ from scipy.special import betaln
 from scipy.stats import binom
 
 from discreet.papers.discrete import BetaBinomial
-from discreet.papers.distance import (
-    close_distance,
-    empirical_error,
-    le_cam,
-    least_distinguishable,
-    least_distinguishable_stochastic,
-    range_distance,
-)
+from discreet.papers.distance import close_distance, empirical_error, le_cam, least_distinguishable_stochastic
+from discreet.theory.adversary import least_distinguishable
+from discreet.theory.divergence import range_distance
 from discreet.theory.likelihood_sensitivity import log_range
 from discreet.theory.truncated import log_beta_mass
 

@@ -20,8 +20,9 @@ from scipy.stats import beta as beta_law
 
 import discreet as dc
 from discreet.papers.discrete import BetaBinomial
-from discreet.papers.utility import dirichlet_kl, largest_noise, map_failure, posterior_divergence_limit
+from discreet.papers.utility import largest_noise, map_failure
 from discreet.theory.contrasts import table_map
+from discreet.theory.divergence import dirichlet_kl, posterior_divergence_limit
 from discreet.theory.likelihood_sensitivity import log_range
 
 from .claims.privacy import delta_of_theorem_4_2

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
@@ -15,15 +15,12 @@ from discreet.papers.lipschitz import (
     assumption_one,
     assumption_two,
     attribute_loss,
-    combined_constant,
     combined_rate,
-    family_distance,
     lipschitz_constants,
     may_be_private,
 )
 from discreet.theory.likelihood_sensitivity import floor_for, log_range, record_loss
 from folding import every
-from strategies import networks
 from tiny import TINY, Record, all_records, network_of
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
@@ -221,48 +218,6 @@ def test_floors_that_do_not_fit_are_refused(floors: dict[str, float], message: s
 # ------------------------------------------------------------------------------------------------ calculus
 
 
-@every("name", TINY)
-def test_a_network_is_lipschitz_in_the_number_of_families_that_differ(name: str) -> None:
-    network = TINY[name]
-    floors = {node: FLOORS[node] for node in network.nodes}
-    records, logs = log_probabilities(network, floors)
-    constant = combined_constant(log_range(network.schema[node].size, floors[node]) for node in network.nodes)
-    farthest = 0
-    for one, x in enumerate(records):
-        for other, y in enumerate(records):
-            codes = [dict(zip(network.nodes, record, strict=True)) for record in (x, y)]
-            distance = family_distance(network, codes[0], codes[1])
-            farthest = max(farthest, distance)
-            assert np.abs(logs[:, one] - logs[:, other]).max() <= constant * distance + 1e-12
-    assert farthest == len(network.nodes)
-    assert 2 * constant * farthest >= record_loss(network, floors, REPLACE) - 1e-12
-
-
-def test_the_constant_of_a_network_is_the_largest() -> None:
-    assert combined_constant([1.0, 3.0, 2.0]) == 3
-
-
-def test_a_distance_of_the_child_alone_is_no_distance() -> None:
-    """With equal children and different parents the probabilities differ: the printed hypothesis cannot hold."""
-    network = TINY["two binary"]
-    one, other = {"a": 0, "b": 0}, {"a": 1, "b": 0}
-    assert family_distance(network, one, other) == 2
-    assert family_distance(network, one, one) == 0
-
-
-@given(networks(max_nodes=4), st.data())
-def test_a_changed_attribute_counts_in_its_family_and_in_its_children(network: dc.Network, data: st.DataObject) -> None:
-    node = data.draw(st.sampled_from(network.nodes))
-    assume(network.schema[node].size > 1)
-    one = dict.fromkeys(network.nodes, 0)
-    assert family_distance(network, one, one | {node: 1}) == 1 + network.out_degree(node)
-
-
-def test_records_must_be_whole() -> None:
-    with pytest.raises(dc.InputError, match="every node"):
-        family_distance(TINY["two binary"], {"a": 0}, {"a": 0, "b": 1})
-
-
 def test_the_rate_of_a_network_follows_from_a_union() -> None:
     rates, start = [3.0, 2.5, 4.0], 1.0
     rate = combined_rate(rates, start)
@@ -285,8 +240,6 @@ def test_a_rate_that_says_nothing_is_refused(rates: list[float], start: float) -
 
 @every("constants", [[], [-1.0], [math.nan, 1.0]])
 def test_constants_are_not_negative(constants: list[float]) -> None:
-    with pytest.raises(dc.InputError, match="at least 0"):
-        combined_constant(constants)
     with pytest.raises(dc.InputError, match="at least 0"):
         assumption_one(constants)
 

@@ -31,8 +31,8 @@ from experiments.printed import (
 import discreet as dc
 from discreet.mechanisms.laplace import laplace
 from discreet.papers.lipschitz import attribute_loss
-from discreet.papers.utility import dirichlet_kl
 from discreet.theory.contrasts import family_tables
+from discreet.theory.divergence import dirichlet_kl
 from discreet.theory.likelihood_sensitivity import record_loss
 from discreet.verify import audit as auditing
 from enumeration import Pair

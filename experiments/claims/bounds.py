@@ -12,7 +12,7 @@ from scipy.special import betaln
 from scipy.stats import beta as beta_law
 
 import discreet as dc
-from discreet.papers.query_error import sum_product_bounds
+from discreet.papers.utility import sum_product_bounds
 from discreet.theory.bounds import response_error
 
 from .claim import Claim, Group, claimed, measured, ratio

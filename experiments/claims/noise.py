@@ -11,8 +11,8 @@ import numpy.typing as npt
 from scipy.special import betainc
 
 import discreet as dc
-from discreet.papers.utility import dirichlet_kl
 from discreet.theory.contrasts import table_map
+from discreet.theory.divergence import dirichlet_kl
 
 from .claim import Claim, Group, claimed, difference, measured
 

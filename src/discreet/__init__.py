@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from discreet.privacy.ledger import Account, Ledger
     from discreet.queries.credible import credible_interval
     from discreet.queries.decide import Decision, decide, payoff
+    from discreet.queries.explain import explain
+    from discreet.queries.explanation import Explanation
     from discreet.queries.pooled_estimates import PooledEstimate, pool_estimates
     from discreet.queries.predict import Prediction, predict
     from discreet.queries.query import Answer, answer, answer_many, marginals, parse_query
@@ -161,6 +163,8 @@ _HOMES = {
     "queries.pooled_estimates": ("PooledEstimate", "pool_estimates"),
     "queries.released_covariates": ("released_covariates",),
     "queries.decide": ("Decision", "decide", "payoff"),
+    "queries.explain": ("explain",),
+    "queries.explanation": ("Explanation",),
     "queries.predict": ("Prediction", "predict"),
     "queries.credible": ("credible_interval",),
     "queries.query": ("Answer", "answer", "answer_many", "marginals", "parse_query"),
@@ -285,6 +289,8 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "decide",
     "payoff",
     "Decision",
+    "explain",
+    "Explanation",
     "predict",
     "Prediction",
     "sample_records",

@@ -17,8 +17,8 @@ from experiments.pages import Page
 from scipy.optimize import minimize
 
 import discreet as dc
-from discreet.papers.query_error import query_gradient
 from discreet.queries.synthetic import sample_codes
+from discreet.theory.query_error import query_gradient
 from folding import every
 from tiny import counts_of as counted_slowly
 from tiny import network_of

@@ -33,10 +33,10 @@ from scipy.special import betainc, betaincinv, betaln, logsumexp
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.papers.distance import least_distinguishable
-from discreet.papers.utility import dirichlet_kl
+from discreet.theory.adversary import least_distinguishable
 from discreet.theory.contrast_sensitivity import contrast_sensitivity
 from discreet.theory.contrasts import coefficients
+from discreet.theory.divergence import dirichlet_kl
 from discreet.theory.likelihood_sensitivity import log_range
 from folding import every
 from tiny import all_records, counts_of

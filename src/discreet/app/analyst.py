@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from discreet.model.bif import Bif
 
-__all__ = ["combine", "export", "fit", "query", "sample"]
+__all__ = ["asked_queries", "combine", "export", "fit", "loaded", "query", "sample"]
 
 UNSTATED = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
 SNIFFED = 4096
@@ -106,8 +106,8 @@ def query(
     """
     if 0 < level < 1 and 0 < draws * (1 - level) < 1.999:
         raise InputError(f"{draws} draws cannot tell a level of {level}; ask for about {2 / (1 - level):,.0f}")
-    asked = _asked(queries, release)
-    evidence = _load(release)
+    asked = asked_queries(queries, release)
+    evidence = loaded(release)
     if isinstance(evidence, dc.Release) and evidence.over_design:
         more = bool(asked) or prior is not None or method != "noise-aware" or predictive or trust_network
         _show_weights(evidence, more, covariates, level, draws, seed, as_json)
@@ -146,7 +146,7 @@ def fit(release: ReleaseFile, as_json: Json = False) -> None:
     A right network is called contradicted in at most one of a hundred releases; what lies in no table together is never
     tested. Nothing is spent.
     """
-    checked = dc.fit(_load(release))
+    checked = dc.fit(loaded(release))
     show(as_json, fit_document(checked), fit_lines(checked))
 
 
@@ -216,7 +216,7 @@ def export(
         raise InputError(f"--loss must be absolute or squared, got {loss!r}")
     if to == "arviz" and output == "-":
         raise InputError("netCDF needs a file; name one with --output")
-    made = _load(release)
+    made = loaded(release)
     if output != "-":
         check_output(Path(output), replace)
     posterior = _posterior(made, method, draws, seed, None, trust_network)
@@ -279,7 +279,7 @@ def sample(
     to_stdout = output == "-"
     _check_sample(to_stdout, sets or 1, kind, draws, as_json)
     targets = [] if to_stdout else _targets(Path(output), sets or 1, replace)
-    made = _load(release)
+    made = loaded(release)
     posterior = _posterior(made, method, draws, seed, None, trust_network)
     # A stream of random numbers of its own: the posterior's are those of `query`.
     streams = synthetic(posterior, records, np.random.default_rng((seed, 1)), sets=sets)
@@ -365,7 +365,7 @@ def combine(
         raise InputError("only one release can come from stdin; name files for the others")
     if table is not None and public is None:
         raise InputError("--table names a table of --public; there is none")
-    parts = [_load(path) for path in releases]
+    parts = [loaded(path) for path in releases]
     counts = None if public is None else public_counts(public, parts[0].network, table=table)
     made = dc.combine(*parts, data=data, public=counts)  # type: ignore[arg-type]
     if output == "-":
@@ -443,7 +443,7 @@ def _is_document(path: str) -> bool:
     return False
 
 
-def _asked(words: list[str] | None, release: str) -> list[str] | None:
+def asked_queries(words: list[str] | None, release: str) -> list[str] | None:
     """The queries of arguments, files and stdin, in their order; None where there is no argument."""
     if not words:
         return None
@@ -459,7 +459,7 @@ def _asked(words: list[str] | None, release: str) -> list[str] | None:
     return listed
 
 
-def _load(path: str) -> dc.Release | dc.Combined:
+def loaded(path: str) -> dc.Release | dc.Combined:
     """A release, or combined releases, from a file or from stdin."""
     return dc.load(path) if path != "-" else dc.loads(_stdin("release", DOCUMENT_BYTES))
 

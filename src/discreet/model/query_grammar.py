@@ -16,11 +16,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NoReturn
 
+import numpy as np
+import numpy.typing as npt
+
 from discreet.errors import InputError, listed, shown
 from discreet.model.limits import QUERY_CHARACTERS, at_most, repeated
 from discreet.model.schema import Schema
 
-__all__ = ["Explanation", "Probability", "Query", "check_names", "parse_query"]
+__all__ = ["Explanation", "Probability", "Query", "asked_cells", "check_names", "parse_query"]
 
 TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
 EQUAL = re.compile(r"\s*=")
@@ -77,6 +80,23 @@ class Explanation:
 
 
 Query = Probability | Explanation
+
+
+def asked_cells(query: Probability, schema: Schema) -> npt.NDArray[np.intp]:
+    """Which joint states of its targets a query asks for.
+
+    Args:
+        query: whose targets may have states.
+        schema: of its variables.
+
+    Returns:
+        Flat positions in a table over the targets, in their order.
+    """
+    codes = np.indices([schema[name].size for name, _ in query.targets]).reshape(len(query.targets), -1)
+    kept = np.ones(codes.shape[1], bool)
+    for row, (name, state) in zip(codes, query.targets, strict=True):
+        kept &= state is None or row == schema[name].code(state)
+    return np.flatnonzero(kept)
 
 
 def parse_query(text: str, schema: Schema) -> Query:

@@ -16,16 +16,10 @@ from discreet.theory.checks import not_negative, positive, probability
 
 __all__ = [
     "close_distance",
-    "close_divergence",
     "empirical_error",
     "historical_theorem_8_2",
     "le_cam",
-    "least_distinguishable",
     "least_distinguishable_stochastic",
-    "posterior_privacy",
-    "range_distance",
-    "range_divergence",
-    "stochastic_divergence",
     "untrimmed_privacy",
 ]
 
@@ -33,29 +27,6 @@ Floats = npt.NDArray[np.float64]
 
 
 # ------------------------------------------------------------------------------------- how far posteriors can be apart
-
-
-def close_divergence(gap: float) -> float:
-    """KL of two posteriors whose likelihoods, or priors, have a log ratio of at most `gap`: `2 g tanh(g)`.
-
-    With `gap = L rho(x, y)` it is the robustness of a posterior under Assumption 1; with `gap = eta`, a bound on
-    `|ln xi*(theta) / xi(theta)|`, the cost of another prior.
-
-    Args:
-        gap: g, nats, at least 0.
-
-    Returns:
-        Nats, at most the 2 g that is printed. See `range_divergence` for a bound that cannot be improved.
-
-    Raises:
-        InputError: a negative gap.
-
-    Source:
-        Dimitrakakis et al. (JMLR 2017), Theorem 7.1 and Lemma 15, whose bound holds for every x and not only on
-        average; sharpened, because the posteriors are within `exp(+-2 g)` of each other.
-    """
-    not_negative(gap=gap)
-    return 2 * gap * math.tanh(gap)
 
 
 def close_distance(gap: float) -> float:
@@ -68,7 +39,7 @@ def close_distance(gap: float) -> float:
         gap: g, nats, at least 0.
 
     Returns:
-        A bound in [0, 1). See `range_distance` for one that cannot be improved.
+        A bound in [0, 1). See `divergence.range_distance` for one that cannot be improved.
 
     Raises:
         InputError: a negative gap.
@@ -79,106 +50,6 @@ def close_distance(gap: float) -> float:
     """
     not_negative(gap=gap)
     return math.tanh(gap)
-
-
-def range_divergence(log_range: float) -> float:
-    """Largest KL of P from Q where `dP / dQ ~ exp(g)` and g has a range R: `ln((e^R - 1) / R) - 1 + R / (e^R - 1)`.
-
-    For posteriors g is the log ratio of the likelihoods (or priors) itself, so `R = sup g - inf g`: twice the gap of
-    `close_divergence`, or the exact loss of a record as `lipschitz.record_loss` gives it. About R^2 / 8 for small R.
-
-    Args:
-        log_range: R, nats, at least 0.
-
-    Returns:
-        Nats; attained by a g of two values.
-
-    Raises:
-        InputError: a negative range.
-
-    Source:
-        Derived; sharpens Dimitrakakis et al. (JMLR 2017), Theorem 7.1 and Lemma 15.
-    """
-    not_negative(log_range=log_range)
-    if log_range < 0.01:
-        # The closed form subtracts nearly equal numbers here; the next term of its series is below 1e-16.
-        return log_range**2 / 8 - log_range**4 / 576
-    head = -math.log(log_range) + log_range + math.log(-math.expm1(-log_range))
-    return head - 1 + log_range * math.exp(-log_range) / -math.expm1(-log_range)
-
-
-def range_distance(log_range: float) -> float:
-    """Largest total variation of P and Q where `dP / dQ ~ exp(g)` and g has a range R: `tanh(R / 4)`.
-
-    Args:
-        log_range: R, nats, at least 0, as for `range_divergence`.
-
-    Returns:
-        A number in [0, 1); attained by a g of two values. For `R = 2 gap` half as large as `close_distance`, for small
-        gaps.
-
-    Raises:
-        InputError: a negative range.
-
-    Source:
-        Derived; sharpens Dimitrakakis et al. (JMLR 2017), Lemma 15.
-    """
-    not_negative(log_range=log_range)
-    return math.tanh(log_range / 4)
-
-
-def stochastic_divergence(ratio: float, start: float, rate: float, distance: float) -> float:
-    """KL of posteriors under Assumption 2: `C (L0 + 1/c) rho + ln(1 + C (exp(L0 rho) c / (c - rho) - 1))`.
-
-    The first term bounds the mean log ratio of the likelihoods, the second the log ratio of the marginals.
-
-    Args:
-        ratio: C, largest ratio of a maximal to a marginal likelihood, over all data sets; at least 1.
-        start: L0, at least 0.
-        rate: c, greater than 0.
-        distance: rho of the data sets, at least 0 and less than c; farther ones need steps in between.
-
-    Returns:
-        Nats; at most the printed `C (1 + 2 L0 + 1/c) rho` wherever rho <= c - 1.
-
-    Raises:
-        InputError: a number out of its range.
-
-    Source:
-        Dimitrakakis et al. (JMLR 2017), Theorem 7.2. Its proof concludes `ln(phi(x) / phi(y)) <= C (1 + L0) rho` from
-        `phi(x) / phi(y) <= C exp((1 + L0) rho)`, from which only `ln C + (1 + L0) rho` follows. From
-        `phi(x) / phi(y) - 1 <= C (E exp(l rho) - 1)` both follow, and the smaller bound that is returned here.
-    """
-    _stochastic(ratio, start, rate)
-    if not 0 <= distance < rate:
-        raise InputError(f"the distance must be at least 0 and less than the rate {rate}; take steps in between")
-    mean = ratio * (start + 1 / rate) * distance
-    # l(theta) is at most L0 plus an exponential variate of rate c, whose moment generating function is c / (c - rho).
-    growth = math.expm1(start * distance - math.log1p(-distance / rate))
-    return mean + math.log1p(ratio * growth)
-
-
-def posterior_privacy(lipschitz: float, *, one_sided: bool) -> float:
-    """Epsilon of one posterior draw under Assumption 1, for each unit of rho: 2 L, or L where the range is one-sided.
-
-    Args:
-        lipschitz: L, nats for each unit of rho, at least 0.
-        one_sided: whether the log ratio of the likelihoods of the two data sets has a range of L rho and not 2 L rho;
-            so where a record is added or removed and its log probability has a range of L.
-
-    Returns:
-        Epsilon for each unit of rho, delta 0; N independent draws cost N times as much. A record costs this times the
-        largest rho between neighbours: see `lipschitz.record_loss` for networks.
-
-    Raises:
-        InputError: a negative constant.
-
-    Source:
-        Dimitrakakis et al. (JMLR 2017), Theorem 8.1 and Corollary 10; Zhang et al. (AAAI 2016), Theorem 4.1: correct,
-        and approached as records are added.
-    """
-    not_negative(lipschitz=lipschitz)
-    return lipschitz if one_sided else 2 * lipschitz
 
 
 def historical_theorem_8_2(ratio: float, start: float, rate: float, distance: float) -> float:
@@ -269,33 +140,10 @@ def empirical_error(draws: int, cells: int, failure: float) -> float:
     return math.sqrt(3 / draws * -math.log(failure))
 
 
-def least_distinguishable(lipschitz: float, draws: int, failure: float) -> float:
-    """Distance below which an adversary cannot tell data sets apart from draws, by the paper's argument.
-
-    `rho >= 3 ln(1 / delta) / (4 L n)` is NECESSARY for the posteriors' L1 distance to exceed the adversary's error of
-    `empirical_error`; it is not sufficient.
-
-    Args:
-        lipschitz: L of Assumption 1, greater than 0.
-        draws: n that the adversary sees.
-        failure: delta of the adversary.
-
-    Returns:
-        rho.
-
-    Raises:
-        InputError: a number that is not positive, or a probability outside (0, 1).
-
-    Source:
-        Dimitrakakis et al. (JMLR 2017), Theorem 13, first form, with its "if" corrected to "only if".
-    """
-    positive(lipschitz=lipschitz, draws=draws)
-    probability(failure=failure)
-    return -3 * math.log(failure) / (4 * lipschitz * draws)
-
-
 def least_distinguishable_stochastic(ratio: float, start: float, rate: float, draws: int, failure: float) -> float:
-    """The same under Assumption 2: `rho >= 3 ln(1 / delta) / (2 n C (1 + 2 L0 + 1/c))` is NECESSARY.
+    """Distance below which nobody tells data sets apart, by the paper's argument, under Assumption 2.
+
+    `rho >= 3 ln(1 / delta) / (2 n C (1 + 2 L0 + 1/c))` is NECESSARY.
 
     Args:
         ratio: C, at least 1.

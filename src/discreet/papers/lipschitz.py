@@ -8,7 +8,7 @@ records or draws anything.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,7 @@ __all__ = [
     "assumption_one",
     "assumption_two",
     "attribute_loss",
-    "combined_constant",
     "combined_rate",
-    "family_distance",
     "lipschitz_constants",
     "may_be_private",
 ]
@@ -59,56 +57,6 @@ def attribute_loss(network: Network, floors: Mapping[str, float]) -> float:
         if network.schema[name].size > 1
     ]
     return max(losses, default=0.0)
-
-
-def family_distance(network: Network, one: Mapping[str, int], other: Mapping[str, int]) -> int:
-    """Number of families in which two records differ: the distance under which a network is Lipschitz.
-
-    Args:
-        network: public.
-        one: code of the state of every node.
-        other: the same, of another record.
-
-    Returns:
-        `sum_i 1[x_Fi != y_Fi]`, from 0 to the number of nodes; a changed attribute counts in its own family and in
-        those of its children.
-
-    Raises:
-        InputError: a record does not name every node.
-
-    Source:
-        Zhang et al. (AAAI 2016), Lemma 2, corrected: with a distance of `x_i` alone its hypothesis would force X_i to
-        be independent of its parents.
-    """
-    if not set(one) == set(other) == set(network.nodes):
-        raise InputError("both records must give a state to every node of the network")
-    return sum(any(one[name] != other[name] for name in network.family(node)) for node in network.nodes)
-
-
-def combined_constant(constants: Iterable[float]) -> float:
-    """Lipschitz constant of a network from those of its families: `max_i L_i`.
-
-    If `|ln p(x_i | x_pi) - ln p(y_i | y_pi)| <= L_i rho_i(x_Fi, y_Fi)` for every node, then
-    `|ln p(x) - ln p(y)| <= max_i L_i sum_i rho_i`, and the posterior is 2 max_i L_i-DP for each unit of that sum. With
-    `family_distance` and floors, L_i is `log_range`, and a record can be as far as the number of nodes: never better
-    than `record_loss`, and equal to it where all ranges are.
-
-    Args:
-        constants: L_i of each node, at least 0.
-
-    Returns:
-        The largest.
-
-    Raises:
-        InputError: none given, or one is negative or NaN.
-
-    Source:
-        Zhang et al. (AAAI 2016), Lemma 2 and Theorem 4.1, with distances on whole families.
-    """
-    listed = list(constants)
-    if not listed or not all(constant >= 0 for constant in listed):
-        raise InputError("Lipschitz constants must be at least 0, one for each node")
-    return max(listed)
 
 
 def combined_rate(rates: Sequence[float], start: float) -> float:

@@ -1,4 +1,4 @@
-"""What privacy costs, as the papers bound it: divergences of noisy posteriors, utility lost by few or trimmed draws.
+"""What privacy costs, as the papers bound it: errors of noisy tables, utility lost by few or trimmed draws.
 
 Each function states which claim of the papers it is, and what was corrected. Those that take counts or tables are meant
 for planning, with public or assumed numbers: a bound computed from private counts is private. Nothing here is a
@@ -8,40 +8,27 @@ guarantee that a release offers; those are made by mechanisms.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma, gammaincc, gammaln
+from scipy.special import gammaincc
 
 from discreet.errors import InputError
-from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.tables import Tables
-from discreet.papers.distance import close_distance
-from discreet.theory.bounds import each_failure, log_union, response_error
+from discreet.theory.bounds import each_failure, response_error
 from discreet.theory.checks import not_negative, positive, probability
 
 __all__ = [
-    "dirichlet_kl",
-    "draws_for",
     "fourier_deviation",
     "largest_noise",
-    "loss_of_other_prior",
     "loss_of_trimming",
     "map_failure",
     "mean_divergence",
-    "posterior_divergence_limit",
-    "regret_limit",
     "stealth_failure",
+    "sum_product_bounds",
 ]
 
 Floats = npt.NDArray[np.float64]
-
-VERTEX_STATES = 12
-"""Rows of more states have too many corners to look at each; a bound by tangents takes their place."""
-TANGENTS = 129
-"""Tangent points tried; each gives a valid bound."""
 
 
 def largest_noise(cells: int, scale: float, failure: float) -> float:
@@ -67,106 +54,6 @@ def largest_noise(cells: int, scale: float, failure: float) -> float:
         8.73
     """
     return -scale * math.log(each_failure(cells, scale, failure))
-
-
-def dirichlet_kl(a: npt.ArrayLike, b: npt.ArrayLike) -> Floats:
-    """Kullback-Leibler divergence of Dirichlet distributions, `KL(Dir(a) || Dir(b))`; convex in b.
-
-    Args:
-        a: concentrations, greater than 0; the last axis is that of the states.
-        b: the same shape.
-
-    Returns:
-        Nats, one for each row.
-
-    Raises:
-        InputError: shapes differ, or a concentration is not positive and finite.
-
-    Example:
-        >>> dirichlet_kl([[1.0, 1.0], [2.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]).round(4).tolist()
-        [0.0, 0.1931]
-    """
-    one, other = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    if one.shape != other.shape or not one.ndim:
-        raise InputError(f"both sets of concentrations need the same shape, got {one.shape} and {other.shape}")
-    for array in (one, other):
-        if not (np.all(array > 0) and np.all(np.isfinite(array))):
-            raise InputError("concentrations must be finite and greater than 0")
-    total = one.sum(axis=-1)
-    linear = (one - other) * (digamma(one) - digamma(total)[..., None])
-    result: Floats = (
-        gammaln(total) - gammaln(other.sum(axis=-1)) + (gammaln(other) - gammaln(one) + linear).sum(axis=-1)
-    )
-    # It is at least 0; for nearly equal arguments rounding may say otherwise.
-    return np.maximum(result, 0, dtype=np.float64)
-
-
-def posterior_divergence_limit(prior: Dirichlet, counts: Tables, noise: Mapping[str, float], most: float) -> float:
-    """Largest KL of the exact posterior from the posterior of noisy counts, while no noise exceeds its bound.
-
-    `sum over rows of max KL(Dir(alpha + N) || Dir(alpha + Z))` over the box of noisy counts, whose corners are
-    `Z = clip(N +- t, 0, most)`. The divergence is convex in Z, so the maximum is at a corner. Rows of up to 12 states
-    are maximised exactly; longer ones by the bound that follows from `ln Gamma(B) >= ln Gamma(w) + psi(w) (B - w)` for
-    the sum B of a corner and any w, under which the states separate.
-
-    Args:
-        prior: alpha.
-        counts: N, assumed or public; records.
-        noise: bound t on the noise in each cell of a node's table; records, at least 0. With `largest_noise` for a
-            failure delta the limit holds with probability 1 - delta.
-        most: value at which noisy counts are cut from above: the number of records where that is public, else infinity.
-
-    Returns:
-        Nats.
-
-    Raises:
-        InputError: counts over another network, negative or larger than `most`, or a node without a bound.
-
-    Source:
-        Replaces Zhang et al. (AAAI 2016), Theorem 1, whose three statements are false: the deviation needs the sum of
-        squares of c_ij (the printed event has probability 0.48 where 0.01 is claimed), the refined mean decays
-        exponentially where the true one decays like noise variance over records, and the summary vanishes under
-        infinite noise.
-    """
-    if counts.network != prior.network or set(noise) != set(prior.network.nodes):
-        raise InputError("the prior, the counts and the noise bounds must be for the same network")
-    if not all(0 <= bound < math.inf for bound in noise.values()):
-        raise InputError("noise bounds must be finite and at least 0")
-    total = 0.0
-    for node, alpha in prior.alpha.items():
-        exact = counts[node].astype(np.float64)
-        if not (np.all(exact >= 0) and np.all(exact <= most) and np.all(np.isfinite(exact))):
-            raise InputError(f"counts of {node!r} must be finite, at least 0 and at most {most}")
-        rows = [
-            (alpha + array).reshape(-1, alpha.shape[-1])
-            for array in (exact, np.clip(exact - noise[node], 0, most), np.clip(exact + noise[node], 0, most))
-        ]
-        total += float(_row_limits(*rows).sum())
-    return total
-
-
-def _row_limits(a: Floats, low: Floats, high: Floats) -> Floats:
-    """Maximum, or a bound on it, of `KL(Dir(a) || Dir(b))` over `low <= b <= high`; rows by states."""
-    # KL = (terms of a) + sum_k h_k(b_k) - ln Gamma(sum_k b_k), with h_k(b) = ln Gamma(b) - b slope_k.
-    total = a.sum(axis=-1)
-    slope = digamma(a) - digamma(total)[:, None]
-    own = gammaln(total) + (a * slope - gammaln(a)).sum(axis=-1)
-    at_low, at_high = gammaln(low) - low * slope, gammaln(high) - high * slope
-    if a.shape[-1] <= VERTEX_STATES:
-        sums, masses = np.zeros((len(a), 1)), np.zeros((len(a), 1))
-        for k in range(a.shape[-1]):
-            sums = np.hstack([sums + at_low[:, k, None], sums + at_high[:, k, None]])
-            masses = np.hstack([masses + low[:, k, None], masses + high[:, k, None]])
-        best = (sums - gammaln(masses)).max(axis=-1)
-    else:
-        best = np.full(len(a), np.inf)
-        for share in np.linspace(0, 1, TANGENTS):
-            point = (1 - share) * low.sum(axis=-1) + share * high.sum(axis=-1)
-            tilt = digamma(point)
-            states = np.maximum(at_low - low * tilt[:, None], at_high - high * tilt[:, None]).sum(axis=-1)
-            best = np.minimum(best, states + point * tilt - gammaln(point))
-    limits: Floats = np.maximum(own + best, 0)
-    return limits
 
 
 def mean_divergence(theta: npt.ArrayLike, records: npt.ArrayLike, variance: float) -> Floats:
@@ -260,82 +147,6 @@ def stealth_failure(coefficients: int, t: float) -> float:
     return float(gammaincc(coefficients, 2 * t * coefficients))
 
 
-def draws_for(error: float, responses: int, queries: int, failure: float) -> int:
-    """Draws after which `response_error` is at most some error.
-
-    Args:
-        error: expected utility that may be lost, greater than 0.
-        responses: as for `response_error`.
-        queries: as for `response_error`.
-        failure: as for `response_error`.
-
-    Returns:
-        The smallest such number, at least 1. Each draw costs privacy: see `posterior_privacy`.
-
-    Raises:
-        InputError: as for `response_error`.
-
-    Source:
-        Dimitrakakis et al. (JMLR 2017), Lemma 11, solved for N.
-
-    Example:
-        >>> draws_for(0.1, 4, 100, 0.05)
-        1937
-    """
-    positive(error=error)
-    draws = max(1, math.ceil(2 * log_union(responses, queries, failure) / error**2))
-    while draws > 1 and response_error(draws - 1, responses, queries, failure) <= error:
-        draws -= 1
-    while response_error(draws, responses, queries, failure) > error:
-        draws += 1
-    return draws
-
-
-def regret_limit(distance: float) -> float:
-    """Expected utility lost by deciding with one posterior where another is right: `||xi - xi*||_1`.
-
-    Args:
-        distance: total variation of the two POSTERIORS, half of their L1 distance; in [0, 1].
-
-    Returns:
-        The bound for utilities in [0, 1], at most 1; attained.
-
-    Raises:
-        InputError: a distance outside [0, 1].
-
-    Source:
-        Dimitrakakis et al. (JMLR 2017), Lemma 14, with half of its constant; the signs in its proof are exchanged.
-    """
-    if not 0 <= distance <= 1:
-        raise InputError(f"a total variation is at least 0 and at most 1, got {distance}")
-    return min(1.0, 2 * distance)
-
-
-def loss_of_other_prior(gap: float, draws: int, responses: int, queries: int, failure: float) -> float:
-    """Expected utility lost by deciding with draws under a prior at most `gap` away from the one that is right.
-
-    `2 tanh(eta)` for the prior and `response_error` for the draws.
-
-    Args:
-        gap: eta, bound on `|ln xi*(theta) / xi(theta)|`.
-        draws: as for `response_error`.
-        responses: as for `response_error`.
-        queries: as for `response_error`.
-        failure: as for `response_error`.
-
-    Returns:
-        The loss in expectation under the right posterior, for utilities in [0, 1]; at most 1.
-
-    Raises:
-        InputError: as for `response_error`, or a negative gap.
-
-    Source:
-        Dimitrakakis et al. (JMLR 2017), Corollary 16. Its order eta needs total variation <= tanh(eta); Lemma 15 with
-        Pinsker's inequality, as cited there, would only give sqrt(eta).
-    """
-    return min(1.0, regret_limit(close_distance(gap)) + response_error(draws, responses, queries, failure))
-
-
 def loss_of_trimming(outside: float, draws: int, responses: int, queries: int, failure: float) -> float:
     """Expected utility lost by deciding with draws of a trimmed posterior: `m + (1 - m) response_error`.
 
@@ -389,3 +200,37 @@ def map_failure(epsilon: float, sensitivity: float, t: float, mass: float) -> fl
     if not 0 < mass <= 1:
         raise InputError(f"a prior mass must be greater than 0 and at most 1, got {mass}")
     return min(1.0, math.exp(-epsilon * t / (2 * sensitivity)) / mass)
+
+
+def sum_product_bounds(
+    network: Network, smallest_error: float, largest_error: float, smallest_factor: float
+) -> tuple[float, float]:
+    """Printed bounds on the error of one step of variable elimination, beside `theory.query_error.query_deviation`.
+
+    `sqrt(eta - 1) delta_min phi_min^(eta - 2)` and `2 eta d^kappa delta_max`; eta is the largest degree plus 1, kappa
+    the treewidth (here the min-fill width, at least as large), d the most states of a variable.
+
+    Args:
+        network: public.
+        smallest_error: delta_min over the cells of all factors, at least 0.
+        largest_error: delta_max.
+        smallest_factor: phi_min, least entry of a factor, at least 0.
+
+    Returns:
+        (lower, upper). The lower one is no bound: it was proved for one instance; signed errors can cancel to 0, and as
+        a standard deviation a step of three binary factors of 1/2 has 0.61 delta where 0.71 delta is printed. The upper
+        one is for one step, so errors of earlier steps must be put into it, and is mostly far above 1.
+
+    Raises:
+        InputError: a negative number, or no arc.
+
+    Source:
+        Chowdhury et al. (ICML 2020), Theorems 4.1 and 4.2; their proofs are not public.
+    """
+    not_negative(smallest_error=smallest_error, largest_error=largest_error, smallest_factor=smallest_factor)
+    eta = 1 + max(network.in_degree(node) + network.out_degree(node) for node in network.nodes)
+    if eta < 2:
+        raise InputError("the bounds are for networks with at least one arc")
+    lower = math.sqrt(eta - 1) * smallest_error * smallest_factor ** (eta - 2)
+    states = max(variable.size for variable in network.variables)
+    return lower, 2 * eta * float(states) ** network.treewidth * largest_error

@@ -10,9 +10,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from discreet.theory.checks import positive, probability
+from discreet.theory.checks import not_negative, positive, probability
 
-__all__ = ["each_failure", "largest_integer_noise", "log_union", "response_error"]
+__all__ = ["each_failure", "largest_error", "largest_integer_noise", "log_union", "response_error"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,6 +68,39 @@ def each_failure(cells: int, scale: float, failure: float) -> float:
     positive(cells=cells, scale=scale)
     probability(failure=failure)
     return -math.expm1(math.log1p(-failure) / cells)
+
+
+def largest_error(deviation: float, failure: float, *, whole: bool) -> float:
+    """Bound that the error of an estimate keeps, if its law is symmetric and log-concave and nothing else is known.
+
+    So are all linear functions of Laplace, Gaussian and star noise. With c = ln(1 / p) it is
+    `c s / sqrt(2 (1 - p (1 + c)))`: the survival function G of the error's size is log-concave, too, so at s' < t
+    `G(s') >= p^(s' / t)` where G(t) = p, and the variance is at least twice the integral of `s' p^(s' / t)` up to t.
+
+    Args:
+        deviation: s, standard deviation of the error; at least 0.
+        failure: p, probability with which the size of the error may be above the bound.
+        whole: whether the noise is whole numbers, which have no density: 1/6 is added to the variance and 1 to t. That
+            is enough for discrete Laplace noise, as `1 / sinh(x)^2 >= 1 / x^2 - 1 / 3`; other tails are thinner.
+
+    Returns:
+        t. Laplace noise comes near it for small p.
+
+    Raises:
+        InputError: a negative deviation, or a probability outside (0, 1).
+
+    Source:
+        Derived; Zhang et al. (AAAI 2016), Proposition 1, for sums of noise in the place of single terms.
+
+    Example:
+        >>> round(largest_error(2**0.5, 0.01, whole=False), 2)  # Laplace noise of scale 1: 4.61
+        4.74
+    """
+    not_negative(deviation=deviation)
+    probability(failure=failure)
+    exponent = -math.log(failure)
+    spread = math.sqrt(deviation**2 + 1 / 6) if whole else deviation
+    return spread * exponent / math.sqrt(2 * (1 - failure * (1 + exponent))) + whole
 
 
 def response_error(draws: float, responses: int, queries: int, failure: float) -> float:

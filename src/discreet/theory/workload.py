@@ -29,7 +29,7 @@ from discreet.inference.interactions import Blur, centred, pooled_variances, sub
 from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.query_grammar import Explanation, Probability, Query, check_names, parse_query
+from discreet.model.query_grammar import Explanation, Probability, Query, asked_cells, check_names, parse_query
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.theory.star_cover import Group, group_costs, shared_by, star_lengths
@@ -110,7 +110,7 @@ def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Sc
         InputError: a query that does not fit the network, or is too large for exact inference.
 
     Source:
-        Delta method; `query_error.query_gradient` has the same gradient by rows, at one table of probabilities.
+        Delta method; `query_error.row_effects` has the same by rows, at one table of probabilities, zeros among them.
     """
     found = []
     for query in queries:
@@ -228,12 +228,7 @@ def _parts(network: Network, query: Query) -> list[Part]:
         names = query.targets or tuple(name for name in schema.names if name not in evidence)
         return [((name,), evidence, np.arange(schema[name].size)) for name in names]
     if isinstance(query, Probability):
-        targets = tuple(name for name, _ in query.targets)
-        codes = np.indices([schema[name].size for name in targets]).reshape(len(targets), -1)
-        kept = np.ones(codes.shape[1], bool)
-        for row, (name, state) in zip(codes, query.targets, strict=True):
-            kept &= state is None or row == schema[name].code(state)
-        return [(targets, evidence, np.flatnonzero(kept))]
+        return [(tuple(name for name, _ in query.targets), evidence, asked_cells(query, schema))]
     assert_never(query)
 
 

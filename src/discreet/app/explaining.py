@@ -1,0 +1,45 @@
+"""The command that explains a release."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+import typer
+
+import discreet as dc
+from discreet.app.analyst import asked_queries, loaded
+from discreet.app.arguments import Draws, Json, ReleaseFile, Seed
+from discreet.app.terminal import show
+from discreet.errors import InputError
+
+__all__ = ["explain"]
+
+
+def explain(
+    release: ReleaseFile,
+    queries: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[QUERY|FILE|-]...",
+            help='Probabilities such as "P(lung | smoke=yes)", or a file of them: what each depends on is told, too.',
+        ),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
+    rows: Annotated[int, typer.Option(help="Rows of tables that are named for each query.")] = 5,
+    draws: Draws = 1000,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Explain a release: what one record can change, what can be told apart, and what answers depend on.
+
+    In words and numbers, computed for this release from the release alone; nothing is spent.
+    """
+    asked = asked_queries(queries, release) or []
+    evidence = loaded(release)
+    if not isinstance(evidence, dc.Release):
+        raise InputError("explain takes one release: name those that were combined one by one")
+    if seed < 0:
+        raise InputError(f"a seed cannot be negative, got {seed}")
+    found = dc.explain(evidence, asked, rng=np.random.default_rng(seed), level=level, draws=draws, rows=rows)
+    show(as_json, found.document(), str(found))

@@ -1,0 +1,217 @@
+"""Explain a release: what one record can change in it, and what its answers depend on, computed for this release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import cast
+
+import numpy as np
+
+from discreet.errors import InputError
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.query_grammar import Probability, check_names, parse_query
+from discreet.model.score_tables import STEPS
+from discreet.posterior.draws import PosteriorDraws, learned_prior
+from discreet.posterior.methods import Method, noise_aware
+from discreet.posterior.pooled.least_squares import pooled_margins
+from discreet.posterior.pooled.measured import poolable
+from discreet.privacy.guarantee import Guarantee, Relation, convert
+from discreet.queries.credible import check_level
+from discreet.queries.explanation import Divergence, Explanation, OtherPrior, Promise, Telling
+from discreet.queries.query import answer
+from discreet.queries.row_shares import dependence
+from discreet.releases.kinds.parameter_draws import ParameterDraws
+from discreet.releases.kinds.scored_choice import ScoredNoise
+from discreet.releases.release import Release
+from discreet.theory.adversary import best_distance, least_distinguishable, least_misses, moved_belief, records_to_tell
+from discreet.theory.bounds import largest_error
+from discreet.theory.divergence import (
+    divergence_limits,
+    expected_divergences,
+    range_distance,
+    range_divergence,
+    record_divergence,
+)
+from discreet.theory.likelihood_sensitivity import record_loss
+
+__all__ = ["explain"]
+
+BELIEFS = (0.01, 0.5)
+"""Of a sensitive fact before the release: rare, and even."""
+FALSE_ALARMS = (0.01, 0.05, 0.1, 0.25)
+ERROR = 0.05
+"""Rate of errors of a test that tells data sets apart, and probability with which a bound may fail."""
+BESIDE = 3.0
+"""Deviations of the noise that all cells of a row are above, for its second-order mean: the next term is a third."""
+CONCENTRATIONS = (0.25, 1.0)
+"""Of the other priors: that of a curator who names none, and the uniform one."""
+
+
+def explain(
+    release: Release,
+    queries: str | Sequence[str] = (),
+    *,
+    rng: np.random.Generator,
+    level: float = 0.95,
+    draws: int = 1000,
+    rows: int = 5,
+) -> Explanation:
+    """What one record can change in a release, and what answers depend on.
+
+    Args:
+        release: of any kind. What a record can change, and how well data sets can be told apart, follows from the
+            guarantee alone; the rest is for releases over a network, as far as there is a posterior.
+        queries: probabilities, such as "P(lung | smoke=yes)"; their variance is taken apart by tables and rows.
+        rng: source of the posterior's draws; nothing here is private.
+        level: posterior probability of each interval.
+        draws: of the posterior.
+        rows: how many are named for each query.
+
+    Returns:
+        The parts; `str` has them in words, `document` for JSON.
+
+    Raises:
+        InputError: a query that does not fit the network, or no number of draws or rows.
+
+    Guarantee:
+        None spent: reads the release alone.
+
+    Source:
+        Kairouz, Oh and Viswanath (2015) for tests; Zhang et al. (AAAI 2016), Theorem 1, Dimitrakakis et al. (JMLR
+        2017), Theorems 7 and 13, Chowdhury et al. (ICML 2020), equations (7) and (8) and Theorem 4.2, all as corrected
+        in docs/theory.md.
+    """
+    check_level(level)
+    if not (draws > 0 and rows > 0):
+        raise InputError(f"an explanation needs at least one draw and one row, got {draws} and {rows}")
+    promise, telling = _promise(release), _telling(release)
+    asked = [queries] if isinstance(queries, str) else list(queries)
+    if release.over_design:
+        note = "over a design: what answers depend on, and other priors, are told of networks only"
+        return Explanation(promise, telling, None, (), (), (note,))
+    parsed = [parse_query(text, release.network.schema) for text in asked]
+    for query in parsed:
+        check_names(query, release.network.schema)
+    divergence, notes = _divergence(release)
+    probabilities = [query for query in parsed if isinstance(query, Probability)]
+    others = [query for query in parsed if not isinstance(query, Probability)]
+    notes += [f"{query}: only probabilities are taken apart; ask for P(...)" for query in others]
+    if not probabilities:
+        return Explanation(promise, telling, divergence, (), (), tuple(notes))
+    try:
+        posterior = noise_aware(release, draws=draws, rng=rng, trust_network=True)
+    except InputError as error:
+        return Explanation(promise, telling, divergence, (), (), (*notes, f"no answers: {error}"))
+    found = []
+    for query in probabilities:
+        try:
+            found.append(dependence(posterior, query, level=level, rows=rows))
+        except InputError as error:
+            notes.append(f"{query}: {str(error).removeprefix(f'{query}: ')}")
+    priors = _other_priors(release, posterior, probabilities, level, rng)
+    return Explanation(promise, telling, divergence, tuple(found), priors, tuple(notes))
+
+
+def _promise(release: Release) -> Promise:
+    """What can be learned of a record."""
+    guarantee = release.guarantee
+    epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
+    presence, value = (epsilon if guarantee.relation is Relation.ADD_REMOVE else None), _of_values(guarantee)
+    nats = None if value is None else float(value.epsilon)
+    beliefs = {prior: (_moved(prior, presence), _moved(prior, nats)) for prior in BELIEFS}
+    value_delta = 1.0 if value is None else float(value.delta)
+    named = (str(guarantee), str(guarantee.relation), guarantee.unit, release.private)
+    return Promise(*named, presence, nats, delta, value_delta, beliefs)
+
+
+def _moved(prior: float, nats: float | None) -> float | None:
+    """The largest that a belief can become, where something is promised."""
+    return None if nats is None else moved_belief(prior, nats)
+
+
+def _of_values(guarantee: Guarantee) -> Guarantee | None:
+    """The promise for two values of one record: removing the one, adding the other."""
+    if guarantee.relation is not Relation.ADD_REMOVE:
+        return guarantee
+    with suppress(InputError):
+        return convert(guarantee, Relation.REPLACE)
+    return None
+
+
+def _telling(release: Release) -> Telling:
+    """How well data sets can be told apart that differ in one record."""
+    epsilon, delta = float(release.guarantee.epsilon), float(release.guarantee.delta)
+    misses = {alarms: least_misses(alarms, epsilon, delta) for alarms in FALSE_ALARMS}
+    records = records_to_tell(ERROR, epsilon, delta)
+    # A pure epsilon is 2 L for each record.
+    necessary = None if delta else least_distinguishable(epsilon / 2, 1, ERROR)
+    payload = release.payload
+    number = payload.draws if isinstance(payload, ParameterDraws) and not delta else None
+    together = None if number is None else range_distance(epsilon)
+    return Telling(best_distance(epsilon, delta), misses, ERROR, records, necessary, number, together)
+
+
+def _divergence(release: Release) -> tuple[Divergence | None, list[str]]:
+    """How far posteriors are apart, or why that cannot be told."""
+    network, payload, relation = release.network, release.network_payload, release.guarantee.relation
+    if relation not in (Relation.ADD_REMOVE, Relation.REPLACE):
+        return None, ["divergence: told for records that are added, removed or replaced"]
+    if isinstance(payload, ParameterDraws) and payload.floors:
+        moved = range_divergence(payload.temper * record_loss(network, payload.floors, relation))
+        return Divergence(moved, True, None, ERROR, {}, 0.0, 0, 0, ()), []
+    if isinstance(release.calibration, ScoredNoise):
+        # Of a family it is the posterior in which a record counts so much.
+        moved = range_divergence(release.calibration.rate * release.calibration.width / STEPS)
+        return Divergence(moved, True, None, ERROR, {}, 0.0, 0, 0, ()), []
+    record = record_divergence(release.dirichlet, relation)
+    parts = payload.measurements
+    if not parts or not poolable(parts):
+        return Divergence(record, False, None, ERROR, {}, 0.0, 0, 0, ()), []
+    margins = pooled_margins(network, parts, release.records)
+    most = np.inf if release.records is None else float(release.records)
+    telling = [node for node in network.nodes if network.schema[node].size > 1]
+    whole = [node for node in telling if network.ordered(network.family(node)) in margins.values]
+    cells = sum(network.cells(network.family(node)) for node in whole)
+    limits, expected, large, rows = dict[str, float](), 0.0, 0, 0
+    for node in whole:
+        family, parents, alpha = network.family(node), network.parents[node], release.dirichlet.alpha[node]
+        deviation = margins.deviation(family)
+        # Cutting at 0, and at what is public, brings counts nearer to the exact ones.
+        counts, bound = np.clip(margins.table(family), 0, most), largest_error(deviation, ERROR / cells, whole=True)
+        limits[node] = float(divergence_limits(alpha, counts, bound, most).sum())
+        clear = (counts >= BESIDE * deviation).all(axis=-1)
+        means = expected_divergences(alpha + counts, deviation**2, margins.deviation(parents) ** 2)
+        expected, large, rows = expected + float(means[clear].sum()), large + int(clear.sum()), rows + clear.size
+    ordered = dict(sorted(limits.items(), key=lambda pair: -pair[1]))
+    missing = tuple(node for node in telling if node not in limits)
+    return Divergence(record, False, sum(limits.values()), ERROR, ordered, expected, large, rows, missing), []
+
+
+def _other_priors(
+    release: Release, posterior: PosteriorDraws, queries: Sequence[Probability], level: float, rng: np.random.Generator
+) -> tuple[OtherPrior, ...]:
+    """Answers under the prior that a reader has without asking, and under others."""
+    found = []
+    readings = list(_readings(release, posterior, rng))
+    for query in queries:
+        for label, believed in readings:
+            with suppress(InputError):  # impossible evidence, which is noted already
+                rows = answer(believed, query, level=level).rows
+                kept = tuple({name: row[name] for name in ("state", "mean", "lower", "upper")} for row in rows)
+                found.append(OtherPrior(str(query), label, kept))
+    return tuple(found)
+
+
+def _readings(
+    release: Release, posterior: PosteriorDraws, rng: np.random.Generator
+) -> Iterator[tuple[str, PosteriorDraws]]:
+    """The posterior, and those under other priors that were drawn likewise; a prior that is the curator's but once."""
+    learned, own = learned_prior(release, None) and posterior.method == "pooled", release.dirichlet.alpha
+    yield "learned from the release" if learned else "the curator's", posterior
+    for concentration in CONCENTRATIONS:
+        prior = Dirichlet.uniform(release.network, concentration)
+        if learned or any(not np.array_equal(own[node], table) for node, table in prior.alpha.items()):
+            draws, method = posterior.cells.draws or 1, cast(Method, posterior.method)
+            other = noise_aware(release, draws=draws, rng=rng, prior=prior, method=method, trust_network=True)
+            yield f"Dirichlet({concentration:g})", other

@@ -1,0 +1,254 @@
+"""The parts of an explanation of a release, and how they read in words.
+
+Everything here follows from the release alone: no word and no number comes from a record but through it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from discreet.errors import listed
+from discreet.privacy.guarantee import Relation
+from discreet.queries.row_shares import Dependence
+
+__all__ = ["Divergence", "Explanation", "OtherPrior", "Promise", "Telling"]
+
+SHOWN_TABLES = 4
+"""Tables that are named of those that an answer depends on, and families of those that the noise moves most."""
+
+ROUGH = 0.8
+"""Squared correlation of the first order with an answer, below which its shares are called rough."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What somebody can learn of one record who knows all others.
+
+    Args:
+        guarantee: in one line.
+        relation: which data sets are neighbours.
+        unit: what a record stands for.
+        private: False for a simulation, which promises nothing of all this.
+        presence: nats by which the odds can move that a record is there; None where the relation does not say.
+        value: nats by which the odds can move between two values of a record; None where nothing is promised.
+        delta: probability that more is told of a record's presence, or, where there is no such promise, of its value.
+        value_delta: the same of its value.
+        beliefs: by probability of a fact before the release, the largest that it can become where the fact is that a
+            record is there, and where it is its value.
+    """
+
+    guarantee: str
+    relation: str
+    unit: str
+    private: bool
+    presence: float | None
+    value: float | None
+    delta: float
+    value_delta: float
+    beliefs: Mapping[float, tuple[float | None, float | None]]
+
+    def lines(self) -> Iterator[str]:
+        """In words."""
+        yield f"What can be learned of one {self.unit} ({self.guarantee})"
+        if not self.private:
+            yield "  this is a simulation, which protects nobody; a private release of the same kind would promise:"
+        named = ((self.presence, 0, self.delta, "whether it is there"), (self.value, 1, self.value_delta, "its values"))
+        for nats, place, delta, what in named:
+            if nats is not None:
+                told = [f"{_chance(prior)} becomes {_most(ends[place])}" for prior, ends in self.beliefs.items()]
+                tail = f"; with probability {delta:.3g} anything may be told" if delta else ""
+                yield f"  {what}: odds move by a factor of at most {_factor(nats)}. A belief of {listed(told)}{tail}"
+        if self.value is None:
+            yield "  its values: nothing is promised: for a record removed and another added the delta is too large"
+        if self.relation not in (Relation.ADD_REMOVE, Relation.REPLACE):
+            yield f"  this is about data sets that are neighbours by {self.relation}, not about a person's whole record"
+        yield "  by somebody who knows all others; what it says of everybody is learned without the record, too"
+
+
+@dataclass(frozen=True)
+class Telling:
+    """How well anybody can tell two data sets apart by the release.
+
+    Args:
+        distance: largest total variation of releases of data sets that differ in one record.
+        misses: by rate of false alarms, the least rate of misses of any test.
+        error: a rate of both.
+        records: in which data sets must differ at least for a test to keep it.
+        necessary: the same for somebody who compares shares of posterior draws, by the paper's argument; no test that
+            knows more is bound by it. None with a delta.
+        draws: of a posterior, if they are what was released.
+        draws_distance: largest total variation of all of them together.
+    """
+
+    distance: float
+    misses: Mapping[float, float]
+    error: float
+    records: int
+    necessary: float | None
+    draws: int | None
+    draws_distance: float | None
+
+    def lines(self) -> Iterator[str]:
+        """In words."""
+        yield "How well two data sets can be told apart that differ in one record"
+        yield f"  false alarms and misses of the best test sum to {1 - self.distance:.3g} at least; a coin's to 1"
+        rates = [f"{100 * miss:.3g} % at {100 * alarms:g} %" for alarms, miss in self.misses.items()]
+        yield f"  least misses by false alarms: {listed(rates)}"
+        if self.draws is not None and self.draws_distance is not None:
+            drawn = f"{self.draws} posterior draws together" if self.draws > 1 else "a posterior draw"
+            yield f"  being {drawn}, it tells less: errors sum to {1 - self.draws_distance:.3g} at least"
+        needs = f"  to err at most {100 * self.error:g} % on either side they must differ in {self.records} or more"
+        if self.necessary is None:
+            yield f"{needs}, for any test"
+        else:
+            yield f"{needs}, for any test;"
+            yield f"  who compares shares of posterior draws needs {self.necessary:.3g} (a necessary condition)"
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """How far the posterior of what was released is from that of the records, in nats.
+
+    Args:
+        record: what one record can move the posterior that sees the records by, at most.
+        trimmed: whether that is the law of released draws, which has a range, or that of rows without a floor.
+        limit: bound on the divergence of the posterior that takes the released counts for counts; None where no counts
+            were released.
+        failure: probability with which that may be exceeded.
+        families: by node its part of the limit, largest first.
+        expected: second-order mean of the divergence over the rows that are large enough for it.
+        large, rows: how many these are, of how many.
+        unmeasured: nodes whose family was not measured as a whole; not in these numbers.
+    """
+
+    record: float
+    trimmed: bool
+    limit: float | None
+    failure: float
+    families: Mapping[str, float]
+    expected: float
+    large: int
+    rows: int
+    unmeasured: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        """In words."""
+        yield "How far posteriors are apart (Kullback-Leibler divergence, nats, over all rows)"
+        what = "law of a draw" if self.trimmed else "posterior that sees the records"
+        yield f"  one record moves the {what} by {self.record:.3g} at most, whatever the others are"
+        if self.limit is None:
+            yield "  no counts were released that could be taken for those of the records"
+            return
+        most = listed([f"{node} {part:.3g}" for node, part in list(self.families.items())[:SHOWN_TABLES]])
+        yield (
+            f"  noisy counts taken for counts: at most {self.limit:.4g} from the posterior of the exact ones, with "
+            f"probability {1 - self.failure:.0%}; most by {most}"
+        )
+        yield f"  expected: {self.expected:.3g} over the {self.large} of {self.rows} rows that noise is small beside"
+        yield "  (noise-aware answers have all of it in their intervals)"
+        if self.unmeasured:
+            yield f"  not measured as a whole, and not counted: {listed(self.unmeasured)}"
+
+
+@dataclass(frozen=True)
+class OtherPrior:
+    """An answer under some prior of the rows.
+
+    Args:
+        query: as it was asked.
+        prior: in words.
+        rows: `{"state", "mean", "lower", "upper"}` of each state.
+    """
+
+    query: str
+    prior: str
+    rows: tuple[Mapping[str, object], ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What one record can change in a release, and what its answers depend on.
+
+    Args:
+        promise: what can be learned of a record.
+        telling: how well data sets can be told apart.
+        divergence: how far posteriors are apart; None where it does not apply, which `notes` say.
+        dependences: of each query.
+        priors: answers under several priors of the rows, query by query.
+        notes: what does not apply to this release, and why.
+    """
+
+    promise: Promise
+    telling: Telling
+    divergence: Divergence | None
+    dependences: tuple[Dependence, ...]
+    priors: tuple[OtherPrior, ...]
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """All of it in words."""
+        parts = [self.promise.lines(), self.telling.lines()]
+        parts += [] if self.divergence is None else [self.divergence.lines()]
+        parts += [self._asked(found) for found in self.dependences]
+        parts += [iter(self.notes)] if self.notes else []
+        return "\n\n".join("\n".join(part) for part in parts)
+
+    def document(self) -> dict[str, object]:
+        """As JSON takes it."""
+        return asdict(self)
+
+    def _asked(self, found: Dependence) -> Iterator[str]:
+        """What an answer depends on, and what other priors would say."""
+        yield f"What {found.query} depends on (the network taken as it is)"
+        tables = [f"{node} {_percent(part)}" for node, part in list(found.tables.items())[:SHOWN_TABLES]]
+        noise = "" if found.noise is None else f"; {_percent(found.noise)} is privacy noise, the rest sampling"
+        yield f"  its variance by tables: {listed(tables)}{noise}"
+        if found.explained < ROUGH:
+            yield f"  shares are rough: the first order, of which they are, explains {_percent(found.explained)} of it"
+        for row in found.rows:
+            blame = "" if row.noise is None else f", {_percent(row.noise)} as noise"
+            yield f"  {row.entry} = {row.mean:.4g}: its row has {_percent(row.variance)} of the variance{blame};"
+            ends = f"{_target(row.target)} goes from {row.low:.4g} to {row.high:.4g}"
+            yield f"    from {row.lower:.4g} to {row.upper:.4g}, its interval, {ends} (slope {row.slope:.3g})"
+        for other in self.priors:
+            if other.query == found.query:
+                yield f"  prior of rows {other.prior}: {listed([_interval(row) for row in other.rows[:SHOWN_TABLES]])}"
+        if found.record is not None:
+            made = found.record
+            moved = f"{_target(made.target)} from {made.before:.4g} to {made.after:.4g}"
+            yield f"  the prior's record that would move it most, one more in {made.entry}: {moved}"
+
+
+def _factor(nats: float) -> str:
+    """exp(nats) in words."""
+    return f"{math.exp(nats):.3g} (e^{nats:.4g})" if nats < 14 else f"e^{nats:.4g}"
+
+
+def _chance(prior: float) -> str:
+    """A probability as odds."""
+    return f"1 in {1 / prior:.4g}"
+
+
+def _most(belief: float | None) -> str:
+    """The largest that a belief can become."""
+    if belief is None:
+        return "anything"
+    return "almost sure" if belief > 0.9995 else f"at most {_percent(belief)}"
+
+
+def _percent(share: float) -> str:
+    """A share as percent."""
+    return f"{100 * share:.0f} %" if abs(share) >= 0.0995 else f"{100 * share:.2g} %"
+
+
+def _interval(row: Mapping[str, object]) -> str:
+    """A state of an answer with its mean and interval."""
+    return f"{_target(row['state'])} {row['mean']:.4g} ({row['lower']:.4g} to {row['upper']:.4g})"
+
+
+def _target(state: object) -> str:
+    """A joint state of the answer."""
+    assert isinstance(state, Mapping)
+    return ", ".join(f"{name}={value}" for name, value in state.items())

@@ -1,0 +1,91 @@
+"""Every item of docs/theory.md has a state, and every name on the page is one that there is."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+import typer.main
+
+import discreet as dc
+from discreet.app.cli import app
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+PENDING = {
+    "privacy.guarantee.Relation.METRIC",
+    "dc.measured",
+    "discreet decide",
+}
+"""Named on the page, and not there yet."""
+ROWS = [
+    [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+    for line in PAGE.splitlines()
+    if line.startswith("| ") and not line.startswith(("| item ", "| --- "))
+]
+
+
+def found(dotted: str) -> bool:
+    """Whether a dotted name is a module of the package or of the experiments, or something in one."""
+    full = dotted if dotted.startswith("experiments.") else f"discreet.{dotted}"
+    parts = full.split(".")
+    for cut in range(len(parts), 0, -1):
+        path = ROOT.joinpath("" if parts[0] == "experiments" else "src", *parts[:cut])
+        if path.is_dir() or path.with_suffix(".py").is_file():
+            thing: object = None if parts[0] == "experiments" else importlib.import_module(".".join(parts[:cut]))
+            for name in parts[cut:]:
+                if not hasattr(thing, name):
+                    return False
+                thing = getattr(thing, name)
+            return True
+    return False
+
+
+def test_the_page_has_the_items_of_the_papers() -> None:
+    assert len(ROWS) >= 95
+    assert all(len(row) == 5 and all(row) for row in ROWS)
+    items = " ".join(row[0] for row in ROWS)
+    for kind in ("Definition", "Theorem", "Lemma", "Corollary", "Algorithm", "Equation", "Assumption"):
+        assert kind in items
+
+
+def test_every_item_has_a_state_and_a_false_one_its_refutation() -> None:
+    for item, _, state, *_ in ROWS:
+        word = re.match(r"holds|corrected|false", state)
+        assert word, item
+        assert word[0] != "false" or "experiments/errata.md#" in state, item
+
+
+def test_links_lead_to_sections_and_pages_that_there_are() -> None:
+    headings = re.findall(r"^#+ (.*)$", (ROOT / "docs/experiments/errata.md").read_text(encoding="utf-8"), re.M)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    links = re.findall(r"\]\(([^)]+)\)", PAGE)
+    assert len(links) > 80
+    for link in links:
+        path, _, anchor = link.partition("#")
+        assert (ROOT / "docs" / path).is_file(), link
+        assert not anchor or anchor in anchors, link
+
+
+def test_names_of_modules_are_there() -> None:
+    named = [name for row in ROWS for name in re.findall(r"`([a-z_]+(?:\.\w+)+)`", row[3])]
+    assert len(named) > 100
+    missing = [name for name in named if not found(name) and name not in PENDING]
+    assert missing == []
+    assert not found("theory.bounds.nothing") and not found("theory.nothing") and found("experiments.d_ind")
+
+
+def test_calls_and_commands_are_there() -> None:
+    commands = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    calls = [name for row in ROWS for name in re.findall(r"`(dc\.\w+)`", row[4])]
+    shell = [name for row in ROWS for name in re.findall(r"`(discreet \w+)", row[4])]
+    assert len(calls) > 60 and len(shell) > 20
+    assert [name for name in calls if name[3:] not in dc.__all__ and name not in PENDING] == []
+    assert [name for name in shell if name.split()[1] not in commands and name not in PENDING] == []
+
+
+@pytest.mark.parametrize("name", sorted(PENDING))
+def test_what_is_pending_is_on_the_page(name: str) -> None:
+    assert f"`{name}" in PAGE
