@@ -64,6 +64,7 @@ def test_release_as_json(run: Shell) -> None:
         "left": "2",
         "mechanism": "planned",
         "delta": "0",
+        "guarantee": "epsilon 1, add-remove one record",
         "plan": {
             "noise": "discrete_laplace",
             "tables": [

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from discreet.posterior.methods import Method, drowned_rows, noise_aware
     from discreet.posterior.plug_in import plug_in
     from discreet.posterior.pooled.estimate import estimate
-    from discreet.privacy.guarantee import Guarantee, Relation, compose, convert
+    from discreet.privacy.guarantee import RECORD_RELATIONS, Guarantee, Relation, compose, convert
     from discreet.privacy.ledger import Account, Ledger
     from discreet.queries.credible import credible_interval
     from discreet.queries.decide import Decision, decide, payoff
@@ -155,7 +155,7 @@ _HOMES = {
     "releases.kinds.scored_choice": ("ScoredChoice",),
     "releases.kinds.two_stages": ("TwoStageCounts",),
     "releases.kinds.weight_draws": ("WeightDraws",),
-    "privacy.guarantee": ("Guarantee", "Relation", "compose", "convert"),
+    "privacy.guarantee": ("RECORD_RELATIONS", "Guarantee", "Relation", "compose", "convert"),
     "privacy.ledger": ("Account", "Ledger"),
     "releases.release": ("Release",),
     "queries.pooled_estimates": ("PooledEstimate", "pool_estimates"),
@@ -185,6 +185,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "Design",
     "Normal",
     "Relation",
+    "RECORD_RELATIONS",
     "Guarantee",
     "compose",
     "convert",
