@@ -33,7 +33,7 @@ from enumeration import Scripted, among, numbers
 from folding import every
 from tiny import Record, all_records, counts_of, network_of
 
-ADD_REMOVE, REPLACE = dc.Relation
+ADD_REMOVE, REPLACE = dc.RECORD_RELATIONS
 PAIRS = network_of(dict.fromkeys("abcde", 2), "a>b c>d")
 """Measured as the tables of a, b, e and of c, d; six pairs lie in none."""
 CHAIN = network_of({"a": 2, "b": 2, "c": 2}, "a>b b>c")

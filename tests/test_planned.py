@@ -30,7 +30,7 @@ from networks import asia, network_path
 from strategies import networks
 from tiny import TINY, all_records, counts_of, measured, network_of
 
-ADD_REMOVE, REPLACE = dc.Relation
+ADD_REMOVE, REPLACE = dc.RECORD_RELATIONS
 SLACK = Fraction(1, 10**9)
 
 

@@ -139,7 +139,7 @@ def test_the_exact_delta_of_a_beta_posterior_is_below_that_of_renyi(concentratio
             assert exact <= delta_of(orders, bound, epsilon)
 
 
-@every("relation", list(Relation))
+@every("relation", RECORD_RELATIONS)
 def test_the_temper_meets_the_guarantee_and_is_nearly_the_largest(relation: Relation) -> None:
     network = asia().network
     prior = dc.Dirichlet.uniform(network, 2.0)

@@ -25,7 +25,7 @@ from discreet.sensitive.dependence import dependence, dependence_sensitivity
 from folding import every
 from tiny import STRICT, Record, all_datasets, counts_of, neighbours, network_of
 
-ADD_REMOVE, REPLACE = dc.Relation
+ADD_REMOVE, REPLACE = dc.RECORD_RELATIONS
 Cells = tuple[tuple[int, ...], ...]
 
 THREE = network_of({"a": 2, "b": 2, "c": 2})
