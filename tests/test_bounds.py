@@ -39,7 +39,6 @@ from discreet.papers.lipschitz import assumption_two, lipschitz_constants
 from discreet.papers.query_error import query_deviation, query_gradient, sum_product_bounds
 from discreet.papers.utility import (
     dirichlet_kl,
-    draws_for,
     fourier_deviation,
     largest_noise,
     loss_of_other_prior,
@@ -50,7 +49,8 @@ from discreet.papers.utility import (
     regret_limit,
     stealth_failure,
 )
-from discreet.theory.bounds import largest_integer_noise, response_error
+from discreet.theory.bounds import draws_for_loss, largest_integer_noise, response_error
+from discreet.theory.number_losses import Squared
 from folding import every
 from networks import asia
 from oracle import event, small, with_draws
@@ -493,7 +493,7 @@ def test_corollary_nine_as_corrected_holds(records: int, lipschitz: float, shape
 
 @given(st.floats(0.01, 2), st.integers(1, 50), st.integers(1, 1000), st.floats(1e-6, 0.5))
 def test_draws_and_their_error_are_inverse(error: float, responses: int, queries: int, failure: float) -> None:
-    draws = draws_for(error, responses, queries, failure)
+    draws = draws_for_loss(error, responses=responses, queries=queries, failure=failure)
     assert response_error(draws, responses, queries, failure) <= error
     assert draws == 1 or response_error(draws - 1, responses, queries, failure) > error
 
@@ -861,7 +861,12 @@ def test_the_printed_lower_bound_of_a_step_is_false() -> None:
         lambda: response_error(1, 0, 1, 0.1),
         lambda: response_error(1, 1, 0, 0.1),
         lambda: response_error(1, 1, 1, 1.0),
-        lambda: draws_for(0.0, 1, 1, 0.1),
+        lambda: draws_for_loss(0.0, responses=1),
+        lambda: draws_for_loss(0.1, responses=1, span=0.0),
+        lambda: draws_for_loss(0.1, responses=0),
+        lambda: draws_for_loss(0.1, responses=1, queries=0),
+        lambda: draws_for_loss(0.1, responses=Squared(), queries=0),
+        lambda: draws_for_loss(0.1, responses=Squared(), failure=1.0),
         lambda: regret_limit(1.1),
         lambda: regret_limit(math.nan),
         lambda: loss_of_other_prior(-0.1, 1, 1, 1, 0.1),

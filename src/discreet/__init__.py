@@ -63,10 +63,12 @@ if TYPE_CHECKING:
     from discreet.privacy.ledger import Account, Ledger
     from discreet.queries.credible import credible_interval
     from discreet.queries.decide import Decision, decide, payoff
+    from discreet.queries.decide_number import NumberDecision, decide_number
     from discreet.queries.pooled_estimates import PooledEstimate, pool_estimates
     from discreet.queries.predict import Prediction, predict
     from discreet.queries.query import Answer, answer, answer_many, marginals, parse_query
     from discreet.queries.released_covariates import released_covariates
+    from discreet.queries.responder import Responder
     from discreet.queries.score import Score, read_score
     from discreet.queries.synthetic import sample_records, synthetic, write_records
     from discreet.releases.combined import Combined, combine, evidence_of, load, loads
@@ -91,7 +93,9 @@ if TYPE_CHECKING:
     from discreet.sensitive.public import public_counts
     from discreet.sensitive.records import Records, check, draft_schema, read_records
     from discreet.sensitive.rows import Rows, grid_rows
+    from discreet.theory.bounds import draws_for_loss
     from discreet.theory.factors import CategoricalFactor, DirectionFactor, spread_candidates
+    from discreet.theory.number_losses import Absolute, Interval, Quantile, Squared
     from discreet.verify.audit import Finding, audit
     from discreet.verify.plan import Expected, compare
 
@@ -161,9 +165,11 @@ _HOMES = {
     "queries.pooled_estimates": ("PooledEstimate", "pool_estimates"),
     "queries.released_covariates": ("released_covariates",),
     "queries.decide": ("Decision", "decide", "payoff"),
+    "queries.decide_number": ("NumberDecision", "decide_number"),
     "queries.predict": ("Prediction", "predict"),
     "queries.credible": ("credible_interval",),
     "queries.query": ("Answer", "answer", "answer_many", "marginals", "parse_query"),
+    "queries.responder": ("Responder",),
     "queries.score": ("Score", "read_score"),
     "queries.synthetic": ("sample_records", "synthetic", "write_records"),
     "sensitive.counts": ("Counts", "count", "count_codes"),
@@ -172,7 +178,9 @@ _HOMES = {
     "sensitive.records": ("Records", "check", "draft_schema", "read_records"),
     "sensitive.rows": ("Rows", "grid_rows"),
     "sensitive.count_sensitivity": ("sensitivity",),
+    "theory.bounds": ("draws_for_loss",),
     "theory.factors": ("CategoricalFactor", "DirectionFactor", "spread_candidates"),
+    "theory.number_losses": ("Absolute", "Interval", "Quantile", "Squared"),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -286,6 +294,14 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "decide",
     "payoff",
     "Decision",
+    "decide_number",
+    "Squared",
+    "Absolute",
+    "Quantile",
+    "Interval",
+    "NumberDecision",
+    "draws_for_loss",
+    "Responder",
     "predict",
     "Prediction",
     "sample_records",

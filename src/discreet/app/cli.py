@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import discreet
-from discreet.app import analyst, curator, network_view, rehearsal
+from discreet.app import analyst, curator, decisions, network_view, rehearsal
 from discreet.app.arguments import Json
 from discreet.app.terminal import abandon_stdout, answer_document, show
 from discreet.errors import BudgetError, DiscreetError, InputError
@@ -99,6 +99,7 @@ for command in (
     curator.release,
     analyst.query,
     analyst.fit,
+    decisions.decide,
     analyst.sample,
     analyst.combine,
     analyst.export,

@@ -19,12 +19,11 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.papers.distance import close_distance
-from discreet.theory.bounds import each_failure, log_union, response_error
+from discreet.theory.bounds import each_failure, response_error
 from discreet.theory.checks import not_negative, positive, probability
 
 __all__ = [
     "dirichlet_kl",
-    "draws_for",
     "fourier_deviation",
     "largest_noise",
     "loss_of_other_prior",
@@ -258,37 +257,6 @@ def stealth_failure(coefficients: int, t: float) -> float:
     """
     positive(coefficients=coefficients, t=t)
     return float(gammaincc(coefficients, 2 * t * coefficients))
-
-
-def draws_for(error: float, responses: int, queries: int, failure: float) -> int:
-    """Draws after which `response_error` is at most some error.
-
-    Args:
-        error: expected utility that may be lost, greater than 0.
-        responses: as for `response_error`.
-        queries: as for `response_error`.
-        failure: as for `response_error`.
-
-    Returns:
-        The smallest such number, at least 1. Each draw costs privacy: see `posterior_privacy`.
-
-    Raises:
-        InputError: as for `response_error`.
-
-    Source:
-        Dimitrakakis et al. (JMLR 2017), Lemma 11, solved for N.
-
-    Example:
-        >>> draws_for(0.1, 4, 100, 0.05)
-        1937
-    """
-    positive(error=error)
-    draws = max(1, math.ceil(2 * log_union(responses, queries, failure) / error**2))
-    while draws > 1 and response_error(draws - 1, responses, queries, failure) <= error:
-        draws -= 1
-    while response_error(draws, responses, queries, failure) > error:
-        draws += 1
-    return draws
 
 
 def regret_limit(distance: float) -> float:
