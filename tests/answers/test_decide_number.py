@@ -132,10 +132,10 @@ def exact(loss: NumberLoss, a: float, b: float) -> tuple[np.ndarray, np.ndarray,
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_the_bound_holds_and_is_not_absurdly_loose(loss: NumberLoss) -> None:
-    """It fails in at most 5 % of 200 sets of draws, but for a chance of 1e-7 (measured: in 1 of 9,600 in all).
+    """It fails in at most 5 % of 200 sets of draws, but for a chance of 1e-7 (measured: in 2 of 9,600 in all).
 
-    With 1,000 draws the mean bound is within `LOOSE` times the 95 % point of the loss (measured: `MEASURED`), and far
-    below the worst case; a sharper posterior has a smaller bound.
+    With 1,000 draws the mean bound is within 50 times the 95 % point of the loss (measured: 2.3 to 3.4 for medians, 4
+    to 35 for the others), and a sharper posterior has a smaller one.
     """
     for a, b in SHAPES:
         points, _, least = exact(loss, a, b)
@@ -148,17 +148,9 @@ def test_the_bound_holds_and_is_not_absurdly_loose(loss: NumberLoss) -> None:
                 bounds.append(loss.regret(Band(drawn, 0.0, 1.0, draws, 0.05), response))
             assert binom.sf(sum(np.array(lost) > np.array(bounds)) - 1, 200, 0.05) > 1e-7
             assert max(bounds) <= loss.widest(band_width(draws, 0.05)) * (1 + 1e-9)
-            print(
-                loss,
-                a,
-                b,
-                draws,
-                sum(np.array(lost) > np.array(bounds)),
-                np.mean(bounds) / np.quantile(lost, 0.95),
-                np.mean(bounds) / loss.widest(band_width(draws, 0.05)),
-            )
-            if 0:
-                assert np.mean(bounds) < 100 * np.quantile(lost, 0.95)
+            # Of squared loss what is told of a spread of .006 is little: the bound knows of the range.
+            if draws == 1000 and not (isinstance(loss, dc.Squared) and (a, b) == SHAPES[-1]):
+                assert np.mean(bounds) < 50 * np.quantile(lost, 0.95)
     sharp, wide = (
         loss.regret(Band(np.sort(np.random.default_rng(3).beta(*law, 1000)), 0.0, 1.0, 1000, 0.05), response)
         for law, response in (((3000.0, 6000.0), exact(loss, 3000, 6000)[1]), ((1.0, 1.0), exact(loss, 1, 1)[1]))
@@ -180,7 +172,7 @@ def test_one_band_holds_for_all_losses_however_they_are_chosen() -> None:
 
 
 def test_the_band_fails_as_rarely_as_is_said() -> None:
-    """Sets of 50 uniform draws that leave the band: at most 2.5 %, half of the failure (chance of a failed test 1e-7)."""
+    """Sets of 50 uniform draws that leave the band: at most 2.5 %, half of the failure (false alarm below 1e-7)."""
     outside = 0
     ranks = np.arange(1, 51) / 50
     for rng in np.random.default_rng(9).spawn(1000):
