@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=12, help="data sets for each row")
     parser.add_argument("--epsilon", type=float, nargs="+", default=[10, 3, 1, 0.3, 0.1])
     parser.add_argument("--sizes", nargs="+", default=["3,2000", "14,37000"], help="features,records")
-    parser.add_argument("--relations", nargs="+", type=dc.Relation, default=list(dc.Relation))
+    parser.add_argument("--relations", nargs="+", type=dc.Relation, default=dc.RECORD_RELATIONS)
     parser.add_argument("--intercepts", nargs="+", choices=["no", "yes"], default=["no", "yes"])
     options = parser.parse_args(arguments)
     if options.quick:

@@ -151,7 +151,7 @@ def _draws(release: dc.Release, draws: int, rng: np.random.Generator) -> Iterato
         "R-hat": mixing.r_hat,
         "effective draws": mixing.effective,
         **_summary(np.arctan2(theta[:, 1], theta[:, 0]), np.full(draws, 1 / draws)),
-        **{f"cost, {relation.value}": choice.rate * FACTOR.width(relation) / STEPS for relation in dc.Relation},
+        **{f"cost, {relation.value}": choice.rate * FACTOR.width(relation) / STEPS for relation in dc.RECORD_RELATIONS},
     }
     yield from ({"metric": metric, "value": float(value)} for metric, value in facts.items())
 
@@ -321,7 +321,7 @@ def _table_of_likelihoods(repeats: pd.DataFrame) -> str:
 
 def _table_of_panels(panels: pd.DataFrame) -> str:
     """Costs and chains."""
-    costs, rows = [f"cost, {relation.value}" for relation in dc.Relation], []
+    costs, rows = [f"cost, {relation.value}" for relation in dc.RECORD_RELATIONS], []
     digits = {"R-hat": 3, "effective draws": 0, DEVIATION: 1, NEAR: 2, "on the grid": 2}
     for epsilon in EPSILONS:
         facts = _facts(panels, epsilon)

@@ -121,7 +121,7 @@ DESIGN_KINDS: dict[str, tuple[Callable[[dc.Relation], st.SearchStrategy[Parts]],
 @st.composite
 def design_releases(draw: st.DrawFn, kind: str) -> dc.Release:
     """Releases over any design, with any numbers that the payload's types hold."""
-    relation = draw(st.sampled_from(list(dc.Relation)))
+    relation = draw(st.sampled_from(dc.RECORD_RELATIONS))
     calibration, payload = draw(DESIGN_KINDS[kind][0](relation))
     return dc.Release(
         id=draw(st.binary(min_size=16, max_size=16)).hex(),

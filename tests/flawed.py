@@ -28,7 +28,7 @@ from discreet.releases.kinds.two_stages import TwoStageCounts
 from discreet.sensitive.count_sensitivity import cells_moved
 from tiny import network_of
 
-ADD_REMOVE, REPLACE = dc.Relation
+ADD_REMOVE, REPLACE = dc.RECORD_RELATIONS
 
 COIN = network_of({"a": 2})
 BITS = network_of({"a": 2, "b": 2})

@@ -18,7 +18,7 @@ RECORDS = [(0, 1, 1), (1, 2, 0), (1, 0, 0), (0, 0, 1), (1, 1, 1)]
 DELTA = "1e-6"
 LARGE_DELTA = "0.3"
 """So large that Gaussian noise is better than Laplace noise even on tiny networks of two tables."""
-RELATIONS = tuple(dc.Relation)
+RELATIONS = dc.RECORD_RELATIONS
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def opened(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     monkeypatch.chdir(folder)
     shutil.copy(ASIA, "asia.bif")
     pq.write_table(sample(), "d.parquet")
-    for relation in dc.Relation:
+    for relation in dc.RECORD_RELATIONS:
         limit = dc.Guarantee(epsilon=3, delta=0, relation=relation, unit="record")
         dc.Ledger(LEDGER).open(relation.value, limit)
     return Shell(capfd)

@@ -74,14 +74,14 @@ FAMILIES = {name: auditing.audit_networks()[name] for name in ("a -> b, three st
 """Of the audit's networks those that have all that the others have."""
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("name", mechanisms_over("network"))
 def test_every_mechanism_of_the_registry_passes(name: str, relation: dc.Relation) -> None:
     passes(name, relation, FAMILIES)
 
 
 @pytest.mark.thorough
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("name", mechanisms_over("network"))
 def test_every_mechanism_passes_on_all_networks(name: str, relation: dc.Relation) -> None:
     passes(name, relation, auditing.audit_networks())
@@ -116,7 +116,7 @@ def test_options_pass() -> None:
     assert all(finding.holds for finding in dc.audit(map_estimate(CANDIDATES), guarantee, {"arc": ARC}))
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 def test_merged_tables_and_several_of_them_pass(relation: dc.Relation) -> None:
     """Data sets that agree in every family's counts and not in the merged table's are different ones."""
     for network, mechanism in ((TINY["chain"], planned(audit=0)), (TINY["fork"], planned(audit=0, workload=["P(b)"]))):
@@ -129,7 +129,7 @@ def test_merged_tables_and_several_of_them_pass(relation: dc.Relation) -> None:
     assert finding.holds and 0.2 < finding.measured < 0.5
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 def test_neighbours_share_crowds_or_next_to_nothing(relation: dc.Relation) -> None:
     """Each pair differs by one record; some pairs have crowds of equal records, without which no posterior is sharp."""
     pairs = list(auditing._neighbours(ARC, relation, 1, 40))
@@ -205,7 +205,7 @@ def test_what_is_measured_is_what_enumeration_finds(name: str, monkeypatch: pyte
     assert finding.pairs == len(pairs)
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("mechanism", [gaussian(), *gaussian_flaws().values()])
 def test_gaussian_losses_are_those_of_enumeration(mechanism: dc.Mechanism, relation: dc.Relation) -> None:
     """At the measured epsilon the exact hockey-stick divergence is delta."""
@@ -259,7 +259,7 @@ def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(auditing, "ExactNoise", lambda: SimulatedNoise(rng))
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
 @pytest.mark.parametrize("delta", ["0.01", "1e-5"])
 def test_the_bound_does_not_exceed_an_honest_loss(
     relation: dc.Relation, delta: str, monkeypatch: pytest.MonkeyPatch
@@ -270,7 +270,7 @@ def test_the_bound_does_not_exceed_an_honest_loss(
     assert all(finding.holds and not finding.exact for finding in findings)
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
 def test_the_bound_is_below_the_exact_loss(relation: dc.Relation, monkeypatch: pytest.MonkeyPatch) -> None:
     """One bit, a temper so large that there is something to see: at the bound more than delta is left, exactly."""
     seeded(monkeypatch, 18)
@@ -281,7 +281,7 @@ def test_the_bound_is_below_the_exact_loss(relation: dc.Relation, monkeypatch: p
     assert beta_delta(relation, concentration, 1.0, finding.measured) > 0.01
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
 def test_a_temper_thirty_times_too_large_is_refuted(relation: dc.Relation, monkeypatch: pytest.MonkeyPatch) -> None:
     seeded(monkeypatch, 19)
     mechanism = recalibrated(posterior_sampler(), lambda own: replace(own, temper=30 * own.temper))

@@ -33,7 +33,7 @@ from enumeration import Scripted, among, numbers
 from folding import every
 from tiny import Record, all_records, counts_of, network_of
 
-ADD_REMOVE, REPLACE = dc.Relation
+ADD_REMOVE, REPLACE = dc.RECORD_RELATIONS
 PAIRS = network_of(dict.fromkeys("abcde", 2), "a>b c>d")
 """Measured as the tables of a, b, e and of c, d; six pairs lie in none."""
 CHAIN = network_of({"a": 2, "b": 2, "c": 2}, "a>b b>c")
@@ -134,7 +134,7 @@ def _crowd_loss(
     return largest
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every(("network", "records"), [(PAIRS, SOME), (PAIRS, ALL), (PAIRS, None), (CHAIN, ALL), (CHAIN, None)])
 def test_the_guarantee_holds(network: dc.Network, records: int | None, relation: dc.Relation) -> None:
     if relation is REPLACE and records == SOME:
@@ -154,7 +154,7 @@ def test_some_pairs_are_chosen_where_the_proof_looks_for_choices() -> None:
         assert len(payload.pairs) == (3 if chosen else 6)
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 def test_a_choice_is_nearly_as_dear_as_it_is_charged(relation: dc.Relation) -> None:
     """One score rises by the sensitivity and the others fall by it: no constant of the scale can be left out."""
     network, crowd = PAIRS, ((0, 0, 0, 0, 0),) * 40
@@ -172,7 +172,7 @@ def test_a_choice_is_nearly_as_dear_as_it_is_charged(relation: dc.Relation) -> N
     assert 2 * 2 * moved / choice_scale(calibration, 2) == pytest.approx(float(part), rel=1e-9)
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 def test_all_choices_together_cost_their_part(relation: dc.Relation) -> None:
     network, moved = network_of(dict.fromkeys("abcdefg", 2)), 1 + (relation is REPLACE)
     mechanism = dc.planned(records=9000 * moved, audit="0.2")
@@ -267,7 +267,7 @@ def test_a_network_beyond_exact_inference_is_audited(monkeypatch: pytest.MonkeyP
     assert isinstance(made.payload, dc.AuditedTables) and made.payload.chosen
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("delta", ["0", "0.01"])
 def test_budgets_add_up(relation: dc.Relation, delta: str) -> None:
     guarantee = promise("0.7", relation, delta)
@@ -353,7 +353,7 @@ def test_noise_on_pairs_has_the_scale_it_states() -> None:
 # ----------------------------------------------------------------------------------------------- files and readers
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("n", [500, 4500, 100_000])
 def test_a_file_is_what_was_released(n: int, relation: dc.Relation) -> None:
     made = simulated(PAIRS, n, 5, promise(1, relation))
@@ -464,7 +464,7 @@ COINS = network_of(dict.fromkeys("abc", 2))
 """All three pairs lie in no table."""
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 def test_with_a_delta_the_exact_loss_keeps_the_guarantee(relation: dc.Relation) -> None:
     """The audit's hockey-stick of all Gaussian noise together, of both stages, at delta; half of it is for each."""
     guarantee = promise(1, relation, "0.01")
@@ -476,7 +476,7 @@ def test_with_a_delta_the_exact_loss_keeps_the_guarantee(relation: dc.Relation) 
     assert found.measured > 0.5
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("chosen", [False, True])
 def test_gaussian_noise_on_pairs_spends_its_part(relation: dc.Relation, chosen: bool) -> None:
     """Sums of rho, and the exact epsilon of the second stage alone at its delta: within, and nearly all of it."""
@@ -501,7 +501,7 @@ def test_gaussian_noise_on_pairs_spends_its_part(relation: dc.Relation, chosen: 
     assert noise.total <= guarantee.epsilon
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("records", [None, ALL])
 def test_both_stages_share_the_delta(relation: dc.Relation, records: int | None) -> None:
     """The plan of the first stage is that of what the second leaves; without a second it may have all."""

@@ -64,6 +64,7 @@ def test_release_as_json(run: Shell) -> None:
         "left": "2",
         "mechanism": "planned",
         "delta": "0",
+        "guarantee": "epsilon 1, add-remove one record",
         "plan": {
             "noise": "discrete_laplace",
             "tables": [
@@ -328,7 +329,7 @@ def test_a_defect_is_exit_code_1_and_keeps_its_text_to_itself(run: Shell, monkey
         raise RuntimeError("quotes a record")
 
     run.json(RELEASE)
-    monkeypatch.setattr("discreet.app.analyst.loaded", broken)
+    monkeypatch.setattr("discreet.app.analyst.load_evidence", broken)
     message = run.fails("query r.json", 1)
     assert "RuntimeError" in message
     assert "quotes" not in message

@@ -99,7 +99,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], Callable[[], Any], dc.Design | None,
             ("noisy_gradients", "1e30"), ("factored", "1e30"), ("factored", "1e400"), ("factored", "1e-400"),
             ("truncated_posterior", "1e-400"),
         )
-        for relation in dc.Relation
+        for relation in dc.RECORD_RELATIONS
     },
 }  # fmt: skip
 

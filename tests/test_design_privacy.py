@@ -62,7 +62,7 @@ VECTORS: dict[str, tuple[Callable[[], Any], Callable[[dc.Rows], Statistic], dc.V
 }
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("shape", SHAPES)
 @every("name", VECTORS)
 def test_noise_on_vectors_is_private_and_tight(name: str, shape: str, relation: dc.Relation) -> None:
@@ -95,7 +95,7 @@ def test_noise_on_vectors_is_private_and_tight(name: str, shape: str, relation: 
     assert worst >= float(guarantee.epsilon) * (0.6 if name == "three gradients" else 0.98)
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("shape", SHAPES)
 def test_parts_of_a_budget_add_up(shape: str, relation: dc.Relation) -> None:
     """By hand: losses of all questions at their sensitivities, of the right scale, shape and length."""
@@ -117,7 +117,7 @@ def test_parts_of_a_budget_add_up(shape: str, relation: dc.Relation) -> None:
         assert total <= calibration.total <= guarantee.epsilon <= calibration.total * Fraction(101, 100)
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 def test_a_released_gradient_has_the_noise_that_it_states(relation: dc.Relation) -> None:
     """Noise of one scale in steps is noise of the payload's scale in the gradient, at each of the points."""
     over = design(1, CLASSES)
@@ -136,7 +136,7 @@ def test_a_released_gradient_has_the_noise_that_it_states(relation: dc.Relation)
 
 
 @every("target", [None, NUMBER])
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 def test_released_moments_are_the_sums_plus_their_noise(relation: dc.Relation, target: dc.Variable | None) -> None:
     over = design(2, target)
     statistic = dc.moments(rows_of(over, [(0.5, -1, 3)[: 2 + (target is not None)]] * 3))
@@ -173,7 +173,7 @@ def choice_law(script: Script) -> np.ndarray:
 
 
 @every("epsilon", [0.1, 3, 40])
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("name", FACTORS)
 def test_a_factored_choice_is_private_and_tight(name: str, relation: dc.Relation, epsilon: float) -> None:
     factor, over, domain = FACTORS[name]
@@ -242,7 +242,7 @@ def law_in_ball(over: dc.Design, records: Any, calibration: Any, points: np.ndar
     return np.asarray(logs - logsumexp(logs))
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
 @pytest.mark.parametrize("radius", [0.3, 1.5])
 @pytest.mark.parametrize("shape", ["box", "box, no intercept", "ball", "ball, no intercept"])
 def test_a_truncated_posterior_is_private_and_tight(
@@ -331,7 +331,7 @@ def perturbation_loss(over: dc.Design, relation: dc.Relation, scale: float, conv
     return worst
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("norm", [None, 1.0, 0.5])
 @every(("epsilon", "regularisation"), [(0.5, None), (12, 0.02)])
 def test_the_ideal_minimiser_is_private(
@@ -380,7 +380,7 @@ def test_the_curvature_term_is_what_one_record_can_do_to_the_determinant() -> No
 # ----------------------------------------------------------------- objective perturbation: step 2, the lattice of b
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("norm", [None, 1.0])
 @every("size", [1, 3, 10])
 def test_lattice_points_are_no_further_apart_than_the_sensitivity(
@@ -464,7 +464,7 @@ def test_the_minimiser_is_as_near_as_was_paid_for(name: str, monkeypatch: pytest
     assert len(found) == 3
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("norm", [None, 1.0])
 def test_all_parts_of_objective_perturbation_are_paid_for(relation: dc.Relation, norm: float | None) -> None:
     over = design(3, CLASSES, norm=norm)
@@ -593,7 +593,7 @@ FEW, MORE = 500, 1000
 """Runs of an audit; a truncated posterior shows less in each."""
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("name", AUDITS)
 def test_releases_over_a_design_survive_an_audit(name: str, relation: dc.Relation) -> None:
     """Seeds are fixed; the bound would be wrong for other seeds with probability 1e-8 each. It must see something."""

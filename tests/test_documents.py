@@ -51,7 +51,7 @@ KINDS: dict[str, tuple[Callable[[], dc.Mechanism[Any]], str]] = {
     "map": (dc.map_estimate, "0"),
     "choice": (lambda: dc.map_estimate(candidates()), "0"),
 }
-PARAMETERS = [(kind, relation) for kind in KINDS for relation in dc.Relation]
+PARAMETERS = [(kind, relation) for kind in KINDS for relation in dc.RECORD_RELATIONS]
 
 
 @cache

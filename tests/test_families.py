@@ -170,7 +170,7 @@ def moved(network: dc.Network, one: list[Record], other: list[Record]) -> np.nda
     return np.concatenate([(pair[0][node] - pair[1][node]).ravel() for node in network.maximal_families])
 
 
-@given(networks(), st.sampled_from(dc.Relation), st.data())
+@given(networks(), st.sampled_from(dc.RECORD_RELATIONS), st.data())
 def test_one_record_moves_the_measured_tables_by_no_more_than_is_charged(
     network: dc.Network, relation: dc.Relation, data: st.DataObject
 ) -> None:
@@ -195,7 +195,7 @@ def test_the_cost_is_attained(network: dc.Network) -> None:
     assert (moved(network, [first], [last]) ** 2).sum() == 2 * tables
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @given(network=networks(), epsilon=st.fractions(Fraction(1, 1000), 20, max_denominator=1000))
 def test_mechanisms_charge_for_the_measured_tables_alone(
     relation: dc.Relation, network: dc.Network, epsilon: Fraction
@@ -211,7 +211,7 @@ def test_mechanisms_charge_for_the_measured_tables_alone(
     assert noise.total <= epsilon
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 def test_gaussian_noise_charges_for_the_root_of_the_measured_tables(relation: dc.Relation) -> None:
     promise = dc.Guarantee(epsilon=1, delta="1e-6", relation=relation, unit="record")
     found = dc.gaussian().calibrate(NESTED, dc.Dirichlet.uniform(NESTED), promise)

@@ -204,7 +204,7 @@ def test_add_remove_becomes_replace_and_delta_is_rounded_up(epsilon: Fraction, d
 
 
 def test_conversion_to_the_same_relation_changes_nothing() -> None:
-    for relation in dc.Relation:
+    for relation in dc.RECORD_RELATIONS:
         one = promise(delta="1e-6", relation=relation)
         assert dc.convert(one, relation) is one
 

@@ -73,7 +73,7 @@ def test_what_the_budget_can_fill_is_measured_whole(name: str) -> None:
 
 
 @every("delta", [0, "0.01"])
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 def test_a_plan_for_few_records_measures_parts(relation: dc.Relation, delta: object) -> None:
     guarantee = promise("0.1", relation, delta)
     whole, few, many = (planned(LARGE, guarantee, records) for records in (None, 200, 10**7))
@@ -101,7 +101,7 @@ def test_records_are_a_whole_number(records: object) -> None:
 # --------------------------------------------------------------------------------------------------------- the promise
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every(("states", "tables"), [(4, 2), (7, 3)])
 def test_a_plan_of_parts_is_private_and_tight(states: int, tables: int, relation: dc.Relation) -> None:
     network = network_of({"a": states - 1, "b": states, "c": 2 + states // 7}, "a>c b>c")

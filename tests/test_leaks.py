@@ -61,7 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("n.bif").write_text(BIF)
     Path("s.json").write_text(SCHEMA)
-    for relation in dc.Relation:
+    for relation in dc.RECORD_RELATIONS:
         dc.Ledger("sqlite:///discreet-ledger.db").open(relation.value, promise(relation, "100"))
     return tmp_path
 

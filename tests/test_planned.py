@@ -30,7 +30,7 @@ from networks import asia, network_path
 from strategies import networks
 from tiny import TINY, all_records, counts_of, measured, network_of
 
-ADD_REMOVE, REPLACE = dc.Relation
+ADD_REMOVE, REPLACE = dc.RECORD_RELATIONS
 SLACK = Fraction(1, 10**9)
 
 
@@ -56,7 +56,11 @@ def test_an_epsilon_below_all_floats_is_refused_in_words(epsilon: object) -> Non
         planned(asia().network, promise(epsilon))
 
 
-@given(networks(max_nodes=6), st.fractions(Fraction(1, 1000), 50, max_denominator=1000), st.sampled_from(dc.Relation))
+@given(
+    networks(max_nodes=6),
+    st.fractions(Fraction(1, 1000), 50, max_denominator=1000),
+    st.sampled_from(dc.RECORD_RELATIONS),
+)
 def test_epsilons_sum_to_the_guarantee_and_scales_follow(
     network: dc.Network, epsilon: Fraction, relation: dc.Relation
 ) -> None:
@@ -92,7 +96,7 @@ def test_budgets_are_short_decimals() -> None:
 
 
 @every("name", ["win95pts", "alarm"])
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 def test_gaussian_budgets_sum_to_the_rho_of_the_guarantee(name: str, relation: dc.Relation) -> None:
     """The rho of one table of one cell at the same guarantee; its scale is the one that `gaussian` finds."""
     network, guarantee = of(name), promise(1, "1e-6", relation)
@@ -215,7 +219,7 @@ def test_the_error_of_one_table_alone_is_exact() -> None:
 
 @every("epsilon", ["0.000001", "1000", "100000"])
 def test_expected_errors_exist_at_any_budget(epsilon: str) -> None:
-    for relation in dc.Relation:
+    for relation in dc.RECORD_RELATIONS:
         expected = planned(asia().network, promise(epsilon, 0, relation)).expected
         assert all(0 < error < 1e8 for error in expected.values())
 
@@ -362,7 +366,7 @@ def test_counted_records_can_be_released(tmp_path: Path) -> None:
     table = dc.sample_records(theta, 300, np.random.default_rng(2))
     counts = dc.count(dc.read_records(table, theta.network.schema), theta.network)
     prior = dc.Dirichlet.uniform(theta.network)
-    for relation in dc.Relation:
+    for relation in dc.RECORD_RELATIONS:
         limit = dc.Guarantee(epsilon=1, delta=0, relation=relation, unit="record")
         account = Ledger(f"sqlite:///{tmp_path}/budget.db").open(relation.value, limit)
         made = dc.release(dc.planned(audit=0), counts, prior, promise(1, 0, relation), account=account)

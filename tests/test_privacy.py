@@ -156,7 +156,7 @@ def uneven(tables: tuple[str, ...]) -> dict[str, Fraction]:
 
 
 @every("epsilon", ["1", "0.1", "7/3"])
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("network", TINY.values(), ids=TINY)
 @every("name", PROOFS)
 def test_the_guarantee_holds_and_is_tight(name: str, network: dc.Network, relation: dc.Relation, epsilon: str) -> None:
@@ -165,7 +165,7 @@ def test_the_guarantee_holds_and_is_tight(name: str, network: dc.Network, relati
 
 
 @every("which", ["nodes", "maximal_families"])
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("network", TINY.values(), ids=TINY)
 def test_the_guarantee_holds_and_is_tight_for_uneven_budgets(
     network: dc.Network, relation: dc.Relation, which: str
@@ -174,7 +174,7 @@ def test_the_guarantee_holds_and_is_tight_for_uneven_budgets(
     assert check(mechanism, network, promise(1, relation)) >= 1 - Fraction(1, 10**9)
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 def test_an_add_remove_guarantee_costs_its_conversion_under_replace(relation: dc.Relation) -> None:
     """What `convert` says of the whole mechanism, seen in the enumeration: at most 2 epsilon, and reached."""
     network = TINY["chain"]
@@ -193,7 +193,7 @@ def log_probability(counts: np.ndarray, scales: np.ndarray, window: range) -> np
     return total
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 def test_the_largest_ratio_is_what_enumeration_finds(relation: dc.Relation) -> None:
     """All 5^6 outputs around the counts, for all pairs of data sets of up to 2 records."""
     network, guarantee = TINY["two binary"], promise(1, relation)
@@ -230,7 +230,7 @@ TWO_TABLES = ("two roots", "chain", "fork")
 
 
 @every("network", TWO_TABLES)
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("name", MUTANTS)
 def test_planted_bugs_are_found(name: str, relation: dc.Relation, network: str) -> None:
     mutant, truth = MUTANTS[name]
@@ -240,7 +240,7 @@ def test_planted_bugs_are_found(name: str, relation: dc.Relation, network: str) 
 
 
 @every(("name", "truth"), [("two binary", 2), ("chain", 1.5), ("complete, three states", 3)])
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 def test_a_table_too_many_is_found(relation: dc.Relation, name: str, truth: float) -> None:
     """As many tables as there are families, at the price of those that lie in no other."""
     with pytest.raises(AssertionError, match="the ratio reaches"):
@@ -271,5 +271,5 @@ def test_a_scale_the_payload_does_not_state_is_found() -> None:
 
 def test_the_planted_frame_itself_is_right() -> None:
     """`redrawn` with a faithful draw passes, so the mutants fail for their bug and not for their frame."""
-    for relation, network in product(dc.Relation, (TINY["two binary"], TINY["collider"])):
+    for relation, network in product(dc.RECORD_RELATIONS, (TINY["two binary"], TINY["collider"])):
         assert check(redrawn(plain), network, promise(1, relation)) == 1

@@ -38,7 +38,7 @@ from sources import CANARY, said
 
 KINDS = ("PrivateNaiveBayes", "PrivateLogisticRegression", "PrivateLinearRegression")
 EACH = pytest.mark.parametrize("kind", KINDS)
-RELATIONS = pytest.mark.parametrize("relation", dc.Relation)
+RELATIONS = pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
 
 
 def promise(epsilon: Any = 1, relation: str = "add-remove", delta: Any = 0) -> dc.Guarantee:

@@ -38,7 +38,7 @@ def neighbouring(draw: st.DrawFn, network: dc.Network, relation: dc.Relation) ->
     return one, ([*rest, draw(record)] if relation is REPLACE else rest)
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @given(data=st.data())
 def test_neighbours_are_no_further_apart_than_the_sensitivity(relation: dc.Relation, data: st.DataObject) -> None:
     network = data.draw(networks())

@@ -25,7 +25,7 @@ from discreet.sensitive.dependence import dependence, dependence_sensitivity
 from folding import every
 from tiny import STRICT, Record, all_datasets, counts_of, neighbours, network_of
 
-ADD_REMOVE, REPLACE = dc.Relation
+ADD_REMOVE, REPLACE = dc.RECORD_RELATIONS
 Cells = tuple[tuple[int, ...], ...]
 
 THREE = network_of({"a": 2, "b": 2, "c": 2})
@@ -197,7 +197,7 @@ CASES: dict[str, tuple[dc.Network, Callable[[], dc.Mechanism]]] = {
 CROWDS = ([(0, 0, 0)] * 9, [(0, 0, 0), (1, 1, 1)] * 4)
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 @every("name", CASES)
 def test_the_guarantee_holds_for_all_neighbours_of_few_records(name: str, relation: dc.Relation) -> None:
     network, make = CASES[name]
@@ -267,7 +267,7 @@ def test_all_rounds_together_cost_epsilon_exactly_and_no_more() -> None:
         (FOUR, dc.structure(2, first=tuple("abcd")), 1),
         (THREE, dc.structure(1, first=ORDER), 1),
     ):
-        for relation, epsilon in product(dc.Relation, ("1", "1/3", "0.1", "7.3")):
+        for relation, epsilon in product(dc.RECORD_RELATIONS, ("1", "1/3", "0.1", "7.3")):
             guarantee = promise(epsilon, relation)
             calibration = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
             assert calibration.rounds == rounds
@@ -395,7 +395,7 @@ def test_candidates_that_the_records_rule_out_are_found(monkeypatch: pytest.Monk
     assert largest(bare, THREE, promise()) == math.inf
 
 
-@every("relation", dc.Relation)
+@every("relation", dc.RECORD_RELATIONS)
 def test_the_audit_knows_it(relation: dc.Relation) -> None:
     findings = dc.audit(dc.structure(), promise(1, relation), most=2)
     assert len(findings) == 2

@@ -59,16 +59,18 @@ if TYPE_CHECKING:
     from discreet.posterior.methods import Method, drowned_rows, noise_aware
     from discreet.posterior.plug_in import plug_in
     from discreet.posterior.pooled.estimate import estimate
-    from discreet.privacy.guarantee import Guarantee, Relation, compose, convert
+    from discreet.privacy.guarantee import RECORD_RELATIONS, Guarantee, Relation, compose, convert
     from discreet.privacy.ledger import Account, Ledger
     from discreet.queries.credible import credible_interval
     from discreet.queries.decide import Decision, decide, payoff
+    from discreet.queries.decide_number import NumberDecision, decide_number
     from discreet.queries.explain import explain
     from discreet.queries.explanation import Explanation
     from discreet.queries.pooled_estimates import PooledEstimate, pool_estimates
     from discreet.queries.predict import Prediction, predict
     from discreet.queries.query import Answer, answer, answer_many, marginals, parse_query
     from discreet.queries.released_covariates import released_covariates
+    from discreet.queries.responder import Responder
     from discreet.queries.score import Score, read_score
     from discreet.queries.synthetic import sample_records, synthetic, write_records
     from discreet.releases.combined import Combined, combine, evidence_of, load, loads
@@ -93,7 +95,9 @@ if TYPE_CHECKING:
     from discreet.sensitive.public import public_counts
     from discreet.sensitive.records import Records, check, draft_schema, read_records
     from discreet.sensitive.rows import Rows, grid_rows
+    from discreet.theory.bounds import draws_for_loss
     from discreet.theory.factors import CategoricalFactor, DirectionFactor, spread_candidates
+    from discreet.theory.number_losses import Absolute, Interval, Quantile, Squared
     from discreet.verify.audit import Finding, audit
     from discreet.verify.plan import Expected, compare
 
@@ -157,7 +161,7 @@ _HOMES = {
     "releases.kinds.scored_choice": ("ScoredChoice",),
     "releases.kinds.two_stages": ("TwoStageCounts",),
     "releases.kinds.weight_draws": ("WeightDraws",),
-    "privacy.guarantee": ("Guarantee", "Relation", "compose", "convert"),
+    "privacy.guarantee": ("RECORD_RELATIONS", "Guarantee", "Relation", "compose", "convert"),
     "privacy.ledger": ("Account", "Ledger"),
     "releases.release": ("Release",),
     "queries.pooled_estimates": ("PooledEstimate", "pool_estimates"),
@@ -165,9 +169,11 @@ _HOMES = {
     "queries.decide": ("Decision", "decide", "payoff"),
     "queries.explain": ("explain",),
     "queries.explanation": ("Explanation",),
+    "queries.decide_number": ("NumberDecision", "decide_number"),
     "queries.predict": ("Prediction", "predict"),
     "queries.credible": ("credible_interval",),
     "queries.query": ("Answer", "answer", "answer_many", "marginals", "parse_query"),
+    "queries.responder": ("Responder",),
     "queries.score": ("Score", "read_score"),
     "queries.synthetic": ("sample_records", "synthetic", "write_records"),
     "sensitive.counts": ("Counts", "count", "count_codes"),
@@ -176,7 +182,9 @@ _HOMES = {
     "sensitive.records": ("Records", "check", "draft_schema", "read_records"),
     "sensitive.rows": ("Rows", "grid_rows"),
     "sensitive.count_sensitivity": ("sensitivity",),
+    "theory.bounds": ("draws_for_loss",),
     "theory.factors": ("CategoricalFactor", "DirectionFactor", "spread_candidates"),
+    "theory.number_losses": ("Absolute", "Interval", "Quantile", "Squared"),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -189,6 +197,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "Design",
     "Normal",
     "Relation",
+    "RECORD_RELATIONS",
     "Guarantee",
     "compose",
     "convert",
@@ -291,6 +300,14 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "Decision",
     "explain",
     "Explanation",
+    "decide_number",
+    "Squared",
+    "Absolute",
+    "Quantile",
+    "Interval",
+    "NumberDecision",
+    "draws_for_loss",
+    "Responder",
     "predict",
     "Prediction",
     "sample_records",

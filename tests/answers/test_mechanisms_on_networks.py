@@ -36,7 +36,7 @@ NETWORKS = (
 )
 """Of all that is asked here; ALARM is for a test of its own, and for the thorough ones."""
 ALARM = pytest.param("alarm", marks=pytest.mark.thorough)
-CASES = [(mechanism, relation) for mechanism in mechanisms_over("network") for relation in dc.Relation]
+CASES = [(mechanism, relation) for mechanism in mechanisms_over("network") for relation in dc.RECORD_RELATIONS]
 DRAWN = ("posterior_sampler", "map_estimate")
 """Mechanisms that release rows; the posterior of all families takes them seconds."""
 
@@ -97,7 +97,7 @@ def counts(case: Case) -> dc.Counts:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
     monkeypatch.chdir(tmp_path)
     ledger = dc.Ledger("sqlite:///discreet-ledger.db")
-    for relation in dc.Relation:
+    for relation in dc.RECORD_RELATIONS:
         ledger.open(relation.value, dc.Guarantee(epsilon=9, delta="1e-3", relation=relation, unit="record"))
     return Shell(capfd)
 
@@ -148,7 +148,7 @@ def test_from_the_command_line(case: Case, mechanism: str, relation: dc.Relation
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", DRAWN)
-@pytest.mark.parametrize("relation", dc.Relation)
+@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
 def test_export_of_released_rows(case: Case, mechanism: str, relation: dc.Relation, run: Shell) -> None:
     if case.name != "asia":
         pytest.skip("the posterior of all rows of a larger network takes minutes")
@@ -158,14 +158,14 @@ def test_export_of_released_rows(case: Case, mechanism: str, relation: dc.Relati
 
 
 def test_gaussian_noise_without_a_delta_is_refused(case: Case, run: Shell) -> None:
-    for relation in dc.Relation:
+    for relation in dc.RECORD_RELATIONS:
         assert "needs a guarantee with a delta" in run.fails(command(case, "gaussian", relation, "0"))
         assert charges(relation) == 0
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "fourier", "allocated", "map_estimate"])
 def test_a_delta_that_would_not_be_used_is_refused(case: Case, mechanism: str, run: Shell) -> None:
-    for relation in dc.Relation:
+    for relation in dc.RECORD_RELATIONS:
         assert "pure guarantee" in run.fails(command(case, mechanism, relation, "1e-6"))
         assert charges(relation) == 0
 
@@ -197,7 +197,7 @@ def test_alarm_from_python(tmp_path: Path) -> None:
     """Each mechanism on a network of 37 nodes with up to four parents, the two relations in turn."""
     case = case_of("alarm", tmp_path)
     counts = counted(case)
-    for mechanism, relation in zip(mechanisms_over("network"), itertools.cycle(dc.Relation), strict=False):
+    for mechanism, relation in zip(mechanisms_over("network"), itertools.cycle(dc.RECORD_RELATIONS), strict=False):
         folder = tmp_path / mechanism
         folder.mkdir()
         check_from_python(case, counts, mechanism, relation, folder)
@@ -220,7 +220,7 @@ def check_from_python(case: Case, counts: dc.Counts, mechanism: str, relation: d
         assert_probabilities([dict(row) for row in answer.rows], size)
 
 
-@pytest.mark.parametrize("relation", dc.Relation)
+@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
 def test_a_choice_among_candidates_from_python(case: Case, counts: dc.Counts, relation: dc.Relation) -> None:
     flat = dc.Tables(counts.network, {node: np.full(a.shape, 1 / a.shape[-1]) for node, a in case.theta.items()})
     near = dc.Tables(counts.network, {node: 0.7 * case.theta[node] + 0.3 * flat[node] for node in flat})

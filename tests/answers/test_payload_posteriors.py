@@ -54,7 +54,7 @@ def often(kind: str, relation: str) -> list[pytest.MarkDecorator]:
 CELLS = [
     pytest.param(kind, relation, id=f"{kind}-{relation}", marks=often(kind, relation))
     for kind in KINDS
-    for relation in dc.Relation
+    for relation in dc.RECORD_RELATIONS
     if not (kind == "allocated, sampled" and relation is dc.Relation.REPLACE)
 ]
 
@@ -94,7 +94,7 @@ READINGS: dict[str, tuple[dc.Dirichlet | None, dc.Method]] = {
 READ = [
     pytest.param(kind, relation, reading, id=f"{kind}{reading}-{relation}", marks=often(kind, relation))
     for kind in KINDS
-    for relation in dc.Relation
+    for relation in dc.RECORD_RELATIONS
     for reading in (READINGS if kind in COUNTS else ("",))
     if not (kind == "allocated, sampled" and relation is dc.Relation.REPLACE)
 ]

@@ -18,7 +18,7 @@ from discreet.model.design import GRID
 from discreet.queries import score as queried
 from discreet.queries.score import accuracy_network, error_design
 
-RELATIONS = pytest.mark.parametrize("relation", dc.Relation)
+RELATIONS = pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
 
 
 def promise(epsilon: Any, relation: str) -> dc.Guarantee:

@@ -165,8 +165,8 @@ def test_d_ind_without_noise_is_what_was_counted() -> None:
 
 def test_replacing_costs_d_ind_twice() -> None:
     """Twice the noise; the mean of 30 runs has a standard error of a few percent, the errors differ by more than 20."""
-    both = [baselines.on_grid(DATA, relation, 3, np.random.default_rng(1)) for relation in dc.Relation]
-    moved = [cells_moved(relation) for relation in dc.Relation]
+    both = [baselines.on_grid(DATA, relation, 3, np.random.default_rng(1)) for relation in dc.RECORD_RELATIONS]
+    moved = [cells_moved(relation) for relation in dc.RECORD_RELATIONS]
     assert sorted(moved) == [1, 2]
     errors = {m: grid["D-Ind"]["wcpt"].mean(axis=1)[4:10] for m, grid in zip(moved, both, strict=True)}
     assert np.all(errors[2] > 1.2 * errors[1])

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from discreet.model.bif import Bif
 
-__all__ = ["asked_queries", "combine", "export", "fit", "loaded", "query", "sample"]
+__all__ = ["asked_queries", "combine", "export", "fit", "load_evidence", "posterior_of", "query", "sample"]
 
 UNSTATED = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
 SNIFFED = 4096
@@ -107,7 +107,7 @@ def query(
     if 0 < level < 1 and 0 < draws * (1 - level) < 1.999:
         raise InputError(f"{draws} draws cannot tell a level of {level}; ask for about {2 / (1 - level):,.0f}")
     asked = asked_queries(queries, release)
-    evidence = loaded(release)
+    evidence = load_evidence(release)
     if isinstance(evidence, dc.Release) and evidence.over_design:
         more = bool(asked) or prior is not None or method != "noise-aware" or predictive or trust_network
         _show_weights(evidence, more, covariates, level, draws, seed, as_json)
@@ -115,7 +115,7 @@ def query(
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
     believed = _believed(evidence, prior, equivalent_sample_size, seed)
-    posterior = _posterior(evidence, method, draws, seed, believed, trust_network)
+    posterior = posterior_of(evidence, method, draws, seed, believed, trust_network)
     if asked:
         answers = dc.answer_many(posterior, asked, level=level, predictive=predictive, assume=cast(Any, assume))
     elif assume is not None:
@@ -146,7 +146,7 @@ def fit(release: ReleaseFile, as_json: Json = False) -> None:
     A right network is called contradicted in at most one of a hundred releases; what lies in no table together is never
     tested. Nothing is spent.
     """
-    checked = dc.fit(loaded(release))
+    checked = dc.fit(load_evidence(release))
     show(as_json, fit_document(checked), fit_lines(checked))
 
 
@@ -178,7 +178,7 @@ def _law(covariates: str, design: dc.Design, seed: int) -> dc.WeightedPoints | d
     if covariates == "even":
         return dc.even_law(design)
     rng = np.random.default_rng((seed, 2))
-    return dc.released_covariates(_posterior(dc.load(covariates), "noise-aware", 200, seed), design, rng=rng)
+    return dc.released_covariates(posterior_of(dc.load(covariates), "noise-aware", 200, seed), design, rng=rng)
 
 
 def export(
@@ -216,10 +216,10 @@ def export(
         raise InputError(f"--loss must be absolute or squared, got {loss!r}")
     if to == "arviz" and output == "-":
         raise InputError("netCDF needs a file; name one with --output")
-    made = loaded(release)
+    made = load_evidence(release)
     if output != "-":
         check_output(Path(output), replace)
-    posterior = _posterior(made, method, draws, seed, None, trust_network)
+    posterior = posterior_of(made, method, draws, seed, None, trust_network)
     if to == "arviz":
         dc.to_arviz(posterior).to_netcdf(output)
     else:
@@ -279,8 +279,8 @@ def sample(
     to_stdout = output == "-"
     _check_sample(to_stdout, sets or 1, kind, draws, as_json)
     targets = [] if to_stdout else _targets(Path(output), sets or 1, replace)
-    made = loaded(release)
-    posterior = _posterior(made, method, draws, seed, None, trust_network)
+    made = load_evidence(release)
+    posterior = posterior_of(made, method, draws, seed, None, trust_network)
     # A stream of random numbers of its own: the posterior's are those of `query`.
     streams = synthetic(posterior, records, np.random.default_rng((seed, 1)), sets=sets)
     if to_stdout:
@@ -365,7 +365,7 @@ def combine(
         raise InputError("only one release can come from stdin; name files for the others")
     if table is not None and public is None:
         raise InputError("--table names a table of --public; there is none")
-    parts = [loaded(path) for path in releases]
+    parts = [load_evidence(path) for path in releases]
     counts = None if public is None else public_counts(public, parts[0].network, table=table)
     made = dc.combine(*parts, data=data, public=counts)  # type: ignore[arg-type]
     if output == "-":
@@ -386,7 +386,7 @@ def combine(
     show(as_json, {"output": output, "data_sets": sets}, "\n".join([*lines, f"wrote {output}"]))
 
 
-def _posterior(
+def posterior_of(
     evidence: dc.Release | dc.Combined,
     method: str,
     draws: int,
@@ -459,7 +459,7 @@ def asked_queries(words: list[str] | None, release: str) -> list[str] | None:
     return listed
 
 
-def loaded(path: str) -> dc.Release | dc.Combined:
+def load_evidence(path: str) -> dc.Release | dc.Combined:
     """A release, or combined releases, from a file or from stdin."""
     return dc.load(path) if path != "-" else dc.loads(_stdin("release", DOCUMENT_BYTES))
 

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import discreet
-from discreet.app import analyst, curator, explaining, network_view, rehearsal
+from discreet.app import analyst, curator, decisions, explaining, network_view, rehearsal
 from discreet.app.arguments import Json
 from discreet.app.terminal import abandon_stdout, answer_document, show
 from discreet.errors import BudgetError, DiscreetError, InputError
@@ -100,6 +100,7 @@ for command in (
     analyst.query,
     analyst.fit,
     explaining.explain,
+    decisions.decide,
     analyst.sample,
     analyst.combine,
     analyst.export,

@@ -41,6 +41,8 @@ ledger_app = typer.Typer(rich_markup_mode=None)
 """`ledger open` and `ledger show`."""
 
 TAKES_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta != "refused"]
+RELATION_HELP = "Neighbours: add-remove or replace one record; metric promises less, for changes by a --unit."
+UNIT_HELP = "What one record stands for; of a metric the change that has distance 1: '1 mmHg in one reading'."
 DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
 
 Data = Annotated[str, typer.Argument(help="Parquet or CSV file, glob, or database URL; - reads CSV from stdin.")]
@@ -136,9 +138,9 @@ def check(
 def ledger_open(
     account: Annotated[str, typer.Argument(help="Name of the account: one for each data set.")],
     epsilon: Annotated[str, typer.Option(help="All that may ever be spent, as decimal text.")],
-    relation: Annotated[str, typer.Option(help="Neighbours: add-remove or replace one record.")],
+    relation: Annotated[str, typer.Option(help=RELATION_HELP)],
     delta: Annotated[str, typer.Option(help="All the delta that may ever be spent.")] = "0",
-    unit: Annotated[str, typer.Option(help="What one record stands for.")] = "record",
+    unit: Annotated[str, typer.Option(help=UNIT_HELP)] = "record",
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 import discreet as dc
-from discreet.app.analyst import asked_queries, loaded
+from discreet.app.analyst import asked_queries, load_evidence
 from discreet.app.arguments import Draws, Json, ReleaseFile, Seed
 from discreet.app.terminal import show
 from discreet.errors import InputError
@@ -36,7 +36,7 @@ def explain(
     In words and numbers, computed for this release from the release alone; nothing is spent.
     """
     asked = asked_queries(queries, release) or []
-    evidence = loaded(release)
+    evidence = load_evidence(release)
     if not isinstance(evidence, dc.Release):
         raise InputError("explain takes one release: name those that were combined one by one")
     if seed < 0:

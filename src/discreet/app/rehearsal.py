@@ -45,6 +45,13 @@ DELTA = "1e-6"
 DEFAULT_MECHANISM = next(iter(MECHANISMS))
 NEEDS_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta == "needed"]
 
+RelationName = Annotated[
+    str | None, typer.Option("--relation", help="add-remove, replace, or metric; the first two without it.")
+]
+Unit = Annotated[
+    str, typer.Option(help="Of a metric: the change that has distance 1, such as '1 mmHg in one reading'.")
+]
+
 
 def plan(
     epsilon: Annotated[str, typer.Option(help="Budget of the release, as decimal text.")],
@@ -58,7 +65,8 @@ def plan(
     option: Annotated[list[str] | None, typer.Option(help="Option of the one mechanism; repeatable.")] = None,
     workload: Workload = None,
     schema: SchemaFile = None,
-    relation: Annotated[str | None, typer.Option(help="add-remove or replace; both without it.")] = None,
+    relation: RelationName = None,
+    unit: Unit = "record",
     repeats: Annotated[int, typer.Option(help="Made-up data sets.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the made-up records and of the noise.")] = 0,
     as_json: Json = False,
@@ -77,7 +85,7 @@ def plan(
     found: list[tuple[dc.Relation, dc.Expected]] = []
     plans: dict[dc.Relation, dc.PlannedNoise | dc.AuditNoise] = {}
     for each in _relations(relation):
-        promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=each, unit="record")
+        promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=each, unit=unit)
         compared = compare(world, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
         found += [(each, part) for part in compared]
         if isinstance(world, dc.Tables) and list(chosen) == [DEFAULT_MECHANISM]:
@@ -116,6 +124,8 @@ def audit(
     if records < 1:
         raise InputError(f"an audit needs data sets of at least one record, got {records}")
     entry = registered(mechanism)
+    if relation is not None and dc.Relation(relation) is dc.Relation.METRIC:
+        raise InputError("an audit tries data sets that differ in one record: --relation is add-remove or replace")
     chosen = mechanism_of(entry, option, None, entry.needed)
     given = delta if delta is not None else DELTA if entry.delta == "needed" else "0"
     found: list[dc.Finding] = []
@@ -143,8 +153,8 @@ def audit(
 
 
 def _relations(name: str | None) -> list[dc.Relation]:
-    """The one that is named, or both."""
-    return list(dc.Relation) if name is None else [dc.Relation(name)]
+    """The one that is named, or both that are about records."""
+    return list(dc.RECORD_RELATIONS) if name is None else [dc.Relation(name)]
 
 
 def _world(

@@ -172,6 +172,7 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         "left": as_text(balance.epsilon_left),
         "mechanism": release.mechanism,
         "delta": as_text(promise.delta),
+        "guarantee": str(promise),
     }
     if isinstance(release.payload, dc.ChosenNetwork):
         arcs = [list(arc) for arc in release.payload.chosen.arcs]

@@ -43,7 +43,7 @@ from discreet.mechanisms.truncated_posterior import truncated_posterior
 from discreet.model.design import Design, Normal
 from discreet.model.schema import Variable
 from discreet.posterior.design.weight_posterior import WeightPosterior, quick_estimate, weights
-from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.release import Release
@@ -163,7 +163,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         design = self._design(given)
         require_drawable(self.draws, design.size)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
-        if guarantee.relation is Relation.REPLACE and len(given.X) <= design.size:
+        if guarantee.relation.public_number and len(given.X) <= design.size:
             raise InputError(f"{design.size} weights need more records than that; their number is public here")
         statistic = moments(grid_rows(design, given.X[:, columns], given.y))
         prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))

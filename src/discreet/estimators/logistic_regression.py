@@ -53,7 +53,7 @@ from discreet.posterior.design.weight_posterior import (
     tails,
     weights,
 )
-from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.release import Release
@@ -393,7 +393,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             raise InputError(f"method is one of {', '.join(METHODS)}, not {self.method!r}")
         if self.records is not None:
             records = whole_number(self.records, "records", 1)
-        elif guarantee.relation is Relation.REPLACE:
+        elif guarantee.relation.public_number:
             records = counted
         else:
             raise InputError(

@@ -81,7 +81,7 @@ def allocated(
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Stages:
         pure_only("allocated", guarantee)
-        if probability < 1 and guarantee.relation is Relation.REPLACE:
+        if probability < 1 and guarantee.relation is not Relation.ADD_REMOVE:
             raise InputError(
                 "sampling each record by its own coin hides who was added or removed, not who was replaced; use "
                 "sampling=1, or an add-remove guarantee"

@@ -68,6 +68,8 @@ class Mechanism(Generic[C, S, P, O]):
         require: refuses counts that the draw could not take, before anything is charged.
         scopes: sets of variables of a network that it may measure beside the families and what `planned` would.
         only: the network that it is over, where it brings its own; None where it takes any.
+        metric: whether it takes guarantees under a metric, which speak of changes and not of records; `calibrate` then
+            sees to it that the unit is the one that its losses are in.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Mechanism(Generic[C, S, P, O]):
     require: Callable[[S], None] = lambda _statistic: None
     scopes: Callable[[O], Iterable[Scope]] = lambda _over: ()
     only: Network | None = None
+    metric: bool = False
 
     @property
     def over(self) -> Over:
@@ -185,10 +188,15 @@ def _calibrate(mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarant
         )
     if statistic.over != prior.over:
         raise InputError("the counts and the prior are over different networks or designs")
-    if guarantee.relation is Relation.REPLACE and statistic.policy.missing == "drop":
+    if guarantee.relation is Relation.METRIC and not mechanism.metric:
         raise InputError(
-            "dropping incomplete records changes the number of records, which is public when replacing a record is the "
-            "relation; use missing='error', or an add-remove guarantee"
+            f"mechanism {mechanism.name!r} protects records, and takes no guarantee under a metric; ask for an "
+            "add-remove or a replace guarantee"
+        )
+    if guarantee.relation.public_number and statistic.policy.missing == "drop":
+        raise InputError(
+            "dropping incomplete records changes the number of records, which is public when replacing a record or a "
+            "metric is the relation; use missing='error', or an add-remove guarantee"
         )
     calibration = mechanism.calibrate(cast(O, prior.over), prior, guarantee)
     if calibration.total > guarantee.epsilon:
@@ -217,7 +225,7 @@ def _describe(
         guarantee=guarantee,
         mechanism=mechanism.name,
         policy=statistic.policy,
-        records=statistic.records if guarantee.relation is Relation.REPLACE else None,
+        records=statistic.records if guarantee.relation.public_number else None,
         prior=prior,
         calibration=measured[0],
         payload=measured[1],

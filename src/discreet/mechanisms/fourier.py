@@ -16,7 +16,7 @@ from discreet.mechanisms.noise import Noise, scale_for
 from discreet.mechanisms.table_scales import pure_only
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.noisy_contrasts import CoefficientNoise, NoisyCoefficients
 from discreet.sensitive.counts import Counts
 from discreet.theory.contrast_sensitivity import contrast_sensitivity
@@ -58,7 +58,7 @@ def fourier(*, stealth: float | None = None) -> Mechanism[CoefficientNoise]:
         pure_only("fourier", guarantee)
         bound = contrast_sensitivity(network, guarantee.relation)
         scale, reported = scale_for(max(bound.l1, 1), guarantee.epsilon)
-        noisy_total = guarantee.relation is Relation.ADD_REMOVE
+        noisy_total = not guarantee.relation.public_number
         shift = 0
         if stealth is not None:
             rng = np.random.default_rng(SEED)

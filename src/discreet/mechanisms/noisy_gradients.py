@@ -16,7 +16,7 @@ from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.k_norm import BALL_SLACK, k_norm_scale
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.model.design import GRID, Design, Normal
-from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.kinds.noisy_sums import NoisyTotal, VectorNoise
 from discreet.sensitive.gradients import Gradients, gradient_sensitivity
@@ -123,7 +123,7 @@ def total_noise(guarantee: Guarantee) -> tuple[Fraction, float | None, Fraction]
         (epsilon that is left, scale of discrete Laplace noise on the number of records, what it costs); under REPLACE
         the number is public: (all, None, 0).
     """
-    if guarantee.relation is Relation.REPLACE:
+    if guarantee.relation.public_number:
         return guarantee.epsilon, None, Fraction(0)
     share = TOTAL_SHARE * guarantee.epsilon
     scale, cost = scale_for(1, share)

@@ -42,7 +42,7 @@ def noisy_moments() -> DesignMechanism[VectorNoise, Moments]:
             raise InputError("noisy_moments keeps a pure guarantee; ask for delta 0")
         if design.norm is not None:
             raise InputError("noisy_moments is calibrated to the features' bounds; give the design no norm")
-        sums = len(design.moments) + (guarantee.relation is Relation.ADD_REMOVE)
+        sums = len(design.moments) + (not guarantee.relation.public_number)
         sensitivity = moment_sensitivity(guarantee.relation)
         scale, reported = k_norm_scale(sensitivity, guarantee.epsilon, sums, "cube")
         return VectorNoise(sensitivity, scale, 1, None, reported)

@@ -29,7 +29,7 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Query
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
-from discreet.privacy.guarantee import Guarantee, Number, Relation, as_rational, as_text
+from discreet.privacy.guarantee import Guarantee, Number, as_rational, as_text
 from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise, pairs_beyond
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, measured_part
 from discreet.sensitive.count_sensitivity import cells_moved
@@ -178,7 +178,7 @@ def _calibrated(
         _pair_scale(wanted[:1], found.for_pairs(chosen, gaussian=gaussian) / number, found, gaussian=gaussian)
     if records is not None:
         return found
-    if guarantee.relation is Relation.REPLACE:
+    if guarantee.relation.public_number:
         return audited(first, planned_for(guarantee.epsilon, guarantee.delta), None, None)
     scale, pilot = scale_for(1, PILOT * guarantee.epsilon)
     rest = guarantee.epsilon - pilot

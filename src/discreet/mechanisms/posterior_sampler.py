@@ -18,7 +18,7 @@ from discreet.mechanisms.noise import Noise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
-from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.parameter_draws import ParameterDraws, Tempering, Trimming
 from discreet.sensitive.counts import Counts
 from discreet.theory.lattice import lattice_law, resolution_for
@@ -145,7 +145,7 @@ def trimming(
     budget = float((guarantee.epsilon - kept) * (1 - 2 * ROUNDING)) / draws
     if not budget > 0:
         raise InputError("epsilon is too small: less than what is kept back for rounding errors, 1e-7 a node and draw")
-    each = budget / (_moved(guarantee.relation) * max(varied, 1))
+    each = budget / (guarantee.relation.by_record(1, 2) * max(varied, 1))
     if floor is None:
         wanted = each / temper if temper is not None else max(narrowest, each / most)
         floors = {node: floor_for(size, min(wanted, LARGEST_RANGE)) for node, size in sizes.items()}
@@ -205,8 +205,3 @@ def _draw_untrimmed(statistic: Counts, prior: Dirichlet, calibration: Tempering,
         cells[node] = np.round(gammas / gammas.sum(axis=-2, keepdims=True), calibration.digits)
     nothing: Mapping[str, float] = {}
     return ParameterDraws(Tables(network, cells, draws=draws), calibration.temper, nothing)
-
-
-def _moved(relation: Relation) -> int:
-    """Records whose likelihoods differ between neighbours."""
-    return 2 if relation is Relation.REPLACE else 1

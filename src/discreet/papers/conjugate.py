@@ -93,11 +93,8 @@ class TrimmedGamma:
         The log likelihood is `power ln theta - theta t` with t, which depends on the record, in [least, most]. A ratio
         of two records is linear in theta. One record's range is convex in t, hence largest at an end.
         """
-        match relation:
-            case Relation.REPLACE:
-                return (self.high - self.low) * (most - least)
-            case Relation.ADD_REMOVE:
-                return max(self._one_range(power, least), self._one_range(power, most))
+        one = max(self._one_range(power, least), self._one_range(power, most))
+        return relation.by_record(one, (self.high - self.low) * (most - least))
 
     def _one_range(self, power: float, t: float) -> float:
         """Range of `power ln theta - theta t`, which is concave in theta."""

@@ -79,7 +79,7 @@ class BetaBinomial:
 
     def record_loss(self, relation: Relation) -> float:
         """REPLACE: `2 ln((1 - floor) / floor)`, ADD_REMOVE: half of it, nats; InputError where it is not trimmed."""
-        return self._range() * (2 if Relation(relation) is Relation.REPLACE else 1)
+        return self._range() * Relation(relation).by_record(1, 2)
 
     def replace_delta(self, records: int, epsilon: float) -> float:
         """Exact delta at an epsilon of one untrimmed draw after `records` records, one of them replaced.
@@ -220,7 +220,7 @@ class MarkovChain:
 
     def record_loss(self, relation: Relation) -> float:
         """REPLACE a time step: `4 Lambda`. ADD_REMOVE: `3 Lambda`, as a step put in makes two transitions of one."""
-        return log_range(len(self.alpha), self.floor) * (4 if Relation(relation) is Relation.REPLACE else 3)
+        return log_range(len(self.alpha), self.floor) * Relation(relation).by_record(3, 4)
 
 
 def _rows(alpha: Floats, floor: float, size: int, rng: np.random.Generator) -> Floats:

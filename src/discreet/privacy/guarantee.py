@@ -16,11 +16,12 @@ from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from numbers import Rational
-from typing import SupportsFloat
+from typing import SupportsFloat, TypeVar
 
 from discreet.errors import InputError
 
 __all__ = [
+    "RECORD_RELATIONS",
     "Guarantee",
     "Number",
     "Relation",
@@ -36,19 +37,24 @@ Number = Rational | Decimal | SupportsFloat | str
 """What a budget may be given as: an int, Fraction, Decimal, decimal text, or a float (read as its shortest text)."""
 
 
+Value = TypeVar("Value")
+
 DIGITS_LIMIT = 1200
 """Most digits of a budget's numerator or denominator: far beyond any use, far below what Python prints."""
 
 
 class Relation(StrEnum):
-    """Which data sets count as neighbours.
+    """Which data sets count as neighbours, or how far apart two of them are.
 
     ADD_REMOVE: one has one record more than the other; the number of records is private.
     REPLACE: they differ in one record; the number of records is public.
+    METRIC: any two of one size, at a distance in the guarantee's unit; the number of records is public. What is
+        promised falls with the distance, so it hides small changes and protects no record as a whole.
     """
 
     ADD_REMOVE = "add-remove"
     REPLACE = "replace"
+    METRIC = "metric"
 
     @classmethod
     def _missing_(cls, value: object) -> Relation:
@@ -58,30 +64,70 @@ class Relation(StrEnum):
                 return relation
         raise InputError(f"unknown relation {value!r}; it is one of: {', '.join(cls)}")
 
+    @property
+    def public_number(self) -> bool:
+        """Whether the number of records is public: neighbours have the same."""
+        return self is not Relation.ADD_REMOVE
+
+    def by_record(self, add_remove: Value, replace: Value) -> Value:
+        """What holds where one record is added or removed, or where one is replaced.
+
+        Args:
+            add_remove: for ADD_REMOVE.
+            replace: for REPLACE.
+
+        Returns:
+            One of them.
+
+        Raises:
+            InputError: for METRIC, under which all records may change, each by a little: nothing that was worked out
+                for one record holds there.
+        """
+        match self:
+            case Relation.ADD_REMOVE:
+                return add_remove
+            case Relation.REPLACE:
+                return replace
+            case Relation.METRIC:
+                raise InputError(
+                    "this is worked out for one record that is added, removed or replaced, not for distances in a "
+                    "metric; ask for an add-remove or a replace guarantee, or for a mechanism that takes a metric"
+                )
+
+
+RECORD_RELATIONS = (Relation.ADD_REMOVE, Relation.REPLACE)
+"""The relations that are about whole records: all mechanisms of records are proved for these."""
+
 
 @dataclass(frozen=True, init=False)
 class Guarantee:
     """`(epsilon, delta)`-differential privacy for one relation and one unit of protection; no part has a default.
 
-    `P(M(D) in S) <= exp(epsilon) P(M(D') in S) + delta` for all neighbours D, D' and all sets S of outputs.
+    `P(M(D) in S) <= exp(epsilon) P(M(D') in S) + delta` for all neighbours D, D' and all sets S of outputs. For METRIC
+    `P(M(D) in S) <= exp(epsilon max(rho, 1)) P(M(D') in S)` for all D, D' of one size at distance rho in the unit: a
+    promise about changes, and none about whole records, let alone persons.
 
     Args:
         epsilon: nats; greater than 0, finite. Text such as "0.1" or "1/3" is kept exactly; a float is read as the
             shortest text that denotes it, so 0.1 is one tenth.
-        delta: at least 0, less than 1; read in the same way.
+        delta: at least 0, less than 1; read in the same way. 0 for METRIC.
         relation: which data sets count as neighbours.
-        unit: what one record stands for in the promise, such as "record" or "patient".
+        unit: what one record stands for in the promise, such as "record" or "patient"; for METRIC the change that has
+            distance 1, an amount and what changes by it, such as "1 mmHg in one reading".
 
     Raises:
-        InputError: a number out of its range (zero, negative, NaN, infinite, not a number), an unknown relation, or an
-            empty unit.
+        InputError: a number out of its range (zero, negative, NaN, infinite, not a number), an unknown relation, an
+            empty unit, or, for METRIC, a delta or a unit that is no amount.
 
     Source:
-        Dwork and Roth (2014), Definition 2.4.
+        Dwork and Roth (2014), Definition 2.4. METRIC: Dimitrakakis et al. (JMLR 2017), Definition 2, for delta 0 and
+        with distances below 1 taken as 1, as values are recorded in steps; Chatzikokolakis et al. (PETS 2013).
 
     Example:
         >>> Guarantee(epsilon="0.1", delta=0, relation="add-remove", unit="record").epsilon
         Fraction(1, 10)
+        >>> print(Guarantee(epsilon="0.1", delta=0, relation="metric", unit="1 mmHg in one reading"))
+        epsilon 0.1 for each change of 1 mmHg in one reading (metric: protects no record and no person)
     """
 
     epsilon: Fraction
@@ -100,9 +146,22 @@ class Guarantee:
             raise InputError(f"delta must be at least 0 and less than 1, got {delta}")
         if not isinstance(unit, str) or not unit.strip():
             raise InputError("a guarantee needs its unit of protection, such as 'record'")
+        if self.relation is Relation.METRIC:
+            if self.delta:
+                raise InputError("a guarantee under a metric is pure; ask for delta 0")
+            if not re.match(r"\s*(?=[\d.]*[1-9])\d*\.?\d+\s+\S", unit):
+                raise InputError(
+                    f"the unit of a metric is the change that has distance 1, an amount and what changes by it, such "
+                    f"as '1 mmHg in one reading', not {_shown(unit)}"
+                )
 
     def __str__(self) -> str:
         """The promise in one line."""
+        if self.relation is Relation.METRIC:
+            return (
+                f"epsilon {as_text(self.epsilon)} for each change of {self.unit} "
+                "(metric: protects no record and no person)"
+            )
         delta = f", delta {as_text(self.delta)}" if self.delta else ""
         return f"epsilon {as_text(self.epsilon)}{delta}, {self.relation} one {self.unit}"
 
@@ -201,12 +260,17 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
         InputError: none given, or they differ in relation or unit.
 
     Source:
-        Dwork and Roth (2014), Theorem 3.16 (basic composition).
+        Dwork and Roth (2014), Theorem 3.16 (basic composition); it holds for every pair of data sets, hence for METRIC.
     """
     parts = list(guarantees)
     if not parts:
         raise InputError("compose needs at least one guarantee")
     if len({(part.relation, part.unit) for part in parts}) > 1:
+        if any(part.relation is Relation.METRIC for part in parts):
+            raise InputError(
+                "a guarantee under a metric adds up with others in the very same unit only: a change of one unit is no "
+                "number of others, and no record"
+            )
         raise InputError("guarantees for different relations or units do not add up; convert them first")
     return Guarantee(
         epsilon=sum((part.epsilon for part in parts), Fraction()),
@@ -230,13 +294,18 @@ def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
         What then holds.
 
     Raises:
-        InputError: from REPLACE to ADD_REMOVE, or a delta that would be 1 or more.
+        InputError: from REPLACE to ADD_REMOVE, from or to METRIC, or a delta that would be 1 or more.
 
     Source:
         Dwork and Roth (2014), Theorem 2.2 (group privacy), for groups of two.
     """
     if guarantee.relation is relation:
         return guarantee
+    if Relation.METRIC in (guarantee.relation, relation):
+        raise InputError(
+            "a guarantee under a metric is about changes by so many units and one for records about whole records, "
+            "however large the change: neither is turned into the other"
+        )
     if guarantee.relation is Relation.REPLACE:
         raise InputError("a guarantee for replacing a record promises nothing for adding or removing one")
     delta = guarantee.delta and guarantee.delta * (1 + _exp_above(guarantee.epsilon))

@@ -306,6 +306,11 @@ class Account:
     def _price(self, balance: Balance, guarantee: Guarantee) -> Guarantee:
         """What the account pays for a guarantee, in its own relation."""
         limit = balance.limit
+        if Relation.METRIC in (guarantee.relation, limit.relation) and guarantee.relation is not limit.relation:
+            raise InputError(
+                f"account {shown(self.name)} has the limit {limit}, and the guarantee is {guarantee}: charges for "
+                "records and charges under a metric never add up; open an account for each"
+            )
         if guarantee.unit != limit.unit:
             raise InputError(
                 f"account {shown(self.name)} protects one {limit.unit}, the guarantee one {guarantee.unit}"

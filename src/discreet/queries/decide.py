@@ -2,13 +2,14 @@
 
 PSAQR of Dimitrakakis et al., but that the draws are made from a release: they are post-processing and cost no privacy,
 so every decision has draws of its own. What their finite number can cost in expected utility is bounded with each.
+Responses that are numbers are in `decide_number.py`; sequences of decisions in `responder.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeGuard, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +18,9 @@ from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.model.network import Network
 from discreet.model.tables import Tables
-from discreet.posterior.diagnostics import effective_size
-from discreet.posterior.draws import Posterior, PosteriorDraws
+from discreet.posterior.draws import Posterior
 from discreet.queries.credible import check_level, credible_interval
+from discreet.queries.decision_draws import asked_draws, condition, effective_draws, refuse_outside
 from discreet.queries.given import both_given
 from discreet.queries.query import ROW_LIMIT, Probability, parse_query
 from discreet.theory.bounds import response_error
@@ -28,9 +29,6 @@ __all__ = ["Decision", "decide", "payoff"]
 
 Floats = npt.NDArray[np.float64]
 R = TypeVar("R")
-
-LEAST_DRAWS_OF_A_CHAIN = 8
-"""Below it nothing can be told from a chain's utilities (`effective_size`)."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +59,8 @@ class Decision(Generic[R]):
 
     def __str__(self) -> str:
         """The response, what it can lose, and when that holds."""
-        condition = "however the query was chosen" if self.fresh else "if it was fixed before the draws were looked at"
-        return f"{self.response}: loses at most {self.regret:.3g} but for a chance of {self.failure:g}, {condition}"
+        lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
+        return f"{self.response}: {lost}, {condition(self.fresh)}"
 
 
 def decide(
@@ -122,7 +120,7 @@ def decide(
         raise InputError("a decision needs at least one response, and utilities between two different bounds")
     response_error(1, len(responses), queries, failure)  # what is refused is refused before draws are made
     check_level(level)
-    asked = posterior.fresh(rng) if fresh and _renewable(posterior) else posterior
+    asked = asked_draws(posterior, fresh, rng)
     values = _values(
         asked.cells, utility.under(asked) if isinstance(utility, Payoff) else utility, responses, low, high
     )
@@ -136,15 +134,10 @@ def decide(
         {"response": response, "mean": float(mean), "lower": float(a), "upper": float(b), "best": float(share)}
         for response, mean, a, b, share in zip(responses, means, lower, upper, winners, strict=True)
     )
-    worth = _effective(asked, values)
+    worth = effective_draws(asked, values)
     regret = (high - low) * response_error(worth, len(responses), queries, failure)
     best = responses[int(means.argmax())]
     return Decision(best, rows, level, min(regret, high - low), failure, asked is not posterior, worth)
-
-
-def _renewable(posterior: Posterior) -> TypeGuard[PosteriorDraws]:
-    """Whether new draws can be made."""
-    return isinstance(posterior, PosteriorDraws) and posterior.source is not None
 
 
 def _values(
@@ -155,25 +148,8 @@ def _values(
     values = np.array([np.asarray(utility(cells, response), np.float64) for response in responses])
     if values.shape != (len(responses), draws):
         raise InputError(f"the utility of a response must have one number for each of the {draws} draws")
-    if np.any(np.isnan(values)):
-        raise InputError("a utility is not a number; under some draw the evidence may be impossible")
-    if not (np.all(values >= low - 1e-9) and np.all(values <= high + 1e-9)):
-        raise InputError(f"a utility is outside its bounds {low:g} to {high:g}")
+    refuse_outside(values, low, high, "a utility")
     return values
-
-
-def _effective(posterior: Posterior, values: Floats) -> float:
-    """Number of independent draws that tell the means of utilities as well, shape (responses, draws); at most all."""
-    draws = values.shape[1]
-    if not isinstance(posterior, PosteriorDraws):
-        return float(draws)
-    worth, mixing = posterior.effective(), posterior.mixing
-    if mixing is None or draws < LEAST_DRAWS_OF_A_CHAIN * mixing.chains:
-        return float(worth)
-    # An indicator may mix more slowly than every entry. Draws come in turn from the chains; the last are the latest.
-    length = draws // mixing.chains
-    by_chain = values[:, draws - length * mixing.chains :].reshape(len(values), length, mixing.chains)
-    return float(min(worth, effective_size(by_chain.swapaxes(1, 2)).min()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,7 +43,7 @@ class _Variable(Part):
 class _Learned(Part):
     release: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{32}$")]
     epsilon: Budget
-    relation: Literal["add-remove", "replace"]
+    relation: Literal["add-remove", "replace", "metric"]
     unit: Annotated[str, pydantic.Field(min_length=1)]
     private: Flag
 

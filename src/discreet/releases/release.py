@@ -1,7 +1,7 @@
 """The release: all that leaves the private side, as a versioned JSON document.
 
 This file owns the document as a whole; its parts are in `document.py` and `kinds/`. Nothing in it
-comes from a record but the payload (and, where replacing a record is the neighbouring relation, the public number of
+comes from a record but the payload (and, where replacing a record or a metric is the relation, the public number of
 records); there is no seed, no path and no time finer than a day. The document's JSON Schema is kept beside this file
 and tested against it.
 """
@@ -25,7 +25,7 @@ from discreet.model.limits import DOCUMENT_BYTES, at_most, check_name, free_cell
 from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.tables import Array, Tables
-from discreet.privacy.guarantee import Guarantee, Relation, as_text
+from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.releases.codec import Budget, Part, Positive, decode, encode, shaped, union_of
 from discreet.releases.document import (
     DesignPart,
@@ -86,7 +86,7 @@ class Release:
         guarantee: what holds for whoever is in the records.
         mechanism: its name.
         policy: how incomplete records were met.
-        records: number of records where it is public (REPLACE), else None.
+        records: number of records where it is public (all relations but ADD_REMOVE), else None.
         prior: the curator's prior, over a network or a design; an analyst may use another.
         calibration: how the budget became noise.
         payload: the noisy statistics.
@@ -110,8 +110,11 @@ class Release:
         """Refuse parts that contradict each other."""
         if self.payload.over != self.prior.over:
             raise InputError("a release needs a prior and a payload over the same network or design")
-        if (self.records is not None) != (self.guarantee.relation is Relation.REPLACE):
-            raise InputError("a release states its number of records exactly where replacing a record is the relation")
+        if (self.records is not None) != self.guarantee.relation.public_number:
+            raise InputError(
+                "a release states its number of records exactly where it is public: where replacing a record or a "
+                "metric is the relation"
+            )
         if self.records is not None and self.records < 0:
             raise InputError("a number of records cannot be negative")
         if self.calibration.total > self.guarantee.epsilon:
@@ -242,7 +245,7 @@ Day = Annotated[str, pydantic.Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 class _Guarantee(Part):
     epsilon: Budget
     delta: Budget
-    relation: Literal["add-remove", "replace"]
+    relation: Literal["add-remove", "replace", "metric"]
     unit: Annotated[str, pydantic.Field(min_length=1)]
 
 

@@ -68,8 +68,4 @@ def cells_moved(relation: Relation) -> int:
     Returns:
         1 for ADD_REMOVE, 2 for REPLACE.
     """
-    match relation:
-        case Relation.ADD_REMOVE:
-            return 1
-        case Relation.REPLACE:
-            return 2
+    return relation.by_record(1, 2)

@@ -86,8 +86,4 @@ def dependence_sensitivity(relation: Relation) -> int:
     Source:
         The top of this file.
     """
-    match relation:
-        case Relation.ADD_REMOVE:
-            return 2
-        case Relation.REPLACE:
-            return 3
+    return relation.by_record(2, 3)

@@ -143,4 +143,4 @@ def gradient_sensitivity(design: Design, relation: Relation) -> int:
     Returns:
         Steps of the grid: `design.reach` under ADD_REMOVE, twice that under REPLACE.
     """
-    return design.reach if relation is Relation.ADD_REMOVE else 2 * design.reach
+    return relation.by_record(design.reach, 2 * design.reach)

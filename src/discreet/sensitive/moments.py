@@ -51,7 +51,7 @@ class Moments:
 
     def vector(self, relation: Relation) -> Integers:
         """What is released: under ADD_REMOVE the number of records comes first, in the same unit as the sums."""
-        if relation is Relation.REPLACE:
+        if relation.public_number:
             return self.values
         return np.concatenate([[self.records * GRID**2], self.values]).astype(np.int64)
 
@@ -95,4 +95,4 @@ def moment_sensitivity(relation: Relation) -> int:
     Returns:
         ADD_REMOVE: `GRID^2`. REPLACE: `2 GRID^2`; the number of records does not move and is not released.
     """
-    return GRID**2 if relation is Relation.ADD_REMOVE else 2 * GRID**2
+    return relation.by_record(GRID**2, 2 * GRID**2)

@@ -11,8 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.theory.checks import not_negative, positive, probability
+from discreet.theory.number_losses import NumberLoss, band_width
 
-__all__ = ["each_failure", "largest_error", "largest_integer_noise", "log_union", "response_error"]
+__all__ = [
+    "draws_for_loss",
+    "each_failure",
+    "largest_error",
+    "largest_integer_noise",
+    "log_union",
+    "response_error",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -131,6 +139,59 @@ def response_error(draws: float, responses: int, queries: int, failure: float) -
     """
     positive(draws=draws)
     return math.sqrt(2 * log_union(responses, queries, failure) / draws)
+
+
+def draws_for_loss(
+    loss: float, *, responses: int | NumberLoss, queries: int = 1, failure: float = 0.05, span: float = 1.0
+) -> int:
+    """Independent draws after which no decision loses more than some loss, whatever the posterior is.
+
+    What a decision then reports of its own draws is no more, and for numbers often far less: see `number_losses`.
+
+    Args:
+        loss: expected utility that may be lost in each decision, in the unit of the utility; greater than 0.
+        responses: number of responses to choose from; or the loss of a number that is named.
+        queries: number of decisions, as for `response_error`.
+        failure: probability that some decision loses more.
+        span: largest less smallest utility, or largest less smallest value of the quantity.
+
+    Returns:
+        The smallest such number, at least 1. Draws from a release cost time alone; where each draw is released it costs
+        privacy: see `posterior_privacy`.
+
+    Raises:
+        InputError: a number that is not positive, or a probability outside (0, 1).
+
+    Source:
+        Dimitrakakis et al. (JMLR 2017), Lemma 11 with its union, solved for N; `number_losses` for numbers.
+
+    Example:
+        >>> draws_for_loss(0.1, responses=4, queries=100)
+        1937
+        >>> from discreet.theory.number_losses import Quantile, Squared
+        >>> draws_for_loss(0.1, responses=Squared()), draws_for_loss(0.1, responses=Quantile(0.9))
+        (22, 220)
+    """
+    positive(loss=loss, queries=queries, span=span)
+    if isinstance(responses, int):
+        wanted, log = loss / span, log_union(responses, queries, failure)
+        draws = max(1, math.ceil(2 * log / wanted**2))
+    else:
+        probability(failure=failure)
+        wanted = loss / span**responses.power
+        draws = max(1, math.ceil(math.log(4 * queries / failure) / (2 * responses.width_for(wanted) ** 2)))
+
+    def most(draws: int) -> float:
+        """Most that is lost with so many draws."""
+        if isinstance(responses, int):
+            return response_error(draws, responses, queries, failure)
+        return responses.widest(band_width(draws, failure / queries))
+
+    while draws > 1 and most(draws - 1) <= wanted:
+        draws -= 1
+    while most(draws) > wanted:
+        draws += 1
+    return draws
 
 
 def log_union(responses: int, queries: int, failure: float) -> float:

@@ -80,13 +80,11 @@ def contrast_sensitivity(
     """
     if not cell_limit > 0:
         raise InputError(f"the search needs a positive limit of cells, got {cell_limit}")
-    match relation:
-        case Relation.ADD_REMOVE:
-            norms = {variable.name: _largest_norm(variable.size) for variable in network.variables}
-            total = sum(math.prod(norms[name] for name in subset) for subset in network.downward_closure)
-            return CoefficientSensitivity(total, exact=True)
-        case Relation.REPLACE:
-            return _largest_move(network, cell_limit)
+    if relation.by_record(add_remove=False, replace=True):
+        return _largest_move(network, cell_limit)
+    norms = {variable.name: _largest_norm(variable.size) for variable in network.variables}
+    total = sum(math.prod(norms[name] for name in subset) for subset in network.downward_closure)
+    return CoefficientSensitivity(total, exact=True)
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ class CategoricalFactor:
         for factor in table.T:
             difference = table - factor[:, None]
             highest, lowest = difference.max(axis=0), difference.min(axis=0)
-            changes = highest if relation is Relation.ADD_REMOVE else highest - lowest
+            changes = relation.by_record(highest, highest - lowest)
             width = max(width, float(changes.max()))
         return int(width * STEPS)
 
@@ -211,7 +211,7 @@ class DirectionFactor:
 
     def width(self, relation: Relation) -> int:
         """As `CategoricalFactor.width`, but a bound that no record need reach: one or two times `STEPS`."""
-        return STEPS if relation is Relation.ADD_REMOVE else 2 * STEPS
+        return relation.by_record(STEPS, 2 * STEPS)
 
 
 Factor: TypeAlias = CategoricalFactor | DirectionFactor

@@ -120,11 +120,7 @@ def record_loss(network: Network, floors: Mapping[str, float], relation: Relatio
         22.0
     """
     total = math.fsum(ranges(network, floors).values())
-    match relation:
-        case Relation.REPLACE:
-            return 2 * total
-        case Relation.ADD_REMOVE:
-            return total
+    return relation.by_record(total, 2 * total)
 
 
 def ranges(network: Network, floors: Mapping[str, float]) -> dict[str, float]:
@@ -172,8 +168,4 @@ def widest_range(logs: Mapping[str, npt.NDArray[np.int64]], relation: Relation) 
             difference = flat - flat[one]
             top[one] += difference.max(axis=1)
             bottom[one] += difference.min(axis=1)
-    match relation:
-        case Relation.ADD_REMOVE:
-            return int(max(top.max(), -bottom.min()))
-        case Relation.REPLACE:
-            return int((top - bottom).max())
+    return int(relation.by_record(max(top.max(), -bottom.min()), (top - bottom).max()))

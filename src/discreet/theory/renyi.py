@@ -81,12 +81,8 @@ def dirichlet_renyi(
     finite = x > (lam - 1) * tau
     lowest = np.where(finite, x - (lam - 1) * tau, 1.0)
     remove = _gap(lowest, x, x + tau, lam, weight_low=np.ones_like(lam))
-    match relation:
-        case Relation.ADD_REMOVE:
-            divergence = remove
-        case Relation.REPLACE:
-            divergence = remove + _gap(x, x + tau, x + lam * tau, lam, weight_low=lam - 1)
-    return np.where(finite, divergence, np.inf)
+    add = _gap(x, x + tau, x + lam * tau, lam, weight_low=lam - 1)
+    return np.where(finite, relation.by_record(remove, remove + add), np.inf)
 
 
 def _gap(low: Floats, middle: Floats, high: Floats, order: Floats, *, weight_low: Floats) -> Floats:

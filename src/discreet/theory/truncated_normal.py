@@ -315,4 +315,4 @@ def sampler_loss(
         raise InputError("radius, bounds and variance must be positive and finite")
     reach = radius * feature_norm
     squares = 4 * reach * target_bound if reach <= target_bound else (target_bound + reach) ** 2
-    return squares / variance if Relation(relation) is Relation.REPLACE else squares / (2 * variance)
+    return squares / Relation(relation).by_record(2 * variance, variance)

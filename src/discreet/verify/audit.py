@@ -183,8 +183,11 @@ def audit(
         A finding for each of them.
 
     Raises:
-        InputError: the mechanism refuses the guarantee, or takes randomness in a way that cannot be followed.
+        InputError: the mechanism refuses the guarantee, which is for records, or takes randomness in a way that cannot
+            be followed.
     """
+    if guarantee.relation is Relation.METRIC:
+        raise InputError("an audit tries data sets that differ in one record; it has none to try a metric by")
     if networks is not None or mechanism.over == "network":
         entry = MECHANISMS.get(mechanism.name)
         own = audit_choices() if entry is not None and entry.chooses else audit_networks()
@@ -435,7 +438,7 @@ def _neighbours(
     )
     for rest in chain(small, crowds):
         for index, record in enumerate(records):
-            if relation is Relation.ADD_REMOVE:
+            if relation.by_record(add_remove=True, replace=False):
                 yield rest, (*rest, record)
             else:
                 yield from (((*rest, record), (*rest, other)) for other in records[:index])

@@ -113,4 +113,4 @@ class Choice(Released):
 
     def counts_records(self, relation: Relation) -> bool:
         """See `Released`."""
-        return self.total is None or relation is Relation.ADD_REMOVE
+        return self.total is None or not relation.public_number

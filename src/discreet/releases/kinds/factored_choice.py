@@ -127,4 +127,4 @@ class FactoredChoice(Released):
 
     def counts_records(self, relation: Relation) -> bool:
         """See `Released`."""
-        return (self.total is not None) == (relation is Relation.ADD_REMOVE)
+        return (self.total is not None) != relation.public_number

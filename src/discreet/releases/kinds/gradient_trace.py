@@ -137,4 +137,4 @@ class GradientTrace(Released):
 
     def counts_records(self, relation: Relation) -> bool:
         """See `Released`."""
-        return (self.total is not None) == (relation is Relation.ADD_REMOVE)
+        return (self.total is not None) != relation.public_number

@@ -223,4 +223,4 @@ class ScoredChoice(Released):
 
     def counts_records(self, relation: Relation) -> bool:
         """See `Released`."""
-        return (self.total is not None) == (relation is Relation.ADD_REMOVE)
+        return (self.total is not None) != relation.public_number

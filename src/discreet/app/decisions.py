@@ -1,0 +1,239 @@
+"""The command that decides: responses by their payoffs, and numbers by their loss, from a release alone."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+import discreet as dc
+from discreet.app.analyst import load_evidence, posterior_of
+from discreet.app.arguments import Json, Method, ReleaseFile, TrustNetwork
+from discreet.app.report import columns
+from discreet.app.terminal import say, show
+from discreet.errors import InputError, shown
+from discreet.model.json_files import read_json, read_text
+from discreet.model.limits import QUERIES_BYTES
+from discreet.queries.decide_number import one_probability
+from discreet.queries.decision_draws import renewable
+from discreet.theory.number_losses import NumberLoss, number_loss
+
+__all__ = ["decide"]
+
+DRAWS = 1000
+"""Without --draws and --within."""
+MOST_DRAWS = 100_000
+"""Beyond it draws of all probabilities take much time and memory."""
+
+Payoffs: TypeAlias = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A query, and what each response pays in every state."""
+
+    query: str
+    payoffs: Payoffs
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest payoff, which are public."""
+        listed = [value for row in self.payoffs.values() for value in row.values()]
+        return min(listed), max(listed)
+
+    def check(self, network: dc.Network) -> None:
+        """Refuse what cannot be asked."""
+        dc.payoff(network, self.query, self.payoffs)
+
+    def draws(self, within: float, queries: int, failure: float) -> int:
+        """For a loss."""
+        span = self.bounds[1] - self.bounds[0]
+        return dc.draws_for_loss(within, responses=len(self.payoffs), queries=queries, failure=failure, span=span)
+
+    def decide(self, posterior: dc.PosteriorDraws, options: Mapping[str, Any]) -> dc.Decision[str]:
+        """The response."""
+        utility = dc.payoff(posterior.network, self.query, self.payoffs)
+        return dc.decide(posterior, utility, list(self.payoffs), bounds=self.bounds, **options)
+
+
+@dataclass(frozen=True)
+class _Number:
+    """A quantity, and the loss of a number that is named for it."""
+
+    query: str
+    loss: NumberLoss
+
+    def check(self, network: dc.Network) -> None:
+        """Refuse what cannot be asked."""
+        one_probability(network, self.query)
+
+    def draws(self, within: float, queries: int, failure: float) -> int:
+        """For a loss."""
+        return dc.draws_for_loss(within, responses=self.loss, queries=queries, failure=failure)
+
+    def decide(self, posterior: dc.PosteriorDraws, options: Mapping[str, Any]) -> dc.NumberDecision:
+        """The number."""
+        return dc.decide_number(posterior, self.query, self.loss, **options)
+
+
+Asked: TypeAlias = _Choice | _Number
+Decided: TypeAlias = dc.Decision[str] | dc.NumberDecision
+
+
+def decide(
+    release: ReleaseFile,
+    query: Annotated[
+        list[str] | None,
+        typer.Option(help="Query for all states of one variable, such as 'P(lung | smoke=yes)'; repeatable."),
+    ] = None,
+    payoffs: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|JSON",
+            help="What each response pays in every state: "
+            '\'{"scan": {"yes": 1, "no": 0.6}, "wait": {"yes": 0, "no": 1}}\'; for each --query one, in its order.',
+        ),
+    ] = None,
+    quantity: Annotated[
+        list[str] | None,
+        typer.Option(help="Query for one probability, such as 'P(lung=yes | smoke=yes)', to be named; repeatable."),
+    ] = None,
+    loss: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Of the number that is named: squared (the default), absolute, quantile:0.9 or interval:0.9; one for "
+            "all, or for each --quantity one."
+        ),
+    ] = None,
+    draws: Annotated[int | None, typer.Option(help=f"Draws from the posterior; {DRAWS:,} without it.")] = None,
+    within: Annotated[
+        float | None,
+        typer.Option(help="As many draws as make the bound of every decision at most this, in the unit of its payoff."),
+    ] = None,
+    failure: Annotated[float, typer.Option(help="Chance that some bound fails.")] = 0.05,
+    level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
+    method: Method = "noise-aware",
+    trust_network: TrustNetwork = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed of the draws. Without it they are new each time, so a bound holds whatever was seen."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Decide by a release: the response of the largest expected payoff, or the number of the least expected loss.
+
+    Every decision says what it can lose because draws are finitely many. Nothing is spent.
+    """
+    asked: list[Asked] = [*_choices(query or [], payoffs or []), *_numbers(quantity or [], loss or [])]
+    if not asked:
+        raise InputError("name a --query with its --payoffs, or a --quantity; discreet decide --help has both")
+    if draws is not None and within is not None:
+        raise InputError("--draws is a number of draws and --within makes one; name one of them")
+    number = DRAWS if draws is None else draws
+    if within is not None:
+        number = _enough(asked, within, failure)
+    evidence = load_evidence(release)
+    for part in asked:  # what cannot be asked is refused before draws are made
+        part.check(evidence.network)
+    seeded = secrets.randbits(64) if seed is None else seed
+    posterior = posterior_of(evidence, method, number, seeded, None, trust_network)
+    options = {"level": level, "failure": failure, "queries": len(asked), "fresh": False}
+    # All of them were fixed before these draws were made, and with a seed of its own nobody has seen them.
+    alone = seed is None and renewable(posterior)
+    found = [replace(part.decide(posterior, options), fresh=alone) for part in asked]
+    _hint(found, within, number)
+    told = [_document(part, made) for part, made in zip(asked, found, strict=True)]
+    lines = [_lines(part, made) for part, made in zip(asked, found, strict=True)]
+    together = "each bound holds" if len(asked) == 1 else f"all {len(asked)} bounds hold together"
+    when = "however the decisions were chosen" if alone else "if they were fixed before anybody looked at these draws"
+    last = f"{together}, but for a chance of {failure:g}, {when}; posterior: {posterior.method}, {number:,} draws"
+    show(as_json, {"method": posterior.method, "draws": number, "decisions": told}, "\n\n".join([*lines, last]))
+
+
+def _choices(queries: list[str], payoffs: list[str]) -> list[_Choice]:
+    """Queries with their payoffs."""
+    if len(queries) != len(payoffs):
+        raise InputError(
+            f"{len(queries)} --query and {len(payoffs)} --payoffs: every query needs its own, in its order"
+        )
+    return [_Choice(query, _payoffs(text)) for query, text in zip(queries, payoffs, strict=True)]
+
+
+def _numbers(quantities: list[str], losses: list[str]) -> list[_Number]:
+    """Quantities with their losses."""
+    if losses and not quantities:
+        raise InputError("--loss is of a --quantity; a --query has --payoffs")
+    given = [number_loss(text) for text in losses or ["squared"]]
+    if len(given) not in (1, max(1, len(quantities))):
+        raise InputError(f"{len(given)} --loss for {len(quantities)} --quantity: give one for all, or for each its own")
+    return [_Number(text, given[i if len(given) > 1 else 0]) for i, text in enumerate(quantities)]
+
+
+def _payoffs(text: str) -> Payoffs:
+    """Payoffs from JSON, or from a file of it."""
+    inline = text.lstrip().startswith("{")
+    raw = read_json(text if inline else read_text(text, "payoffs", QUERIES_BYTES), "the payoffs", QUERIES_BYTES)
+    rows = raw.values() if isinstance(raw, dict) else [None]
+    values: list[Any] = [value for row in rows for value in (row.values() if isinstance(row, dict) and row else [None])]
+    if not values or any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
+        raise InputError(
+            'payoffs are JSON of the form {"response": {"state": number, ...}, ...}, with every state of the variable '
+            f"that the query asks for; not {shown(text)}"
+        )
+    if min(values) == max(values):
+        raise InputError("all payoffs are equal: there is nothing to decide")
+    return {name: {state: float(value) for state, value in row.items()} for name, row in raw.items()}
+
+
+def _enough(asked: Iterable[Asked], within: float, failure: float) -> int:
+    """Draws for a loss in all decisions."""
+    parts = list(asked)
+    wanted = max(part.draws(within, len(parts), failure) for part in parts)
+    if wanted > MOST_DRAWS:
+        raise InputError(
+            f"a loss within {within:g} takes {wanted:,} draws in the worst case, more than {MOST_DRAWS:,}; name "
+            "--draws and see the bound of these decisions, which is often far less"
+        )
+    return wanted
+
+
+def _hint(found: list[Decided], within: float | None, number: int) -> None:
+    """What to do where draws depend on each other and are worth too few."""
+    worth = min(part.effective for part in found)
+    if within is not None and any(part.regret > within for part in found):
+        say(
+            f"the {number:,} draws are worth {worth:,.0f} independent ones, so a bound is above {within:g}; ask for "
+            f"about --draws {min(MOST_DRAWS, int(1.2 * number**2 / worth)):,}".replace(",", "")
+        )
+
+
+def _document(asked: Asked, made: Decided) -> dict[str, object]:
+    """A decision as JSON."""
+    same = {name: getattr(made, name) for name in ("level", "regret", "failure", "fresh", "effective")}
+    if isinstance(made, dc.Decision):
+        rows = [dict(row) for row in made.rows]
+        return {"kind": "response", "query": asked.query, "response": made.response, "values": rows, **same}
+    ends = list(made.response) if isinstance(made.response, tuple) else made.response
+    known = {name: value for name, value in asdict(made).items() if name in ("expected", "lower", "upper")}
+    return {"kind": "number", "quantity": asked.query, "loss": str(made.loss), "response": ends, **known, **same}
+
+
+def _lines(asked: Asked, made: Decided) -> str:
+    """A decision for a person."""
+    lost = f"loses at most {made.regret:.3g} by the number of draws"
+    if isinstance(made, dc.Decision):
+        head = ("response", "payoff", f"{100 * made.level:.6g} % interval", "best")
+        rows = [
+            (str(row["response"]), f"{row['mean']:.4f}", f"{row['lower']:.4f} to {row['upper']:.4f}",
+             f"{row['best']:.0%}")
+            for row in made.rows
+        ]  # fmt: skip
+        return f"{asked.query}: {made.response}, {lost}\n{columns(head, rows)}"
+    ends = made.response if isinstance(made.response, tuple) else (made.response,)
+    return (
+        f"{asked.query}: {' to '.join(f'{end:.4f}' for end in ends)} ({made.loss} loss, {made.expected:.3g} expected), "
+        f"{lost}\nbetween {made.lower:.4f} and {made.upper:.4f} ({100 * made.level:.6g} %)"
+    )

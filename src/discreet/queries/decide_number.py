@@ -1,0 +1,183 @@
+"""Decisions that name a number: the best one under posterior draws, in closed form, and what their number can cost.
+
+The response to a quantity is its mean, its median, a quantile, or an interval, as the loss says; there is no grid of
+responses to choose from, and no union over them: see `theory/number_losses.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError, shown
+from discreet.model.network import Network
+from discreet.model.query_grammar import Probability, parse_query
+from discreet.model.tables import Tables
+from discreet.posterior.draws import Posterior
+from discreet.queries.credible import check_level, credible_interval
+from discreet.queries.decision_draws import asked_draws, condition, effective_draws, refuse_outside
+from discreet.queries.given import both_given
+from discreet.queries.query import ROW_LIMIT
+from discreet.theory.checks import positive, probability
+from discreet.theory.number_losses import Band, NumberLoss, number_loss
+
+__all__ = ["NumberDecision", "Quantity", "decide_number", "one_probability"]
+
+Floats = npt.NDArray[np.float64]
+Quantity: TypeAlias = str | Callable[[Tables], Floats]
+"""A query for one probability, or a function of cells `(*parents, child, draws)` to shape (draws,)."""
+
+
+@dataclass(frozen=True)
+class NumberDecision:
+    """The number, or the interval, of the least expected loss.
+
+    Args:
+        response: the number that is named; of interval loss the two ends.
+        loss: by which it was chosen.
+        expected: mean of its loss over the draws, in the unit of the quantity, for squared loss its square.
+        lower: of the quantity's interval over the posterior.
+        upper: likewise.
+        level: posterior probability of this interval.
+        regret: expected loss that this response can have beyond that of the best one under the posterior that the draws
+            come from, because they are finitely many. It holds for all losses of this quantity together, and for all
+            `queries`, but for `failure`.
+        failure: probability with which the bounds may fail.
+        fresh: whether the draws were made for this decision alone. If so, the bound holds however the query was chosen.
+            If not, for a quantity that was fixed before the draws were looked at, and then for any loss.
+        effective: number of independent draws that the bound counts.
+    """
+
+    response: float | tuple[float, float]
+    loss: NumberLoss
+    expected: float
+    lower: float
+    upper: float
+    level: float
+    regret: float
+    failure: float
+    fresh: bool
+    effective: float
+
+    def __str__(self) -> str:
+        """The response, what it can lose, and when that holds."""
+        ends = self.response if isinstance(self.response, tuple) else (self.response,)
+        lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
+        return f"{' to '.join(f'{end:.5g}' for end in ends)}: {lost}, {condition(self.fresh)}"
+
+
+def decide_number(
+    posterior: Posterior,
+    quantity: Quantity,
+    loss: NumberLoss | str,
+    *,
+    level: float = 0.95,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    queries: int = 1,
+    failure: float = 0.05,
+    fresh: bool = True,
+    rng: np.random.Generator | None = None,
+) -> NumberDecision:
+    """Name the number of the least mean loss over draws that are made for this decision.
+
+    Args:
+        posterior: of `noise_aware`, `plug_in`, or draws.
+        quantity: a query for one probability, such as "P(lung=yes | smoke=yes)"; or a function from cells of shape
+            `(*parents, child, draws)` to shape (draws,). The number of a draw must depend on that draw alone.
+        loss: "squared" (the mean), "absolute" (the median), "quantile:Q", "interval:LEVEL"; or `Squared()`,
+            `Absolute()`, `Quantile(q)`, `Interval(level)`.
+        level: posterior probability of the quantity's interval, which is shown beside the response.
+        bounds: smallest and largest value that the quantity can have.
+        queries: how many quantities are decided on in all, fixed before the first; the bound holds for them together.
+        failure: probability with which the bound may fail.
+        fresh: as for `decide`.
+        rng: as for `decide`.
+
+    Returns:
+        The decision.
+
+    Raises:
+        InputError: a query for several probabilities, another loss, bounds out of order, or a quantity outside its
+            bounds or of another shape.
+        DiscreetError: new draws could not be made, as in `noise_aware`.
+
+    Guarantee:
+        None spent: reads the posterior, or the release again.
+
+    Source:
+        Dimitrakakis et al. (JMLR 2017), Algorithm 2, for responses that are numbers; the bound is proved in
+        `theory/number_losses.py`, for independent draws. Others count as so many as tell the quantity, and whether it
+        is above the response, as well: for those it is close, but no theorem; see `decide`.
+
+    Example:
+        >>> from discreet.model.dirichlet import Dirichlet
+        >>> from discreet.model.network import Network
+        >>> from discreet.model.schema import Variable
+        >>> from discreet.posterior.draws import PosteriorDraws
+        >>> coin = Network((Variable("x", ("yes", "no")),), {"x": ()})
+        >>> drawn = PosteriorDraws(Dirichlet.uniform(coin, 1.0).draws(4000, np.random.default_rng(1)))
+        >>> found = decide_number(drawn, "P(x=yes)", "quantile:0.9")
+        >>> abs(found.response - 0.9) < 0.02, found.regret < 0.002
+        (True, True)
+    """
+    chosen, (low, high) = number_loss(loss), bounds
+    if not -np.inf < low < high < np.inf:
+        raise InputError("a quantity needs two different, finite bounds")
+    positive(queries=queries)
+    probability(failure=failure)
+    check_level(level)
+    asked = one_probability(posterior.network, quantity) if isinstance(quantity, str) else quantity
+    drawn = asked_draws(posterior, fresh, rng)
+    values = _values(drawn, asked, low, high)
+    response = chosen.best(ordered := np.sort(values))
+    above = (values > np.atleast_1d(response)[:, None]).astype(np.float64)
+    worth = effective_draws(drawn, np.vstack([values, above]))
+    band = Band(ordered, low, high, worth, failure / queries)
+    ends = credible_interval((values - low) / (high - low), level)
+    lower, upper = (low + (high - low) * float(end) for end in ends)
+    expected, regret = float(chosen.of(values, response).mean()), chosen.regret(band, response)
+    return NumberDecision(
+        response, chosen, expected, lower, upper, level, regret, failure, drawn is not posterior, worth
+    )
+
+
+def one_probability(network: Network, query: str) -> Probability:
+    """A query for one probability, read.
+
+    Args:
+        network: that it is asked of.
+        query: such as "P(A=a, B=b | C=c)".
+
+    Returns:
+        The query.
+
+    Raises:
+        InputError: another kind of query, or a target without a state.
+    """
+    asked = parse_query(query, network.schema)
+    if not isinstance(asked, Probability) or any(state is None for _, state in asked.targets):
+        raise InputError(
+            f"a number needs a query for one probability, with a state of every target, such as P(A=a | B=b), "
+            f"not {shown(query)}"
+        )
+    return asked
+
+
+def _values(posterior: Posterior, asked: Probability | Callable[[Tables], Floats], low: float, high: float) -> Floats:
+    """The quantity under every draw, shape (draws,), with all that a posterior knows of a query, as `answer` has it."""
+    if isinstance(asked, Probability):
+        schema = posterior.network.schema
+        states = {name: schema[name].code(state) for name, state in asked.targets if state is not None}
+        values = both_given(posterior, asked.evidence, predictive=False).about(states, most=ROW_LIMIT)
+        found = values.given.probability(states)
+    else:
+        found = np.asarray(asked(posterior.cells), np.float64)
+        draws = posterior.cells.draws or 1
+        if found.shape != (draws,):
+            raise InputError(f"a quantity must have one number for each of the {draws} draws")
+    refuse_outside(found, low, high, "the quantity")
+    return np.clip(found, low, high)

@@ -1,0 +1,149 @@
+"""One who answers queries one after the other, each of which may depend on all answers before: B of the protocol.
+
+The protocol of Dimitrakakis et al. (JMLR 2017, Section 1): A asks, B answers, and B's answers shall be useful and tell
+little of the records. Here B's one message about the records is the release, which is charged and published before
+anybody asks; what follows is made of it, and costs no privacy however long it lasts. What remains to be bounded is what
+answers from draws can lose, and for which sequences of queries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.model.tables import Tables
+from discreet.posterior.draws import Posterior
+from discreet.queries.decide import Decision, decide
+from discreet.queries.decide_number import NumberDecision, Quantity, decide_number
+from discreet.queries.decision_draws import renewable
+from discreet.theory.checks import probability
+from discreet.theory.number_losses import NumberLoss
+
+__all__ = ["Responder"]
+
+Floats = npt.NDArray[np.float64]
+R = TypeVar("R")
+
+
+class Responder:
+    """Answers a sequence of queries that is chosen as it goes, with one bound for all answers together.
+
+    *Where new draws can be made* (posteriors of a release) every answer has its own. Given all that was said before
+    they are independent of the query, whatever made the asker choose it, so each bound holds but for its part of
+    `failure`, and all together but for `failure`: the k-th of an unknown number has the part `6 / (pi^2 k^2)`, which
+    sum to 1.
+
+    *Where the draws are all there are* a sequence of queries that may depend on answers has no bound: means of
+    utilities are answers about the draws, and enough of them find a bet that wins under these and loses
+    under the posterior. What is left are losses of quantities that were fixed before: the band of a quantity's
+    distribution holds for every number, quantile and interval at once. So `quantities` are to be named here, and any
+    losses of them may be asked for in any order; nothing else is answered.
+
+    Args:
+        posterior: of `noise_aware`, `plug_in`, or draws.
+        failure: probability with which some bound of the sequence may fail.
+        queries: number of answers, if it is known before the first one; each then has the same part of `failure`.
+        quantities: for draws that are all there are: what will be asked, fixed before anybody looks at the draws.
+        rng: source of new draws; None takes children of the one that the posterior was drawn with.
+
+    Raises:
+        InputError: a probability outside (0, 1), no queries, or `quantities` where new draws are made for any, or none
+            where they are needed.
+
+    Source:
+        Dimitrakakis et al. (JMLR 2017), Algorithm 2 and Lemma 11, corrected for queries that depend on answers; for the
+        bounds see `decide` and `theory/number_losses.py`.
+    """
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        *,
+        failure: float = 0.05,
+        queries: int | None = None,
+        quantities: Sequence[Quantity] = (),
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        probability(failure=failure)
+        if queries is not None and not queries >= 1:
+            raise InputError(f"a sequence has at least one query, got {queries}")
+        if renewable(posterior) == bool(quantities):
+            raise InputError(
+                "every answer of this posterior has new draws, for any query: leave out the quantities"
+                if quantities
+                else "these draws are all there are: name the quantities that will be asked for, before looking at "
+                "them; sequences of other queries have no bound"
+            )
+        self.posterior, self.failure, self.queries = posterior, failure, queries
+        self._quantities, self._rng = tuple(quantities), rng
+        self._answers: list[Decision[object] | NumberDecision] = []
+
+    @property
+    def answers(self) -> tuple[Decision[object] | NumberDecision, ...]:
+        """All decisions so far, in their order."""
+        return tuple(self._answers)
+
+    @property
+    def regret(self) -> float:
+        """Expected utility that all answers so far can have lost together, but for `failure`."""
+        return math.fsum(answer.regret for answer in self._answers)
+
+    def decide(
+        self,
+        utility: Callable[[Tables, R], Floats],
+        responses: Sequence[R],
+        *,
+        level: float = 0.95,
+        bounds: tuple[float, float] = (0.0, 1.0),
+    ) -> Decision[R]:
+        """The response of the largest expected utility; arguments, errors and source as `decide`."""
+        if self._quantities:
+            raise InputError(
+                "these draws are all there are, and a query that may depend on answers has no bound from them; ask "
+                "`decide` with the number of queries, all fixed before the draws were looked at"
+            )
+        found = decide(
+            self.posterior, utility, responses, level=level, bounds=bounds, failure=self._part(), rng=self._next()
+        )
+        self._answers.append(found)  # type: ignore[arg-type]
+        return found
+
+    def number(
+        self,
+        quantity: Quantity,
+        loss: NumberLoss | str,
+        *,
+        level: float = 0.95,
+        bounds: tuple[float, float] = (0.0, 1.0),
+    ) -> NumberDecision:
+        """The number of the least expected loss; arguments, errors and source as `decide_number`."""
+        if self._quantities and quantity not in self._quantities:
+            raise InputError(
+                "these draws are all there are, and this quantity was not named before they were looked at; it has no "
+                "bound from them"
+            )
+        # All losses of one quantity rest on one band of its distribution: they need one part together.
+        part = self.failure / len(self._quantities) if self._quantities else self._part()
+        found = decide_number(
+            self.posterior, quantity, loss, level=level, bounds=bounds, failure=part, rng=self._next()
+        )
+        self._answers.append(found)
+        return found
+
+    def _part(self) -> float:
+        """What the next answer has of the failure."""
+        number = len(self._answers) + 1
+        if self.queries is None:
+            return self.failure * 6 / (math.pi * number) ** 2
+        if number > self.queries:
+            raise InputError(f"the sequence was to have {self.queries} queries, and has had them; make another one")
+        return self.failure / self.queries
+
+    def _next(self) -> np.random.Generator | None:
+        """Source of the next answer's draws."""
+        return None if self._rng is None else self._rng.spawn(1)[0]

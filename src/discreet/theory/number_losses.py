@@ -1,0 +1,315 @@
+"""Losses of a number that is named for an unknown quantity: best responses to draws, and what few draws can cost.
+
+X is the quantity under a posterior, between public bounds a and b, F its distribution, F_N that of N draws, and R(r)
+the expected loss of response r. The response is the best under F_N; its *regret* is `R(r) - min R`, under F.
+
+**What is known of F.** But for a chance of delta / 2, `|F - F_N| <= D` everywhere, with `D = sqrt(ln(4 / delta) / (2
+N))` (Dvoretzky, Kiefer and Wolfowitz, with Massart's constant). F lies in a band, and what holds for all distributions
+in the band holds for all losses at once, however they are chosen: nothing but the band speaks of the draws.
+
+**Pinball losses.** `p_q(x, r) = q (x - r)` for x >= r and `(1 - q) (r - x)` below. R has the derivative `F(r) - q`, so
+`R(r) - R(s)` is the integral of `q - F` from r to s > r, or of `F - q` from s to r. The best s lies where F passes q,
+and with the least and the largest F of the band
+
+    regret <= max(integral from r to b of (q - max(F_N - D, 0))+,  integral from a to r of (min(F_N + D, 1) - q)+),
+
+which some F in the band attains. For the best r under F_N both integrands are at most D: regret <= D (b - a), whatever
+the draws; where F is steep at q it falls like 1 / N. The general argument (a loss of variation V in x has means within
+D V) gives twice that, and falls like 1 / sqrt(N) at best. |x - r| is `2 p_(1/2)`. The interval score of a level, `u - l
++ (2 / (1 - level)) ((l - x)+ + (x - u)+)`, is exactly `(2 / (1 - level)) (p_q(x, l) + p_(1 - q)(x, u))` with `q = (1 -
+level) / 2`: its regret is at most the sum of the two.
+
+**Squared loss.** The regret is `(m_N - m)^2`, the squared error of the mean. `m = b - integral of F`, so the band has
+it within `max(integral of min(F_N, D), integral of min(D, 1 - F_N)) <= D (b - a)`, which is never worse than
+Hoeffding's inequality at delta / 2. But for the other delta / 2 it is also within `sqrt(2 V L / N) + 7 (b - a) L / (3
+(N - 1))`, V the variance of the draws and `L = ln(8 / delta)`; the smaller of the two is taken, as both hold.
+
+Sources: Massart, *Ann. Probab.* 18 (1990), Corollary 1; Anderson, *Stanford TR* 1 (1969), for means of a band; Maurer
+and Pontil (COLT 2009), Theorem 4; Gneiting and Raftery, *JASA* 102 (2007), Section 6, for the losses. For Dimitrakakis
+et al. (JMLR 2017), Lemma 11, which takes finitely many responses one by one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError, shown
+from discreet.theory.checks import positive, probability
+
+__all__ = ["Absolute", "Band", "Interval", "NumberLoss", "Quantile", "Squared", "band_width", "number_loss"]
+
+Floats = npt.NDArray[np.float64]
+Named: TypeAlias = float | tuple[float, float]
+"""What is named: a number, or the ends of an interval."""
+
+
+def band_width(draws: float, failure: float) -> float:
+    """Half of the width of the band that holds the distribution of the draws: `sqrt(ln(4 / delta) / (2 N))`, at most 1.
+
+    Args:
+        draws: N, independent, or what others are worth.
+        failure: delta; half of it is the band's.
+
+    Returns:
+        D.
+
+    Raises:
+        InputError: no draws, or a probability outside (0, 1).
+    """
+    positive(draws=draws)
+    probability(failure=failure)
+    return min(1.0, math.sqrt(math.log(4 / failure) / (2 * draws)))
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Draws of a quantity, and what they say of its distribution.
+
+    Args:
+        ordered: the draws, increasing, within the bounds.
+        low: least that the quantity can be.
+        high: most.
+        worth: number of independent draws that these count as.
+        failure: probability with which what is said may be wrong, for all losses together.
+    """
+
+    ordered: Floats
+    low: float
+    high: float
+    worth: float
+    failure: float
+
+    @cached_property
+    def width(self) -> float:
+        """D."""
+        return band_width(self.worth, self.failure)
+
+    @cached_property
+    def _steps(self) -> tuple[Floats, Floats]:
+        """Ends of the pieces on which F_N is constant, and its values there."""
+        ends = np.concatenate([[self.low], self.ordered, [self.high]])
+        return ends, np.arange(self.ordered.size + 1) / self.ordered.size
+
+    def quantile_regret(self, q: float, response: float) -> float:
+        """Most that a response loses in pinball loss of level q, over all distributions in the band."""
+        ends, shares = self._steps
+        above = np.diff(np.maximum(ends, response)) @ np.maximum(q - np.maximum(shares - self.width, 0), 0)
+        below = np.diff(np.minimum(ends, response)) @ np.maximum(np.minimum(shares + self.width, 1) - q, 0)
+        return float(max(above, below))
+
+    def mean_error(self) -> float:
+        """Most that the mean of the draws can be off."""
+        ends, shares = self._steps
+        lengths = np.diff(ends)
+        by_band = max(float(lengths @ np.minimum(part, self.width)) for part in (shares, 1 - shares))
+        if not self.worth > 1:
+            return by_band
+        log = math.log(8 / self.failure)
+        spread = self.ordered.var() * self.ordered.size / max(self.ordered.size - 1, 1)
+        far = math.sqrt(2 * spread * log / self.worth) + 7 * (self.high - self.low) * log / (3 * (self.worth - 1))
+        return min(by_band, far)
+
+
+@dataclass(frozen=True)
+class Squared:
+    """`(x - r)^2`: the best response is the mean."""
+
+    def best(self, ordered: Floats) -> float:
+        """The best response to draws."""
+        return float(ordered.mean())
+
+    def of(self, draws: Floats, response: Named) -> Floats:
+        """The loss of a response under each draw."""
+        return np.asarray((draws - response) ** 2)
+
+    def regret(self, band: Band, response: Named) -> float:
+        """Most that the best response to the band's draws loses."""
+        return band.mean_error() ** 2
+
+    def widest(self, width: float) -> float:
+        """Most that `regret` can be where the band is so wide, for quantities in [0, 1]."""
+        return width**2
+
+    def width_for(self, loss: float) -> float:
+        """How wide the band may be for that."""
+        return math.sqrt(loss)
+
+    @property
+    def power(self) -> int:
+        """Of the quantity's unit in the loss."""
+        return 2
+
+    def __str__(self) -> str:
+        """As on the command line."""
+        return "squared"
+
+
+class _Pinballs(ABC):
+    """A weight times a sum of pinball losses, one for each number that is named."""
+
+    @property
+    @abstractmethod
+    def levels(self) -> tuple[float, ...]:
+        """Of the quantiles that are the best response."""
+
+    @property
+    @abstractmethod
+    def weight(self) -> float:
+        """Of each pinball loss."""
+
+    def best(self, ordered: Floats) -> Named:
+        """See `Squared`."""
+        places = [min(max(math.ceil(q * ordered.size - 1e-9), 1), ordered.size) - 1 for q in self.levels]
+        found = [float(ordered[place]) for place in places]
+        return found[0] if len(found) == 1 else (found[0], found[-1])
+
+    def of(self, draws: Floats, response: Named) -> Floats:
+        """See `Squared`."""
+        ends = zip(self.levels, np.atleast_1d(response), strict=True)
+        return np.asarray(self.weight * sum((q - (draws < end)) * (draws - end) for q, end in ends))
+
+    def regret(self, band: Band, response: Named) -> float:
+        """See `Squared`."""
+        ends = zip(self.levels, np.atleast_1d(response), strict=True)
+        return self.weight * sum(band.quantile_regret(q, float(end)) for q, end in ends)
+
+    def widest(self, width: float) -> float:
+        """See `Squared`."""
+        return self.weight * len(self.levels) * width
+
+    def width_for(self, loss: float) -> float:
+        """See `Squared`."""
+        return loss / (self.weight * len(self.levels))
+
+    @property
+    def power(self) -> int:
+        """See `Squared`."""
+        return 1
+
+
+@dataclass(frozen=True)
+class Absolute(_Pinballs):
+    """`|x - r|`: the best response is the median."""
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """See `_Pinballs`."""
+        return (0.5,)
+
+    @property
+    def weight(self) -> float:
+        """See `_Pinballs`."""
+        return 2.0
+
+    def __str__(self) -> str:
+        """As on the command line."""
+        return "absolute"
+
+
+@dataclass(frozen=True)
+class Quantile(_Pinballs):
+    """Pinball loss: a number that is too low by one costs q, one that is too high by one 1 - q; the best is a quantile.
+
+    Args:
+        q: its level, in (0, 1).
+
+    Raises:
+        InputError: another level.
+    """
+
+    q: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no level."""
+        probability(q=self.q)
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """See `_Pinballs`."""
+        return (self.q,)
+
+    @property
+    def weight(self) -> float:
+        """See `_Pinballs`."""
+        return 1.0
+
+    def __str__(self) -> str:
+        """As on the command line."""
+        return f"quantile:{self.q:g}"
+
+
+@dataclass(frozen=True)
+class Interval(_Pinballs):
+    """Interval score: its length, and 2 / (1 - level) times what the quantity lies outside; the best has equal tails.
+
+    Args:
+        level: posterior probability of the interval, in (0, 1).
+
+    Raises:
+        InputError: another level.
+    """
+
+    level: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no level."""
+        probability(level=self.level)
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """See `_Pinballs`."""
+        return ((1 - self.level) / 2, (1 + self.level) / 2)
+
+    @property
+    def weight(self) -> float:
+        """See `_Pinballs`."""
+        return 2 / (1 - self.level)
+
+    def __str__(self) -> str:
+        """As on the command line."""
+        return f"interval:{self.level:g}"
+
+
+NumberLoss: TypeAlias = Squared | Absolute | Quantile | Interval
+
+
+def number_loss(loss: NumberLoss | str) -> NumberLoss:
+    """A loss from its text, or itself.
+
+    Args:
+        loss: "squared", "absolute", "quantile:Q", "interval:LEVEL", or a loss.
+
+    Returns:
+        The loss.
+
+    Raises:
+        InputError: anything else.
+
+    Example:
+        >>> number_loss("quantile:0.9")
+        Quantile(q=0.9)
+    """
+    if isinstance(loss, NumberLoss):
+        return loss
+    found = re.fullmatch(r"(squared|absolute)|(quantile|interval):(\d*\.?\d+)", loss) if isinstance(loss, str) else None
+    if found is None:
+        raise InputError(
+            f"a loss is squared, absolute, quantile:Q or interval:LEVEL, such as quantile:0.9, not {shown(str(loss))}"
+        )
+    match found[1] or found[2]:
+        case "squared":
+            return Squared()
+        case "absolute":
+            return Absolute()
+        case "quantile":
+            return Quantile(float(found[3]))
+        case _:
+            return Interval(float(found[3]))
