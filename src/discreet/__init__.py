@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from discreet.queries.score import Score, read_score
     from discreet.queries.synthetic import sample_records, synthetic, write_records
     from discreet.releases.combined import Combined, combine, evidence_of, load, loads
+    from discreet.releases.external import External, StatedNoise, measured
     from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise
     from discreet.releases.kinds.candidate_choice import Choice
     from discreet.releases.kinds.chosen_network import ChosenNetwork
@@ -131,6 +132,7 @@ _HOMES = {
     "posterior.plug_in": ("plug_in",),
     "posterior.design.weight_posterior": ("PublicRecords", "WeightPosterior", "even_law", "weights"),
     "releases.combined": ("Combined", "combine", "evidence_of", "load", "loads"),
+    "releases.external": ("External", "StatedNoise", "measured"),
     "releases.kinds.candidate_choice": ("Choice",),
     "releases.kinds.chosen_network": ("ChosenNetwork",),
     "releases.kinds.factored_choice": ("FactoredChoice",),
@@ -228,6 +230,9 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "GradientTrace",
     "FactoredChoice",
     "NoisyTotal",
+    "measured",
+    "StatedNoise",
+    "External",
     "Combined",
     "combine",
     "public_counts",

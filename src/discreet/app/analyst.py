@@ -33,6 +33,7 @@ from discreet.errors import InputError, listed, shown
 from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
 from discreet.model.json_files import decoded, taken
 from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
+from discreet.releases.combined import Evidence
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -231,7 +232,7 @@ def export(
     show(as_json, {"output": output, "format": to}, f"wrote {output}")
 
 
-def _bif(made: dc.Release | dc.Combined, posterior: dc.PosteriorDraws, loss: str, plain: bool) -> Bif:
+def _bif(made: Evidence, posterior: dc.PosteriorDraws, loss: str, plain: bool) -> Bif:
     """The tables of least expected loss as a network file, which says what was promised for them."""
     releases = dc.evidence_of(made).releases
     promises = [
@@ -387,7 +388,7 @@ def combine(
 
 
 def _posterior(
-    evidence: dc.Release | dc.Combined,
+    evidence: Evidence,
     method: str,
     draws: int,
     seed: int,
@@ -399,7 +400,7 @@ def _posterior(
         raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
     if seed < 0:
         raise InputError(f"a seed cannot be negative, got {seed}")
-    if not evidence.private:
+    if not dc.evidence_of(evidence).private:
         say("this release is a simulation: it protects nobody")
     rng = np.random.default_rng(seed)
     if method == "plug-in":
@@ -419,14 +420,14 @@ def _posterior(
 
 
 def _believed(
-    evidence: dc.Release | dc.Combined, text: str | None, equivalent_sample_size: float, seed: int
+    evidence: Evidence, text: str | None, equivalent_sample_size: float, seed: int
 ) -> dc.Dirichlet | None:
     """The prior that was asked for: a number, a network, or the posterior of a release on other records."""
     if text is None:
         return None
     if _is_document(text):
         other = dc.load(text)
-        if not other.private:
+        if not dc.evidence_of(other).private:
             say("the release that the prior comes from is a simulation: it protects nobody")
         if {part.id for part in dc.evidence_of(other).releases} & {
             part.id for part in dc.evidence_of(evidence).releases
@@ -459,7 +460,7 @@ def _asked(words: list[str] | None, release: str) -> list[str] | None:
     return listed
 
 
-def _load(path: str) -> dc.Release | dc.Combined:
+def _load(path: str) -> Evidence:
     """A release, or combined releases, from a file or from stdin."""
     return dc.load(path) if path != "-" else dc.loads(_stdin("release", DOCUMENT_BYTES))
 
