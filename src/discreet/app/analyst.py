@@ -26,6 +26,7 @@ from discreet.app.arguments import (
     queries_in,
     queries_of,
 )
+from discreet.app.figures import external_document, external_lines
 from discreet.app.progress import LateBar, mixing_shown
 from discreet.app.report import answer_lines, columns, fit_lines, origin_document, origin_lines
 from discreet.app.terminal import answer_document, check_output, check_writable, fit_document, say, show
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["combine", "export", "fit", "query", "sample"]
 
 UNSTATED = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
+THEIRS = "no guarantee to state: figures by others are among them"
 SNIFFED = 4096
 """Bytes of a prior's file that tell a release from a network."""
 METHODS: dict[str, dc.Method] = {
@@ -123,12 +125,14 @@ def query(
         raise InputError("--assume is about several variables at once; name the queries")
     else:
         answers = dc.marginals(posterior, {}, level=level, predictive=predictive)
-    checked, networks = dc.fit(evidence), [part.network for part in dc.evidence_of(evidence).releases]
+    checked, combined = dc.fit(evidence), dc.evidence_of(evidence)
+    networks = [part.network for part in combined.parts]
     told = {
         "method": posterior.method,
         "kernel": posterior.kernel or None,
         "fit": fit_document(checked),
         **origin_document(*networks),
+        **({"by_others": [external_document(part) for part in combined.external]} if combined.external else {}),
         "answers": [answer_document(part) for part in answers],
     }
     kernel = posterior.kernel and f" ({posterior.kernel} kernel)"
@@ -136,6 +140,7 @@ def query(
     read = f", read with {arcs} more arcs that its tables carry" if arcs else ""
     network = f"network: {checked}" if checked.measured else "network: taken as it is"
     lines = [f"posterior: {posterior.method}{kernel}{read}", network, *origin_lines(*networks)]
+    lines += external_lines(*combined.external)
     if assume is None and posterior.doubtable and any(part.unmeasured for part in answers):
         lines = ["what is assumed stays as the network says; --assume robust lets it be off", *lines]
     show(as_json, told, "\n".join([answer_lines(answers), "", *lines]))
@@ -234,13 +239,15 @@ def export(
 
 def _bif(made: Evidence, posterior: dc.PosteriorDraws, loss: str, plain: bool) -> Bif:
     """The tables of least expected loss as a network file, which says what was promised for them."""
-    releases = dc.evidence_of(made).releases
+    combined = dc.evidence_of(made)
     promises = [
         " ".join(f"released with {part.guarantee}".split()) if part.private else "a simulation, which protects nobody"
-        for part in releases
+        for part in combined.releases
     ]
-    named = [f"release {part.id}" for part in releases]
-    named += sorted({f"network {part.network.learned}" for part in releases if part.network.learned})
+    promises += [" ".join(part.promise.split()) for part in combined.external]
+    named = [f"release {part.id}" for part in combined.releases]
+    named += [f"figures by others {part.id}" for part in combined.external]
+    named += sorted({f"network {part.network.learned}" for part in combined.parts if part.network.learned})
     tables, what = (
         (posterior.median(), "rows of least expected absolute error")
         if loss == "absolute"
@@ -291,7 +298,7 @@ def sample(
     told = {
         "outputs": [str(target) for target in targets],
         "records": records,
-        "releases": [part.id for part in dc.evidence_of(made).releases],
+        "releases": [part.id for part in dc.evidence_of(made).parts],
     }
     show(as_json, told, "\n".join(f"wrote {target}: {records:,} synthetic records" for target in targets))
 
@@ -378,10 +385,12 @@ def combine(
         {"releases": [part.id for part in group], "guarantee": None if promise is None or assumed else str(promise)}
         for group, promise in zip(made.data_sets, made.guarantees, strict=True)
     ]
+    unstated = [UNSTATED if all(isinstance(part, dc.Release) for part in group) else THEIRS for group in made.data_sets]
     lines = [
-        f"data set {index}: {len(part['releases'] or ())} release(s), {part['guarantee'] or UNSTATED}"
-        for index, part in enumerate(sets, 1)
+        f"data set {index}: {len(part['releases'] or ())} release(s), {part['guarantee'] or why}"
+        for index, (part, why) in enumerate(zip(sets, unstated, strict=True), 1)
     ]
+    lines += external_lines(*made.external)
     if counts is not None:
         lines.append(f"{int(next(iter(counts.values())).sum()):,} public records")
     show(as_json, {"output": output, "data_sets": sets}, "\n".join([*lines, f"wrote {output}"]))
@@ -404,7 +413,7 @@ def _posterior(
         say("this release is a simulation: it protects nobody")
     rng = np.random.default_rng(seed)
     if method == "plug-in":
-        if not isinstance(evidence, dc.Release):
+        if not isinstance(evidence, dc.Release | dc.External):
             raise InputError("plug-in reads one release, not several")
         return dc.plug_in(evidence, draws=draws, rng=rng, prior=prior)
     with LateBar("chains") as bar:
@@ -419,9 +428,7 @@ def _posterior(
         )
 
 
-def _believed(
-    evidence: Evidence, text: str | None, equivalent_sample_size: float, seed: int
-) -> dc.Dirichlet | None:
+def _believed(evidence: Evidence, text: str | None, equivalent_sample_size: float, seed: int) -> dc.Dirichlet | None:
     """The prior that was asked for: a number, a network, or the posterior of a release on other records."""
     if text is None:
         return None
@@ -429,9 +436,7 @@ def _believed(
         other = dc.load(text)
         if not dc.evidence_of(other).private:
             say("the release that the prior comes from is a simulation: it protects nobody")
-        if {part.id for part in dc.evidence_of(other).releases} & {
-            part.id for part in dc.evidence_of(evidence).releases
-        }:
+        if {part.id for part in dc.evidence_of(other).parts} & {part.id for part in dc.evidence_of(evidence).parts}:
             raise InputError(f"the prior {shown(text)} is the release itself; it would count twice")
         return dc.Dirichlet.matching(dc.noise_aware(other, draws=1000, rng=np.random.default_rng(seed)).cells)
     return prior_of(evidence.network, text, equivalent_sample_size)

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import discreet
-from discreet.app import analyst, curator, network_view, rehearsal
+from discreet.app import analyst, curator, figures, network_view, rehearsal
 from discreet.app.arguments import Json
 from discreet.app.terminal import abandon_stdout, answer_document, show
 from discreet.errors import BudgetError, DiscreetError, InputError
@@ -101,6 +101,7 @@ for command in (
     analyst.fit,
     analyst.sample,
     analyst.combine,
+    figures.external,
     analyst.export,
     rehearsal.plan,
     rehearsal.audit,

@@ -64,7 +64,9 @@ class Basis:
         """
         asked = self.network.ordered(set(names))
         inside = frozenset(asked)
-        missing = [pair for pair in combinations(asked, 2) if not (frozenset(pair) in self._pairs or self._in_rows(pair))]
+        missing = [
+            pair for pair in combinations(asked, 2) if not (frozenset(pair) in self._pairs or self._in_rows(pair))
+        ]
         if self.trusted:
             observed = inside.intersection(given)
             rows = frozenset(requisite(self.network, tuple(inside - observed), observed))

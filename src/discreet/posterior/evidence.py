@@ -12,8 +12,8 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.inference.interactions import Blur, subsets
-from discreet.model.schema import Scope
 from discreet.model.network import Network
+from discreet.model.schema import Scope
 from discreet.posterior.pooled.weighted import determined
 from discreet.releases.combined import Combined
 from discreet.releases.external import External
@@ -25,8 +25,8 @@ from discreet.theory.stars import star_blurs
 __all__ = [
     "audited_sets",
     "blur",
-    "choice_scales",
     "check_total",
+    "choice_scales",
     "measured_anywhere",
     "measured_sets",
     "measurements",
@@ -119,7 +119,11 @@ def check_total(evidence: Combined) -> None:
     """
     for parts, records in zip(evidence.data_sets, evidence.records, strict=True):
         listed = measurements(parts)
-        if not listed or records is not None or any(part.table or (part.contrasts and not part.scope) for part in listed):
+        if (
+            not listed
+            or records is not None
+            or any(part.table or (part.contrasts and not part.scope) for part in listed)
+        ):
             continue
         if () not in determined(evidence.network, listed):
             raise InputError(

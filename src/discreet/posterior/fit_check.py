@@ -125,9 +125,7 @@ class FitCheck:
         return f"{len(found)} of {len(self.tests)} testable independences contradicted, most of all {largest}; {told}"
 
 
-def fit(
-    evidence: Evidence, *, network: Network | None = None, rng: np.random.Generator | None = None
-) -> FitCheck:
+def fit(evidence: Evidence, *, network: Network | None = None, rng: np.random.Generator | None = None) -> FitCheck:
     """Test the network of a release by what its tables say of sets of variables that the network does not join.
 
     Args:

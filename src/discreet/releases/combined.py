@@ -86,6 +86,11 @@ class Combined:
         return tuple(part for part in self.parts if isinstance(part, Release))
 
     @property
+    def external(self) -> tuple[External, ...]:
+        """Figures by others alone, data set by data set."""
+        return tuple(part for part in self.parts if isinstance(part, External))
+
+    @property
     def network(self) -> Network:
         """The public network."""
         return self.data_sets[0][0].network

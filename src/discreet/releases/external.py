@@ -30,7 +30,7 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.json_files import read_json, read_text, write_whole
 from discreet.model.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, check_name, free_cells, repeated
 from discreet.model.network import Network
-from discreet.model.schema import Scope, table_cells
+from discreet.model.schema import table_cells
 from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.releases.codec import Budget, Finite, Items, Part, Positive
 from discreet.releases.document import NetworkPart, read_network, write_network

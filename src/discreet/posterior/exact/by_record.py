@@ -229,7 +229,9 @@ def _renew_records(model: Model, state: State, changes: Changes, rng: np.random.
                 if old != new:
                     count = note(entries, statistic, amount, change, marked, listed, count, old, -1)
                     count = note(entries, statistic, amount, change, marked, listed, count, new, 1)
-        good = accepted(log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng)
+        good = accepted(
+            log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng
+        )
         settle(sums, change, marked, listed, count, good)
         if good:
             record[:] = proposed
@@ -388,7 +390,8 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                                 count = note(entries, statistic, amount, change, marked, listed, count, left, -1)
                                 count = note(entries, statistic, amount, change, marked, listed, count, entered, 1)
                 good = accepted(
-                    gain + log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng
+                    gain + log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count),
+                    rng,
                 )
                 settle(sums, change, marked, listed, count, good)
                 tried += 1

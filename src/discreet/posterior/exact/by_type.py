@@ -269,7 +269,9 @@ def _exchange(
         moved = rng.binomial(picked + rng.binomial(counts[other], chance), share) - picked
         for position in range(count):
             change[listed[position]] *= moved
-        good = accepted(log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng)
+        good = accepted(
+            log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng
+        )
         settle(sums, change, marked, listed, count, good)
         tried += 1
         if good:

@@ -15,9 +15,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +26,6 @@ from discreet.errors import DiscreetError, InputError
 from discreet.model.arrays import by_rows
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.diagnostics import effective_size, r_hat
@@ -35,9 +33,9 @@ from discreet.posterior.draws import ENOUGH, Mixing, PosteriorDraws
 from discreet.posterior.evidence import measurements, number_of_records
 from discreet.posterior.exact import by_record, by_type
 from discreet.posterior.exact.moves import SMALLEST, Model, Ties
+from discreet.posterior.exact.sums import Sums, read_sums
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
-from discreet.releases.measurement import Measurement
 
 __all__ = ["joint", "visits"]
 
@@ -65,83 +63,13 @@ beyond what the noisy tables tell: what lies above has less than e^-14 of the ma
 sum of several."""
 MOST_BYTES = 2**30
 """Memory for the records of a chain."""
-BEYOND = 3.0
-"""Nats that a chain loses for each record by which a rounded number is off: at most five cells in a hundred are."""
 ROUNDING = 1e-9
 """Share of a statistic that floating point may be off."""
 MOST_OUTSIDE = 100
 """Sweeps for each of those in which all rounded numbers are where they must be, before chains give up."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """A table of the records that was released with noise.
-
-    Args:
-        scope: names of nodes, and of memberships of a sample.
-        owner: position of the data set.
-        released: statistics with noise, any shape.
-        weights: what a record in each cell adds to each statistic, sparse: (cell, statistic, amount).
-        scale: of the noise; of rounding that of the law beyond.
-        within: how far rounding moves a statistic; None of other noise.
-        gaussian: its law.
-        shared: variables that the tables of its star share; none where its noise is independent.
-        star: what tells its star from others.
-    """
-
-    scope: Scope
-    owner: int
-    released: Ints | Floats
-    weights: Sequence[tuple[int, int, float]]
-    scale: float
-    within: float | None
-    gaussian: bool
-    shared: Scope = ()
-    star: Hashable = None
-
-
-def _released(network: Network, part: Measurement, place: tuple[int, int], members: dict[str, float]) -> _Sums:
-    """What was measured; notes the membership of a sample that it needs, with its probability."""
-    weights, scope = _weights(network, part), part.scope
-    if part.sampling is not None:
-        member = f"member {len(members)}"
-        while member in network.schema:
-            member += "'"
-        members[member] = part.sampling
-        # The membership is the last axis: 0 is out of the sample.
-        scope, weights = (*scope, member), [(2 * cell + 1, statistic, amount) for cell, statistic, amount in weights]
-    gaussian, rounded = part.noise in ("gaussian", "discrete_gaussian"), part.noise == "rounded"
-    scale = float(np.median([abs(amount) for *_, amount in weights])) / BEYOND if rounded else part.scale or 0.0
-    found = _Sums(scope, place[0], part.values, weights, scale, part.reach if rounded else None, gaussian)
-    if part.star is None:
-        return found
-    if part.sampling is not None:
-        raise InputError("the joint posterior reads stars of all records, and one has tables of samples")
-    return replace(found, shared=part.star.shared, star=(*place, part.star.scopes))
-
-
-def _weights(network: Network, part: Measurement) -> Sequence[tuple[int, int, float]]:
-    """What a record in each cell adds to each number: (cell, number, amount)."""
-    sizes = [network.schema[name].size for name in part.scope]
-    if part.weights is not None:
-        rows = part.weights.reshape(part.values.size, -1)
-        return [(int(cell), int(number), float(rows[number, cell])) for number, cell in np.argwhere(rows)]
-    return _contrast_weights(sizes) if part.contrasts else [(cell, cell, 1) for cell in range(math.prod(sizes))]
-
-
-def _contrast_weights(sizes: Sequence[int]) -> list[tuple[int, int, int]]:
-    """What a record in each cell adds to contrasts: state k adds to that of k with k + 1, takes from k - 1 with k."""
-    shape = tuple(size - 1 for size in sizes)
-    weights = []
-    for cell, states in enumerate(product(*map(range, sizes))):
-        near = [[(k - 1, -1)] * (k > 0) + [(k, 1)] * (k < size - 1) for k, size in zip(states, sizes, strict=True)]
-        for picked in product(*near):
-            place = np.ravel_multi_index([k for k, _ in picked], shape) if shape else 0
-            weights.append((cell, int(place), math.prod(sign for _, sign in picked)))
-    return weights
-
-
-def _model(network: Network, parts: Sequence[_Sums], members: Mapping[str, float], counted: Sequence[bool]) -> Model:
+def _model(network: Network, parts: Sequence[Sums], members: Mapping[str, float], counted: Sequence[bool]) -> Model:
     """Arrays of the kernel."""
     order = [*network.order, *members]
     position = {name: index for index, name in enumerate(order)}
@@ -192,7 +120,7 @@ def _below(above: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
     return below
 
 
-def _added(parts: Sequence[_Sums], firsts: Ints, cells: Ints) -> tuple[Ints, Ints, Floats]:
+def _added(parts: Sequence[Sums], firsts: Ints, cells: Ints) -> tuple[Ints, Ints, Floats]:
     """Where the entries of each table's cells begin; of each entry the statistic, and what a record adds to it."""
     entries: list[list[tuple[int, float]]] = []
     for part, first, count in zip(parts, firsts.tolist(), cells, strict=True):
@@ -204,7 +132,7 @@ def _added(parts: Sequence[_Sums], firsts: Ints, cells: Ints) -> tuple[Ints, Int
     return _starts([len(cell) for cell in entries]), flat[:, 0].astype(np.int64), flat[:, 1].copy()
 
 
-def _ties(parts: Sequence[_Sums], firsts: Ints) -> tuple[Ints, Ties]:
+def _ties(parts: Sequence[Sums], firsts: Ints) -> tuple[Ints, Ties]:
     """Of each statistic the block of a star that it belongs to, or -1; and what the blocks are."""
     block = np.full(firsts[-1], -1, np.int64)
     stars: dict[Hashable, list[Ints]] = {}
@@ -364,7 +292,7 @@ class _Task:
         if not all(measurements([part]) for part in evidence.parts):
             raise InputError("the joint posterior reads releases of noisy counts, tables or contrasts")
         parts = [
-            _released(network, part, (owner, index), members)
+            read_sums(network, part, (owner, index), members)
             for owner, releases in enumerate(evidence.data_sets)
             for index, release in enumerate(releases)
             for part in measurements([release])
