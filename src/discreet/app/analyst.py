@@ -125,25 +125,31 @@ def query(
         raise InputError("--assume is about several variables at once; name the queries")
     else:
         answers = dc.marginals(posterior, {}, level=level, predictive=predictive)
+    told, lines = _read_from(evidence, posterior)
+    told["answers"] = [answer_document(part) for part in answers]
+    if assume is None and posterior.doubtable and any(part.unmeasured for part in answers):
+        lines = ["what is assumed stays as the network says; --assume robust lets it be off", *lines]
+    show(as_json, told, "\n".join([answer_lines(answers), "", *lines]))
+
+
+def _read_from(evidence: Evidence, posterior: dc.PosteriorDraws) -> tuple[dict[str, object], list[str]]:
+    """How a posterior was drawn, and what it was read from: as JSON and in lines."""
     checked, combined = dc.fit(evidence), dc.evidence_of(evidence)
     networks = [part.network for part in combined.parts]
-    told = {
+    told: dict[str, object] = {
         "method": posterior.method,
         "kernel": posterior.kernel or None,
         "fit": fit_document(checked),
         **origin_document(*networks),
-        **({"by_others": [external_document(part) for part in combined.external]} if combined.external else {}),
-        "answers": [answer_document(part) for part in answers],
     }
+    if combined.external:
+        told["by_others"] = [external_document(part) for part in combined.external]
     kernel = posterior.kernel and f" ({posterior.kernel} kernel)"
     arcs = 0 if posterior.saturated is None else len(posterior.saturated.network.arcs) - len(posterior.network.arcs)
     read = f", read with {arcs} more arcs that its tables carry" if arcs else ""
     network = f"network: {checked}" if checked.measured else "network: taken as it is"
     lines = [f"posterior: {posterior.method}{kernel}{read}", network, *origin_lines(*networks)]
-    lines += external_lines(*combined.external)
-    if assume is None and posterior.doubtable and any(part.unmeasured for part in answers):
-        lines = ["what is assumed stays as the network says; --assume robust lets it be off", *lines]
-    show(as_json, told, "\n".join([answer_lines(answers), "", *lines]))
+    return told, [*lines, *external_lines(*combined.external)]
 
 
 def fit(release: ReleaseFile, as_json: Json = False) -> None:

@@ -389,10 +389,8 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                             if left != entered:
                                 count = note(entries, statistic, amount, change, marked, listed, count, left, -1)
                                 count = note(entries, statistic, amount, change, marked, listed, count, entered, 1)
-                good = accepted(
-                    gain + log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count),
-                    rng,
-                )
+                gain += log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count)
+                good = accepted(gain, rng)
                 settle(sums, change, marked, listed, count, good)
                 tried += 1
                 taken += good
