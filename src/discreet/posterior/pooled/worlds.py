@@ -396,7 +396,8 @@ def _made_up(cells: Tables, scopes: Sequence[Scope], total: float, rng: np.rando
         codes = sample_codes(Tables(network, {node: cells[node][..., draw] for node in network.nodes}), records, rng)
         for scope, table in found.items():
             shape = table.shape[:-1]
-            flat = np.ravel_multi_index([codes[name] for name in scope], shape)
+            none = np.zeros(records, np.int64)
+            flat = np.ravel_multi_index([codes[name] for name in scope], shape) if scope else none
             table[..., draw] = np.bincount(flat, minlength=math.prod(shape)).reshape(shape) * (total / records)
     return found
 
