@@ -24,9 +24,7 @@ EXACT, LAPLACE = dc.StatedNoise("rounded", 1), dc.StatedNoise("laplace", 2)
 A = (60, 40)
 
 
-def figures(
-    values: Any = A, over: Any = ("a",), noise: Any = EXACT, promise: Any = None, **more: Any
-) -> dc.External:
+def figures(values: Any = A, over: Any = ("a",), noise: Any = EXACT, promise: Any = None, **more: Any) -> dc.External:
     """Exact counts of a, unless something else is said."""
     return dc.measured(values, NETWORK, over, noise, guarantee=promise, source="census 3", **more)
 
@@ -163,7 +161,7 @@ def huge() -> dict[str, Any]:
     """A small text that declares a family of 2^24 cells."""
     names = [f"v{k}" for k in range(24)]
     variables = [{"name": name, "states": ["0", "1"]} for name in names]
-    return {"variables": variables, "parents": {**dict.fromkeys(names, []), "v23": names[:23]}}
+    return {"variables": variables, "parents": {**{name: [] for name in names}, "v23": names[:23]}}
 
 
 def test_the_same_figures_are_not_read_twice() -> None:

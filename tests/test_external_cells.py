@@ -134,7 +134,7 @@ def test_the_library_itself_is_read() -> None:
 @every(
     ("make", "message"),
     [
-        (lambda: [], "no measurement"),
+        (list, "no measurement"),
         (lambda: [SimpleNamespace(clique=("a",))], "noisy_measurement, clique, stddev"),
         (lambda: [measurement([1.0, 2], ("z",))], "no variable 'z'"),
         (lambda: [measurement([1.0, 2, 3], ("a",))], "another number of cells"),

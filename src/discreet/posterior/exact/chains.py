@@ -33,7 +33,7 @@ from discreet.posterior.draws import ENOUGH, Mixing, PosteriorDraws
 from discreet.posterior.evidence import measurements, number_of_records
 from discreet.posterior.exact import by_record, by_type
 from discreet.posterior.exact.moves import SMALLEST, Model, Ties
-from discreet.posterior.exact.sums import Sums, read_sums
+from discreet.posterior.exact.sums import Sums, beyond, read_sums
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
 
@@ -291,8 +291,9 @@ class _Task:
         network, members = evidence.network, dict[str, float]()
         if not all(measurements([part]) for part in evidence.parts):
             raise InputError("the joint posterior reads releases of noisy counts, tables or contrasts")
+        nats = beyond(measurements(evidence.parts))
         parts = [
-            read_sums(network, part, (owner, index), members)
+            read_sums(network, part, (owner, index), members, nats)
             for owner, releases in enumerate(evidence.data_sets)
             for index, release in enumerate(releases)
             for part in measurements([release])

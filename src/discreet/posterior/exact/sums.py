@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -15,10 +15,12 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.measurement import Measurement
 
-__all__ = ["Sums", "read_sums"]
+__all__ = ["Sums", "beyond", "read_sums"]
 
-BEYOND = 3.0
-"""Nats that a chain loses for each record by which a rounded number is off: fewer than one cell in ten is."""
+INSIDE, LEAST = 0.25, 1.5
+"""Share of the sweeps in which all rounded numbers are where they must be, if their errors were independent, and nats
+that a chain loses at least for each record by which one is off: with four cells in two tables 16 times fewer sweeps
+mix with 1.5 or 2 than with 3."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +50,30 @@ class Sums:
     star: Hashable = None
 
 
-def read_sums(network: Network, part: Measurement, place: tuple[int, int], members: dict[str, float]) -> Sums:
-    """What was measured; notes the membership of a sample that it needs, with its probability."""
+def beyond(parts: Iterable[Measurement]) -> float:
+    """Nats that chains lose for each record by which a number is off beyond its rounding: they cross there, not often.
+
+    An error of whole records that costs x each is 0 with probability tanh(x / 2).
+
+    Args:
+        parts: all that is read.
+    """
+    count = sum(part.values.size for part in parts if part.noise == "rounded")
+    return max(2 * math.atanh(INSIDE ** (1 / max(count, 1))), LEAST)
+
+
+def read_sums(
+    network: Network, part: Measurement, place: tuple[int, int], members: dict[str, float], nats: float
+) -> Sums:
+    """What was measured; notes the membership of a sample that it needs, with its probability.
+
+    Args:
+        network: for the sizes.
+        part: of the evidence.
+        place: positions of its data set, and of its release in it.
+        members: probabilities of the memberships that were noted before; changed.
+        nats: of `beyond`.
+    """
     weights, scope = _weights(network, part), part.scope
     if part.sampling is not None:
         member = f"member {len(members)}"
@@ -59,7 +83,7 @@ def read_sums(network: Network, part: Measurement, place: tuple[int, int], membe
         # The membership is the last axis: 0 is out of the sample.
         scope, weights = (*scope, member), [(2 * cell + 1, statistic, amount) for cell, statistic, amount in weights]
     gaussian, rounded = part.noise in ("gaussian", "discrete_gaussian"), part.noise == "rounded"
-    scale = float(np.median([abs(amount) for *_, amount in weights])) / BEYOND if rounded else part.scale or 0.0
+    scale = float(np.median([abs(amount) for *_, amount in weights])) / nats if rounded else part.scale or 0.0
     found = Sums(scope, place[0], part.values, weights, scale, part.reach if rounded else None, gaussian)
     if part.star is None:
         return found
