@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -248,3 +249,9 @@ def test_everything_else_reads_figures_alone() -> None:
     posterior = dc.noise_aware(told, draws=20, rng=rng)
     assert dc.sample_records(posterior.mean(), 30, rng).num_rows == 30
     assert len(dc.marginals(posterior, {}, level=0.9)) == 3
+
+
+def test_the_page_runs() -> None:
+    page = Path(__file__).parent.parent / "docs" / "external.md"
+    failed, tried = doctest.testfile(str(page), module_relative=False)
+    assert tried > 10 and failed == 0
