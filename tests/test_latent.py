@@ -60,6 +60,8 @@ def test_lengths_stay_within_bounds() -> None:
 def test_the_ratio_of_the_noise_is_that_of_its_density() -> None:
     """Noise of scale 2 goes from 4 to -2, Gaussian noise of scale 3 from -6 to -5; a third statistic stays.
 
+    Where rounding alone is at work, an error of 4 is one beyond a reach of 3, and one of -2 none.
+
     In a star of scale 4 rows of noise (1, -2), (-1) and (3, -4), (-1) become (1, 3), (4) and (3, 0), (3); the second
     block goes last.
     """
@@ -68,12 +70,16 @@ def test_the_ratio_of_the_noise_is_that_of_its_density() -> None:
     alone, none, seen = np.full(3, -1), np.zeros(1, np.int64), np.zeros(2, bool)
     ties = moves.Ties(none, none, none)
     gaussian = np.array([False, True, False])
-    found = moves.log_ratio(released, scale, gaussian, alone, ties, sums, change, listed, seen, 2)
+    none_within, within = np.zeros(3), np.array([3.0, 0, 0])
+    found = moves.log_ratio(released, scale, none_within, gaussian, alone, ties, sums, change, listed, seen, 2)
     assert found == pytest.approx((4 - 2) / 2 + (6**2 - 5**2) / (2 * 3**2))
+    found = moves.log_ratio(released, scale, within, gaussian, alone, ties, sums, change, listed, seen, 2)
+    assert found == pytest.approx((1 - 0) / 2 + (6**2 - 5**2) / (2 * 3**2))
     released, sums = np.array([1.0, -2, 3, -4, -1, -1]), np.zeros(6)
     ties = moves.Ties(np.array([0, 2, 4]), np.array([0, 2, 3, 5, 6]), np.array([0, 1, 4, 2, 3, 5]))
     change, listed = np.array([0.0, -5, 0, -4, -5, -4]), np.array([3, 1, 4, 5, 0, 2])
     block = np.array([0, 0, 1, 1, 0, 1])
-    found = moves.log_ratio(released, np.full(6, 4.0), np.zeros(6, bool), block, ties, sums, change, listed, seen, 4)
+    noise = (np.full(6, 4.0), np.zeros(6), np.zeros(6, bool))
+    found = moves.log_ratio(released, *noise, block, ties, sums, change, listed, seen, 4)
     assert found == pytest.approx((3 - 4 + 7 - 3) / 4)
     assert not seen.any()

@@ -74,6 +74,8 @@ if TYPE_CHECKING:
     from discreet.queries.score import Score, read_score
     from discreet.queries.synthetic import sample_records, synthetic, write_records
     from discreet.releases.combined import Combined, combine, evidence_of, load, loads
+    from discreet.releases.external import External, StatedNoise, measured
+    from discreet.releases.external_cells import measured_cells, measured_mbi
     from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise
     from discreet.releases.kinds.candidate_choice import Choice
     from discreet.releases.kinds.chosen_network import ChosenNetwork
@@ -148,6 +150,8 @@ _HOMES = {
     "posterior.plug_in": ("plug_in",),
     "posterior.design.weight_posterior": ("PublicRecords", "WeightPosterior", "even_law", "weights"),
     "releases.combined": ("Combined", "combine", "evidence_of", "load", "loads"),
+    "releases.external": ("External", "StatedNoise", "measured"),
+    "releases.external_cells": ("measured_cells", "measured_mbi"),
     "releases.kinds.candidate_choice": ("Choice",),
     "releases.kinds.chosen_network": ("ChosenNetwork",),
     "releases.kinds.factored_choice": ("FactoredChoice",),
@@ -262,6 +266,11 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "GradientTrace",
     "FactoredChoice",
     "NoisyTotal",
+    "measured",
+    "measured_cells",
+    "measured_mbi",
+    "StatedNoise",
+    "External",
     "Combined",
     "combine",
     "public_counts",

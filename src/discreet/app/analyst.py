@@ -26,6 +26,7 @@ from discreet.app.arguments import (
     queries_in,
     queries_of,
 )
+from discreet.app.figures import external_document, external_lines
 from discreet.app.progress import LateBar, mixing_shown
 from discreet.app.report import answer_lines, columns, fit_lines, origin_document, origin_lines
 from discreet.app.terminal import answer_document, check_output, check_writable, fit_document, say, show
@@ -33,6 +34,7 @@ from discreet.errors import InputError, listed, shown
 from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
 from discreet.model.json_files import decoded, taken
 from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
+from discreet.releases.combined import Evidence
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["asked_queries", "combine", "export", "fit", "load_evidence", "posterior_of", "query", "sample"]
 
 UNSTATED = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
+THEIRS = "no guarantee to state: figures by others are among them"
 SNIFFED = 4096
 """Bytes of a prior's file that tell a release from a network."""
 METHODS: dict[str, dc.Method] = {
@@ -122,22 +125,31 @@ def query(
         raise InputError("--assume is about several variables at once; name the queries")
     else:
         answers = dc.marginals(posterior, {}, level=level, predictive=predictive)
-    checked, networks = dc.fit(evidence), [part.network for part in dc.evidence_of(evidence).releases]
-    told = {
+    told, lines = _read_from(evidence, posterior)
+    told["answers"] = [answer_document(part) for part in answers]
+    if assume is None and posterior.doubtable and any(part.unmeasured for part in answers):
+        lines = ["what is assumed stays as the network says; --assume robust lets it be off", *lines]
+    show(as_json, told, "\n".join([answer_lines(answers), "", *lines]))
+
+
+def _read_from(evidence: Evidence, posterior: dc.PosteriorDraws) -> tuple[dict[str, object], list[str]]:
+    """How a posterior was drawn, and what it was read from: as JSON and in lines."""
+    checked, combined = dc.fit(evidence), dc.evidence_of(evidence)
+    networks = [part.network for part in combined.parts]
+    told: dict[str, object] = {
         "method": posterior.method,
         "kernel": posterior.kernel or None,
         "fit": fit_document(checked),
         **origin_document(*networks),
-        "answers": [answer_document(part) for part in answers],
     }
+    if combined.external:
+        told["by_others"] = [external_document(part) for part in combined.external]
     kernel = posterior.kernel and f" ({posterior.kernel} kernel)"
     arcs = 0 if posterior.saturated is None else len(posterior.saturated.network.arcs) - len(posterior.network.arcs)
     read = f", read with {arcs} more arcs that its tables carry" if arcs else ""
     network = f"network: {checked}" if checked.measured else "network: taken as it is"
     lines = [f"posterior: {posterior.method}{kernel}{read}", network, *origin_lines(*networks)]
-    if assume is None and posterior.doubtable and any(part.unmeasured for part in answers):
-        lines = ["what is assumed stays as the network says; --assume robust lets it be off", *lines]
-    show(as_json, told, "\n".join([answer_lines(answers), "", *lines]))
+    return told, [*lines, *external_lines(*combined.external)]
 
 
 def fit(release: ReleaseFile, as_json: Json = False) -> None:
@@ -231,15 +243,17 @@ def export(
     show(as_json, {"output": output, "format": to}, f"wrote {output}")
 
 
-def _bif(made: dc.Release | dc.Combined, posterior: dc.PosteriorDraws, loss: str, plain: bool) -> Bif:
+def _bif(made: Evidence, posterior: dc.PosteriorDraws, loss: str, plain: bool) -> Bif:
     """The tables of least expected loss as a network file, which says what was promised for them."""
-    releases = dc.evidence_of(made).releases
+    combined = dc.evidence_of(made)
     promises = [
         " ".join(f"released with {part.guarantee}".split()) if part.private else "a simulation, which protects nobody"
-        for part in releases
+        for part in combined.releases
     ]
-    named = [f"release {part.id}" for part in releases]
-    named += sorted({f"network {part.network.learned}" for part in releases if part.network.learned})
+    promises += [" ".join(part.promise.split()) for part in combined.external]
+    named = [f"release {part.id}" for part in combined.releases]
+    named += [f"figures by others {part.id}" for part in combined.external]
+    named += sorted({f"network {part.network.learned}" for part in combined.parts if part.network.learned})
     tables, what = (
         (posterior.median(), "rows of least expected absolute error")
         if loss == "absolute"
@@ -290,7 +304,7 @@ def sample(
     told = {
         "outputs": [str(target) for target in targets],
         "records": records,
-        "releases": [part.id for part in dc.evidence_of(made).releases],
+        "releases": [part.id for part in dc.evidence_of(made).parts],
     }
     show(as_json, told, "\n".join(f"wrote {target}: {records:,} synthetic records" for target in targets))
 
@@ -377,17 +391,19 @@ def combine(
         {"releases": [part.id for part in group], "guarantee": None if promise is None or assumed else str(promise)}
         for group, promise in zip(made.data_sets, made.guarantees, strict=True)
     ]
+    unstated = [UNSTATED if all(isinstance(part, dc.Release) for part in group) else THEIRS for group in made.data_sets]
     lines = [
-        f"data set {index}: {len(part['releases'] or ())} release(s), {part['guarantee'] or UNSTATED}"
-        for index, part in enumerate(sets, 1)
+        f"data set {index}: {len(part['releases'] or ())} release(s), {part['guarantee'] or why}"
+        for index, (part, why) in enumerate(zip(sets, unstated, strict=True), 1)
     ]
+    lines += external_lines(*made.external)
     if counts is not None:
         lines.append(f"{int(next(iter(counts.values())).sum()):,} public records")
     show(as_json, {"output": output, "data_sets": sets}, "\n".join([*lines, f"wrote {output}"]))
 
 
 def posterior_of(
-    evidence: dc.Release | dc.Combined,
+    evidence: Evidence,
     method: str,
     draws: int,
     seed: int,
@@ -399,11 +415,11 @@ def posterior_of(
         raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
     if seed < 0:
         raise InputError(f"a seed cannot be negative, got {seed}")
-    if not evidence.private:
+    if not dc.evidence_of(evidence).private:
         say("this release is a simulation: it protects nobody")
     rng = np.random.default_rng(seed)
     if method == "plug-in":
-        if not isinstance(evidence, dc.Release):
+        if not isinstance(evidence, dc.Release | dc.External):
             raise InputError("plug-in reads one release, not several")
         return dc.plug_in(evidence, draws=draws, rng=rng, prior=prior)
     with LateBar("chains") as bar:
@@ -418,19 +434,15 @@ def posterior_of(
         )
 
 
-def _believed(
-    evidence: dc.Release | dc.Combined, text: str | None, equivalent_sample_size: float, seed: int
-) -> dc.Dirichlet | None:
+def _believed(evidence: Evidence, text: str | None, equivalent_sample_size: float, seed: int) -> dc.Dirichlet | None:
     """The prior that was asked for: a number, a network, or the posterior of a release on other records."""
     if text is None:
         return None
     if _is_document(text):
         other = dc.load(text)
-        if not other.private:
+        if not dc.evidence_of(other).private:
             say("the release that the prior comes from is a simulation: it protects nobody")
-        if {part.id for part in dc.evidence_of(other).releases} & {
-            part.id for part in dc.evidence_of(evidence).releases
-        }:
+        if {part.id for part in dc.evidence_of(other).parts} & {part.id for part in dc.evidence_of(evidence).parts}:
             raise InputError(f"the prior {shown(text)} is the release itself; it would count twice")
         return dc.Dirichlet.matching(dc.noise_aware(other, draws=1000, rng=np.random.default_rng(seed)).cells)
     return prior_of(evidence.network, text, equivalent_sample_size)
@@ -459,7 +471,7 @@ def asked_queries(words: list[str] | None, release: str) -> list[str] | None:
     return listed
 
 
-def load_evidence(path: str) -> dc.Release | dc.Combined:
+def load_evidence(path: str) -> Evidence:
     """A release, or combined releases, from a file or from stdin."""
     return dc.load(path) if path != "-" else dc.loads(_stdin("release", DOCUMENT_BYTES))
 

@@ -20,6 +20,7 @@ from discreet.model.json_files import read_packed_text, read_text
 from discreet.model.limits import NETWORK_BYTES, QUERIES, QUERIES_BYTES, at_most
 
 __all__ = [
+    "NETWORK_HELP",
     "DesignFile",
     "Draws",
     "EitherNetwork",

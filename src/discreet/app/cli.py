@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import discreet
-from discreet.app import analyst, curator, decisions, explaining, network_view, rehearsal
+from discreet.app import analyst, curator, decisions, explaining, figures, network_view, rehearsal
 from discreet.app.arguments import Json
 from discreet.app.terminal import abandon_stdout, answer_document, show
 from discreet.errors import BudgetError, DiscreetError, InputError
@@ -103,6 +103,7 @@ for command in (
     decisions.decide,
     analyst.sample,
     analyst.combine,
+    figures.external,
     analyst.export,
     rehearsal.plan,
     rehearsal.audit,

@@ -83,8 +83,14 @@ def answer_lines(answers: Sequence[dc.Answer]) -> str:
 
 
 def _assumptions(answers: Sequence[dc.Answer]) -> list[str]:
-    """Pairs of variables that answers assume something of, a line for those of each answer, each line once."""
+    """What answers have of their prior alone, and pairs that they assume something of: a line of each, each once."""
     lines = [
+        "not measured, prior only: "
+        + listed([part[0] if len(part) == 1 else f"how {part[1]} depends on {part[0]}" for part in answer.prior_only])
+        for answer in answers
+        if answer.prior_only
+    ]
+    lines += [
         "assumed: no table has " + listed([f"{one} with {other}" for one, other in answer.unmeasured])
         for answer in answers
         if answer.unmeasured

@@ -30,6 +30,7 @@ def answer_document(answer: dc.Answer) -> dict[str, object]:
     """An answer as JSON."""
     head = {"query": answer.query, "kind": answer.kind, "level": answer.level, "left_out": answer.left_out}
     basis = {"basis": answer.basis, "unmeasured": [list(pair) for pair in answer.unmeasured]}
+    basis["prior_only"] = [list(part) for part in answer.prior_only]
     return {**head, **basis, "values": [dict(row) for row in answer.rows]}
 
 

@@ -1,8 +1,12 @@
-"""What an answer rests on: what was measured, what follows from it, what the network assumes, what contradicts that."""
+"""What an answer rests on: what was measured, what follows from it, what the network assumes, what contradicts that.
+
+And what nobody measured: a network may have families that no table holds, whole or in part, where figures by others are
+read or a family was too large. Of these a posterior knows its prior alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -10,15 +14,16 @@ from typing import Literal
 
 from discreet.inference.elimination import requisite
 from discreet.model.network import Network
-from discreet.posterior.evidence import measured_sets
+from discreet.model.schema import Scope
+from discreet.posterior.evidence import measured_anywhere, measured_sets
 from discreet.posterior.fit_check import fit
 from discreet.posterior.pooled.table_draws import MOST_LOOSE
-from discreet.posterior.saturated import missing_arcs
+from discreet.posterior.saturated import leaves_open, missing_arcs
 from discreet.releases.combined import Combined
 
 __all__ = ["Basis", "Mark"]
 
-Mark = Literal["measured", "inferred", "assumed", "contradicted"]
+Mark = Literal["measured", "inferred", "assumed", "contradicted", "prior"]
 
 NAMED = 20
 """Pairs that are named: more of them say no more."""
@@ -32,11 +37,13 @@ class Basis:
         evidence: that was read.
         network: whose rows were drawn.
         trusted: whether the network was believed against tables.
+        whole: whether weighted sums were read that leave a part of their variables' law open.
     """
 
     evidence: Combined
     network: Network
     trusted: bool
+    whole: bool = False
 
     def of(
         self, names: Iterable[str], *, given: Iterable[str] = (), read: bool = True
@@ -50,13 +57,16 @@ class Basis:
 
         Returns:
             "contradicted" where the network was trusted in what a table contradicts (`fit`), of variables that the
-            question names or that its answer sums over; else "assumed" where some pair lies in no table, or tables were
-            not read, "inferred" where the pairs of at most six variables do and the whole does not, and "measured"; and
-            the pairs that lie in no table, in the schema's order, at most 20.
+            question names or that its answer sums over; else "prior" where it needs what was not measured at all
+            (`prior_only`), "assumed" where some pair lies in no table, or tables were not read, "inferred" where the
+            pairs of at most six variables do and the whole does not, and "measured"; and the pairs that lie in no
+            table, in the schema's order, at most 20.
         """
         asked = self.network.ordered(set(names))
         inside = frozenset(asked)
-        missing = [pair for pair in combinations(asked, 2) if frozenset(pair) not in self._pairs]
+        missing = [
+            pair for pair in combinations(asked, 2) if not (frozenset(pair) in self._pairs or self._in_rows(pair))
+        ]
         if self.trusted:
             observed = inside.intersection(given)
             rows = frozenset(requisite(self.network, tuple(inside - observed), observed))
@@ -64,11 +74,57 @@ class Basis:
             # What is known of observed variables alone changes no answer.
             if self._disputable(used) and any(names <= used and names & rows for names in self._contradicted):
                 return "contradicted", tuple(missing[:NAMED])
-        if len(inside) < 2 or any(inside <= table for table in self._tables):
+        if self.prior_only(asked, given=given):
+            return "prior", tuple(missing[:NAMED])
+        if len(inside) < 2 or any(inside <= table for table in self._tables) or self._in_rows(inside):
             return ("measured" if read else "assumed"), ()
         if missing or not read or len(inside) > MOST_LOOSE:
             return "assumed", tuple(missing[:NAMED])
         return "inferred", ()
+
+    def prior_only(self, names: Iterable[str], *, given: Iterable[str] = ()) -> tuple[Scope, ...]:
+        """What an answer needs of the network that nothing measured, so that its prior alone says it.
+
+        Args:
+            names: all variables of the question, observed ones as well.
+            given: the observed ones.
+
+        Returns:
+            `(node,)` for a node that no table holds, `(parent, node)` where none holds the two together: how the node
+            depends on that parent. Nothing where a table holds the question. At most 20.
+        """
+        inside = frozenset(names)
+        if not self._unmeasured or any(inside <= table for table in self._anywhere):
+            return ()
+        observed = inside.intersection(given)
+        rows = requisite(self.evidence.network, self.network.ordered(inside - observed), observed)
+        return tuple(part for node in rows for part in self._unmeasured.get(node, ()))[:NAMED]
+
+    @cached_property
+    def _anywhere(self) -> tuple[frozenset[str], ...]:
+        """Sets of variables that were measured together on some data set."""
+        return measured_anywhere(self.evidence, in_part=self.whole) or self._tables
+
+    @cached_property
+    def _unmeasured(self) -> Mapping[str, tuple[Scope, ...]]:
+        """By node what of its family nothing measured; see `prior_only`."""
+        network, found = self.evidence.network, dict[str, tuple[Scope, ...]]()
+        pairs = {frozenset(pair) for table in self._anywhere for pair in combinations(table, 2)}
+        alone = frozenset[str]().union(*self._anywhere)
+        for node in network.nodes:
+            if node not in alone:
+                found[node] = ((node,),)
+            elif apart := [parent for parent in network.parents[node] if frozenset((parent, node)) not in pairs]:
+                found[node] = tuple((parent, node) for parent in apart)
+        return found
+
+    def _in_rows(self, names: Collection[str]) -> bool:
+        """Whether variables were measured together on one of several data sets, and the network leaves all of it open.
+
+        What not every data set told is in the rows of the network alone.
+        """
+        several = len(self.evidence.data_sets) > 1 and any(table.issuperset(names) for table in self._anywhere)
+        return several and leaves_open(self.network, names)
 
     @cached_property
     def _tables(self) -> tuple[frozenset[str], ...]:

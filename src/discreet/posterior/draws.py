@@ -15,8 +15,7 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 from discreet.posterior.saturated import projected
-from discreet.releases.combined import Combined
-from discreet.releases.release import Release
+from discreet.releases.combined import Evidence
 
 if TYPE_CHECKING:
     from discreet.posterior.basis import Basis
@@ -287,7 +286,7 @@ def _balanced_quantile(draws: Array) -> Array:
     return np.asarray(at / at.sum(axis=-1, keepdims=True))
 
 
-def prior_for(release: Release | Combined, prior: Dirichlet | None, draws: int) -> Dirichlet:
+def prior_for(release: Evidence, prior: Dirichlet | None, draws: int) -> Dirichlet:
     """The prior that an analyst reads a release with.
 
     Args:
@@ -311,7 +310,7 @@ def prior_for(release: Release | Combined, prior: Dirichlet | None, draws: int) 
     return believed
 
 
-def learned_prior(release: Release | Combined, prior: Dirichlet | None) -> bool:
+def learned_prior(release: Evidence, prior: Dirichlet | None) -> bool:
     """Whether the prior of rows is learned from the release: none is given, and the curator's says nothing of the rows.
 
     Args:

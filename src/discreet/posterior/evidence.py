@@ -10,15 +10,28 @@ from functools import reduce
 
 import numpy as np
 
+from discreet.errors import InputError
 from discreet.inference.interactions import Blur, subsets
+from discreet.model.network import Network
 from discreet.model.schema import Scope
+from discreet.posterior.pooled.weighted import determined
 from discreet.releases.combined import Combined
+from discreet.releases.external import External
 from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.measurement import Measurement
 from discreet.releases.release import Release
 from discreet.theory.stars import star_blurs
 
-__all__ = ["audited_sets", "blur", "choice_scales", "measured_sets", "measurements", "number_of_records"]
+__all__ = [
+    "audited_sets",
+    "blur",
+    "check_total",
+    "choice_scales",
+    "measured_anywhere",
+    "measured_sets",
+    "measurements",
+    "number_of_records",
+]
 
 
 def blur(part: Measurement) -> Blur:
@@ -29,16 +42,16 @@ def blur(part: Measurement) -> Blur:
     return found[part.star.scopes.index(part.scope)]
 
 
-def measurements(releases: Iterable[Release]) -> tuple[Measurement, ...]:
-    """All that releases measured of the records, in their order.
+def measurements(parts: Iterable[Release | External]) -> tuple[Measurement, ...]:
+    """All that releases and figures by others measured of the records, in their order.
 
     Args:
-        releases: over a network, on one data set.
+        parts: over a network, on one data set.
 
     Returns:
-        Tables and contrasts with their noise; nothing of releases of something else.
+        Tables, contrasts and weighted sums with their noise; nothing of releases of something else.
     """
-    return tuple(part for release in releases for part in release.network_payload.measurements)
+    return tuple(found for part in parts for found in part.measurements)
 
 
 def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
@@ -57,7 +70,7 @@ def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
 def choice_scales(evidence: Combined) -> dict[Scope, float]:
     """Of the pairs that a second stage chose by their misfit, the scale of the noise in that choice, records."""
     found = dict[Scope, float]()
-    for release in (release for releases in evidence.data_sets for release in releases):
+    for release in evidence.releases:
         if isinstance(release.calibration, AuditNoise):
             chosen = [part.scope for part in measurements([release]) if part.audit == "chosen"]
             found |= {scope: float(release.calibration.choice_scale(len(chosen))) for scope in chosen}
@@ -75,17 +88,55 @@ def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset
         Sets of which none holds another, larger ones first; none where no table or contrast was measured.
     """
     parts = [[part for part in measurements(releases) if audits or not part.audit] for releases in evidence.data_sets]
-    told = [_largest(_told(listed)) for listed in parts]
+    told = [_largest(_told(evidence.network, listed)) for listed in parts]
     both = reduce(lambda some, more: _largest({one & other for one in some for other in more}), told)
     place = evidence.network.ordered
     return tuple(sorted(both, key=lambda names: (-len(names), place(names))))
 
 
-def _told(parts: Iterable[Measurement]) -> set[frozenset[str]]:
-    """Sets whose every subset was measured, by a table or by contrasts of its own."""
-    listed = list(parts)
-    tables = {frozenset(part.scope) for part in listed if not part.contrasts}
-    contrasts = {frozenset(part.scope) for part in listed if part.contrasts}
+def measured_anywhere(evidence: Combined, *, in_part: bool) -> tuple[frozenset[str], ...]:
+    """The largest sets of variables that were measured together on some data set.
+
+    Args:
+        evidence: over a network.
+        in_part: whether sums count that leave a part of their set open.
+
+    Returns:
+        Sets of which none holds another.
+    """
+    parts = [measurements(parts) for parts in evidence.data_sets]
+    found = {names for listed in parts for names in _told(evidence.network, listed)}
+    if in_part:
+        found |= {frozenset(part.scope) for listed in parts for part in listed if part.weights is not None}
+    return tuple(sorted(_largest(found), key=evidence.network.ordered))
+
+
+def check_total(evidence: Combined) -> None:
+    """Refuse a data set of which nothing tells the number of records.
+
+    Raises:
+        InputError: sums or contrasts alone.
+    """
+    for parts, records in zip(evidence.data_sets, evidence.records, strict=True):
+        listed = measurements(parts)
+        if (
+            not listed
+            or records is not None
+            or any(part.table or (part.contrasts and not part.scope) for part in listed)
+        ):
+            continue
+        if () not in determined(evidence.network, listed):
+            raise InputError(
+                "weighted sums alone do not tell the number of records: add a table of the same records, or their "
+                "number as a table over no variables, `also(n, (), noise)`"
+            )
+
+
+def _told(network: Network, parts: Sequence[Measurement]) -> set[frozenset[str]]:
+    """Sets whose every subset was measured, by a table, by contrasts of its own, or by sums that leave nothing open."""
+    tables = {frozenset(part.scope) for part in parts if part.table}
+    contrasts = {frozenset(part.scope) for part in parts if part.contrasts}
+    contrasts |= set(map(frozenset, determined(network, parts)))
 
     def known(inside: frozenset[str]) -> bool:
         return not inside or inside in contrasts or any(inside <= table for table in tables)
@@ -108,7 +159,7 @@ def number_of_records(parts: Sequence[Measurement]) -> tuple[float, float]:
     Returns:
         The mean of what each part says, weighted by precision, and its deviation; 0 and 0 of no parts.
     """
-    told = [_total(part) for part in parts if not (part.contrasts and part.scope)]
+    told = [found for found in map(_total, parts) if found is not None]
     if not told:
         return 0.0, 0.0
     weights = np.array([1 / max(variance, 1.0) for _, variance in told])
@@ -116,8 +167,16 @@ def number_of_records(parts: Sequence[Measurement]) -> tuple[float, float]:
     return mean, float(weights.sum()) ** -0.5
 
 
-def _total(part: Measurement) -> tuple[float, float]:
-    """The sum of a table as an estimate of the number of records, and its variance."""
+def _total(part: Measurement) -> tuple[float, float] | None:
+    """The number of records as a part tells it, and its variance; None where it does not."""
+    if part.contrasts and part.scope:
+        return None
+    if part.weights is not None:
+        rows = part.weights.reshape(part.values.size, -1)
+        share = np.linalg.lstsq(rows.T, np.ones(rows.shape[1]), rcond=None)[0]
+        if not np.allclose(share @ rows, 1):
+            return None
+        return float(share @ part.values), float(share @ share) * part.variance
     total, variance = float(part.values.sum()), part.values.size * blur(part).variance(())
     if part.sampling is None:
         return total, variance

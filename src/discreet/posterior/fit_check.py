@@ -43,13 +43,12 @@ from discreet.model.arrays import margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.posterior.evidence import measured_sets, measurements
+from discreet.posterior.evidence import check_total, measured_sets, measurements
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.measured import poolable
 from discreet.posterior.pooled.worlds import Worlds
 from discreet.posterior.saturated import missing_arcs
-from discreet.releases.combined import Combined, evidence_of
-from discreet.releases.release import Release
+from discreet.releases.combined import Combined, Evidence, evidence_of
 
 __all__ = ["FitCheck", "Tested", "fit"]
 
@@ -126,9 +125,7 @@ class FitCheck:
         return f"{len(found)} of {len(self.tests)} testable independences contradicted, most of all {largest}; {told}"
 
 
-def fit(
-    evidence: Release | Combined, *, network: Network | None = None, rng: np.random.Generator | None = None
-) -> FitCheck:
+def fit(evidence: Evidence, *, network: Network | None = None, rng: np.random.Generator | None = None) -> FitCheck:
     """Test the network of a release by what its tables say of sets of variables that the network does not join.
 
     Args:
@@ -150,6 +147,7 @@ def fit(
         The module's docstring.
     """
     combined = evidence_of(evidence)
+    check_total(combined)
     asked = network or combined.network
     if asked.schema != combined.network.schema:
         raise InputError("the network to test must have the variables and states of the release")
@@ -187,7 +185,7 @@ def _in_order(network: Network, names: Iterable[str]) -> Scope:
 
 def _tested(network: Network, evidence: Combined, rng: np.random.Generator) -> Iterator[tuple[Scope, float, float]]:
     """Interactions with p-value and effect, on one data set."""
-    parts = measurements(evidence.releases)
+    parts = measurements(evidence.parts)
     wanted: dict[Scope, Scope] = {}
     for table in reversed(measured_sets(evidence)):
         ordered = _in_order(network, table)

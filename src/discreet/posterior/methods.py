@@ -39,7 +39,7 @@ from discreet.posterior.basis import Basis
 from discreet.posterior.choices import choice_cells, coin_posterior
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
-from discreet.posterior.evidence import measured_sets, measurements
+from discreet.posterior.evidence import check_total, measured_sets, measurements
 from discreet.posterior.exact.chains import joint, visits
 from discreet.posterior.family_draws import family_cells
 from discreet.posterior.particles import parameter_cells
@@ -48,7 +48,8 @@ from discreet.posterior.pooled.measured import poolable
 from discreet.posterior.pooled.table_draws import TableDraws
 from discreet.posterior.pooled.worlds import worlds
 from discreet.posterior.saturated import saturated
-from discreet.releases.combined import Combined, evidence_of
+from discreet.releases.combined import Combined, Evidence, evidence_of
+from discreet.releases.external import External
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.kinds.scored_choice import ScoredChoice
 from discreet.releases.release import Release
@@ -73,7 +74,7 @@ RARE = 0.01
 
 
 def noise_aware(
-    evidence: Release | Combined,
+    evidence: Evidence,
     *,
     draws: int,
     rng: np.random.Generator,
@@ -85,9 +86,10 @@ def noise_aware(
     """Joint draws of all probabilities given what was released.
 
     Args:
-        evidence: a release of noisy statistics, of draws of parameters or of a choice among candidates, or what
-            `combine` made of several. A choice by a `CategoricalFactor` is read over a network of its one feature, its
-            states the whole numbers from 0, with Dirichlet(1) as the prior that is taken by itself.
+        evidence: a release of noisy statistics, of draws of parameters or of a choice among candidates, figures by
+            others (`measured`), or what `combine` made of several. A choice by a `CategoricalFactor` is read over a
+            network of its one feature, its states the whole numbers from 0, with Dirichlet(1) as the prior that is
+            taken by itself.
         draws: number of joint draws; 1,000 gives the ends of a 95 % interval to about 0.1 standard deviations.
         rng: source of randomness; nothing here is private. The same seed gives the same draws under the same versions
             of this package, NumPy and numba if the posterior's `kernel` is the same; with numba and without, the law is
@@ -123,6 +125,7 @@ def noise_aware(
             raise InputError(f"method {method!r} cannot read this evidence; there is: choice")
         return coin_posterior(evidence, prior, draws, rng)
     combined = evidence_of(evidence)
+    check_total(combined)
     believed = None if learned_prior(combined, prior) else prior_for(combined, prior, draws)
     if not draws > 0:
         raise InputError(f"a posterior needs at least one draw, got {draws}")
@@ -166,14 +169,14 @@ def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
 
 def _able(combined: Combined) -> list[Method]:
     """Methods that read the evidence, the preferred one first."""
-    parts = measurements(combined.releases)
-    counted = all(measurements([release]) for release in combined.releases)
+    parts = measurements(combined.parts)
+    counted = all(measurements([part]) for part in combined.parts)
     exact: list[Method] = ["exact"] if counted else []
     if len(combined.data_sets) > 1:
         return ["sequential", *exact] if all(_able(part) for part in _apart(combined)) else exact
     chosen = sum(release.network_payload.scores(release.calibration) is not None for release in combined.releases)
     if chosen:
-        if chosen == len(combined.releases):
+        if chosen == len(combined.parts):
             of_family = chosen == 1 and _of_family(combined.releases[0])
             return ["family", "choice"] if of_family else ["choice"]
         raise InputError(
@@ -181,7 +184,7 @@ def _able(combined: Combined) -> list[Method]:
             "combine it with choices, or with releases on different data"
         )
     found: list[Method] = ["pooled"] if counted and poolable(parts) else []
-    if len(combined.releases) == 1 and isinstance(combined.releases[0].payload, ParameterDraws):
+    if len(combined.parts) == 1 and not counted and isinstance(combined.releases[0].payload, ParameterDraws):
         found.append("particles")
     if not found and not exact:
         raise InputError("releases of parameter draws on one data set cannot be combined: their records are not known")
@@ -238,7 +241,8 @@ def _with_source(made: PosteriorDraws, read: _Reading, rng: np.random.Generator)
     """The posterior of the public network, with what makes new draws of it."""
     method = cast(Method, made.method)
     again = partial(_again, read, method)
-    basis, kernel = Basis(read.combined, made.network, read.trusted), _kernel(read.combined, read.believed, method)
+    basis = Basis(read.combined, made.network, read.trusted, whole=method == "exact")
+    kernel = _kernel(read.combined, read.believed, method)
     sourced = replace(made, source=Source(again, rng), kernel=kernel, basis=basis)
     own = read.combined.network
     return sourced if made.network == own else PosteriorDraws.of_saturated(sourced, own)
@@ -285,10 +289,12 @@ def _drawn(
 
 
 def _apart(combined: Combined) -> list[Combined]:
-    """The data sets one by one, public records with the first."""
-    return [
-        Combined((releases,), None if index else combined.public) for index, releases in enumerate(combined.data_sets)
-    ]
+    """The data sets one by one, those of which others measured all last, and public records with the first.
+
+    Figures by others often leave families open; what is known of a whole network comes first, as the prior of these.
+    """
+    ordered = sorted(combined.data_sets, key=lambda parts: all(isinstance(part, External) for part in parts))
+    return [Combined((parts,), None if index else combined.public) for index, parts in enumerate(ordered)]
 
 
 def _sequential(read: _Reading, rng: np.random.Generator) -> PosteriorDraws:
@@ -305,7 +311,7 @@ def _sequential(read: _Reading, rng: np.random.Generator) -> PosteriorDraws:
 
 def _learned(combined: Combined, rng: np.random.Generator) -> Dirichlet:
     """The moments of the prior that the first data set's tables teach."""
-    first = Combined(combined.data_sets[:1])
+    first = Combined(_apart(combined)[0].data_sets)
     if "pooled" not in _able(first):
         return combined.dirichlet
     network, taught = combined.network, worlds(first, PRIOR_DRAWS, rng)

@@ -18,6 +18,7 @@ from discreet.posterior.draws import PosteriorDraws, Source, prior_for
 from discreet.posterior.pooled.least_squares import Margins, least_squares, nonnegative, pooled_margins, refitted
 from discreet.posterior.pooled.measured import measured
 from discreet.releases.combined import evidence_of
+from discreet.releases.external import External
 from discreet.releases.kinds import TablePayload
 from discreet.releases.kinds.audited_tables import AuditedTables
 from discreet.releases.kinds.candidate_choice import Choice
@@ -30,7 +31,7 @@ __all__ = ["plug_in"]
 
 
 def plug_in(
-    release: Release, *, draws: int, rng: np.random.Generator, prior: Dirichlet | None = None
+    release: Release | External, *, draws: int, rng: np.random.Generator, prior: Dirichlet | None = None
 ) -> PosteriorDraws:
     """Draw from `Dirichlet(alpha + max(noisy count, 0))`, which ignores the noise; or take released draws as they are.
 
@@ -38,7 +39,7 @@ def plug_in(
     least squares. Released draws are drawn from with replacement; a chosen candidate is every draw.
 
     Args:
-        release: of any kind.
+        release: of any kind, or figures by others.
         draws: number of joint draws.
         rng: source of randomness.
         prior: another than the curator's; released draws and choices have no use for it.
@@ -57,9 +58,10 @@ def plug_in(
     return replace(_read(release, prior_for(release, prior, draws), draws, rng), basis=basis)
 
 
-def _read(release: Release, believed: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
+def _read(release: Release | External, believed: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
     """What was released, taken as it is."""
-    network, payload = release.network, release.network_payload
+    network = release.network
+    payload = release if isinstance(release, External) else release.network_payload
     match payload:
         case ParameterDraws():
             picked = rng.integers(payload.cells.draws or 1, size=draws)
@@ -82,7 +84,7 @@ def _dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) -> Po
     return PosteriorDraws(posterior.draws(draws, rng), "plug-in", source=source)
 
 
-def _tables(release: Release, payload: TablePayload) -> dict[str, Array]:
+def _tables(release: Release | External, payload: TablePayload | External) -> dict[str, Array]:
     """Estimated counts of every family."""
     if isinstance(payload, AuditedTables):
         payload = payload.first  # a pair that no family holds says nothing of one to whoever ignores noise

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from discreet.errors import QUOTED_CHARACTERS, InputError, shown
 from discreet.inference import elimination
 from discreet.model.query_grammar import Explanation, Probability, Query, check_names, parse_query
-from discreet.model.schema import Schema
+from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.draws import Posterior, PosteriorDraws
 from discreet.queries.allowed import allowed
@@ -68,9 +68,13 @@ class Answer:
         unit: of the numbers.
         left_out: share of the draws under which the evidence is impossible; they are left out of all numbers.
         basis: what the answer rests on: "measured" (all its variables lie in one released table), "inferred" (each pair
-            of them lies in one), "assumed" (what the network says of a pair that lies in none), or "contradicted"
-            (what it says of variables that lie in one, against what that tells). None where nobody knows.
+            of them lies in one), "assumed" (what the network says of a pair that lies in none), "contradicted"
+            (what it says of variables that lie in one, against what that tells), or "prior" (it needs what nothing
+            measured: see `prior_only`). None where nobody knows.
         unmeasured: pairs of its variables that lie in no table, at most 20.
+        prior_only: what the answer needs and nothing measured, so that only the prior says it: `(node,)` for a node
+            that no table holds, `(parent, node)` for how a node depends on a parent that no table holds it with; at
+            most 20.
     """
 
     query: str
@@ -81,6 +85,7 @@ class Answer:
     left_out: float = 0.0
     basis: Mark | None = None
     unmeasured: tuple[tuple[str, str], ...] = ()
+    prior_only: tuple[Scope, ...] = ()
 
 
 def answer(
@@ -371,8 +376,9 @@ def _summarised(
     observed = {name for name, _ in asked.evidence}
     names = {name for state in states[:1] for name in state} | observed
     basis, unmeasured = (None, ()) if both.basis is None else both.basis.of(names, given=observed, read=both.read)
-    left_out = float(1 - possible.mean())
-    return Answer(str(asked), asked.kind, level, tuple(rows), left_out=left_out, basis=basis, unmeasured=unmeasured)
+    found = Answer(str(asked), asked.kind, level, tuple(rows), left_out=float(1 - possible.mean()))
+    prior_only = () if both.basis is None else both.basis.prior_only(names, given=observed)
+    return replace(found, basis=basis, unmeasured=unmeasured, prior_only=prior_only)
 
 
 def _counted(asked: Query, draws: Floats, weights: Floats | None) -> tuple[npt.NDArray[np.bool_], Floats]:

@@ -1,4 +1,4 @@
-"""Several releases, and public records beside them, as one piece of evidence about one network.
+"""Several releases, figures by others and public records beside them, as one piece of evidence about one network.
 
 Releases on the *same* data set measure the same records: their likelihoods do not multiply, because the records are
 shared and unknown. Releases on *different* data sets share the probabilities alone. Which is which cannot be told from
@@ -25,11 +25,13 @@ from discreet.model.limits import DOCUMENT_BYTES, RELEASES, at_most, free_cells,
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, compose
+from discreet.releases.external import FORMAT as EXTERNAL_FORMAT
+from discreet.releases.external import External, read_external
 from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.release import FORMAT as RELEASE_FORMAT
 from discreet.releases.release import Release, read_release
 
-__all__ = ["Combined", "combine", "evidence_of", "load", "loads"]
+__all__ = ["Combined", "Evidence", "combine", "evidence_of", "load", "loads"]
 
 FORMAT = "discreet-combined"
 VERSION = 1
@@ -37,10 +39,10 @@ VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class Combined:
-    """Releases grouped by the data set they measured, and counts of public records.
+    """Releases and figures by others, grouped by the data set they measured, and counts of public records.
 
     Args:
-        data_sets: for each data set its releases, at least one release in all.
+        data_sets: for each data set its releases and figures, at least one in all.
         public: counts of public records from the same population, int64, axes `(*parents, child)`; they are no part of
             any data set above.
 
@@ -49,14 +51,14 @@ class Combined:
             data set, or counts that are not those of records.
     """
 
-    data_sets: tuple[tuple[Release, ...], ...]
+    data_sets: tuple[tuple[Release | External, ...], ...]
     public: Tables | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be one piece of evidence."""
-        if not self.releases or not all(self.data_sets):
+        if not self.parts or not all(self.data_sets):
             raise InputError("nothing to combine: give at least one release")
-        if any(release.network != self.network for release in self.releases):
+        if any(part.network != self.network for part in self.parts):
             raise InputError("releases can be combined if their networks have the same variables, states and arcs")
         chose = next((release.id for release in self.releases if isinstance(release.payload, ChosenNetwork)), None)
         if chose is not None:
@@ -64,7 +66,7 @@ class Combined:
                 f"release {chose[:8]} chose a network and measured nothing else: there is no posterior of it; release "
                 "with its network (`--network FILE`, `Release.learned_network`) and read that"
             )
-        twice = repeated(release.id for release in self.releases)
+        twice = repeated(part.id for part in self.parts)
         if twice is not None:
             raise InputError(f"release {twice} is there twice; it would count twice, so give it once")
         for releases in self.data_sets:
@@ -74,9 +76,19 @@ class Combined:
             _check_public(self.public, self.network)
 
     @property
+    def parts(self) -> tuple[Release | External, ...]:
+        """Releases and figures by others, data set by data set."""
+        return tuple(part for parts in self.data_sets for part in parts)
+
+    @property
     def releases(self) -> tuple[Release, ...]:
-        """All of them, data set by data set."""
-        return tuple(release for releases in self.data_sets for release in releases)
+        """Releases alone, data set by data set."""
+        return tuple(part for part in self.parts if isinstance(part, Release))
+
+    @property
+    def external(self) -> tuple[External, ...]:
+        """Figures by others alone, data set by data set."""
+        return tuple(part for part in self.parts if isinstance(part, External))
 
     @property
     def network(self) -> Network:
@@ -85,11 +97,13 @@ class Combined:
 
     @property
     def dirichlet(self) -> Dirichlet:
-        """The curators' prior.
+        """The curators' prior; of figures by others alone one that says nothing of the rows.
 
         Raises:
             InputError: the curators had different ones.
         """
+        if not self.releases:
+            return self.parts[0].dirichlet
         first, *others = (release.dirichlet for release in self.releases)
         if not all(
             np.array_equal(first.alpha[node], other.alpha[node]) for other in others for node in self.network.nodes
@@ -114,13 +128,16 @@ class Combined:
     def guarantees(self) -> tuple[Guarantee | None, ...]:
         """What holds for a record of each data set given all its releases.
 
-        None where relations or units differ, or where a simulation is among them, which promises nothing.
+        None where relations or units differ, or where a simulation is among them, which promises nothing, or figures by
+        others, whose promise is theirs.
         """
         found: list[Guarantee | None] = []
-        for releases in self.data_sets:
+        for parts in self.data_sets:
+            releases = [part for part in parts if isinstance(part, Release)]
             promises = [release.guarantee for release in releases]
             alike = len({(promise.relation, promise.unit) for promise in promises}) == 1
-            found.append(compose(promises) if alike and all(release.private for release in releases) else None)
+            ours = len(releases) == len(parts) and all(release.private for release in releases)
+            found.append(compose(promises) if alike and ours else None)
         return tuple(found)
 
     def dumps(self) -> str:
@@ -165,11 +182,15 @@ class Combined:
         return _combined(read_json(text, "the combined file", DOCUMENT_BYTES), free_cells(len(text)))
 
 
-def combine(*parts: Release | Combined, data: Literal["same", "different"], public: Tables | None = None) -> Combined:
-    """Bring releases together.
+Evidence = Release | External | Combined
+"""What posteriors over a network read."""
+
+
+def combine(*parts: Evidence, data: Literal["same", "different"], public: Tables | None = None) -> Combined:
+    """Bring releases, and figures by others, together.
 
     Args:
-        parts: releases, or what was combined before.
+        parts: releases, figures by others, or what was combined before.
         data: "same" if all of them measured the same records, "different" if no record is in two of them. Nothing in
             the releases tells; to say "different" of releases on the same records makes intervals too short.
         public: counts of public records beside them; `public_counts` makes them.
@@ -197,17 +218,17 @@ def combine(*parts: Release | Combined, data: Literal["same", "different"], publ
     return Combined(tuple(merged) if any(merged) else (), known[0] if known else None)
 
 
-def evidence_of(part: Release | Combined) -> Combined:
-    """One release as combined evidence, or what is combined already."""
+def evidence_of(part: Evidence) -> Combined:
+    """One release or document of figures as combined evidence, or what is combined already."""
     if isinstance(part, Combined):
         return part
-    if not isinstance(part, Release):
+    if not isinstance(part, Release | External):
         raise InputError(f"a release or combined releases were expected, not {type(part).__name__}")
     return Combined(((part,),))
 
 
-def load(path: str | Path) -> Release | Combined:
-    """Read a release or combined releases from a file.
+def load(path: str | Path) -> Evidence:
+    """Read a release, figures by others, or combined releases from a file.
 
     Args:
         path: as `save` of either wrote it.
@@ -216,24 +237,31 @@ def load(path: str | Path) -> Release | Combined:
         What the file holds.
 
     Raises:
-        InputError: no such file, neither of both, or damaged.
+        InputError: no such file, none of these, or damaged.
     """
     return loads(read_text(path, "release", DOCUMENT_BYTES))
 
 
-def loads(text: str) -> Release | Combined:
-    """Read a release or combined releases from JSON text.
+def loads(text: str) -> Evidence:
+    """Read a release, figures by others, or combined releases from JSON text.
 
     Raises:
-        InputError: neither of both, or damaged.
+        InputError: none of these, or damaged.
     """
     raw = read_json(text, "the release", DOCUMENT_BYTES)
     cells = free_cells(len(text))
     if isinstance(raw, dict) and raw.get("format") == FORMAT:
         return _combined(raw, cells)
-    if isinstance(raw, dict) and raw.get("format") != RELEASE_FORMAT:
-        raise InputError(f"not a release: the field 'format' must be {RELEASE_FORMAT!r} or {FORMAT!r}")
-    return read_release(raw, cells)
+    if isinstance(raw, dict) and raw.get("format") not in (RELEASE_FORMAT, EXTERNAL_FORMAT):
+        formats = ", ".join(map(repr, (RELEASE_FORMAT, EXTERNAL_FORMAT, FORMAT)))
+        raise InputError(f"not a release: the field 'format' must be one of {formats}")
+    return _part(raw, cells)
+
+
+def _part(raw: Any, cells: int) -> Release | External:
+    """A release or figures by others from a document that was JSON."""
+    external = isinstance(raw, dict) and raw.get("format") == EXTERNAL_FORMAT
+    return read_external(raw, cells) if external else read_release(raw, cells)
 
 
 def _combined(raw: Any, cells: int) -> Combined:
@@ -252,7 +280,7 @@ def _combined(raw: Any, cells: int) -> Combined:
     if not count:
         raise InputError("the combined file is damaged at 'data_sets': it has no release")
     # All are over one network and list the cells that they measured, so each has its part of the characters.
-    releases = tuple(tuple(read_release(part, cells // count) for part in parts) for parts in sets)
+    releases = tuple(tuple(_part(part, cells // count) for part in parts) for parts in sets)
     network = next(part for parts in releases for part in parts).network
     return Combined(releases, None if raw["public"] is None else _read_public(raw["public"], network))
 

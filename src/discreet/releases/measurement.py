@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
+import numpy as np
+
 from discreet.model.arrays import Floats, Ints
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Relation
@@ -21,6 +23,7 @@ __all__ = [
     "NO_NOISE",
     "CellNoise",
     "Measurement",
+    "NoiseLaw",
     "Released",
     "Scores",
     "Star",
@@ -36,6 +39,10 @@ KNOWN = 1e-6
 
 CellNoise = Literal["discrete_laplace", "discrete_gaussian"]
 """Integer noise: `P(k) ~ exp(-|k| / scale)`, or `P(k) ~ exp(-k^2 / (2 scale^2))`."""
+
+NoiseLaw = CellNoise | Literal["laplace", "gaussian", "rounded"]
+"""Laws of figures by others: the continuous ones with a density in the place of `P(k)`, and rounding to the nearest
+multiple of the scale."""
 
 
 def laplace_variance(scale: float) -> float:
@@ -70,12 +77,12 @@ class Star:
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A table of the records, or its contrasts, with noise in every number: independent, unless it is one of a star.
+    """A table of the records, or sums over its cells, with noise in every number: independent, unless of a star.
 
     Args:
         scope: the table's variables, in the order of its axes.
-        values: int64, shape (size for the scope), unit: records; of contrasts (size - 1 for the scope), see
-            `theory/contrasts.py`. Without noise, if there were any.
+        values: shape (size for the scope), unit: records, whole numbers unless by others; of contrasts (size - 1 for
+            the scope), see `theory/contrasts.py`; of weighted sums (sums,). Without noise, if there were any.
         scale: of the noise; None for numbers that are known exactly.
         noise: its law, where that is independent.
         contrasts: whether the values are contrasts of neighbouring states.
@@ -83,21 +90,57 @@ class Measurement:
         star: that its noise was drawn with, of this scale.
         audit: of a second stage that measured what no table of the first holds: whether this table was "chosen" for
             what the first stage misjudged, or taken at "random"; None for other tables.
+        weights: of sums over the cells: what a record in each cell adds to each sum, float64, shape
+            (sums, size for the scope); None for the cells themselves, and for contrasts.
     """
 
     scope: Scope
-    values: Ints
+    values: Ints | Floats
     scale: float | None
-    noise: CellNoise = "discrete_laplace"
+    noise: NoiseLaw = "discrete_laplace"
     contrasts: bool = False
     sampling: float | None = None
     star: Star | None = None
     audit: Literal["chosen", "random"] | None = None
+    weights: Floats | None = None
 
     @property
     def variance(self) -> float:
         """Of independent noise in one number; noise that never shows still leaves a proper weight."""
-        return KNOWN if self.scale is None else max(noise_variance(self.noise, self.scale), KNOWN)
+        if self.scale is None:
+            return KNOWN
+        match self.noise:
+            case "laplace":
+                return max(2 * self.scale**2, KNOWN)
+            case "gaussian":
+                return max(self.scale**2, KNOWN)
+            case "rounded":
+                return max(self.reach * (self.reach + 1) / 3 if self.whole else self.scale**2 / 12, KNOWN)
+            case law:
+                return max(noise_variance(law, self.scale), KNOWN)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the true numbers are whole: cells are, and sums whose weights are."""
+        return self.weights is None or bool(np.all(self.weights == np.rint(self.weights)))
+
+    @property
+    def reach(self) -> float:
+        """The farthest that rounding moves a number: half a step, or the whole numbers in it; 0 of other noise."""
+        if self.noise != "rounded" or self.scale is None:
+            return 0.0
+        return float(math.floor(self.scale / 2)) if self.whole else self.scale / 2
+
+    @property
+    def table(self) -> bool:
+        """Whether every cell of the scope was measured by itself."""
+        return not self.contrasts and self.weights is None
+
+    @property
+    def known_total(self) -> int | None:
+        """The number of records where a table says it exactly."""
+        exact = self.table and self.noise == "rounded" and not self.reach
+        return round(float(self.values.sum())) if exact else None
 
 
 @dataclass(frozen=True, eq=False)

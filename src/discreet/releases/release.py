@@ -36,6 +36,7 @@ from discreet.releases.document import (
     write_design,
     write_network,
 )
+from discreet.releases.external import ExternalPart
 from discreet.releases.kinds import (
     Calibration,
     DesignCalibration,
@@ -45,6 +46,7 @@ from discreet.releases.kinds import (
     TablePayload,
 )
 from discreet.releases.kinds.chosen_network import ChosenNetwork
+from discreet.releases.measurement import Measurement
 
 __all__ = ["FORMAT", "RecordsPolicy", "Release", "read_release", "release_schema"]
 
@@ -162,6 +164,11 @@ class Release:
         if isinstance(self.payload, DesignPayload):
             raise InputError("this release is over a design, not a network")
         return self.payload
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """What was measured of the records by the states of the network's variables."""
+        return self.network_payload.measurements
 
     @property
     def over_design(self) -> bool:
@@ -317,12 +324,12 @@ def read_release(raw: Any, cells: int) -> Release:
 
 
 def release_schema() -> str:
-    """The JSON Schema of the document, as kept in `release.schema.json` beside this file.
+    """The JSON Schema of releases and of figures by others, as kept in `release.schema.json` beside this file.
 
     Returns:
         JSON text.
     """
-    either: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_Document | _DesignDocument)
+    either: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_Document | _DesignDocument | ExternalPart)
     return json.dumps(either.json_schema(), indent=2, sort_keys=True) + "\n"
 
 

@@ -214,7 +214,8 @@ def _renew_records(model: Model, state: State, changes: Changes, rng: np.random.
     starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
     entries, statistic, amount = model.entries, model.statistic, model.amount
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
-    released, scale, gaussian, block, ties = model.released, model.scale, model.gaussian, model.block, model.ties
+    released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
+    block, ties = model.block, model.ties
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     proposed = np.zeros(len(sizes), np.int32)
     taken = 0
@@ -228,7 +229,9 @@ def _renew_records(model: Model, state: State, changes: Changes, rng: np.random.
                 if old != new:
                     count = note(entries, statistic, amount, change, marked, listed, count, old, -1)
                     count = note(entries, statistic, amount, change, marked, listed, count, new, 1)
-        good = accepted(log_ratio(released, scale, gaussian, block, ties, sums, change, listed, seen, count), rng)
+        good = accepted(
+            log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng
+        )
         settle(sums, change, marked, listed, count, good)
         if good:
             record[:] = proposed
@@ -269,7 +272,8 @@ def _change_number(
     starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
     entries, statistic, amount = model.entries, model.statistic, model.amount
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
-    released, scale, gaussian, block, ties = model.released, model.scale, model.gaussian, model.block, model.ties
+    released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
+    block, ties = model.block, model.ties
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     number, sign = state.number[0], 1 if rng.random() < 0.5 else -1
     first, last = number, number + size
@@ -298,7 +302,7 @@ def _change_number(
                     _cell(starts, scopes, places, records[index], table),
                     sign,
                 )
-    good = accepted(log_ratio(released, scale, gaussian, block, ties, sums, change, listed, seen, count), rng)
+    good = accepted(log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng)
     settle(sums, change, marked, listed, count, good)
     if good:
         state.number[0] = number + sign * size
@@ -349,7 +353,8 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
     starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
     entries, statistic, amount = model.entries, model.statistic, model.amount
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
-    released, scale, gaussian, block, ties = model.released, model.scale, model.gaussian, model.block, model.ties
+    released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
+    block, ties = model.block, model.ties
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     below, touched, known, alpha, lengths = model.below, model.touched, model.known, state.alpha, state.lengths
     crossing, who = np.empty((state.number[0], len(sizes)), np.int32), np.empty(state.number[0], np.int64)
@@ -384,9 +389,8 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                             if left != entered:
                                 count = note(entries, statistic, amount, change, marked, listed, count, left, -1)
                                 count = note(entries, statistic, amount, change, marked, listed, count, entered, 1)
-                good = accepted(
-                    gain + log_ratio(released, scale, gaussian, block, ties, sums, change, listed, seen, count), rng
-                )
+                gain += log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count)
+                good = accepted(gain, rng)
                 settle(sums, change, marked, listed, count, good)
                 tried += 1
                 taken += good

@@ -241,7 +241,8 @@ def _exchange(
 ) -> float:
     """Draw some records of each pair of types of a data set anew; returns the share of pairs where it was taken."""
     owner, entries, statistic, amount = model.owner, model.entries, model.statistic, model.amount
-    released, scale, gaussian, block, ties = model.released, model.scale, model.gaussian, model.block, model.ties
+    released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
+    block, ties = model.block, model.ties
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     measured, sums, counts = state.types.measured, state.sums, state.counts[source]
     tried, taken = 0, 0
@@ -268,7 +269,9 @@ def _exchange(
         moved = rng.binomial(picked + rng.binomial(counts[other], chance), share) - picked
         for position in range(count):
             change[listed[position]] *= moved
-        good = accepted(log_ratio(released, scale, gaussian, block, ties, sums, change, listed, seen, count), rng)
+        good = accepted(
+            log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng
+        )
         settle(sums, change, marked, listed, count, good)
         tried += 1
         if good:
@@ -301,7 +304,8 @@ def _change_number(
     """
     counts = state.counts[source]
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
-    released, scale, gaussian, block, ties = model.released, model.scale, model.gaussian, model.block, model.ties
+    released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
+    block, ties = model.block, model.ties
     more = np.zeros(len(logs), np.int64)
     if rng.random() < 0.5:
         if state.counts.sum() + size > state.room:
@@ -314,7 +318,7 @@ def _change_number(
         for kind in range(len(more)):
             more[kind] = -more[kind]
     count = _note_all(model, state.types.measured, source, more, changes, 0)
-    gain = log_ratio(released, scale, gaussian, block, ties, state.sums, change, listed, seen, count)
+    gain = log_ratio(released, scale, within, gaussian, block, ties, state.sums, change, listed, seen, count)
     good = accepted(gain, rng)
     settle(state.sums, change, marked, listed, count, good)
     if good:
@@ -389,7 +393,8 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
     """Move pairs of states of every row, each record's uniform being held; returns the share of moves taken."""
     sizes, firsts, known, types = model.sizes, model.firsts, model.known, state.types
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
-    released, scale, gaussian, block, ties = model.released, model.scale, model.gaussian, model.block, model.ties
+    released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
+    block, ties = model.block, model.ties
     counts, sums, theta, alpha, lengths = state.counts, state.sums, state.theta, state.alpha, state.lengths
     order, begins = types.order, types.begins
     more = np.zeros(counts.shape, np.int64)
@@ -419,7 +424,7 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                         if many > 0:
                             _cross(model, types, theta, more[source], goals, records, old, node, goal, many, rng)
                     count = _note_all(model, types.measured, source, more[source], changes, count)
-                gain += log_ratio(released, scale, gaussian, block, ties, sums, change, listed, seen, count)
+                gain += log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count)
                 good = accepted(gain, rng)
                 settle(sums, change, marked, listed, count, good)
                 tried += 1

@@ -4,6 +4,10 @@
 says what each payload tells of the records, runs several chains until they agree, and refuses to return what has not
 mixed. All releases and public records that were combined are read together: releases on one data set share its records,
 data sets share the probabilities, and public records are counted exactly.
+
+Rounding leaves a statistic in an interval, and makes all within as probable. Chains that never left it would be stuck
+where several tables were rounded, so they run with a law that lets it go a little beyond, and are watched only while
+all statistics are where they must be: a chain that is watched whenever it is in a set has the law that it has there.
 """
 
 from __future__ import annotations
@@ -11,9 +15,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,7 +26,6 @@ from discreet.errors import DiscreetError, InputError
 from discreet.model.arrays import by_rows
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.diagnostics import effective_size, r_hat
@@ -31,9 +33,9 @@ from discreet.posterior.draws import ENOUGH, Mixing, PosteriorDraws
 from discreet.posterior.evidence import measurements, number_of_records
 from discreet.posterior.exact import by_record, by_type
 from discreet.posterior.exact.moves import SMALLEST, Model, Ties
+from discreet.posterior.exact.sums import Sums, beyond, read_sums
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
-from discreet.releases.measurement import CellNoise, Measurement
 
 __all__ = ["joint", "visits"]
 
@@ -61,68 +63,13 @@ beyond what the noisy tables tell: what lies above has less than e^-14 of the ma
 sum of several."""
 MOST_BYTES = 2**30
 """Memory for the records of a chain."""
-GAUSSIAN: Mapping[CellNoise, bool] = {"discrete_laplace": False, "discrete_gaussian": True}
-"""The laws whose density the kernels know."""
+ROUNDING = 1e-9
+"""Share of a statistic that floating point may be off."""
+MOST_OUTSIDE = 100
+"""Sweeps for each of those in which all rounded numbers are where they must be, before chains give up."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """A table of the records that was released with noise.
-
-    Args:
-        scope: names of nodes, and of memberships of a sample.
-        owner: position of the data set.
-        released: statistics with noise, any shape.
-        weights: what a record in each cell adds to each statistic, sparse: (cell, statistic, amount).
-        scale: of the noise.
-        gaussian: its law.
-        shared: variables that the tables of its star share; none where its noise is independent.
-        star: what tells its star from others.
-    """
-
-    scope: Scope
-    owner: int
-    released: Ints
-    weights: Sequence[tuple[int, int, int]]
-    scale: float
-    gaussian: bool
-    shared: Scope = ()
-    star: Hashable = None
-
-
-def _released(network: Network, part: Measurement, place: tuple[int, int], members: dict[str, float]) -> _Sums:
-    """What was measured; notes the membership of a sample that it needs, with its probability."""
-    sizes = [network.schema[name].size for name in part.scope]
-    weights = _contrast_weights(sizes) if part.contrasts else [(cell, cell, 1) for cell in range(math.prod(sizes))]
-    scope = part.scope
-    if part.sampling is not None:
-        member = f"member {len(members)}"
-        while member in network.schema:
-            member += "'"
-        members[member] = part.sampling
-        # The membership is the last axis: 0 is out of the sample.
-        scope, weights = (*scope, member), [(2 * cell + 1, statistic, amount) for cell, statistic, amount in weights]
-    found = _Sums(scope, place[0], part.values, weights, part.scale or 0.0, GAUSSIAN[part.noise])
-    if part.star is None:
-        return found
-    if part.sampling is not None:
-        raise InputError("the joint posterior reads stars of all records, and one has tables of samples")
-    return replace(found, shared=part.star.shared, star=(*place, part.star.scopes))
-
-
-def _contrast_weights(sizes: Sequence[int]) -> list[tuple[int, int, int]]:
-    """What a record in each cell adds to contrasts: state k adds to that of k with k + 1, takes from k - 1 with k."""
-    shape = tuple(size - 1 for size in sizes)
-    weights = []
-    for cell, states in enumerate(product(*map(range, sizes))):
-        near = [[(k - 1, -1)] * (k > 0) + [(k, 1)] * (k < size - 1) for k, size in zip(states, sizes, strict=True)]
-        for picked in product(*near):
-            place = np.ravel_multi_index([k for k, _ in picked], shape) if shape else 0
-            weights.append((cell, int(place), math.prod(sign for _, sign in picked)))
-    return weights
-
-
-def _model(network: Network, parts: Sequence[_Sums], members: Mapping[str, float], counted: Sequence[bool]) -> Model:
+def _model(network: Network, parts: Sequence[Sums], members: Mapping[str, float], counted: Sequence[bool]) -> Model:
     """Arrays of the kernel."""
     order = [*network.order, *members]
     position = {name: index for index, name in enumerate(order)}
@@ -154,6 +101,7 @@ def _model(network: Network, parts: Sequence[_Sums], members: Mapping[str, float
         amount,
         np.concatenate([part.released.ravel() for part in parts]).astype(np.float64),
         np.repeat([part.scale for part in parts], each).astype(np.float64),
+        np.repeat([part.within or 0.0 for part in parts], each).astype(np.float64),
         np.repeat([part.gaussian for part in parts], each),
         *_ties(parts, _starts(each)),
         np.array([name in members for name in order]),
@@ -172,19 +120,19 @@ def _below(above: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
     return below
 
 
-def _added(parts: Sequence[_Sums], firsts: Ints, cells: Ints) -> tuple[Ints, Ints, Ints]:
+def _added(parts: Sequence[Sums], firsts: Ints, cells: Ints) -> tuple[Ints, Ints, Floats]:
     """Where the entries of each table's cells begin; of each entry the statistic, and what a record adds to it."""
-    entries: list[list[tuple[int, int]]] = []
+    entries: list[list[tuple[int, float]]] = []
     for part, first, count in zip(parts, firsts.tolist(), cells, strict=True):
-        own: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+        own: list[list[tuple[int, float]]] = [[] for _ in range(count)]
         for cell, statistic, amount in part.weights:
             own[cell].append((first + statistic, amount))
         entries += own
-    flat = np.array([entry for cell in entries for entry in cell], np.int64).reshape(-1, 2)
-    return _starts([len(cell) for cell in entries]), flat[:, 0].copy(), flat[:, 1].copy()
+    flat = np.array([entry for cell in entries for entry in cell], np.float64).reshape(-1, 2)
+    return _starts([len(cell) for cell in entries]), flat[:, 0].astype(np.int64), flat[:, 1].copy()
 
 
-def _ties(parts: Sequence[_Sums], firsts: Ints) -> tuple[Ints, Ties]:
+def _ties(parts: Sequence[Sums], firsts: Ints) -> tuple[Ints, Ties]:
     """Of each statistic the block of a star that it belongs to, or -1; and what the blocks are."""
     block = np.full(firsts[-1], -1, np.int64)
     stars: dict[Hashable, list[Ints]] = {}
@@ -231,7 +179,7 @@ def joint(
     """Draw all probabilities from their exact joint posterior.
 
     Args:
-        evidence: releases of noisy counts, tables or contrasts, and public records.
+        evidence: noisy counts, tables, contrasts or weighted sums, and public records.
         prior: of the rows.
         draws: how many are returned, of more or less independent ones.
         rng: source of randomness.
@@ -287,7 +235,7 @@ def visits(evidence: Combined) -> float:
         evidence: whose number of records is read off the noisy tables where it is not public.
     """
     network = evidence.network
-    members = sum(part.sampling is not None for part in measurements(evidence.releases))
+    members = sum(part.sampling is not None for part in measurements(evidence.parts))
     types = math.prod([*(network.schema[node].size for node in network.nodes), 2**members])
     records = min(sum(most for _, most in _numbers(evidence)), TYPE * types * len(evidence.data_sets))
     return records * len(network.nodes)
@@ -325,6 +273,7 @@ class _Task:
         numbers: records of each data set that the chains start with.
         most: that each of them has room for.
         kernel: the one whose sweeps are faster.
+        rounded: positions of statistics that were rounded.
     """
 
     network: Network
@@ -334,15 +283,17 @@ class _Task:
     numbers: tuple[int, ...]
     most: tuple[int, ...]
     kernel: _Kernel
+    rounded: Ints
 
     @staticmethod
     def of(evidence: Combined, prior: Dirichlet) -> _Task:
         """Read what was released."""
         network, members = evidence.network, dict[str, float]()
-        if not all(measurements([release]) for release in evidence.releases):
+        if not all(measurements([part]) for part in evidence.parts):
             raise InputError("the joint posterior reads releases of noisy counts, tables or contrasts")
+        nats = beyond(measurements(evidence.parts))
         parts = [
-            _released(network, part, (owner, index), members)
+            read_sums(network, part, (owner, index), members, nats)
             for owner, releases in enumerate(evidence.data_sets)
             for index, release in enumerate(releases)
             for part in measurements([release])
@@ -355,11 +306,12 @@ class _Task:
         numbers, most = zip(*_numbers(evidence), strict=True)
         types = math.prod(map(int, model.sizes))
         kernel = by_type if TYPE * types * len(numbers) < sum(most) else by_record
-        return _Task(network, model, members, alpha, numbers, most, kernel)
+        rounded = np.repeat([part.within is not None for part in parts], [part.released.size for part in parts])
+        return _Task(network, model, members, alpha, numbers, most, kernel, np.flatnonzero(rounded))
 
     def chain(self, evidence: Combined, index: int, rng: np.random.Generator) -> _Chain:
         """Records drawn from a release's plug-in posterior, each chain's own, and room for more of them."""
-        release = evidence.releases[index % len(evidence.releases)]
+        release = evidence.parts[index % len(evidence.parts)]
         theta = plug_in(release, draws=1, rng=rng, prior=release.dirichlet).cells
         cells = np.concatenate(
             [np.maximum(theta[node], SMALLEST).ravel() for node in self.network.order]
@@ -383,13 +335,30 @@ class _Task:
         twins = np.empty_like(theta)
         every = length // kept if kept else length
         for done in range(every, length + 1, every):
-            self.kernel.sweeps(self.model, state, every, adapt, rng)
+            if kept and self.rounded.size:
+                self._watched(chain, every)
+            else:
+                self.kernel.sweeps(self.model, state, every, adapt, rng)
             if kept:
                 place = done // every - 1
                 theta[place], numbers[place] = state.theta, self.kernel.number_of(state)
                 self.kernel.draw_rows(self.model, state, rng)
                 twins[place] = state.theta  # the chain goes on from here: both are draws given the same records
         return _Round(theta, twins, numbers)
+
+    def _watched(self, chain: _Chain, length: int) -> None:
+        """So many sweeps at whose end all rounded statistics are where they must be; changes the chain."""
+        state, model, seen = chain.state, self.model, 0
+        released, within = model.released[self.rounded], model.within[self.rounded]
+        for _ in range(MOST_OUTSIDE * length):
+            self.kernel.sweeps(model, state, 1, 0.0, chain.rng)
+            seen += bool(np.all(np.abs(released - state.sums[self.rounded]) <= within + ROUNDING * np.abs(released)))
+            if seen == length:
+                return
+        raise DiscreetError(
+            "the exact posterior hardly ever meets all figures that were only rounded: they contradict each other or "
+            "other tables, or are too many for it; read them with another method"
+        )
 
 
 @dataclass(frozen=True, eq=False)

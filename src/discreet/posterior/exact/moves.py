@@ -83,7 +83,8 @@ class Model(NamedTuple):
         amount: and how much.
         released: what was released of each statistic.
         scale: of its noise.
-        gaussian: whether the noise is discrete Gaussian; otherwise it is discrete Laplace, or that of a star.
+        within: how far it may be from the statistic without being less probable: by rounding, else 0.
+        gaussian: whether the noise is Gaussian; otherwise it is Laplace, or that of a star.
         block: of a star, to which the statistic belongs; -1 where its noise is independent.
         ties: what the blocks are.
         known: whether the probabilities of a node are given.
@@ -102,9 +103,10 @@ class Model(NamedTuple):
     touched: Flags
     entries: Ints
     statistic: Ints
-    amount: Ints
+    amount: Floats
     released: Floats
     scale: Floats
+    within: Floats
     gaussian: Flags
     block: Ints
     ties: Ties
@@ -141,7 +143,7 @@ def room_for(statistics: int, blocks: int) -> Changes:
 def note(
     entries: Ints,
     statistic: Ints,
-    amount: Ints,
+    amount: Floats,
     change: Floats,
     marked: Flags,
     listed: Ints,
@@ -164,6 +166,7 @@ def note(
 def log_ratio(
     released: Floats,
     scale: Floats,
+    within: Floats,
     gaussian: Flags,
     block: Ints,
     ties: Ties,
@@ -188,7 +191,8 @@ def log_ratio(
         if gaussian[changed]:
             gain += (before * before - after * after) / (2 * scale[changed] * scale[changed])
         else:
-            gain += (abs(before) - abs(after)) / scale[changed]
+            reach = within[changed]
+            gain += (max(abs(before) - reach, 0.0) - max(abs(after) - reach, 0.0)) / scale[changed]
     if tied:
         for position in range(count):
             if block[listed[position]] >= 0:

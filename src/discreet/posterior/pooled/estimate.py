@@ -12,6 +12,7 @@ from discreet.model.tables import Tables
 from discreet.posterior.draws import PosteriorDraws, learned_prior, prior_for
 from discreet.posterior.pooled.measured import MOST_POOLED, poolable
 from discreet.posterior.pooled.worlds import worlds
+from discreet.releases.external import External
 from discreet.releases.release import Release
 
 __all__ = ["estimate"]
@@ -22,7 +23,7 @@ posterior's deviation; a median needs more draws for the same."""
 
 
 def estimate(
-    release: Release,
+    release: Release | External,
     *,
     rng: np.random.Generator,
     loss: Literal["squared", "absolute"] = "squared",
@@ -31,7 +32,8 @@ def estimate(
     """The probabilities with the least expected error, under the model of `noise_aware` and its learned prior.
 
     Args:
-        release: of noisy tables or contrasts (`planned`, `laplace`, `gaussian`, `fourier`, `allocated`).
+        release: of noisy tables or contrasts (`planned`, `laplace`, `gaussian`, `fourier`, `allocated`), or figures by
+            others.
         rng: source of randomness; nothing here is private.
         loss: "squared" for posterior means, best for marginals and other queries; "absolute" for tables that are read
             as they are: rows with the least expected sum of absolute errors, which take a side where a row is nearly
@@ -50,7 +52,7 @@ def estimate(
     Source:
         The model is in `worlds.py` and `shrinkage.py`; Rao-Blackwell for the means.
     """
-    parts = release.network_payload.measurements
+    parts = release.measurements
     if not parts or not poolable(parts):
         raise InputError(
             f"estimate reads noisy tables and contrasts over at most {MOST_POOLED} variables; use "

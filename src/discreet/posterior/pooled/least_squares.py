@@ -20,7 +20,7 @@ for the iteration.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -40,6 +40,7 @@ from discreet.model.arrays import margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.posterior.pooled.measured import Measured, measured
+from discreet.posterior.pooled.weighted import with_sums
 from discreet.releases.measurement import Measurement
 
 __all__ = [
@@ -106,19 +107,45 @@ class Margins:
             variances[part] = self.variances[subset] * share
         return values, variances
 
-    def measured_part(self, node: str) -> Scope:
-        """The family of a node, or where it was not measured as a whole, the largest part of it that was.
+    def measured_parts(self, node: str) -> list[Scope]:
+        """The family of a node, or where it was not measured as a whole, the largest parts of it that were.
 
         Returns:
-            Names in the order of the family, the node the last one.
+            Names in the order of the family, the node the last one; of which none holds another, that of the most
+            cells first. None where nothing of the node was measured.
         """
         family = self.network.family(node)
         if self.network.ordered(family) in self.values:
-            return family
-        own = set(family)
-        parts = [subset for subset in self.values if node in subset and own.issuperset(subset)]
-        largest = max(parts, key=self.network.cells)
-        return tuple(name for name in family if name in largest)
+            return [family]
+        return self._largest(family, (subset for subset in self.values if node in subset))
+
+    def sharp_parts(self, part: Scope, ratio: float) -> list[Scope]:
+        """The largest parts of a measured one that are told so much better than the whole that they are apart.
+
+        Args:
+            part: names of a family or of a part of it, the node the last one.
+            ratio: of the variances of their coordinates to the largest there is, at most.
+
+        Returns:
+            As `measured_parts`; none where all is told about as well, or the part is told at once.
+        """
+        _, variances = self.coordinates(part)
+        own = {self.network.ordered(inside): variances[place].max() for inside, place in positions(part)
+               if part[-1] in inside and variances[place].size}  # fmt: skip
+        worst = ratio * max(own.values(), default=0.0)
+        sharp = {frozenset(inside) for inside, variance in own.items() if variance < worst}
+        whole = [names for names in sharp if all(other in sharp for other in map(frozenset, own) if other < names)]
+        return self._largest(part, whole)
+
+    def _largest(self, names: Scope, sets: Iterable[Collection[str]]) -> list[Scope]:
+        """Those sets inside some names that lie in no other one, in their order, that of the most cells first."""
+        inside = sorted((set(part) for part in sets if set(part) <= set(names)), key=len, reverse=True)
+        kept: list[set[str]] = []
+        for part in inside:
+            if not any(part <= other for other in kept):
+                kept.append(part)
+        named = [tuple(name for name in names if name in part) for part in kept]
+        return sorted(named, key=self.network.cells, reverse=True)
 
     def deviation(self, names: Sequence[str]) -> float:
         """Standard deviation of the error of a cell of the table over some variables of a family; unit: records."""
@@ -149,7 +176,7 @@ class Fit:
 def pooled_margins(
     network: Network, parts: Sequence[Measurement], records: int | None, *, also: Iterable[Scope] = ()
 ) -> Margins:
-    """Plain least squares of all that was measured on one data set, tables and contrasts.
+    """Plain least squares of all that was measured on one data set, tables, contrasts and weighted sums.
 
     Args:
         network: for the sizes.
@@ -160,19 +187,21 @@ def pooled_margins(
     Returns:
         Estimates and variances of all margins of the families, and of those others that were measured.
     """
-    tables = [part for part in parts if not part.contrasts]
+    tables = [part for part in parts if part.table]
     if len(tables) == len(parts):
         return least_squares(measured(network, parts), records, also)
     found = [_of_contrasts(network, part) for part in parts if part.contrasts]
     if tables:
-        told = least_squares(measured(network, tables), None, also)
+        summed = subsets(network.ordered(part.scope) for part in parts if part.weights is not None)
+        told = least_squares(measured(network, tables), None, (*also, *summed))
         found += [(subset, values, told.variances[subset]) for subset, values in told.values.items()]
     sums, weights = dict[Scope, Floats](), dict[Scope, float]()
     for subset, values, variance in found:
         sums[subset] = sums.get(subset, 0.0) + values / variance
         weights[subset] = weights.get(subset, 0.0) + 1 / variance
     means = {subset: values / weights[subset] for subset, values in sums.items()}
-    return _with_total(Margins(network, means, {subset: 1 / weight for subset, weight in weights.items()}), records)
+    variances = {subset: 1 / weight for subset, weight in weights.items()}
+    return _with_total(Margins(network, *with_sums(network, parts, means, variances, records)), records)
 
 
 def _of_contrasts(network: Network, part: Measurement) -> tuple[Scope, Floats, float]:

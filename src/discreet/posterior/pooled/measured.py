@@ -15,7 +15,8 @@ from discreet.model.arrays import margin, of_rows
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.posterior.evidence import blur, number_of_records
-from discreet.releases.measurement import KNOWN, CellNoise, Measurement, Star, noise_variance
+from discreet.posterior.pooled.weighted import MOST_WEIGHTED
+from discreet.releases.measurement import KNOWN, CellNoise, Measurement, NoiseLaw, Star, noise_variance
 from discreet.theory.stars import simulated_star
 
 __all__ = ["MOST_POOLED", "Law", "Measured", "in_order", "measured", "poolable"]
@@ -24,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 MOST_POOLED = 17
 """Variables of a table: a draw of a binary family of 15 takes a tenth of a second under a Dirichlet prior."""
-Law = tuple[CellNoise | Star, float]
+Law = tuple[NoiseLaw | Star, float]
 """The law of a table's noise, and its scale."""
 
 
@@ -78,6 +79,13 @@ class Measured:
                 return {scope: np.asarray(found, np.float64)}
             case "discrete_gaussian":
                 return {scope: np.asarray(np.rint(rng.normal(0, scale, shape)))}
+            case "laplace":
+                return {scope: rng.laplace(0, scale, shape)}
+            case "gaussian":
+                return {scope: rng.normal(0, scale, shape)}
+            case "rounded":
+                most = math.floor(scale / 2)
+                return {scope: rng.integers(-most, most + 1, shape).astype(np.float64)}
             case Star():
                 blocks = (self.network.cells(law.shared), shape[-1])
                 rows = simulated_star(law.lengths, scale, blocks, rng)
@@ -157,5 +165,7 @@ def in_order(network: Network, part: Measurement) -> Floats:
 
 
 def poolable(parts: Iterable[Measurement]) -> bool:
-    """Whether tables are over few enough variables for all their subsets to be told apart in a minute."""
-    return all(len(part.scope) <= MOST_POOLED for part in parts)
+    """Whether tables, and weighted sums, are over so few variables and cells that they are told apart in a minute."""
+    listed = list(parts)
+    weighted = {part.scope: part.weights[0].size for part in listed if part.weights is not None}
+    return all(len(part.scope) <= MOST_POOLED for part in listed) and sum(weighted.values()) <= MOST_WEIGHTED

@@ -6,10 +6,13 @@ starts from: odds ratios stay (Deming and Stephan, 1940; Csiszar, 1975).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["raked"]
+__all__ = ["raked", "raked_within"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -42,6 +45,28 @@ def raked(counts: Codes, margin: Codes, rng: np.random.Generator) -> Codes:
         cells *= np.maximum(margin, FEWEST) / np.maximum(cells.sum(axis=0), FEWEST)
         cells *= totals / np.maximum(cells.sum(axis=1, keepdims=True), FEWEST)
     return _rounded(cells, totals, rng).reshape(counts.shape)
+
+
+def raked_within(counts: Codes, kept: Sequence[int], part: Codes, rng: np.random.Generator) -> Codes:
+    """Move counts of a family to those of a part of it, that is of its child and some of its parents.
+
+    Args:
+        counts: shape `(*parents, child, draws)`.
+        kept: axes of the part's parents among those of the family, in the order of the part.
+        part: shape `(*parents of the part, child, draws)`, with as many records in each row as the family has there.
+        rng: rounds.
+
+    Returns:
+        Whole counts, same shape, as of `raked` for each row of the part.
+    """
+    *sizes, states, draws = counts.shape
+    left = [axis for axis in range(len(sizes)) if axis not in kept]
+    order = [*left, len(sizes), *kept, len(sizes) + 1]
+    turned = counts.transpose(order)
+    rows = math.prod(sizes[axis] for axis in kept)
+    wanted = np.moveaxis(part.reshape(rows, states, draws), 1, 0).reshape(states, rows * draws)
+    moved = raked(turned.reshape(-1, states, rows * draws), wanted, rng).reshape(turned.shape)
+    return np.ascontiguousarray(moved.transpose(np.argsort(order)))
 
 
 def _rounded(cells: Floats, totals: Codes, rng: np.random.Generator) -> Codes:

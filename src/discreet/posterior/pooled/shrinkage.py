@@ -72,7 +72,7 @@ from discreet.posterior.pooled.shrinkage_compiled import (
 )
 from discreet.releases.measurement import KNOWN
 
-__all__ = ["COMPONENTS", "Rows", "draw_margin", "draw_rows"]
+__all__ = ["COMPONENTS", "MARGIN", "WORTH", "Rows", "draw_rows"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -124,23 +124,6 @@ class Rows:
     def recounted(self, counts: Codes, rng: np.random.Generator) -> Rows:
         """Other counts with the same concentrations, and new probabilities."""
         return replace(self, counts=counts, theta=dirichlet_draws(counts + self.alpha, rng))
-
-
-def draw_margin(values: Floats, variances: Floats, counts: Codes, rng: np.random.Generator) -> Codes:
-    """Draw how all records of a family are split by the child alone, from the evidence on that and a prior of its own.
-
-    Args:
-        values: coordinates of the child's margin, shape (child,).
-        variances: of their errors.
-        counts: of the family, shape `(*parents, child, draws)`, which tell how many records there are.
-        rng: source of randomness.
-
-    Returns:
-        Records in each state, shape (child, draws).
-    """
-    totals = counts.sum(axis=tuple(range(counts.ndim - 1)))
-    even = np.full(COMPONENTS, 1 / COMPONENTS)
-    return draw_rows(values, variances, totals, even, rng, alpha=np.full(values.shape, MARGIN)).counts
 
 
 def draw_rows(

@@ -1,4 +1,4 @@
-"""Rows of a family that was too large to be measured whole: spread around the rows of the part that was.
+"""Rows of a family that was not measured whole: spread around the rows of the part that was, or drawn from the prior.
 
 The part has the child and some of its parents. A row of it is the mean of the family's rows with the same states of
 these parents, weighted by their records; how they differ was not measured, and is left to the prior: Dirichlet around
@@ -6,6 +6,9 @@ the part's row. Under the learned prior each row picks its concentration as the 
 the components that they ended with. (A component that takes no notice of other rows would be around the uniform row;
 here it is around the part's, because rows that all went elsewhere would not have it for their mean.) The counts that
 rows then draw are moved to the counts of the part, as little as can be.
+
+Of a family of which nothing was measured, rows are draws of the prior that is given, or are spread like that around a
+row of their own that is drawn from Dirichlet(1/2), the prior of a child's margin.
 """
 
 from __future__ import annotations
@@ -18,10 +21,10 @@ import numpy.typing as npt
 
 from discreet.model.dirichlet import dirichlet_draws
 from discreet.posterior.pooled.raking import raked
-from discreet.posterior.pooled.shrinkage import WORTH, Rows
+from discreet.posterior.pooled.shrinkage import COMPONENTS, MARGIN, WORTH, Rows
 from discreet.posterior.pooled.shrinkage_compiled import ALONE, CONCENTRATIONS, TINY
 
-__all__ = ["spread_rows"]
+__all__ = ["spread_rows", "unmeasured_rows"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -77,6 +80,39 @@ def spread_rows(
         repeated = [size if axis in kept else 1 for axis, size in enumerate(sizes)]
         mean = np.broadcast_to(part.mean.reshape(*repeated, states), (*sizes, states)).copy()
     return Rows(counts, concentrations, theta, mean, part.usage)
+
+
+def unmeasured_rows(
+    totals: Codes, states: int, weights: Floats, rng: np.random.Generator, alpha: Floats | None = None
+) -> Rows:
+    """Draw all rows of a family of which nothing was measured.
+
+    Args:
+        totals: records in each row, shape `(*parents, draws)`.
+        states: of the child.
+        weights: prior mean of the components' weights, shape (COMPONENTS,).
+        rng: source of randomness.
+        alpha: concentrations, shape `(*parents, child)`, instead of the learned prior.
+
+    Returns:
+        A draw for each last entry of the totals.
+    """
+    if alpha is None and totals.ndim > 1:
+        records = totals.sum(axis=tuple(range(totals.ndim - 1)))
+        return spread_rows(unmeasured_rows(records, states, weights, rng), [], totals, weights, rng)
+    given = np.full(states, MARGIN) if alpha is None else alpha
+    around = np.broadcast_to(given[..., None], (*given.shape, totals.shape[-1]))
+    chance = np.moveaxis(_drawn(around, rng), -2, -1)
+    counts = np.moveaxis(rng.multinomial(totals, chance / chance.sum(axis=-1, keepdims=True)), -1, -2)
+    mean = given / given.sum(axis=-1, keepdims=True)
+    theta = _drawn(np.asarray(counts + around, np.float64), rng)
+    return Rows(np.ascontiguousarray(counts, np.int64), np.asarray(around), theta, mean, np.zeros(COMPONENTS))
+
+
+def _drawn(concentrations: Floats, rng: np.random.Generator) -> Floats:
+    """Rows of Dirichlet draws, shape `(*parents, child, draws)`."""
+    shape = concentrations.shape
+    return dirichlet_draws(concentrations.reshape(-1, *shape[-2:]), rng).reshape(shape)
 
 
 def _spread(

@@ -282,9 +282,10 @@ class TableDraws:
         return np.random.default_rng([self._seed, more, *(self.network.nodes.index(name) for name in names)])
 
     def _open(self, part: Scope) -> bool:
-        """Whether the network leaves their law open; a set that is too large to be drawn is taken as it is."""
+        """Whether the network leaves their law open; a set that is too large, or in no table, is taken as it is."""
         if part not in self._opened:
-            self._opened[part] = self.network.cells(part) > MOST_CELLS or leaves_open(self.network, part)
+            own = self.network.cells(part) > MOST_CELLS or not any(table.issuperset(part) for table in self._tables)
+            self._opened[part] = own or leaves_open(self.network, part)
         return self._opened[part]
 
     def _wanted(self, law: Floats, names: Sequence[str], part: Scope, of: _Drawn) -> Floats:
@@ -327,7 +328,7 @@ class TableDraws:
 
     def _told(self, also: Iterable[Scope]) -> Margins:
         """Least squares of all tables, with the interactions of some sets and their subsets."""
-        parts, records = measurements(self._evidence.releases), self._evidence.records[0]
+        parts, records = measurements(self._evidence.parts), self._evidence.records[0]
         return pooled_margins(self.network, parts, records, also=subsets(also))
 
 

@@ -7,8 +7,10 @@ share records: where an ancestor's family holds the parents, its counts in the s
 parents that no family holds together, totals are drawn around what the world's probabilities predict, with the margins
 that are held already kept, and with what the release tells beyond these margins.
 
-Of a family that was too large to be measured whole, rows of the measured part are drawn, and the family's own rows
-around them (`spreading.py`).
+Of a family that was not measured whole, rows of the largest measured part are drawn, and the family's own rows around
+them (`spreading.py`), moved to the counts of the other parts that were measured; where nothing of it was measured they
+are draws of the prior. What is told far better than the rest, such as an exact margin by others beside noisy tables, is
+drawn by itself, and the rest is moved to it (`raking.py`).
 
 Evidence is used once. In the coordinates of interactions (`least_squares.py`) tables tell independent pieces, one for
 each set of variables; the piece of a set is used at the set's last node, and margins that many tables tell are pooled
@@ -57,14 +59,13 @@ from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.posterior.evidence import measurements
+from discreet.posterior.evidence import check_total, measurements
 from discreet.posterior.pooled.least_squares import Margins, coordinates_of, nonnegative, pooled_margins, refitted
 from discreet.posterior.pooled.measured import Measured, measured
-from discreet.posterior.pooled.raking import raked
-from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows, draw_margin, draw_rows
-from discreet.posterior.pooled.spreading import spread_rows
-from discreet.releases.combined import Combined, evidence_of
-from discreet.releases.release import Release
+from discreet.posterior.pooled.raking import raked_within
+from discreet.posterior.pooled.shrinkage import COMPONENTS, MARGIN, Rows, draw_rows
+from discreet.posterior.pooled.spreading import spread_rows, unmeasured_rows
+from discreet.releases.combined import Evidence, evidence_of
 
 __all__ = ["Worlds", "worlds"]
 
@@ -90,6 +91,9 @@ LARGEST = 2.0**60
 """Sums of noisy counts up to here stay within 64 bits."""
 FEWEST = 1e-9
 """Records that a cell is taken to expect at least, so that it can be scaled."""
+SHARP = 0.02
+"""Variance of a coordinate, as a share of the largest of its table, below which what tells it is used apart: counts are
+drawn as if it were this and then moved to it. Chains would never follow a coordinate with so little gain beside it."""
 ROUNDS = 3
 """Of proportional fitting to the margins that are held: they agree with each other but for sampling error."""
 
@@ -153,22 +157,48 @@ class Worlds:
         """Draw a family whose ancestors are drawn."""
         if node in self._rows:
             return
-        family, part = self.network.family(node), self._margins.measured_part(node)
+        family, parts = self.network.family(node), self._margins.measured_parts(node)
         alpha = None if self._prior is None else self._prior.alpha[node]
-        rng, doubt = self._generators[node], self._doubt
+        rng = self._generators[node]
         totals = self._totals(node, rng)
-        own, given = (totals, alpha) if part == family else self._of_part(family, part, totals, alpha)
-        values, variances = self._margins.coordinates(part)
-        if self._quick and doubt and part[:-1]:
-            variances = _without_margin(variances)
-        found = draw_rows(values, variances, own, self.weights, rng, alpha=given, doubt=doubt)
-        if doubt and part[:-1]:
-            wanted = draw_margin(*self._margins.coordinates([node]), found.counts, rng)
-            found = found.recounted(raked(found.counts, wanted, rng), rng)
+        if not parts:
+            states = self.network.schema[node].size
+            self._rows[node] = unmeasured_rows(totals, states, self.weights, rng, alpha)
+            return
+        part, *others = parts
+        found = self._rows_of(part, *self._of_part(family, part, totals, alpha), rng)
         if part != family:
             kept = [family.index(name) for name in part[:-1]]
             found = spread_rows(found, kept, totals, self.weights, rng, alpha)
+        for other in others:
+            found = self._moved(found, family, other, (totals, alpha), rng)
         self._rows[node] = found
+
+    def _rows_of(self, part: Scope, totals: Codes, alpha: Floats | None, rng: np.random.Generator) -> Rows:
+        """Rows of a family or of a part of it that was measured whole."""
+        values, variances = self._margins.coordinates(part)
+        sharp = self._margins.sharp_parts(part, SHARP)
+        if self._quick and self._doubt and part[:-1]:
+            variances = _without_margin(variances)
+        if sharp:
+            variances = np.maximum(variances, SHARP * variances[..., 1:].max())
+        found = draw_rows(values, variances, totals, self.weights, rng, alpha=alpha, doubt=self._doubt)
+        if self._doubt and part[:-1] and not sharp:
+            sharp = [part[-1:]]
+        for other in sharp:
+            found = self._moved(found, part, other, (totals, alpha), rng)
+        return found
+
+    def _moved(
+        self, found: Rows, names: Scope, part: Scope, given: tuple[Codes, Floats | None], rng: np.random.Generator
+    ) -> Rows:
+        """Rows whose counts are moved to those of a part, which are drawn from what is told of that alone."""
+        totals, alpha = self._of_part(names, part, *given)
+        if alpha is None and not part[:-1]:
+            alpha = np.full(self.network.schema[part[-1]].size, MARGIN)
+        wanted = self._rows_of(part, totals, alpha, rng).counts
+        kept = [names.index(name) for name in part[:-1]]
+        return found.recounted(raked_within(found.counts, kept, wanted, rng), rng)
 
     @staticmethod
     def _of_part(family: Scope, part: Scope, totals: Codes, alpha: Floats | None) -> tuple[Codes, Floats | None]:
@@ -231,7 +261,7 @@ def _without_margin(variances: Floats) -> Floats:
 
 
 def worlds(
-    evidence: Release | Combined,
+    evidence: Evidence,
     draws: int,
     rng: np.random.Generator,
     prior: Dirichlet | None = None,
@@ -242,7 +272,7 @@ def worlds(
     """Joint draws of counts and probabilities from noisy tables.
 
     Args:
-        evidence: releases of noisy counts, tables or contrasts on one data set; public records are not read.
+        evidence: noisy counts, tables, contrasts or weighted sums on one data set; public records are not read.
         draws: how many.
         rng: source of randomness.
         prior: Dirichlet rows instead of the learned prior.
@@ -256,13 +286,14 @@ def worlds(
         InputError: a release of something else, several data sets, or counts that are beyond all counting.
     """
     combined = evidence_of(evidence)
-    if len(combined.data_sets) > 1 or not all(measurements([release]) for release in combined.releases):
+    check_total(combined)
+    if len(combined.data_sets) > 1 or not all(measurements([part]) for part in combined.parts):
         raise InputError("only noisy tables and contrasts of one data set can be read in this way")
-    network, records, parts = saturated or combined.network, combined.records[0], measurements(combined.releases)
+    network, records, parts = saturated or combined.network, combined.records[0], measurements(combined.parts)
     if any(np.abs(part.values.astype(np.float64)).max(initial=0) > LARGEST for part in parts):
         raise InputError("the release has noisy counts beyond 2^60, which nothing can be read from; is it damaged?")
     first_pass, second_pass = rng.spawn(2)
-    noisy = None if any(part.contrasts for part in parts) else measured(network, parts)
+    noisy = measured(network, parts) if all(part.table for part in parts) else None
     plain = pooled_margins(network, parts, records)
     if doubt and prior is not None:
         # Beside a prior that is right, errors that are known and independent leave the truth's ranks uniform.
@@ -365,7 +396,8 @@ def _made_up(cells: Tables, scopes: Sequence[Scope], total: float, rng: np.rando
         codes = sample_codes(Tables(network, {node: cells[node][..., draw] for node in network.nodes}), records, rng)
         for scope, table in found.items():
             shape = table.shape[:-1]
-            flat = np.ravel_multi_index([codes[name] for name in scope], shape)
+            none = np.zeros(records, np.int64)
+            flat = np.ravel_multi_index([codes[name] for name in scope], shape) if scope else none
             table[..., draw] = np.bincount(flat, minlength=math.prod(shape)).reshape(shape) * (total / records)
     return found
 

@@ -1,0 +1,408 @@
+"""Figures by others: tables and weighted sums that somebody else measured, with a stated law of their noise.
+
+A census office prints exact margins, another library adds noise of its own, an older publication has a table that was
+rounded. This document carries such figures over any variables of a network, and says who made them and who guarantees
+what. It is no release: nothing here was measured by this package, the ledger knows nothing of it, and its promise is
+quoted, never added to promises of ours. Posteriors read it alone or beside releases (`combined.py`).
+
+Source: Williams and McSherry (NIPS 2010), section 3: whatever was reported of the records, with a known law, has its
+place in the likelihood.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pydantic
+
+from discreet.errors import InputError, listed, require, shown
+from discreet.model.arrays import Array, read_only
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.json_files import read_json, read_text, write_whole
+from discreet.model.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, check_name, free_cells, repeated
+from discreet.model.network import Network
+from discreet.model.schema import table_cells
+from discreet.privacy.guarantee import Guarantee, as_text
+from discreet.releases.codec import Budget, Finite, Items, Part, Positive
+from discreet.releases.document import NetworkPart, read_network, write_network
+from discreet.releases.measurement import NO_NOISE, Measurement, NoiseLaw, spread
+
+__all__ = ["FORMAT", "External", "ExternalPart", "StatedNoise", "measured", "read_external"]
+
+FORMAT = "discreet-external"
+VERSION = 1
+LARGEST = 2.0**60
+"""Sums of figures up to here stay within 64 bits."""
+LAWS: tuple[NoiseLaw, ...] = ("laplace", "gaussian", "discrete_laplace", "discrete_gaussian", "rounded")
+NAMES = {
+    "laplace": "Laplace noise of scale",
+    "gaussian": "Gaussian noise of deviation",
+    "discrete_laplace": "discrete Laplace noise of scale",
+    "discrete_gaussian": "discrete Gaussian noise of deviation",
+    "rounded": "rounded to multiples of",
+}
+"""Laws in words, before their scale."""
+
+
+@dataclass(frozen=True)
+class StatedNoise:
+    """The law of the noise in figures by others, as whoever made them states it.
+
+    Args:
+        law: "laplace" (density `exp(-|x| / scale) / 2 scale`), "gaussian" (deviation `scale`), "discrete_laplace"
+            (`P(k) ~ exp(-|k| / scale)`; also called geometric), "discrete_gaussian" (`P(k) ~ exp(-k^2 / 2 scale^2)`),
+            or "rounded": no noise, but numbers were rounded to the nearest multiple of `scale`. Whole numbers rounded
+            to 1 are exact.
+        scale: unit: records; greater than 0.
+
+    Raises:
+        InputError: another law, or a scale that is not positive and below 2^63.
+
+    Example:
+        >>> StatedNoise("laplace", 2).scale, StatedNoise("rounded", 5).law
+        (2.0, 'rounded')
+    """
+
+    law: NoiseLaw
+    scale: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no law."""
+        require(self.law in LAWS, f"noise is one of {listed(LAWS)}, not {shown(self.law)}")
+        try:
+            object.__setattr__(self, "scale", float(self.scale))
+        except (TypeError, ValueError):
+            raise InputError("the scale of noise is a number") from None
+        require(0 < self.scale < NO_NOISE, "the scale of noise is greater than 0 and below 2^63")
+
+
+@dataclass(frozen=True, eq=False)
+class External:
+    """A document of figures by others on one data set; `measured` makes one.
+
+    Args:
+        network: over whose variables they are.
+        measurements: tables and weighted sums, with their laws; at least one.
+        guarantee: what their maker promises to whoever is in the records: a guarantee, a sentence where that is of
+            another kind, or None for public figures that promise nothing.
+        source: who made them and where they are found, in words.
+
+    Raises:
+        InputError: no measurement, no source, or tables that say two numbers of records exactly.
+    """
+
+    network: Network
+    measurements: tuple[Measurement, ...]
+    guarantee: Guarantee | str | None
+    source: str
+
+    def __post_init__(self) -> None:
+        """Refuse what says nothing, or not whence it comes."""
+        require(bool(self.measurements), "a document of figures by others needs at least one table")
+        totals = {part.known_total for part in self.measurements} - {None}
+        require(len(totals) < 2, "exact tables of the same records have the same sum; are these of the same records?")
+        text = isinstance(self.source, str) and bool(self.source.strip())
+        require(text, "figures by others need their source, in words such as 'census 2021, table 3'")
+        check_name(self.source, "the source")
+        if isinstance(self.guarantee, str):
+            require(bool(self.guarantee.strip()), "a guarantee in words needs some; None says that there is none")
+            check_name(self.guarantee, "the guarantee")
+        elif not isinstance(self.guarantee, Guarantee | None):
+            raise InputError("a guarantee by others is a Guarantee, a sentence, or None for public figures")
+
+    def also(
+        self, values: npt.ArrayLike, over: Sequence[str], noise: StatedNoise, weights: npt.ArrayLike | None = None
+    ) -> External:
+        """The document with one more table by the same source on the same records; arguments as for `measured`."""
+        more = _measurement(self.network, values, over, noise, weights)
+        return replace(self, measurements=(*self.measurements, more))
+
+    @cached_property
+    def id(self) -> str:
+        """32 hexadecimal digits that follow from the content: the same figures are the same document."""
+        return hashlib.sha256(self.dumps().encode()).hexdigest()[:32]
+
+    @property
+    def records(self) -> int | None:
+        """The number of records where a table says it exactly."""
+        return next((part.known_total for part in self.measurements if part.known_total is not None), None)
+
+    @property
+    def dirichlet(self) -> Dirichlet:
+        """A prior that says nothing of the rows: figures by others come without one."""
+        return Dirichlet.uniform(self.network)
+
+    @property
+    def promise(self) -> str:
+        """Who guarantees what, in one line."""
+        if self.guarantee is None:
+            return f"public figures of {self.source}, which promise nothing"
+        return f"guaranteed by {self.source}, not by this package: {self.guarantee}"
+
+    def summary(self) -> str:
+        """What was measured, and how large the noise is: one line."""
+        laws = dict.fromkeys(part.noise for part in self.measurements)
+        scales = {law: [part.scale or 0.0 for part in self.measurements if part.noise == law] for law in laws}
+        told = "; ".join(f"{NAMES[law]} {spread(scales[law])}" for law in laws)
+        scopes = listed(f"({', '.join(part.scope)})" for part in self.measurements)
+        return f"tables over {scopes}: {told} records"
+
+    def dumps(self) -> str:
+        """The document as JSON text, a measurement a line.
+
+        Returns:
+            Text that `loads` reads back.
+        """
+        promise = self.guarantee
+        if isinstance(promise, Guarantee):
+            words: object = {
+                "epsilon": as_text(promise.epsilon),
+                "delta": as_text(promise.delta),
+                "relation": promise.relation.value,
+                "unit": promise.unit,
+            }
+        else:
+            words = promise
+        head = {"format": FORMAT, "version": VERSION, "source": self.source, "guarantee": words}
+        network = json.dumps(write_network(self.network), ensure_ascii=False)
+        parts = ",\n".join(json.dumps(_document(part), ensure_ascii=False) for part in self.measurements)
+        start = json.dumps(head, ensure_ascii=False)[:-1]
+        return f'{start},\n"network": {network},\n"measurements": [\n{parts}\n]}}\n'
+
+    def save(self, path: str | Path, *, replace: bool = True) -> None:
+        """Write the document, whole or not at all.
+
+        Args:
+            path: of the file.
+            replace: whether a file of this name is replaced.
+
+        Raises:
+            FileExistsError: there is a file of this name, and it is not to be replaced.
+            InputError: the file cannot be written.
+        """
+        write_whole(self.dumps(), Path(path), "document", replace=replace)
+
+    @staticmethod
+    def loads(text: str) -> External:
+        """Read a document.
+
+        Args:
+            text: JSON.
+
+        Returns:
+            The figures.
+
+        Raises:
+            InputError: not JSON, of another format or version, damaged, or more than `limits.py` allows.
+        """
+        return read_external(read_json(text, "the document", DOCUMENT_BYTES), free_cells(len(text)))
+
+    @staticmethod
+    def load(path: str | Path) -> External:
+        """Read a document from a file, as `save` wrote it; see `loads`."""
+        return External.loads(read_text(path, "document", DOCUMENT_BYTES))
+
+
+def measured(
+    values: npt.ArrayLike,
+    network: Network,
+    over: Sequence[str],
+    noise: StatedNoise,
+    *,
+    guarantee: Guarantee | str | None,
+    source: str,
+    weights: npt.ArrayLike | None = None,
+) -> External:
+    r"""Figures that others measured, as a document that every reader takes.
+
+    Of records x_1 .. x_n with counts N over the variables `over`, the figures are
+
+        z = N + noise,    or    z_s = sum over cells c of weights[s, c] N_c + noise_s,
+
+    the noise independent and of the stated law. The count of a group is one sum with weights 0 and 1, a contrast one
+    with weights 1 and -1, a mean's numerator one with the values of the cells; `over=()` is the number of records.
+
+    Args:
+        values: the figures, unit: records; shape `(states of each variable of over)`, or `(sums,)` with weights.
+        network: public; its families need not be measured.
+        over: names of its variables, different, in the order of the axes.
+        noise: its law, as the source states it.
+        guarantee: what the source promises to whoever is in the records, or None for public figures. It is quoted.
+        source: who made the figures, in words such as "OpenDP" or "census 2021, table 3".
+        weights: shape `(sums, states of each variable of over)`; None for a table of all cells.
+
+    Returns:
+        A document with one measurement; its `also` adds more of the same source and records.
+
+    Raises:
+        InputError: unknown or repeated variables, another shape, numbers that are not finite or beyond 2^60, fractions
+            where the law is one of whole numbers, or no source.
+
+    Guarantee:
+        None given: the source's is quoted. None spent: reads no records, and no ledger knows of it.
+
+    Source:
+        Williams and McSherry (NIPS 2010), section 3 and equation 4.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> network = Network((Variable("sex", ("f", "m")), Variable("ill", ("no", "yes"))), {"sex": (), "ill": ()})
+        >>> exact = StatedNoise("rounded", 1)
+        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> census.records, census.promise
+        (1000, 'public figures of census 2021, which promise nothing')
+    """
+    require(isinstance(network, Network), "figures by others are over variables of a Network")
+    return External(network, (_measurement(network, values, over, noise, weights),), guarantee, source)
+
+
+def _measurement(
+    network: Network, values: npt.ArrayLike, over: Sequence[str], noise: StatedNoise, weights: npt.ArrayLike | None
+) -> Measurement:
+    """Figures in the form that all readers take, once they are what they must be."""
+    require(isinstance(noise, StatedNoise), 'the noise is a StatedNoise, such as StatedNoise("laplace", 2)')
+    require(not isinstance(over, str), "the variables of a table are a list of names, not one text")
+    scope = tuple(over)
+    unknown = next((name for name in scope if name not in network.schema), None)
+    require(unknown is None, f"the network has no variable {shown(unknown)}")
+    require(repeated(scope) is None, f"a table names {shown(repeated(scope))} twice")
+    sizes = tuple(network.schema[name].size for name in scope)
+    cells = table_cells(sizes)
+    numbers = _numbers(values, f"figures over ({listed(scope)})")
+    if weights is None:
+        require(numbers.shape == sizes, f"figures over ({listed(scope)}) have shape {sizes}, not {numbers.shape}")
+        rows = None
+    else:
+        rows = _numbers(weights, f"weights over ({listed(scope)})")
+        require(numbers.ndim == 1 and numbers.size > 0, "weighted sums are a list of numbers, at least one")
+        shape = (numbers.size, *sizes)
+        require(rows.shape in (shape, (numbers.size, cells)), f"the weights have shape {shape}, not {rows.shape}")
+        at_most(FREE_CELLS, rows.size, "weights of one set of sums")
+        rows = read_only(rows.reshape(shape))
+        require(bool(np.all(rows.reshape(numbers.size, -1).any(axis=1))), "a weighted sum has a weight that is not 0")
+    found = Measurement(scope, read_only(numbers), noise.scale, noise.law, weights=rows)
+    whole = noise.law.startswith("discrete") or (noise.law == "rounded" and found.whole and not found.reach)
+    if whole and not (found.whole and np.all(numbers == np.rint(numbers))):
+        raise InputError(f"figures with {NAMES[noise.law]} {noise.scale:g} are whole numbers, and so are their weights")
+    return found
+
+
+def _numbers(values: npt.ArrayLike, what: str) -> Array:
+    """Finite numbers, float64, none beyond 2^60."""
+    try:
+        found = np.asarray(values)
+        kept = found.astype(np.float64) if found.dtype.kind in "iuf" else None
+    except (TypeError, ValueError):
+        kept = None
+    if kept is None:
+        raise InputError(f"{what} are an array of numbers")
+    require(bool(np.all(np.abs(kept) <= LARGEST)), f"{what} are finite numbers, none beyond 2^60")
+    return kept
+
+
+# ------------------------------------------------------------------------------------------------------- the document
+
+
+class _Promise(Part):
+    epsilon: Budget
+    delta: Budget
+    relation: Literal["add-remove", "replace"]
+    unit: Annotated[str, pydantic.Field(min_length=1)]
+
+
+class _Noise(Part):
+    law: Literal["laplace", "gaussian", "discrete_laplace", "discrete_gaussian", "rounded"]
+    scale: Positive
+
+
+class _Figures(Part):
+    variables: Items[str]
+    noise: _Noise
+    values: Items[Finite]
+    weights: Items[Items[Finite]] | None = None
+
+
+class ExternalPart(Part):
+    """Figures by others; tables and the weights of a sum are flat, in the order of their variables, last fastest."""
+
+    format: Literal["discreet-external"]
+    version: Literal[1]
+    source: Annotated[str, pydantic.Field(min_length=1)]
+    guarantee: _Promise | str | None
+    network: NetworkPart
+    measurements: Items[_Figures]
+
+
+def read_external(raw: Any, cells: int) -> External:
+    """Figures by others from a document that was JSON.
+
+    Args:
+        raw: what the JSON text says.
+        cells: most cells that all tables of the network's families may have together.
+
+    Returns:
+        The figures.
+
+    Raises:
+        InputError: of another format or version, damaged, or too large; the message has the place.
+    """
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise InputError(f"no figures by others: the field 'format' must be {FORMAT!r}")
+    if type(raw.get("version")) is not int or raw["version"] != VERSION:
+        raise InputError(f"the document of figures by others is of another version; this package reads {VERSION}")
+    try:
+        part = ExternalPart.model_validate(raw)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InputError(f"the document of figures is damaged at {shown(place)}: {first['msg']}") from None
+    try:
+        return _external(part, cells)
+    except InputError as error:
+        raise InputError(f"the document of figures is damaged: {error}") from None
+
+
+def _external(part: ExternalPart, cells: int) -> External:
+    """Document to figures; what pydantic cannot see is checked by the types themselves."""
+    network = read_network(part.network)
+    at_most(cells, sum(network.cells(network.family(node)) for node in network.nodes), "cells of all tables")
+    promise = part.guarantee
+    words = Guarantee(**promise.model_dump()) if isinstance(promise, _Promise) else promise
+    found = tuple(_read(network, figures) for figures in part.measurements)
+    return External(network, found, words, part.source)
+
+
+def _read(network: Network, part: _Figures) -> Measurement:
+    """One measurement of a document."""
+    at_most(PARENTS, part.variables, "variables of a table")
+    noise, values = StatedNoise(part.noise.law, part.noise.scale), np.array(part.values, np.float64)
+    if part.weights is not None:
+        if any(len(row) != len(part.weights[0]) for row in part.weights):
+            raise InputError("the sums of a table have equally many weights")
+        return _measurement(network, values, part.variables, noise, np.array(part.weights, np.float64))
+    unknown = next((name for name in part.variables if name not in network.schema), None)
+    require(unknown is None, f"the network has no variable {shown(unknown)}")
+    sizes = tuple(network.schema[name].size for name in part.variables)
+    fits = math.prod(sizes) == values.size
+    require(fits, f"the table over ({listed(part.variables)}) has {values.size} cells, not those of its variables")
+    return _measurement(network, values.reshape(sizes), part.variables, noise, None)
+
+
+def _document(part: Measurement) -> dict[str, Any]:
+    """One measurement as JSON values."""
+    found = {
+        "variables": list(part.scope),
+        "noise": {"law": part.noise, "scale": part.scale},
+        "values": part.values.ravel().tolist(),
+    }
+    rows = part.weights
+    return found if rows is None else found | {"weights": rows.reshape(len(rows), -1).tolist()}

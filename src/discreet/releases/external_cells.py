@@ -1,0 +1,252 @@
+"""Figures by others from what they are published in: a CSV or data frame of cells, and objects of mbi.
+
+Objects are read by their documented attributes; their libraries are not imported. Numbers and lists, such as those that
+OpenDP returns, need no reader: `measured` takes them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from discreet.errors import InputError, listed, require, shown, shown_path
+from discreet.model.frames import arrow_table, guarded
+from discreet.model.json_files import read_text
+from discreet.model.limits import FREE_CELLS, NETWORK_BYTES, at_most, repeated
+from discreet.model.network import Network
+from discreet.model.schema import Scope, table_cells
+from discreet.privacy.guarantee import Guarantee
+from discreet.releases.external import External, StatedNoise, measured
+from discreet.releases.measurement import NoiseLaw
+
+__all__ = ["measured_cells", "measured_mbi"]
+
+FIGURES = ("count", "value")
+"""Columns that may have the figures."""
+SCALE = "scale"
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Cells of one table as they were listed.
+
+    Args:
+        scope: variables, in the order of their columns.
+        codes: flat position of each listed cell, all different.
+        figures: of each.
+        scales: of each; None where no column has them.
+    """
+
+    scope: Scope
+    codes: Sequence[int]
+    figures: Sequence[float]
+    scales: Sequence[float] | None
+
+
+def measured_cells(
+    cells: Any, network: Network, noise: StatedNoise | NoiseLaw, *, guarantee: Guarantee | str | None, source: str
+) -> External:
+    """Figures by others from a table with a row for each cell.
+
+    Args:
+        cells: path of a CSV with a header, or a data frame (pandas, Polars, Arrow). Columns: variables of the network,
+            by the names of their states; one called `count` or `value` with the figures; perhaps one called `scale`.
+            Cells that are not listed were not measured; without columns of variables the one row is the number of
+            records.
+        network: public.
+        noise: its law and scale; or the law alone, where the column `scale` has the scale of each cell.
+        guarantee: as in `measured`.
+        source: as in `measured`.
+
+    Returns:
+        A document: the table where every cell is listed with one scale, else a set of sums for each scale.
+
+    Raises:
+        InputError: no such file, no column of figures, a column or state that the network does not have, a cell that is
+            listed twice, what is no number, or as `measured`.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> import pyarrow
+        >>> frame = pyarrow.table({"sex": ["m", "f"], "count": [48.5, 51.2]})
+        >>> found = measured_cells(frame, network, StatedNoise("laplace", 2), guarantee=None, source="a survey")
+        >>> found.measurements[0].values.tolist()
+        [51.2, 48.5]
+    """
+    path = isinstance(cells, str | Path)
+    columns = _of_csv(cells) if path else _of_frame(cells)
+    try:
+        found = _listed(columns, network)
+        stated = _stated(noise, found.scales)
+        parts = [_measured(network, found, law, rows, guarantee, source) for law, rows in stated.items()]
+    except InputError as error:
+        raise InputError(f"cells {shown_path(cells)}: {error}" if path else str(error)) from None
+    return reduce(_together, parts)
+
+
+def measured_mbi(
+    measurements: Iterable[Any],
+    network: Network,
+    law: Literal["gaussian", "laplace", "discrete_gaussian"],
+    *,
+    guarantee: Guarantee | str | None,
+    source: str,
+) -> External:
+    """Figures by others from measurements of private-pgm.
+
+    Args:
+        measurements: `mbi.LinearMeasurement`, by their attributes `noisy_measurement`, `clique`, `stddev` and `query`:
+            marginals, whole, weighted cell by cell, or without their first cells. A clique's attributes are variables
+            of the network, and their values the positions of states.
+        network: public.
+        law: of the noise, of which the objects state the deviation alone.
+        guarantee: as in `measured`.
+        source: as in `measured`.
+
+    Returns:
+        A document with a measurement for each.
+
+    Raises:
+        InputError: none, an object without these attributes, another query, or as `measured`.
+    """
+    require(law in ("gaussian", "laplace", "discrete_gaussian"), "the law of mbi's noise is gaussian or laplace")
+    parts = []
+    for part in measurements:
+        attributes = ("noisy_measurement", "clique", "stddev")
+        require(all(hasattr(part, name) for name in attributes), f"a measurement of mbi has {listed(attributes)}")
+        scope, figures = tuple(map(str, part.clique)), np.asarray(part.noisy_measurement).ravel()
+        unknown = next((name for name in scope if name not in network.schema), None)
+        require(unknown is None, f"the network has no variable {shown(unknown)}")
+        sizes = tuple(network.schema[name].size for name in scope)
+        noise = StatedNoise(law, float(part.stddev) / (math.sqrt(2) if law == "laplace" else 1.0))
+        rows = _query_rows(getattr(part, "query", None), table_cells(sizes))
+        if rows is None:
+            require(figures.size == math.prod(sizes), f"the marginal of ({listed(scope)}) has another number of cells")
+            figures = figures.reshape(sizes)
+        parts.append(measured(figures, network, scope, noise, guarantee=guarantee, source=source, weights=rows))
+    require(bool(parts), "there is no measurement")
+    return reduce(_together, parts)
+
+
+def _together(one: External, other: External) -> External:
+    """Both documents, of one source, as one."""
+    return replace(one, measurements=(*one.measurements, *other.measurements))
+
+
+def _query_rows(query: Any, cells: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+    """What each cell adds to the numbers of a query of mbi, shape (numbers, cells); None where they are the cells."""
+    named = {type(query).__name__, getattr(query, "__name__", "")}
+    if query is None or named & {"DatavectorQuery", "datavector"}:
+        return None
+    at_most(FREE_CELLS, cells * cells, "weights of one set of sums")
+    if hasattr(query, "weights"):
+        weights = np.asarray(query.weights, np.float64).ravel()
+        require(weights.size == cells, "the weights of a query of mbi are one for each cell")
+        return np.diag(weights)
+    if isinstance(getattr(query, "start", None), int):
+        return np.eye(cells)[query.start :]
+    raise InputError("of mbi's queries those are read that have the cells, weighted cells, or all cells but the first")
+
+
+# ---------------------------------------------------------------------------------------------------------- the cells
+
+
+def _of_csv(path: str | Path) -> dict[str, list[Any]]:
+    """Columns of a CSV file by their names."""
+    text = read_text(path, "cells", NETWORK_BYTES)
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+    except csv.Error as error:
+        raise InputError(f"cells {shown_path(path)}: no CSV ({error})") from None
+    require(bool(rows), f"cells {shown_path(path)}: a header and a row for each cell were expected")
+    header, *body = [[cell.strip() for cell in row] for row in rows]
+    short = next((number for number, row in enumerate(body, 2) if len(row) != len(header)), None)
+    require(short is None, f"cells {shown_path(path)}: row {short} has another number of columns than the header")
+    require(repeated(header) is None, f"cells {shown_path(path)}: the column {shown(repeated(header))} is there twice")
+    return {name: [row[place] for row in body] for place, name in enumerate(header)}
+
+
+def _of_frame(frame: Any) -> dict[str, list[Any]]:
+    """Columns of a data frame by their names."""
+    require(hasattr(frame, "__arrow_c_stream__"), "cells are the path of a CSV file or a data frame")
+    table = guarded(lambda: arrow_table(frame), "the data frame cannot be read")
+    at_most(FREE_CELLS, table.num_rows * table.num_columns, "entries of the cells")
+    require(repeated(table.column_names) is None, f"the column {shown(repeated(table.column_names))} is there twice")
+    return {name: table.column(name).to_pylist() for name in table.column_names}
+
+
+def _listed(columns: Mapping[str, Sequence[Any]], network: Network) -> _Cells:
+    """The cells that columns list."""
+    scope = tuple(name for name in columns if name in network.schema)
+    others = [name for name in columns if name not in network.schema]
+    named = [name for name in others if name in FIGURES]
+    require(len(named) == 1, f"one column {' or '.join(FIGURES)} with the figures was expected, beside variables")
+    odd = next((name for name in others if name not in (*FIGURES, SCALE)), None)
+    require(odd is None, f"the network has no variable {shown(odd)}")
+    figures = _floats(columns[named[0]], named[0])
+    require(bool(figures), "no cell is listed")
+    sizes = [network.schema[name].size for name in scope]
+    table_cells(sizes)
+    codes = np.zeros(len(figures), np.int64)
+    for name, size in zip(scope, sizes, strict=True):
+        states = {state: code for code, state in enumerate(network.schema[name].states)}
+        found = [states.get(str(value), -1) for value in columns[name]]
+        if -1 in found:
+            state = str(columns[name][found.index(-1)])
+            raise InputError(f"{shown(name)} has no state {shown(state)}; it has: {listed(states)}")
+        codes = codes * size + np.array(found)
+    twice = len(np.unique(codes)) < len(codes)
+    require(not twice, "a cell is listed twice: name each combination of states once")
+    return _Cells(scope, codes.tolist(), figures, _floats(columns[SCALE], SCALE) if SCALE in others else None)
+
+
+def _floats(column: Sequence[Any], name: str) -> list[float]:
+    """Finite numbers of a column."""
+    try:
+        found = [float(value) for value in column]
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"the column {shown(name)} has an entry that is no number") from None
+    require(all(map(math.isfinite, found)), f"the column {shown(name)} has an entry that is not finite")
+    return found
+
+
+def _stated(noise: StatedNoise | NoiseLaw, scales: Sequence[float] | None) -> dict[StatedNoise, list[int]]:
+    """Which rows have which noise."""
+    if isinstance(noise, StatedNoise):
+        require(scales is None, "the scale is given twice: leave out the column 'scale', or name the law alone")
+        return {noise: []}
+    require(scales is not None, "the noise needs its scale: give it, or a column 'scale' with that of each cell")
+    found: dict[StatedNoise, list[int]] = {}
+    for row, scale in enumerate(scales or ()):
+        found.setdefault(StatedNoise(noise, scale), []).append(row)
+    return found
+
+
+def _measured(
+    network: Network,
+    cells: _Cells,
+    noise: StatedNoise,
+    rows: Sequence[int],
+    guarantee: Guarantee | str | None,
+    source: str,
+) -> External:
+    """The rows of one noise, or all of them where none are named: as a table where they are all cells of one."""
+    picked = list(rows) or list(range(len(cells.codes)))
+    sizes = tuple(network.schema[name].size for name in cells.scope)
+    figures, codes = np.array(cells.figures)[picked], np.array(cells.codes)[picked]
+    if codes.size == math.prod(sizes):
+        table = figures[np.argsort(codes)].reshape(sizes)
+        return measured(table, network, cells.scope, noise, guarantee=guarantee, source=source)
+    at_most(FREE_CELLS, codes.size * math.prod(sizes), "weights of one set of sums")
+    weights = np.zeros((codes.size, math.prod(sizes)))
+    weights[np.arange(codes.size), codes] = 1
+    return measured(figures, network, cells.scope, noise, guarantee=guarantee, source=source, weights=weights)
