@@ -23,7 +23,6 @@ from scipy.special import logsumexp, softmax
 from discreet.errors import InputError
 from discreet.posterior.diagnostics import effective_size, r_hat
 from discreet.posterior.draws import Mixing
-from discreet.posterior.totals import noisy_number_draws
 from discreet.theory.checks import positive
 from discreet.theory.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal
 from discreet.theory.factors import DirectionFactor, standard_normals
@@ -279,7 +278,15 @@ class _Walk:
         """Numbers of records given what is known of them, one for each chain."""
         if self.count_scale is None:
             return np.full(CHAINS, float(self.records))
-        return noisy_number_draws(self.records, self.count_scale, CHAINS, self.rng).astype(np.float64)
+        above = -math.expm1(-1 / self.count_scale)
+        if self.records < 0:
+            # Beyond a noisy number below 0 the law falls as from 0: it has no memory.
+            return np.asarray(self.rng.geometric(above, CHAINS) - 1, np.float64)
+        result = np.full(CHAINS, -1.0)
+        while np.any(wrong := result < 0):
+            noise = self.rng.geometric(above, CHAINS) - self.rng.geometric(above, CHAINS)
+            result = np.where(wrong, self.records + noise, result)
+        return result
 
 
 def _starts(walk: _Walk, candidates: Floats, deviation: float) -> tuple[Floats, Floats, float]:
