@@ -154,7 +154,9 @@ def fit(release: ReleaseFile, as_json: Json = False) -> None:
     show(as_json, fit_document(checked), fit_lines(checked))
 
 
-def _show_states(posterior: dc.PosteriorDraws, asked: list[str], level: float, predictive: bool, as_json: bool) -> None:
+def _show_states(
+    posterior: dc.PosteriorDraws, asked: list[str] | None, level: float, predictive: bool, as_json: bool
+) -> None:
     """The probabilities of a choice by a categorical factor: of its one variable, whose states are whole numbers."""
     if asked:
         answers = dc.answer_many(posterior, asked, level=level, predictive=predictive)

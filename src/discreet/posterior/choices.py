@@ -72,7 +72,7 @@ KEPT = 0.2
 """Share of the particles that stay effective in each step of the likelihood's power."""
 STEPS, MOVES = 200, 3
 """Most steps, and moves after each."""
-MOST_TYPES = 4096
+MOST_TYPES = 8192
 """Record types that are gone through."""
 MOST_TERMS = 2**23
 """Histograms, times particles, up to which the sum is gone through by itself: a fifth of a second each time."""

@@ -12,7 +12,7 @@ from discreet.errors import InputError, require
 from discreet.model.arrays import Array, freeze
 from discreet.model.families import Family
 from discreet.model.network import Network
-from discreet.model.score_tables import ScoreTable
+from discreet.model.score_tables import STEPS, ScoreTable
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import (
     Finite,
@@ -26,7 +26,7 @@ from discreet.releases.codec import (
     kind,
 )
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
-from discreet.releases.measurement import Released
+from discreet.releases.measurement import Released, Scores
 
 __all__ = ["ScoredChoice", "ScoredNoise"]
 
@@ -205,6 +205,16 @@ class ScoredChoice(Released):
         drawn = "one candidate" if len(self.indices) == 1 else f"{len(self.indices)} draws"
         line = f"{drawn} of {self.score.size:,}, by scores to which a record adds at most {self.rate:.4g} nats"
         return line + total_line(self.total)
+
+    def scores(self, calibration: object) -> Scores | None:
+        """See `Released`; draws of a family's parameters are read as such (`family_posterior`)."""
+        table = self.table_of_scores
+        if table.log_law is not None:
+            return None
+        shape = tuple(table.network.schema[name].size for name in table.scope)
+        nats = np.asarray(self.rate / STEPS * table.steps, np.float64).reshape(*shape, table.size)
+        total = None if self.total is None else (self.total.value, self.total.scale)
+        return Scores({table.scope: nats}, tuple(self.indices.tolist()), table.base, total)
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
