@@ -627,6 +627,7 @@ def test_a_large_budget_chooses_the_best_candidate() -> None:
     posterior = dc.plug_in(made, draws=3, rng=np.random.default_rng(0))
     for node in NETWORK.nodes:
         assert np.array_equal(posterior.cells[node], np.repeat(theta[node][..., None], 3, axis=-1))
+    assert dc.noise_aware(made, draws=10, rng=np.random.default_rng(0)).method == "choice"
 
 
 def with_a_zero() -> dc.Tables:

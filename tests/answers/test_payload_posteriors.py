@@ -177,7 +177,7 @@ def choice() -> dc.Release:
     )  # fmt: skip
 
 
-def test_a_choice_is_read_as_it_is_and_by_the_plug_in_alone() -> None:
+def test_a_choice_is_read_as_it_is_by_the_plug_in_and_again_by_its_likelihood() -> None:
     made = choice()
     read = dc.Release.loads(made.dumps())
     assert isinstance(read.payload, dc.Choice) and isinstance(made.payload, dc.Choice)
@@ -186,8 +186,9 @@ def test_a_choice_is_read_as_it_is_and_by_the_plug_in_alone() -> None:
     chosen = made.payload.candidates[made.payload.index]
     for node in NETWORK.nodes:
         np.testing.assert_allclose(cells[node], np.repeat(chosen[node][..., None], 3, axis=-1), atol=1e-15)
-    with pytest.raises(dc.InputError, match="plug_in"):
-        dc.noise_aware(made, draws=3, rng=np.random.default_rng(0))
+    first, second = (dc.noise_aware(each, draws=3, rng=np.random.default_rng(0)).cells for each in (made, read))
+    for node in NETWORK.nodes:
+        np.testing.assert_array_equal(first[node], second[node])
 
 
 # ------------------------------------------------------------------------------------------------- the plug-in

@@ -52,6 +52,7 @@ METHODS: dict[str, dc.Method] = {
     "exact": "exact",
     "pooled": "pooled",
     "particles": "particles",
+    "choice": "choice",
     "sequential": "sequential",
     "plug-in": "auto",
 }
@@ -112,6 +113,9 @@ def query(
     asked = asked_queries(queries, release)
     evidence = load_evidence(release)
     if isinstance(evidence, dc.Release) and evidence.over_design:
+        if isinstance(evidence.payload, dc.FactoredChoice) and evidence.payload.kind == "categorical" and prior is None:
+            _show_states(_posterior(evidence, method, draws, seed), asked, level, predictive, as_json)
+            return
         more = bool(asked) or prior is not None or method != "noise-aware" or predictive or trust_network
         _show_weights(evidence, more, covariates, level, draws, seed, as_json)
         return
@@ -160,6 +164,18 @@ def fit(release: ReleaseFile, as_json: Json = False) -> None:
     """
     checked = dc.fit(load_evidence(release))
     show(as_json, fit_document(checked), fit_lines(checked))
+
+
+def _show_states(
+    posterior: dc.PosteriorDraws, asked: list[str] | None, level: float, predictive: bool, as_json: bool
+) -> None:
+    """The probabilities of a choice by a categorical factor: of its one variable, whose states are whole numbers."""
+    if asked:
+        answers = dc.answer_many(posterior, asked, level=level, predictive=predictive)
+    else:
+        answers = dc.marginals(posterior, {}, level=level, predictive=predictive)
+    told = {"method": posterior.method, "answers": [answer_document(part) for part in answers]}
+    show(as_json, told, "\n".join([answer_lines(answers), "", f"posterior: {posterior.method}"]))
 
 
 def _show_weights(

@@ -1,6 +1,6 @@
 r"""The posterior of all rows from choices among public candidates: of networks, of scores by a table, of a coin.
 
-    theta ~ Dirichlet(a);   n public, or flat and told with noise;   X | theta: n records;
+    theta ~ Dirichlet(a);   n public, or log(1 + n) flat and told with noise;   X | theta: n records;
     z_j | X ~ exp(base_z + sum_i s(x_i, z)), independent given X.
 
 What a choice says of theta is `p(z | theta) = E[P(z | X)]`, by one of `theory/choice_likelihood.py`:
@@ -43,7 +43,7 @@ from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Array, Tables
 from discreet.posterior.draws import PosteriorDraws, Source
 from discreet.posterior.particles import independent_worth, next_step
-from discreet.posterior.totals import log_flat_law, noisy_number_draws
+from discreet.posterior.totals import log_flat_law, told_law
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.measurement import Scores
 from discreet.releases.release import Release
@@ -66,16 +66,16 @@ Codes = npt.NDArray[np.int64]
 LogLikelihood = Callable[[Tables, Codes, np.random.Generator], Floats]
 """Of the draws of theta and a number of records for each, and a source of randomness; shape (draws,)."""
 
-PARTICLES, EACH, EACH_LARGE = 4000, 8, 2
-"""Fewest particles; those for each draw that is wanted, where types of records are few and where they are many."""
+PARTICLES, FEWER = (4000, 8), (1500, 2)
+"""Fewest particles, and those for each draw that is wanted; where types of records are few, and where they are many."""
 KEPT = 0.2
 """Share of the particles that stay effective in each step of the likelihood's power."""
 STEPS, MOVES = 200, 3
 """Most steps, and moves after each."""
-MOST_TYPES = 4096
+MOST_TYPES = 8192
 """Record types that are gone through."""
-MOST_TERMS = 2**26
-"""Histograms, times particles, up to which the sum is exact: a second."""
+MOST_TERMS = 2**23
+"""Histograms, times particles, up to which the sum is gone through by itself: a fifth of a second each time."""
 MOST_VALUES = 2**27
 """Values of made-up records: some ten seconds."""
 BLOCK = 2**20
@@ -118,7 +118,8 @@ def choice_cells(
         DiscreetError: particles that do not arrive at the posterior.
     """
     asked = _asked(told, records, prior.network)
-    size = max(PARTICLES, (EACH if asked.types <= MOST_TYPES else EACH_LARGE) * draws)
+    fewest, each = PARTICLES if asked.types <= MOST_TYPES else FEWER
+    size = max(fewest, each * draws)
     log_likelihood = _log_likelihood(asked, prior, size, likelihood)
     logs, first = _annealed(asked, prior, size, log_likelihood, rng)
     kept = rng.permutation(size)[:draws]
@@ -194,7 +195,7 @@ class _Asked:
         tables: by set of variables, scores of all candidates, list after list, shape (*sizes, Z).
         choices: what was drawn from the lists.
         records: their number, where it is public.
-        totals: noisy numbers of records and the scales of their noise, the most accurate first.
+        totals: noisy numbers of records and the scales of their noise.
     """
 
     network: Network
@@ -214,17 +215,10 @@ class _Asked:
         return math.prod(self.network.schema[name].size for name in self.names)
 
     def numbers(self, size: int, rng: np.random.Generator) -> Codes:
-        """Draws of the number of records, given what is public or told most accurately."""
+        """Draws of the number of records, given what is public or told of it."""
         if self.records is not None:
             return np.full(size, self.records)
-        if not self.totals:
-            return log_flat_law(LARGEST).sample(size, rng)
-        return noisy_number_draws(*self.totals[0], size, rng)
-
-    def told(self, numbers: Codes) -> Floats:
-        """Log-likelihood of the other noisy numbers."""
-        others = [-np.abs(value - numbers) / scale for value, scale in self.totals[1:]]
-        return np.sum(others, axis=0) if others and self.records is None else np.zeros(len(numbers))
+        return (told_law(self.totals) if self.totals else log_flat_law(LARGEST)).sample(size, rng)
 
 
 def _asked(told: Sequence[Scores], records: int | None, network: Network) -> _Asked:
@@ -237,8 +231,8 @@ def _asked(told: Sequence[Scores], records: int | None, network: Network) -> _As
             tables.setdefault(scope, np.zeros((*table.shape[:-1], ends[-1])))[..., end - width : end] += table
     base = [np.zeros(width) if part.base is None else part.base for part, width in zip(told, widths, strict=True)]
     choices = Choices(np.concatenate(base), tuple(ends), tuple(scores.chosen for scores in told))
-    totals = sorted((scores.total for scores in told if scores.total is not None), key=lambda total: total[1])
-    return _Asked(network, tables, choices, records, tuple(totals))
+    totals = tuple(scores.total for scores in told if scores.total is not None)
+    return _Asked(network, tables, choices, records, totals)
 
 
 # -------------------------------------------------------------------------------------------------------- likelihoods
@@ -250,7 +244,8 @@ def _log_likelihood(asked: _Asked, prior: Dirichlet, size: int, likelihood: Like
     most = asked.records if asked.records is not None else _most(asked)
     few = types <= MOST_TYPES
     if likelihood == "auto":
-        ways = math.comb(most + types - 1, types - 1) if few and most < 10 * MOST_TERMS else MOST_TERMS
+        # With noise on the number of records there are as many sums as numbers, and one data set of each draw will do.
+        ways = MOST_TERMS if asked.records is None or not few else _ways(asked.records, types)
         able: dict[Likelihood, bool] = {
             "exact": ways * size <= MOST_TERMS,
             "simulated": few or most * nodes * size <= MOST_VALUES,
@@ -267,11 +262,16 @@ def _log_likelihood(asked: _Asked, prior: Dirichlet, size: int, likelihood: Like
     return _over_types(asked, likelihood)
 
 
+def _ways(records: int, types: int) -> int:
+    """Histograms of so many records, or a number beyond what is gone through: it could have millions of digits."""
+    return math.comb(records + types - 1, types - 1) if min(records, types - 1) < 40 else MOST_TERMS
+
+
 def _most(asked: _Asked) -> int:
     """Records that there hardly are more of."""
     if not asked.totals:
         return int(LARGEST)
-    value, scale = asked.totals[0]
+    value, scale = min(asked.totals, key=lambda total: total[1])
     return int(max(value, 0) + 8 * scale) + 1
 
 
@@ -374,7 +374,7 @@ def _annealed(
     logs, numbers = _log_gamma(np.broadcast_to(alpha, (len(alpha), size)), rng), asked.numbers(size, rng)
 
     def likelihood(logs: Floats, numbers: Codes) -> Floats:
-        return log_likelihood(_cells(prior, logs), numbers, rng) + asked.told(numbers)
+        return log_likelihood(_cells(prior, logs), numbers, rng)
 
     here, first, power = likelihood(logs, numbers), np.arange(size), 0.0
     for _ in range(STEPS):

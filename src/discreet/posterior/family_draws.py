@@ -1,6 +1,7 @@
 """The posterior of a family's parameters, given draws that a mechanism made from it.
 
-    k ~ the family's prior on its grid;   n public, or flat and told with noise;   X | k: n records of the family's law;
+    k ~ the family's prior on its grid;   n public, or log(1 + n) flat and told with noise;
+    X | k: n records of the family's law;
     z_j | X ~ exp(base_z + rate sum_i s(x_i, z)), independent given X, on the same grid.
 
 A released draw z is itself from a tempered posterior, so it lies about as far from the truth as that is wide, and what
@@ -26,7 +27,7 @@ from discreet.model.network import Network
 from discreet.model.score_tables import STEPS, ScoreTable
 from discreet.model.tables import Tables
 from discreet.posterior.design.weight_posterior import tails
-from discreet.posterior.totals import noisy_number_draws
+from discreet.posterior.totals import told_law
 from discreet.releases.kinds.scored_choice import ScoredChoice
 from discreet.releases.release import Release
 
@@ -218,7 +219,7 @@ class _Reading:
     def _numbers(self, size: int, rng: np.random.Generator) -> Integers:
         """Numbers of records."""
         if self.payload.total is not None:
-            return noisy_number_draws(self.payload.total.value, self.payload.total.scale, size, rng)
+            return told_law([(self.payload.total.value, self.payload.total.scale)]).sample(size, rng)
         if self.records is None:
             raise InputError("the release has no number of records, neither public nor with noise")
         return np.full(size, self.records)

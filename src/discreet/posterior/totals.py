@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.model.tables import Tables
 
-__all__ = ["TotalLaw", "log_flat_law", "noisy_number_draws", "normal_law", "total_laws"]
+__all__ = ["TotalLaw", "log_flat_law", "normal_law", "told_law", "total_laws"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -23,6 +24,8 @@ BINS_PER_FOLD = 8
 DRAWS_PER_BIN = 25
 FEWEST_BINS, MOST_BINS = 4, 40
 """Bins between the quantiles of the draws: the law is as fine as they are, and no finer."""
+FINEST = 2**17
+"""Bins of a total's law given what was told of it."""
 DEFENCE = 0.02
 """Share of a predictive law that is spread over all totals, for those that the draws happened to miss."""
 
@@ -93,27 +96,27 @@ def log_flat_law(most: float) -> TotalLaw:
     return TotalLaw(edges, np.diff(np.log1p(edges)))
 
 
-def noisy_number_draws(told: int, scale: float, size: int, rng: np.random.Generator) -> Codes:
-    """Numbers of records given one that was told with discrete Laplace noise; all from 0 on are alike before.
+def told_law(totals: Sequence[tuple[int, float]]) -> TotalLaw:
+    """A number of records that was told with discrete Laplace noise, log(1 + N) flat before.
+
+    With noise of 200 records, all numbers alike before would make five records a hundred, and what they say too much.
 
     Args:
-        told: with noise; may be negative.
-        scale: of the noise, records.
-        size: how many draws.
-        rng: source of randomness.
+        totals: noisy numbers, which may be negative, and the scales of their noise, records; at least one.
 
     Returns:
-        Whole numbers, at least 0, shape (size,).
+        The law, to forty scales of the least noise on either side; finer than a thousandth of the scale.
     """
-    above = -math.expm1(-1 / scale)
-    if told < 0:
-        # Beyond a noisy number below 0 the law falls as from 0: it has no memory.
-        return rng.geometric(above, size) - 1
-    result = np.full(size, -1)
-    while np.any(wrong := result < 0):
-        noise = rng.geometric(above, size) - rng.geometric(above, size)
-        result = np.where(wrong, told + noise, result)
-    return result
+    value, scale = min(totals, key=lambda total: total[1])
+    reach = math.ceil(40 * scale)
+    low, high = max(0, value - reach), max(0, value) + reach
+    steps = np.linspace(low, high, min(high - low, FINEST) + 1).round().astype(np.int64)
+    fold = _fold_edges(high)
+    edges = np.unique(np.concatenate([steps, fold[(fold > low) & (fold < high)]]))
+    logs = np.log(np.diff(np.log1p(edges.astype(np.float64))))
+    for told, width in totals:
+        logs = logs - np.abs(edges[:-1] - told) / width
+    return TotalLaw(edges, np.exp(logs - logs.max()))
 
 
 def normal_law(mean: float, deviation: float) -> TotalLaw:

@@ -23,7 +23,7 @@ from scipy.special import logsumexp, softmax
 from discreet.errors import InputError
 from discreet.posterior.diagnostics import effective_size, r_hat
 from discreet.posterior.draws import Mixing
-from discreet.posterior.totals import noisy_number_draws
+from discreet.posterior.totals import TotalLaw, told_law
 from discreet.theory.checks import positive
 from discreet.theory.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal
 from discreet.theory.factors import DirectionFactor, standard_normals
@@ -106,7 +106,7 @@ def direction_draws(
         rng: source of randomness.
         prior_deviation: of each coordinate of theta, unit: that of the records.
         count_scale: scale of the discrete Laplace noise of `records`, in records; None where the number is public. The
-            true number is then drawn, too: it is flat a priori on all whole numbers from 0.
+            true number is then drawn, too: log(1 + n) is flat a priori.
 
     Returns:
         Draws, from four chains in turn.
@@ -125,7 +125,8 @@ def direction_draws(
     )
     candidates = chosen.factor.candidates
     size = candidates.shape[1]
-    walk = _Walk(coarse, MOVES_PER_COORDINATE * size, records, count_scale, rng)
+    law = None if count_scale is None else told_law([(records, count_scale)])
+    walk = _Walk(coarse, MOVES_PER_COORDINATE * size, records, law, rng)
     theta, number, step = _starts(walk, candidates, prior_deviation)
     for _ in range(WARM_UP - WARM_UP // 4):
         theta, number, share = walk.go(theta, number, step)
@@ -249,14 +250,14 @@ class _Walk:
         target: the law.
         moves: steps in one go.
         records: number of records, or what noise made of it.
-        count_scale: of that noise; None where there is none.
+        law: of the number of records, given what noise made of it; None where there is none.
         rng: source of randomness.
     """
 
     target: Target
     moves: int
     records: int
-    count_scale: float | None
+    law: TotalLaw | None
     rng: np.random.Generator
 
     def go(self, theta: Floats, number: Floats, step: float) -> tuple[Floats, Floats, float]:
@@ -277,9 +278,9 @@ class _Walk:
 
     def numbers(self) -> Floats:
         """Numbers of records given what is known of them, one for each chain."""
-        if self.count_scale is None:
+        if self.law is None:
             return np.full(CHAINS, float(self.records))
-        return noisy_number_draws(self.records, self.count_scale, CHAINS, self.rng).astype(np.float64)
+        return self.law.sample(CHAINS, self.rng).astype(np.float64)
 
 
 def _starts(walk: _Walk, candidates: Floats, deviation: float) -> tuple[Floats, Floats, float]:
