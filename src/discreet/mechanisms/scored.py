@@ -23,10 +23,10 @@ from discreet.model.families import Family
 from discreet.model.network import Network
 from discreet.model.score_files import read_score_file
 from discreet.model.score_tables import STEPS, ScoreTable
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise
 from discreet.sensitive.counts import Counts
-from discreet.theory.score_width import score_width
+from discreet.theory.score_width import metric_width, score_width
 
 __all__ = ["affordable_rate", "drawn", "scored", "scoring"]
 
@@ -61,7 +61,7 @@ def scored(score: ScoreTable | Family | str, draws: int = 1) -> Mechanism[Scored
         Pure epsilon: `draws rate score_width(score, relation) / STEPS`; see there. The table is public and made before
         any record is read, so it holds whatever made the table. Sums are of whole numbers and the draw is exact integer
         arithmetic on the operating system's entropy. Under ADD_REMOVE 1/20 of epsilon goes to the number of records,
-        which the posterior needs.
+        which the posterior needs. Under METRIC: see `metric_width`.
 
     Source:
         McSherry and Talwar (2007); Williams and McSherry (NIPS 2010), Section 2; Dimitrakakis et al. (JMLR 2017),
@@ -86,7 +86,11 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> ScoredNoise:
         if network != table.network:
             raise InputError("a score is over its own network: give that to the release, `score.network`")
-        width = score_width(table, guarantee.relation)
+        width = (
+            metric_width(table, guarantee.unit_amount)
+            if guarantee.relation is Relation.METRIC
+            else score_width(table, guarantee.relation)
+        )
         most = RATE_LIMIT if temper is None else min(RATE_LIMIT, temper * table.span)
         rate, scale, reported = affordable_rate(name, Fraction(width, STEPS), guarantee, draws, most)
         return ScoredNoise(rate, width, draws, scale, reported)
@@ -102,7 +106,9 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
     def require(statistic: Counts) -> None:
         statistic.require([table.scope])
 
-    return Mechanism(name, calibrate, draw, require=require, scopes=lambda _network: (table.scope,), only=table.network)
+    return Mechanism(
+        name, calibrate, draw, require=require, scopes=lambda _network: (table.scope,), only=table.network, metric=True
+    )
 
 
 def affordable_rate(

@@ -104,8 +104,9 @@ class Guarantee:
     """`(epsilon, delta)`-differential privacy for one relation and one unit of protection; no part has a default.
 
     `P(M(D) in S) <= exp(epsilon) P(M(D') in S) + delta` for all neighbours D, D' and all sets S of outputs. For METRIC
-    `P(M(D) in S) <= exp(epsilon max(rho, 1)) P(M(D') in S)` for all D, D' of one size at distance rho in the unit: a
-    promise about changes, and none about whole records, let alone persons.
+    `P(M(D) in S) <= exp(epsilon rho) P(M(D') in S)` for all D, D' of one size, where rho is the sum, over all values
+    that differ, of how many units they differ by, each rounded up to a whole number: a promise about changes, and none
+    about whole records, let alone persons.
 
     Args:
         epsilon: nats; greater than 0, finite. Text such as "0.1" or "1/3" is kept exactly; a float is read as the
@@ -121,7 +122,7 @@ class Guarantee:
 
     Source:
         Dwork and Roth (2014), Definition 2.4. METRIC: Dimitrakakis et al. (JMLR 2017), Definition 2, for delta 0 and
-        with distances below 1 taken as 1, as values are recorded in steps; Chatzikokolakis et al. (PETS 2013).
+        with distances rounded up, as values are recorded in steps; Chatzikokolakis et al. (PETS 2013).
 
     Example:
         >>> Guarantee(epsilon="0.1", delta=0, relation="add-remove", unit="record").epsilon
@@ -154,6 +155,17 @@ class Guarantee:
                     f"the unit of a metric is the change that has distance 1, an amount and what changes by it, such "
                     f"as '1 mmHg in one reading', not {_shown(unit)}"
                 )
+
+    @property
+    def unit_amount(self) -> Fraction:
+        """The amount that a metric's unit begins with.
+
+        Raises:
+            InputError: the guarantee is about records.
+        """
+        if self.relation is not Relation.METRIC:
+            raise InputError("a guarantee for records has no unit of change")
+        return Fraction(self.unit.split()[0])
 
     def __str__(self) -> str:
         """The promise in one line."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,9 +11,14 @@ from discreet.errors import InputError
 from discreet.model.score_tables import ScoreTable
 from discreet.privacy.guarantee import Relation
 
-__all__ = ["score_width"]
+__all__ = ["metric_width", "score_width"]
 
 Integers = npt.NDArray[np.int64]
+
+PAIRS = 2**32
+"""Most pairs of bins, times candidates, that are compared: some ten seconds."""
+DUST = 1e-9
+"""Of a unit: what cut points such as three times 0.1 are off by is no change."""
 
 
 def score_width(score: ScoreTable, relation: Relation) -> int:
@@ -53,3 +60,41 @@ def _widest_pair(steps: Integers) -> int:
     # The range over columns of a difference of rows, and the range over rows of a difference of columns, are both the
     # largest s(t, z) - s(t', z) - s(t, y) + s(t', y).
     return max((int(np.ptp(table[at:] - row, axis=1).max()) for at, row in enumerate(table)), default=0)
+
+
+def metric_width(score: ScoreTable, amount: Fraction) -> int:
+    """Most that a change of one unit in one reading can change the difference of two candidates' sums of scores.
+
+    Two readings whose bins are so far apart that a change between them takes at least k units, rounded up, may move
+    scores by k times as much.
+
+    Args:
+        score: of one numeric variable.
+        amount: of the unit, in the variable's own; the guarantee's unit begins with it.
+
+    Returns:
+        Steps.
+
+    Raises:
+        InputError: several variables, one without an order, or more bins and candidates than can be compared.
+
+    Guarantee:
+        A draw at a rate is `rate metric_width / STEPS` for each unit: data sets of one size, in which readings change
+        by k_1, k_2, ... units, each rounded up to a whole number, have laws within `exp(+- that (k_1 + k_2 + ...))`.
+
+    Source:
+        Dimitrakakis et al. (JMLR 2017), Definition 2 and Assumption 1; the constant is that of the table itself.
+    """
+    variables = score.network.variables
+    if len(variables) > 1 or variables[0].bounds is None:
+        raise InputError("privacy under a metric is for a score of one numeric variable: a change has a size there")
+    if len(score.steps) ** 2 * score.size > PAIRS:
+        raise InputError("too many bins and candidates to compare all pairs of readings; take wider bins")
+    cuts = np.array([variables[0].bounds[0], *variables[0].bins])
+    widest = 0
+    for at in range(len(cuts) - 1):
+        moved = np.ptp(score.steps[at + 1 :] - score.steps[at], axis=1)
+        # Readings at the upper end of one bin and at the lower end of another are the nearest.
+        units = np.floor((cuts[at + 1 :] - cuts[at + 1]) / float(amount) + DUST).astype(np.int64) + 1
+        widest = max(widest, int((-(-moved // units)).max()))
+    return widest

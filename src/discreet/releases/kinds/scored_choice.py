@@ -214,16 +214,6 @@ class ScoredChoice(Released):
         line = f"{drawn} of {self.score.size:,}, by scores to which a record adds at most {self.rate:.4g} nats"
         return line + total_line(self.total)
 
-    def scores(self, calibration: object) -> Scores | None:
-        """See `Released`; draws of a family's parameters are read as such (`family_posterior`)."""
-        table = self.table_of_scores
-        if table.log_law is not None:
-            return None
-        shape = tuple(table.network.schema[name].size for name in table.scope)
-        nats = np.asarray(self.rate / STEPS * table.steps, np.float64).reshape(*shape, table.size)
-        total = None if self.total is None else (self.total.value, self.total.scale)
-        return Scores({table.scope: nats}, tuple(self.indices.tolist()), table.base, total)
-
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
         if not isinstance(calibration, ScoredNoise):
