@@ -114,7 +114,8 @@ def query(
     evidence = load_evidence(release)
     if isinstance(evidence, dc.Release) and evidence.over_design:
         if isinstance(evidence.payload, dc.FactoredChoice) and evidence.payload.kind == "categorical" and prior is None:
-            _show_states(posterior_of(evidence, method, draws, seed), asked, level, predictive, as_json)
+            posterior = posterior_of(evidence, method, draws, seed)
+            _show_states(posterior, _answers(posterior, asked, level, predictive, assume), as_json)
             return
         more = bool(asked) or prior is not None or method != "noise-aware" or predictive or trust_network
         _show_weights(evidence, more, covariates, level, draws, seed, as_json)
@@ -123,12 +124,7 @@ def query(
         raise InputError("--covariates is for releases of a logistic regression")
     believed = _believed(evidence, prior, equivalent_sample_size, seed)
     posterior = posterior_of(evidence, method, draws, seed, believed, trust_network)
-    if asked:
-        answers = dc.answer_many(posterior, asked, level=level, predictive=predictive, assume=cast(Any, assume))
-    elif assume is not None:
-        raise InputError("--assume is about several variables at once; name the queries")
-    else:
-        answers = dc.marginals(posterior, {}, level=level, predictive=predictive)
+    answers = _answers(posterior, asked, level, predictive, assume)
     told, lines = _read_from(evidence, posterior)
     told["answers"] = [answer_document(part) for part in answers]
     if assume is None and posterior.doubtable and any(part.unmeasured for part in answers):
@@ -166,14 +162,19 @@ def fit(release: ReleaseFile, as_json: Json = False) -> None:
     show(as_json, fit_document(checked), fit_lines(checked))
 
 
-def _show_states(
-    posterior: dc.PosteriorDraws, asked: list[str] | None, level: float, predictive: bool, as_json: bool
-) -> None:
-    """The probabilities of a choice by a categorical factor: of its one variable, whose states are whole numbers."""
+def _answers(
+    posterior: dc.PosteriorDraws, asked: list[str] | None, level: float, predictive: bool, assume: str | None
+) -> tuple[dc.Answer, ...]:
+    """To the queries, or to all marginals without any."""
     if asked:
-        answers = dc.answer_many(posterior, asked, level=level, predictive=predictive)
-    else:
-        answers = dc.marginals(posterior, {}, level=level, predictive=predictive)
+        return dc.answer_many(posterior, asked, level=level, predictive=predictive, assume=cast(Any, assume))
+    if assume is not None:
+        raise InputError("--assume is about several variables at once; name the queries")
+    return dc.marginals(posterior, {}, level=level, predictive=predictive)
+
+
+def _show_states(posterior: dc.PosteriorDraws, answers: tuple[dc.Answer, ...], as_json: bool) -> None:
+    """The probabilities of a choice by a categorical factor: of its one variable, whose states are whole numbers."""
     told = {"method": posterior.method, "answers": [answer_document(part) for part in answers]}
     show(as_json, told, "\n".join([answer_lines(answers), "", f"posterior: {posterior.method}"]))
 
