@@ -114,7 +114,7 @@ def query(
     evidence = load_evidence(release)
     if isinstance(evidence, dc.Release) and evidence.over_design:
         if isinstance(evidence.payload, dc.FactoredChoice) and evidence.payload.kind == "categorical" and prior is None:
-            _show_states(_posterior(evidence, method, draws, seed), asked, level, predictive, as_json)
+            _show_states(posterior_of(evidence, method, draws, seed), asked, level, predictive, as_json)
             return
         more = bool(asked) or prior is not None or method != "noise-aware" or predictive or trust_network
         _show_weights(evidence, more, covariates, level, draws, seed, as_json)
