@@ -347,7 +347,7 @@ def test_several_decisions_on_the_command_line(run: Shell) -> None:
     assert (two["loss"], two["quantity"], two["kind"]) == ("quantile:0.9", "P(lung=yes | smoke=yes)", "number")
     assert [part["fresh"] for part in found["decisions"]] == [False] * 3
     text = run(f"{BOTH} --seed 3")[1]
-    assert "all 3 bounds hold together, but for a chance of 0.05, if they were fixed before anybody looked" in text
+    assert "all 3 bounds hold together, but for a chance of 0.05, if they were fixed before anybody saw" in text
     assert f"P(lung | smoke=yes): {direct.response}, loses at most" in text
 
 
@@ -356,7 +356,7 @@ def test_without_a_seed_draws_are_new(run: Shell) -> None:
     found = [run.json(ask)["decisions"][0] for _ in range(2)]
     assert found[0]["fresh"] and found[0]["loss"] == "squared"
     assert found[0]["response"] != found[1]["response"]
-    assert "each bound holds, but for a chance of 0.05, however the decisions were chosen" in run(ask)[1]
+    assert "the bound holds, but for a chance of 0.05, however the decisions were chosen" in run(ask)[1]
 
 
 def test_draws_for_a_loss_on_the_command_line(run: Shell) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
@@ -17,8 +17,6 @@ from discreet.app.terminal import say, show
 from discreet.errors import InputError, shown
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import QUERIES_BYTES
-from discreet.queries.decide_number import one_probability
-from discreet.queries.decision_draws import renewable
 from discreet.theory.number_losses import NumberLoss, number_loss
 
 __all__ = ["decide"]
@@ -68,6 +66,8 @@ class _Number:
 
     def check(self, network: dc.Network) -> None:
         """Refuse what cannot be asked."""
+        from discreet.queries.decide_number import one_probability
+
         one_probability(network, self.query)
 
     def draws(self, within: float, queries: int, failure: float) -> int:
@@ -130,11 +130,7 @@ def decide(
     asked: list[Asked] = [*_choices(query or [], payoffs or []), *_numbers(quantity or [], loss or [])]
     if not asked:
         raise InputError("name a --query with its --payoffs, or a --quantity; discreet decide --help has both")
-    if draws is not None and within is not None:
-        raise InputError("--draws is a number of draws and --within makes one; name one of them")
-    number = DRAWS if draws is None else draws
-    if within is not None:
-        number = _enough(asked, within, failure)
+    number = _number(asked, draws, within, failure)
     evidence = load_evidence(release)
     for part in asked:  # what cannot be asked is refused before draws are made
         part.check(evidence.network)
@@ -142,14 +138,12 @@ def decide(
     posterior = posterior_of(evidence, method, number, seeded, None, trust_network)
     options = {"level": level, "failure": failure, "queries": len(asked), "fresh": False}
     # All of them were fixed before these draws were made, and with a seed of its own nobody has seen them.
-    alone = seed is None and renewable(posterior)
+    alone = seed is None and posterior.source is not None
     found = [replace(part.decide(posterior, options), fresh=alone) for part in asked]
     _hint(found, within, number)
     told = [_document(part, made) for part, made in zip(asked, found, strict=True)]
     lines = [_lines(part, made) for part, made in zip(asked, found, strict=True)]
-    together = "each bound holds" if len(asked) == 1 else f"all {len(asked)} bounds hold together"
-    when = "however the decisions were chosen" if alone else "if they were fixed before anybody looked at these draws"
-    last = f"{together}, but for a chance of {failure:g}, {when}; posterior: {posterior.method}, {number:,} draws"
+    last = f"{_together(found)}; posterior: {posterior.method}, {number:,} draws"
     show(as_json, {"method": posterior.method, "draws": number, "decisions": told}, "\n\n".join([*lines, last]))
 
 
@@ -188,16 +182,27 @@ def _payoffs(text: str) -> Payoffs:
     return {name: {state: float(value) for state, value in row.items()} for name, row in raw.items()}
 
 
-def _enough(asked: Iterable[Asked], within: float, failure: float) -> int:
-    """Draws for a loss in all decisions."""
-    parts = list(asked)
-    wanted = max(part.draws(within, len(parts), failure) for part in parts)
+def _number(asked: list[Asked], draws: int | None, within: float | None, failure: float) -> int:
+    """Draws: as many as are named, or as make the loss of all decisions at most so much."""
+    if within is None:
+        return DRAWS if draws is None else draws
+    if draws is not None:
+        raise InputError("--draws is a number of draws and --within makes one; name one of them")
+    wanted = max(part.draws(within, len(asked), failure) for part in asked)
     if wanted > MOST_DRAWS:
         raise InputError(
             f"a loss within {within:g} takes {wanted:,} draws in the worst case, more than {MOST_DRAWS:,}; name "
             "--draws and see the bound of these decisions, which is often far less"
         )
     return wanted
+
+
+def _together(found: list[Decided]) -> str:
+    """When all bounds hold."""
+    first, several = found[0], len(found) > 1
+    bounds = f"all {len(found)} bounds hold together" if several else "the bound holds"
+    when = "however the decisions were chosen" if first.fresh else "if they were fixed before anybody saw these draws"
+    return f"{bounds}, but for a chance of {first.failure:g}, {when}"
 
 
 def _hint(found: list[Decided], within: float | None, number: int) -> None:

@@ -157,37 +157,35 @@ class _Pinballs(ABC):
 
     @property
     @abstractmethod
-    def levels(self) -> tuple[float, ...]:
-        """Of the quantiles that are the best response."""
-
-    @property
-    @abstractmethod
-    def weight(self) -> float:
-        """Of each pinball loss."""
+    def parts(self) -> tuple[float, tuple[float, ...]]:
+        """The weight, and the levels of the quantiles that are the best response."""
 
     def best(self, ordered: Floats) -> Named:
         """See `Squared`."""
-        places = [min(max(math.ceil(q * ordered.size - 1e-9), 1), ordered.size) - 1 for q in self.levels]
+        places = [min(max(math.ceil(q * ordered.size - 1e-9), 1), ordered.size) - 1 for q in self.parts[1]]
         found = [float(ordered[place]) for place in places]
         return found[0] if len(found) == 1 else (found[0], found[-1])
 
     def of(self, draws: Floats, response: Named) -> Floats:
         """See `Squared`."""
-        ends = zip(self.levels, np.atleast_1d(response), strict=True)
-        return np.asarray(self.weight * sum((q - (draws < end)) * (draws - end) for q, end in ends))
+        weight, levels = self.parts
+        ends = zip(levels, np.atleast_1d(response), strict=True)
+        return np.asarray(weight * sum((q - (draws < end)) * (draws - end) for q, end in ends))
 
     def regret(self, band: Band, response: Named) -> float:
         """See `Squared`."""
-        ends = zip(self.levels, np.atleast_1d(response), strict=True)
-        return self.weight * sum(band.quantile_regret(q, float(end)) for q, end in ends)
+        weight, levels = self.parts
+        return weight * sum(
+            band.quantile_regret(q, float(end)) for q, end in zip(levels, np.atleast_1d(response), strict=True)
+        )
 
     def widest(self, width: float) -> float:
         """See `Squared`."""
-        return self.weight * len(self.levels) * width
+        return self.parts[0] * len(self.parts[1]) * width
 
     def width_for(self, loss: float) -> float:
         """See `Squared`."""
-        return loss / (self.weight * len(self.levels))
+        return loss / self.widest(1.0)
 
     @property
     def power(self) -> int:
@@ -200,14 +198,9 @@ class Absolute(_Pinballs):
     """`|x - r|`: the best response is the median."""
 
     @property
-    def levels(self) -> tuple[float, ...]:
+    def parts(self) -> tuple[float, tuple[float, ...]]:
         """See `_Pinballs`."""
-        return (0.5,)
-
-    @property
-    def weight(self) -> float:
-        """See `_Pinballs`."""
-        return 2.0
+        return 2.0, (0.5,)
 
     def __str__(self) -> str:
         """As on the command line."""
@@ -232,14 +225,9 @@ class Quantile(_Pinballs):
         probability(q=self.q)
 
     @property
-    def levels(self) -> tuple[float, ...]:
+    def parts(self) -> tuple[float, tuple[float, ...]]:
         """See `_Pinballs`."""
-        return (self.q,)
-
-    @property
-    def weight(self) -> float:
-        """See `_Pinballs`."""
-        return 1.0
+        return 1.0, (self.q,)
 
     def __str__(self) -> str:
         """As on the command line."""
@@ -264,14 +252,9 @@ class Interval(_Pinballs):
         probability(level=self.level)
 
     @property
-    def levels(self) -> tuple[float, ...]:
+    def parts(self) -> tuple[float, tuple[float, ...]]:
         """See `_Pinballs`."""
-        return ((1 - self.level) / 2, (1 + self.level) / 2)
-
-    @property
-    def weight(self) -> float:
-        """See `_Pinballs`."""
-        return 2 / (1 - self.level)
+        return 2 / (1 - self.level), ((1 - self.level) / 2, (1 + self.level) / 2)
 
     def __str__(self) -> str:
         """As on the command line."""
@@ -304,12 +287,6 @@ def number_loss(loss: NumberLoss | str) -> NumberLoss:
         raise InputError(
             f"a loss is squared, absolute, quantile:Q or interval:LEVEL, such as quantile:0.9, not {shown(str(loss))}"
         )
-    match found[1] or found[2]:
-        case "squared":
-            return Squared()
-        case "absolute":
-            return Absolute()
-        case "quantile":
-            return Quantile(float(found[3]))
-        case _:
-            return Interval(float(found[3]))
+    if found[1]:
+        return Squared() if found[1] == "squared" else Absolute()
+    return (Quantile if found[2] == "quantile" else Interval)(float(found[3]))
