@@ -17,6 +17,7 @@ from scipy.special import gammaln
 
 import discreet as dc
 from discreet.posterior.exact import chains as module
+from discreet.posterior.exact import sums
 from discreet.posterior.exact.chains import joint
 from discreet.releases.measurement import Measurement
 from folding import every
@@ -219,7 +220,7 @@ def test_a_record_adds_to_contrasts_what_their_definition_says(sizes: tuple[int,
     """A contrast is the difference of two neighbouring states, along every axis."""
     table = np.random.default_rng(6).integers(0, 50, sizes)
     found = np.zeros(math.prod(size - 1 for size in sizes), np.int64)
-    for cell, contrast, amount in module._contrast_weights(sizes):
+    for cell, contrast, amount in sums._contrast_weights(sizes):
         found[contrast] += amount * table.flat[cell]
     for axis in range(len(sizes)):
         table = -np.diff(table, axis=axis)
@@ -229,7 +230,7 @@ def test_a_record_adds_to_contrasts_what_their_definition_says(sizes: tuple[int,
 def test_a_table_of_a_sample_counts_those_who_are_in_it() -> None:
     """Whether a record is in the sample is one more variable of two states, out and in, and the last axis."""
     part, members = Measurement(("x",), np.array([3, 5]), 1.0, sampling=0.25), dict[str, float]()
-    told = module._released(NETWORK, part, (0, 0), members)
+    told = sums.read_sums(NETWORK, part, (0, 0), members, 1.5)
     assert members == {"member 0": 0.25} and told.scope == ("x", "member 0")
     assert told.weights == [(1, 0, 1), (3, 1, 1)]
 

@@ -39,7 +39,7 @@ def external(
     ] = None,
     epsilon: Annotated[str | None, typer.Option(help="That the source guarantees; none for public figures.")] = None,
     delta: Annotated[str, typer.Option(help="Likewise.")] = "0",
-    relation: Annotated[str | None, typer.Option(help="Likewise: add-remove or replace.")] = None,
+    relation: Annotated[str | None, typer.Option(help="Likewise: add-remove, replace or metric.")] = None,
     unit: Annotated[str, typer.Option(help="Likewise: what is protected, such as record or person.")] = "record",
     promise: Annotated[
         str | None, typer.Option(help="What the source guarantees in words, where that is of another kind.")
@@ -80,7 +80,7 @@ def _promise(
     if promise is not None:
         raise InputError("the source's guarantee is given twice: as --epsilon and as --promise")
     if relation is None:
-        raise InputError("a guarantee needs its --relation: add-remove or replace")
+        raise InputError("a guarantee needs its --relation: add-remove, replace or metric")
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
 
 

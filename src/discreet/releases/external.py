@@ -315,7 +315,7 @@ def _numbers(values: npt.ArrayLike, what: str) -> Array:
 class _Promise(Part):
     epsilon: Budget
     delta: Budget
-    relation: Literal["add-remove", "replace"]
+    relation: Literal["add-remove", "replace", "metric"]
     unit: Annotated[str, pydantic.Field(min_length=1)]
 
 
