@@ -11,6 +11,7 @@ import numpy as np
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design
 from discreet.mechanisms import MECHANISMS, mechanisms_over
+from discreet.model.score_tables import STEPS, record_types
 from tiny import TINY, counts_of
 
 NETWORK = TINY["complete, three states"]
@@ -60,6 +61,25 @@ def candidates(network: dc.Network) -> Sequence[dc.Tables]:
     """Three sets of probabilities, all positive."""
     draws = dc.Dirichlet.uniform(network, 5.0).draws(3, np.random.default_rng(17))
     return [dc.Tables(network, {node: draws[node][..., at] for node in network.nodes}) for at in range(3)]
+
+
+def score(network: dc.Network) -> dc.ScoreTable:
+    """Some score of three candidates, and a base measure."""
+    size = len(record_types(network)[network.nodes[0]])
+    steps = np.random.default_rng(23).integers(0, STEPS + 1, (size, 3))
+    return dc.ScoreTable(network, ("z",), np.arange(3.0)[:, None], np.array([0.0, 0.5, -1.0]), steps)
+
+
+def family(network: dc.Network) -> dc.ScoreTable:
+    """Some law of records with one parameter, on a grid of four."""
+    size = len(record_types(network)[network.nodes[0]])
+    tilt = np.random.default_rng(29).normal(size=size)
+    places = {values: at for at, values in enumerate(zip(*record_types(network).values(), strict=True))}
+
+    def log_likelihood(types: Any, candidates: np.ndarray) -> np.ndarray:
+        return tilt[[places[values] for values in zip(*types.values(), strict=True)]][:, None] * candidates.T
+
+    return dc.own_family(network, log_likelihood, [0, 0.5, 1, 2])
 
 
 def varied(network: dc.Network) -> str:
@@ -140,6 +160,8 @@ VARIANTS = DEFAULTS | {
     "map_estimate, candidates": Variant(
         "map_estimate", lambda net: dc.map_estimate(candidates(net)), dc.Choice
     ),
+    "scored": Variant("scored", lambda net: dc.scored(score(net), 2), dc.ScoredChoice),
+    "sampled": Variant("sampled", lambda net: dc.sampled(family(net)), dc.ScoredChoice),
 }  # fmt: skip
 """All over a network, and every option that changes the calibration or the payload."""
 
@@ -182,6 +204,8 @@ def arrays(payload: Any) -> dict[str, np.ndarray]:
             return dict(payload.cells)
         case dc.Choice():
             return {"index": np.array(payload.index)}
+        case dc.ScoredChoice():
+            return {"indices": payload.indices}
         case dc.ChosenNetwork():
             nodes = payload.network.nodes
             return {node: np.isin(nodes, parents) for node, parents in payload.parents.items()}

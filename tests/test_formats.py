@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 import discreet as dc
 from design_releases import DESIGN_KINDS
 from discreet.mechanisms import mechanisms_over
+from discreet.model.score_tables import STEPS
 from discreet.releases import release as release_module
 from discreet.releases.kinds import Calibration, Payload
 from discreet.releases.kinds.audited_tables import AuditNoise, pairs_beyond
@@ -34,6 +35,7 @@ from discreet.releases.kinds.noisy_contrasts import CoefficientNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.kinds.parameter_draws import Tempering, Trimming
+from discreet.releases.kinds.scored_choice import ScoredNoise
 from discreet.releases.kinds.two_stages import Stages
 from discreet.releases.release import RecordsPolicy, release_schema
 from folding import every
@@ -255,6 +257,22 @@ def choices(draw: st.DrawFn, network: dc.Network) -> Parts:
 
 
 @st.composite
+def scored_choices(draw: st.DrawFn, network: dc.Network) -> Parts:
+    """Any table of scores of two to four candidates, with a law of records or none."""
+    size, draws = draw(st.integers(2, 4)), draw(st.integers(1, 3))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape = (math.prod(network.schema[name].size for name in network.nodes), size)
+    law = np.log(rng.dirichlet(np.ones(shape[0]), size).T) if draw(st.booleans()) else None
+    table = dc.ScoreTable(
+        network, ("z",), rng.normal(size=(size, 1)), rng.normal(size=size), rng.integers(0, STEPS + 1, shape), 2.0, law
+    )
+    noisy = draw(st.none() | st.builds(dc.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
+    rate, scale = draw(POSITIVE), None if noisy is None else noisy.scale
+    calibration = ScoredNoise(rate, draw(st.integers(1, 2**21)), draws, scale, draw(BUDGET))
+    return calibration, dc.ScoredChoice(table, rng.integers(0, size, draws), rate, noisy)
+
+
+@st.composite
 def chosen_networks(draw: st.DrawFn, network: dc.Network) -> Parts:
     """Any network as what was chosen; the limits of the calibration fit it."""
     cells = max(network.cells(network.family(node)) for node in network.nodes)
@@ -276,6 +294,7 @@ KINDS: dict[str, tuple[Callable[[dc.Network], st.SearchStrategy[Parts]], tuple[t
     "coefficients": (noisy_coefficients, (CoefficientNoise,), dc.NoisyCoefficients),
     "draws": (parameter_draws, (Trimming, Tempering), dc.ParameterDraws),
     "choice": (choices, (Selection,), dc.Choice),
+    "scored choice": (scored_choices, (ScoredNoise,), dc.ScoredChoice),
     "chosen network": (chosen_networks, (StructureNoise,), dc.ChosenNetwork),
 }
 """Parts that belong together, and their types."""
@@ -287,6 +306,8 @@ def releases(draw: st.DrawFn, kind: str) -> dc.Release:
     network = draw(networks(max_nodes=3))
     relation = draw(st.sampled_from(RELATIONS))
     calibration, payload = draw(KINDS[kind][0](network))
+    if isinstance(payload, dc.ScoredChoice):  # its number of records is public, or told with noise
+        relation = dc.Relation.REPLACE if payload.total is None else dc.Relation.ADD_REMOVE
     if isinstance(payload, dc.Choice) and payload.total is not None:
         relation = dc.Relation.ADD_REMOVE
     network = payload.network
@@ -326,6 +347,8 @@ def public(payload: Payload) -> dict[str, object]:
         case dc.Choice():
             tables = [{node: t.tolist() for node, t in tables.items()} for tables in payload.candidates]
             return {"candidates": tables, "total": payload.total}
+        case dc.ScoredChoice():
+            return {"steps": payload.table_of_scores.steps.tolist(), "rate": payload.rate, "total": payload.total}
         case dc.ChosenNetwork():
             return {"parents": dict(payload.parents)}
 

@@ -27,7 +27,7 @@ PRIOR = dc.Dirichlet.uniform(NETWORK)
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 
 
-CHOICES = (dc.Choice, dc.FactoredChoice, dc.ChosenNetwork)
+CHOICES = (dc.Choice, dc.ScoredChoice, dc.FactoredChoice, dc.ChosenNetwork)
 
 
 def pure(epsilon: object = 1, relation: dc.Relation = ADD_REMOVE) -> dc.Guarantee:
@@ -97,7 +97,7 @@ def test_the_registry_names_its_mechanisms(name: str) -> None:
 
 def test_options_from_text_are_those_of_the_registry() -> None:
     assert [name for name, entry in dc.MECHANISMS.items() if entry.needed] == [
-        "truncated_posterior", "noisy_gradients", "objective_perturbation", "factored",
+        "scored", "sampled", "truncated_posterior", "noisy_gradients", "objective_perturbation", "factored",
     ]  # fmt: skip
     for texts, message in (
         (["steps=2"], r"needs the option records=...; it takes steps=..., records=..."),

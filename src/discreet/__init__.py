@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from discreet.posterior.design.laws import Histograms, PublicRows, UniformBox, UniformSphere, WeightedPoints
     from discreet.posterior.design.weight_posterior import PublicRecords, WeightPosterior, even_law, weights
     from discreet.posterior.draws import Mixing, Posterior, PosteriorDraws
+    from discreet.posterior.family_draws import FamilyPosterior, family_posterior, of_family
     from discreet.posterior.fit_check import FitCheck, fit
     from discreet.posterior.methods import Method, drowned_rows, noise_aware
     from discreet.posterior.plug_in import plug_in
@@ -144,6 +145,7 @@ _HOMES = {
     "posterior.arviz_export": ("to_arviz",),
     "posterior.design.laws": ("Histograms", "PublicRows", "UniformBox", "UniformSphere", "WeightedPoints"),
     "posterior.draws": ("Mixing", "Posterior", "PosteriorDraws"),
+    "posterior.family_draws": ("FamilyPosterior", "family_posterior", "of_family"),
     "posterior.fit_check": ("FitCheck", "fit"),
     "posterior.pooled.estimate": ("estimate",),
     "posterior.methods": ("Method", "drowned_rows", "noise_aware"),
@@ -292,6 +294,9 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "Histograms",
     "WeightedPoints",
     "released_covariates",
+    "family_posterior",
+    "of_family",
+    "FamilyPosterior",
     "drowned_rows",
     "estimate",
     "FitCheck",

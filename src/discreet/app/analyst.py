@@ -122,6 +122,9 @@ def query(
         return
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
+    if not queries and isinstance(evidence, dc.Release) and dc.of_family(evidence):
+        _show_parameters(evidence, level, draws, seed, as_json)
+        return
     believed = _believed(evidence, prior, equivalent_sample_size, seed)
     posterior = posterior_of(evidence, method, draws, seed, believed, trust_network)
     answers = _answers(posterior, asked, level, predictive, assume)
@@ -200,6 +203,15 @@ def _show_weights(
     told = {"method": posterior.method, "level": level, "coefficients": rows}
     table = columns(("coefficient", "mean", f"{100 * level:.6g} % interval"), lines)
     show(as_json, told, f"{table}\n\nposterior: {posterior.method}")
+
+
+def _show_parameters(release: dc.Release, level: float, draws: int, seed: int, as_json: bool) -> None:
+    """The parameters of a family."""
+    posterior = dc.family_posterior(release, draws=draws, rng=np.random.default_rng(seed))
+    rows = posterior.rows(level=level)
+    lines = [(str(row["name"]), f"{row['mean']:.5g}", f"{row['lower']:.5g} to {row['upper']:.5g}") for row in rows]
+    table = columns(("parameter", "mean", f"{100 * level:.6g} % interval"), lines)
+    show(as_json, {"method": "family", "level": level, "parameters": rows}, f"{table}\n\nposterior: family")
 
 
 def _law(covariates: str, design: dc.Design, seed: int) -> dc.WeightedPoints | dc.UniformBox | dc.UniformSphere:

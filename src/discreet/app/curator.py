@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -184,6 +185,13 @@ def release(
     output: Annotated[Path, typer.Option(help="New file for the release; - writes stdout.")],
     network: EitherNetwork = None,
     design: DesignFile = None,
+    score: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON file of a family (exponential, normal, ...) or of a table of scores, with its own variables, in "
+            "the place of a network; drawn by sampled or scored."
+        ),
+    ] = None,
     delta: Annotated[str, typer.Option(help=f"Delta of this release, for {', '.join(TAKES_DELTA)}.")] = "0",
     mechanism: MechanismName = None,
     workload: Workload = None,
@@ -203,11 +211,14 @@ def release(
     as_json: Json = False,
 ) -> None:
     """Count the records, charge the account, add exact noise, and write a file that is safe to publish."""
-    structure = structure_of(network, design, schema)
     payer = dc.Ledger(ledger).account(account)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
-    chosen = mechanism_of(_entry(mechanism, structure), _with_share(option, audit), workload)
+    if score is not None:
+        structure, chosen = _of_score(score, mechanism, option, (network, design, schema, audit, workload))
+    else:
+        structure = structure_of(network, design, schema)
+        chosen = mechanism_of(_entry(mechanism, structure), _with_share(option, audit), workload)
     believed = belief_of(structure, prior, equivalent_sample_size)
     chosen.calibrate(structure, believed, promise)
     payer.check(promise)
@@ -275,6 +286,25 @@ def _pay(
     say(release_lines(made, balance))
     if output is not None:
         show(as_json, {"release": str(saved), **release_summary(made, balance)}, f"wrote {saved}")
+
+
+def _of_score(
+    score: Path, mechanism: str | None, option: list[str] | None, others: Iterable[object]
+) -> tuple[dc.Network | dc.Design, dc.Mechanism[Any, Any, Any, Any]]:
+    """The variables and the mechanism of a score's file: a family is sampled, another score drawn by."""
+    if any(other is not None for other in others):
+        raise InputError(
+            "a score brings its own variables: leave out --network, --design, --schema, --audit, --workload"
+        )
+    read = dc.read_score_file(str(score))
+    name = mechanism or ("sampled" if isinstance(read, dc.Family) else "scored")
+    entry = registered(name)
+    if not entry.brings:
+        known = ", ".join(other.name for other in MECHANISMS.values() if other.brings)
+        raise InputError(f"mechanism {name!r} takes no score; there are: {known}")
+    chosen = entry.from_text([*(option or ()), f"score={score}"])
+    assert chosen.only is not None
+    return chosen.only, chosen
 
 
 def _entry(mechanism: str | None, structure: dc.Network | dc.Design) -> Entry:

@@ -31,7 +31,7 @@ from discreet.posterior.totals import told_law
 from discreet.releases.kinds.scored_choice import ScoredChoice
 from discreet.releases.release import Release
 
-__all__ = ["FamilyPosterior", "family_cells", "family_posterior"]
+__all__ = ["FamilyPosterior", "family_cells", "family_posterior", "family_rows", "of_family"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -91,6 +91,12 @@ class FamilyPosterior:
         )
 
 
+def of_family(release: Release) -> bool:
+    """Whether a release has draws of the parameters of a law of records."""
+    payload = release.payload
+    return isinstance(payload, ScoredChoice) and payload.table_of_scores.log_law is not None
+
+
 def family_posterior(release: Release, *, draws: int, rng: np.random.Generator) -> FamilyPosterior:
     """Draws of a family's parameters given what was released of it.
 
@@ -147,11 +153,24 @@ def family_cells(release: Release, draws: int, rng: np.random.Generator) -> tupl
             so that its rows are not the family's.
     """
     posterior = family_posterior(release, draws=draws, rng=rng)
-    return _cells(posterior.table, posterior.index), lambda: posterior.effective
+    assert isinstance(release.payload, ScoredChoice)
+    return family_rows(release.payload, posterior.index), lambda: posterior.effective
 
 
-def _cells(table: ScoreTable, index: Integers) -> Tables:
-    """Each variable given all before it, by its law under the drawn parameters."""
+def family_rows(payload: ScoredChoice, index: Integers) -> Tables:
+    """Each variable given all before it, by its law under some points of the grid.
+
+    Args:
+        payload: draws of a family's parameters.
+        index: of points of the grid, shape `(draws,)`.
+
+    Returns:
+        Cells, shape `(*parents, child, draws)`.
+
+    Raises:
+        InputError: a score whose candidates are no parameters of a law, or as `family_cells`.
+    """
+    table: ScoreTable = payload.table_of_scores
     network: Network = table.network
     names = network.nodes
     if any(set(network.parents[name]) != set(names[:at]) for at, name in enumerate(names)):

@@ -41,7 +41,7 @@ from discreet.posterior.compiling import COMPILED
 from discreet.posterior.draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
 from discreet.posterior.evidence import check_total, measured_sets, measurements
 from discreet.posterior.exact.chains import joint, visits
-from discreet.posterior.family_draws import family_cells
+from discreet.posterior.family_draws import family_cells, of_family
 from discreet.posterior.particles import parameter_cells
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.posterior.pooled.measured import poolable
@@ -51,7 +51,6 @@ from discreet.posterior.saturated import saturated
 from discreet.releases.combined import Combined, Evidence, evidence_of
 from discreet.releases.external import External
 from discreet.releases.kinds.parameter_draws import ParameterDraws
-from discreet.releases.kinds.scored_choice import ScoredChoice
 from discreet.releases.release import Release
 
 __all__ = ["Method", "drowned_rows", "noise_aware"]
@@ -177,8 +176,8 @@ def _able(combined: Combined) -> list[Method]:
     chosen = sum(release.network_payload.scores(release.calibration) is not None for release in combined.releases)
     if chosen:
         if chosen == len(combined.parts):
-            of_family = chosen == 1 and _of_family(combined.releases[0])
-            return ["family", "choice"] if of_family else ["choice"]
+            sampled = chosen == 1 and of_family(combined.releases[0])
+            return ["family", "choice"] if sampled else ["choice"]
         raise InputError(
             "a choice among candidates cannot be read together with another kind of release of the same records; "
             "combine it with choices, or with releases on different data"
@@ -189,11 +188,6 @@ def _able(combined: Combined) -> list[Method]:
     if not found and not exact:
         raise InputError("releases of parameter draws on one data set cannot be combined: their records are not known")
     return found + exact
-
-
-def _of_family(release: Release) -> bool:
-    """Whether the release has draws of parameters of a law of records."""
-    return isinstance(release.payload, ScoredChoice) and release.payload.table_of_scores.log_law is not None
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Array, Tables
 from discreet.posterior.basis import Basis
 from discreet.posterior.draws import PosteriorDraws, Source, prior_for
+from discreet.posterior.family_draws import family_rows
 from discreet.posterior.pooled.least_squares import Margins, least_squares, nonnegative, pooled_margins, refitted
 from discreet.posterior.pooled.measured import measured
 from discreet.releases.combined import evidence_of
@@ -25,6 +26,7 @@ from discreet.releases.kinds.candidate_choice import Choice
 from discreet.releases.kinds.noisy_counts import NoisyCounts
 from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.kinds.parameter_draws import ParameterDraws
+from discreet.releases.kinds.scored_choice import ScoredChoice
 from discreet.releases.release import Release
 
 __all__ = ["plug_in"]
@@ -73,6 +75,9 @@ def _read(release: Release | External, believed: Dirichlet, draws: int, rng: np.
             chosen = payload.candidates[payload.index]
             repeated = Tables(network, lambda node: np.repeat(chosen[node][..., None], draws, axis=-1), draws=draws)
             return PosteriorDraws(repeated, "plug-in")
+        case ScoredChoice():
+            return PosteriorDraws(family_rows(payload, payload.indices[rng.integers(len(payload.indices), size=draws)]),
+                                  "plug-in")  # fmt: skip
         case _:
             counts = Tables(network, {node: np.maximum(table, 0) for node, table in _tables(release, payload).items()})
             return _dirichlet(believed.updated(counts), draws, rng)
