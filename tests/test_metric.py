@@ -199,6 +199,11 @@ def test_the_document_has_the_relation_the_unit_and_the_number_of_records() -> N
     assert dc.combine(release, replace(other, private=True), data="same").guarantees == (None,)
 
 
+def test_nothing_is_explained_of_a_record_under_a_metric() -> None:
+    with pytest.raises(dc.InputError, match="this release promises nothing of that"):
+        dc.explain(made(), [], rng=np.random.default_rng(1))
+
+
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
     return opened(tmp_path, monkeypatch, capfd)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -80,34 +80,44 @@ class _Number:
 
 
 Asked: TypeAlias = _Choice | _Number
-Decided: TypeAlias = dc.Decision[str] | dc.NumberDecision
+if TYPE_CHECKING:
+    Decided: TypeAlias = dc.Decision[str] | dc.NumberDecision
+
+OfQueries = Annotated[
+    list[str] | None,
+    typer.Option("--query", help="Query for all states of one variable, such as 'P(lung | smoke=yes)'; repeatable."),
+]
+OfPayoffs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--payoffs",
+        metavar="FILE|JSON",
+        help="What each response pays in every state: "
+        '\'{"scan": {"yes": 1, "no": 0.6}, "wait": {"yes": 0, "no": 1}}\'; for each --query one, in its order.',
+    ),
+]
+OfQuantities = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--quantity", help="Query for one probability, such as 'P(lung=yes | smoke=yes)', to be named; repeatable."
+    ),
+]
+OfLosses = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--loss",
+        help="Of the number that is named: squared (the default), absolute, quantile:0.9 or interval:0.9; one for all, "
+        "or for each --quantity one.",
+    ),
+]
 
 
 def decide(
     release: ReleaseFile,
-    query: Annotated[
-        list[str] | None,
-        typer.Option(help="Query for all states of one variable, such as 'P(lung | smoke=yes)'; repeatable."),
-    ] = None,
-    payoffs: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE|JSON",
-            help="What each response pays in every state: "
-            '\'{"scan": {"yes": 1, "no": 0.6}, "wait": {"yes": 0, "no": 1}}\'; for each --query one, in its order.',
-        ),
-    ] = None,
-    quantity: Annotated[
-        list[str] | None,
-        typer.Option(help="Query for one probability, such as 'P(lung=yes | smoke=yes)', to be named; repeatable."),
-    ] = None,
-    loss: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Of the number that is named: squared (the default), absolute, quantile:0.9 or interval:0.9; one for "
-            "all, or for each --quantity one."
-        ),
-    ] = None,
+    query: OfQueries = None,
+    payoffs: OfPayoffs = None,
+    quantity: OfQuantities = None,
+    loss: OfLosses = None,
     draws: Annotated[int | None, typer.Option(help=f"Draws from the posterior; {DRAWS:,} without it.")] = None,
     within: Annotated[
         float | None,

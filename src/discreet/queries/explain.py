@@ -72,7 +72,8 @@ def explain(
         The parts; `str` has them in words, `document` for JSON.
 
     Raises:
-        InputError: a query that does not fit the network, or no number of draws or rows.
+        InputError: a query that does not fit the network, no number of draws or rows, or a release under a metric,
+            which says nothing of one record.
 
     Guarantee:
         None spent: reads the release alone.
@@ -85,6 +86,11 @@ def explain(
     check_level(level)
     if not (draws > 0 and rows > 0):
         raise InputError(f"an explanation needs at least one draw and one row, got {draws} and {rows}")
+    if release.guarantee.relation is Relation.METRIC:
+        raise InputError(
+            f"an explanation tells what one record can change; this release promises nothing of that, but "
+            f"{release.guarantee}"
+        )
     promise, telling = _promise(release), _telling(release)
     asked = [queries] if isinstance(queries, str) else list(queries)
     if release.over_design:
@@ -155,8 +161,6 @@ def _telling(release: Release) -> Telling:
 def _divergence(release: Release) -> tuple[Divergence | None, list[str]]:
     """How far posteriors are apart, or why that cannot be told."""
     network, payload, relation = release.network, release.network_payload, release.guarantee.relation
-    if relation not in (Relation.ADD_REMOVE, Relation.REPLACE):
-        return None, ["divergence: told for records that are added, removed or replaced"]
     if isinstance(payload, ParameterDraws) and payload.floors:
         moved = range_divergence(payload.temper * record_loss(network, payload.floors, relation))
         return Divergence(moved, True, None, ERROR, {}, 0.0, 0, 0, ()), []

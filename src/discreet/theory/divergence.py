@@ -203,7 +203,7 @@ def record_divergence(prior: Dirichlet, relation: Relation) -> float:
     smallest = [float(alpha.min()) for alpha in prior.alpha.values() if alpha.shape[-1] > 1]
     added = math.fsum(math.log(a) - float(digamma(a)) for a in smallest)
     removed = math.fsum(float(digamma(a + 1)) - math.log(a) for a in smallest)
-    return added + removed if relation is Relation.REPLACE else max(added, removed)
+    return relation.by_record(max(added, removed), added + removed)
 
 
 def range_divergence(log_range: float) -> float:
