@@ -87,6 +87,8 @@ LEAST_HITS = 200
 """Draws beyond a threshold that is considered: further out a bound is too loose to tell anything."""
 EXTREMES = 2
 """Pairs of data sets for a statistical bound."""
+MOST_KINDS, MOST_CHOICES = 12, 8
+"""Kinds of records that make data sets, and answers to a choice that are followed to what is released."""
 FEW = 30
 """The same for a mechanism that is told how many records to expect."""
 SLACK = 1e-7
@@ -318,6 +320,7 @@ def _other_answers(logs: Iterable[Log]) -> list[Answers]:
     sources = [log.source for log in logs]
     kinds = range(1, SCRIPTS) if any(source.scripted for source in sources) else ()
     widest = max((len(choice) for source in sources for choice in source.choices), default=1)
+    widest = min(widest, MOST_CHOICES)
     return [*(Answers(noise=kind) for kind in kinds), *(Answers(choice=index) for index in range(1, widest))]
 
 
@@ -415,7 +418,13 @@ def _columns(design: Design, data: Iterable[Any]) -> tuple[Floats, list[Any] | N
 def _kinds(over: Network | Design) -> list[Record]:
     """Every record of a network; of a design those at the corners of its bounds, in the middle, and a few more."""
     if isinstance(over, Network):
-        return list(product(*(range(variable.size) for variable in over.variables)))
+        every = list(product(*(range(variable.size) for variable in over.variables)))
+        # Of many, some that lie evenly among them, the first and the last: the pairs of a hundred kinds are thousands.
+        return (
+            [every[at * (len(every) - 1) // (MOST_KINDS - 1)] for at in range(MOST_KINDS)]
+            if len(every) > MOST_KINDS
+            else every
+        )
     bounds = [variable.bounds for variable in over.features if variable.bounds is not None]
     places = [*product(*bounds), tuple(low / 2 + high / 2 for low, high in bounds)]
     if over.norm is not None and len(bounds) > 1:
