@@ -444,7 +444,8 @@ def posterior_of(
         raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
     if seed < 0:
         raise InputError(f"a seed cannot be negative, got {seed}")
-    if not dc.evidence_of(evidence).private:
+    private = evidence.private if isinstance(evidence, dc.Release) else dc.evidence_of(evidence).private
+    if not private:
         say("this release is a simulation: it protects nobody")
     rng = np.random.default_rng(seed)
     if method == "plug-in":
