@@ -42,7 +42,7 @@ def random_table(network: dc.Network, size: int, seed: int) -> dc.ScoreTable:
 WAIT = dc.Variable.binned("x", (0, 4), 4)
 TABLES = {
     "a coin": dc.own_score(COIN, lambda t, z: np.log(np.where(t["a"][:, None] == "s1", z.T, 1 - z.T)),
-                           [0.1, 0.5, 0.8], low=-2, high=-0.2),
+                           [0.1, 0.5, 0.8], low=-2.4, high=-0.1),
     "any scores of one variable": random_table(COIN, 4, 1),
     "any scores of two variables": random_table(PAIR, 3, 2),
     "a family": dc.Family("exponential", (WAIT,), {"low": 0.25, "high": 4}, points=6).table,

@@ -1,0 +1,127 @@
+"""The posterior of a family's parameters: against the sum over all data sets, and its coverage over the prior."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+from scipy.special import gammaln, log_softmax, logsumexp
+from scipy.stats import binom, kstest
+
+import discreet as dc
+from discreet.model.score_tables import STEPS
+
+ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
+SMALL = dc.Family("exponential", (dc.Variable.binned("x", (0, 4), 3),), {"low": 0.2, "high": 3}, 7)
+WAITS = dc.Family("exponential", (dc.Variable.binned("x", (0, 4), 32),), {"low": 0.3, "high": 4}, 128)
+READINGS = dc.Family(
+    "normal", (dc.Variable.binned("x", (-4, 4), 32),), {"low": 0.3, "high": 4, "mean_low": -1, "mean_high": 1}, 144
+)
+
+
+def promise(epsilon: object, relation: dc.Relation = REPLACE) -> dc.Guarantee:
+    return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
+
+
+def made(family: dc.Family, codes: np.ndarray, asked: dc.Guarantee, draws: int, rng: np.random.Generator) -> dc.Release:
+    counts = dc.count_codes(family.network, {"x": codes}, scopes=())
+    return dc.simulate(dc.sampled(family, draws), counts, dc.Dirichlet.uniform(family.network), asked, rng=rng)
+
+
+def by_hand(release: dc.Release, records: int) -> np.ndarray:
+    """Weights of the grid's points: the sum over all histograms of the records."""
+    payload = release.payload
+    table = SMALL.table
+    logs = np.full(table.size, -np.inf)
+    for part in combinations_with_replacement(range(3), records):
+        counts = np.bincount(part, minlength=3)
+        chance = gammaln(records + 1) - gammaln(counts + 1).sum() + counts @ np.log(table.law)
+        law = log_softmax(table.base + payload.rate / STEPS * (counts @ table.steps))
+        logs = np.logaddexp(logs, chance + law[payload.indices].sum())
+    logs += table.base
+    return np.asarray(np.exp(logs - logsumexp(logs)))
+
+
+@pytest.mark.parametrize("draws", [1, 4])
+def test_the_posterior_is_the_sum_over_all_data_sets(draws: int) -> None:
+    """Shares of 20,000 draws, each within five of its deviations (weights make draws worth less: `effective`)."""
+    rng = np.random.default_rng(7)
+    release = made(SMALL, np.array([0, 0, 0, 1, 0, 2, 0, 0]), promise(3), draws, rng)
+    exact = by_hand(release, 8)
+    posterior = dc.family_posterior(release, draws=20_000, rng=rng)
+    share = np.bincount(posterior.index, minlength=7) / 20_000
+    assert posterior.effective > 5000
+    deviation = np.sqrt(exact * (1 - exact) * (1 / posterior.effective + 1 / 20_000))
+    assert np.all(np.abs(share - exact) < 6 * deviation + 1e-4)
+    prior = np.exp(SMALL.table.base - logsumexp(SMALL.table.base))
+    assert np.abs(exact - prior).max() > 0.02  # the draws say something
+
+
+@pytest.mark.parametrize(
+    ("family", "records", "epsilon", "draws", "relation"),
+    [
+        (WAITS, 30, "0.1", 1, ADD_REMOVE),
+        (WAITS, 300, "1", 3, ADD_REMOVE),
+        (WAITS, 300, "3", 1, REPLACE),
+        (READINGS, 300, "3", 2, ADD_REMOVE),
+    ],
+)
+def test_ranks_of_the_truth_are_uniform_and_intervals_cover(
+    family: dc.Family, records: int, epsilon: str, draws: int, relation: dc.Relation
+) -> None:
+    """The truth is from the prior, records from the truth: ranks by Kolmogorov and Smirnov, false alarms below 1e-7."""
+    rng, table, runs = np.random.default_rng([records, draws, int(float(epsilon) * 10)]), family.table, 40
+    prior = np.exp(table.base - logsumexp(table.base))
+    ranks: list[float] = []
+    inside = 0
+    for _ in range(runs):
+        truth = int(rng.choice(table.size, p=prior))
+        release = made(
+            family, rng.choice(len(table.law), records, p=table.law[:, truth]), promise(epsilon, relation), draws, rng
+        )
+        posterior = dc.family_posterior(release, draws=400, rng=rng)
+        value, drawn = table.candidates[truth, -1], posterior.draws[:, -1]
+        ranks.append(float(np.mean(drawn < value) + rng.random() * np.mean(drawn == value)))
+        row = posterior.rows(level=0.9)[-1]
+        inside += float(row["lower"]) <= value <= float(row["upper"])
+    assert kstest(ranks, "uniform").pvalue > 1e-7
+    assert binom.cdf(inside, runs, 0.9) > 1e-7
+
+
+def test_more_draws_and_more_budget_tell_more() -> None:
+    widths = []
+    for epsilon in ("0.1", "1", "20"):
+        rng = np.random.default_rng(3)
+        codes = rng.choice(32, 3000, p=WAITS.table.law[:, 64])
+        row = dc.family_posterior(made(WAITS, codes, promise(epsilon), 1, rng), draws=1000, rng=rng).rows(level=0.95)[0]
+        widths.append(float(row["upper"]) - float(row["lower"]))
+    assert widths[0] > widths[1] > widths[2] > 0
+
+
+def test_answers_about_the_variable_follow_the_parameters() -> None:
+    rng = np.random.default_rng(5)
+    release = made(WAITS, rng.choice(32, 3000, p=WAITS.table.law[:, 64]), promise(5), 1, rng)
+    posterior = dc.noise_aware(release, draws=500, rng=rng)
+    assert posterior.method == "family"
+    assert posterior.cells["x"].sum(axis=0) == pytest.approx(np.ones(500))
+    truth = WAITS.table.law[:, 64]
+    lower, upper = dc.credible_interval(posterior.cells["x"], 0.999)
+    assert np.mean((lower <= truth) & (truth <= upper)) > 0.5
+    plugged = dc.plug_in(release, draws=3, rng=rng).cells["x"]
+    assert plugged[:, 0] == pytest.approx(WAITS.table.law[:, release.payload.indices[0]])
+
+
+@pytest.mark.parametrize(
+    ("release", "draws", "why"),
+    [("laplace", 10, "holds no draws of a family's parameters"), ("family", 0, "at least one draw")],
+)
+def test_what_is_no_family_is_refused(release: str, draws: int, why: str) -> None:
+    rng = np.random.default_rng(1)
+    if release == "family":
+        given = made(SMALL, np.zeros(3, int), promise(1), 1, rng)
+    else:
+        counts = dc.count_codes(SMALL.network, {"x": np.zeros(3, int)}, scopes=())
+        given = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(SMALL.network), promise(1), rng=rng)
+    with pytest.raises(dc.InputError, match=why):
+        dc.family_posterior(given, draws=draws, rng=rng)
