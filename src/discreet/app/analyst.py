@@ -26,9 +26,10 @@ from discreet.app.arguments import (
     queries_in,
     queries_of,
 )
+from discreet.app.coefficients import show_parameters, show_rows
 from discreet.app.figures import external_document, external_lines
 from discreet.app.progress import LateBar, mixing_shown
-from discreet.app.report import answer_lines, columns, fit_lines, origin_document, origin_lines
+from discreet.app.report import answer_lines, fit_lines, origin_document, origin_lines
 from discreet.app.terminal import answer_document, check_output, check_writable, fit_document, say, show
 from discreet.errors import InputError, listed, shown
 from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
@@ -123,7 +124,7 @@ def query(
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
     if not queries and isinstance(evidence, dc.Release) and dc.of_family(evidence):
-        _show_parameters(evidence, level, draws, seed, as_json)
+        show_parameters(evidence, level, draws, seed, as_json)
         return
     believed = _believed(evidence, prior, equivalent_sample_size, seed)
     posterior = posterior_of(evidence, method, draws, seed, believed, trust_network)
@@ -198,20 +199,7 @@ def _show_weights(
         )
     law = None if covariates is None else _law(covariates, release.design, seed)
     posterior = dc.weights(release, draws=draws, rng=np.random.default_rng(seed), covariates=law)
-    rows = posterior.rows(level=level)
-    lines = [(str(row["name"]), f"{row['mean']:.5g}", f"{row['lower']:.5g} to {row['upper']:.5g}") for row in rows]
-    told = {"method": posterior.method, "level": level, "coefficients": rows}
-    table = columns(("coefficient", "mean", f"{100 * level:.6g} % interval"), lines)
-    show(as_json, told, f"{table}\n\nposterior: {posterior.method}")
-
-
-def _show_parameters(release: dc.Release, level: float, draws: int, seed: int, as_json: bool) -> None:
-    """The parameters of a family."""
-    posterior = dc.family_posterior(release, draws=draws, rng=np.random.default_rng(seed))
-    rows = posterior.rows(level=level)
-    lines = [(str(row["name"]), f"{row['mean']:.5g}", f"{row['lower']:.5g} to {row['upper']:.5g}") for row in rows]
-    table = columns(("parameter", "mean", f"{100 * level:.6g} % interval"), lines)
-    show(as_json, {"method": "family", "level": level, "parameters": rows}, f"{table}\n\nposterior: family")
+    show_rows("coefficient", posterior.rows(level=level), posterior.method, level, as_json)
 
 
 def _law(covariates: str, design: dc.Design, seed: int) -> dc.WeightedPoints | dc.UniformBox | dc.UniformSphere:

@@ -1,0 +1,26 @@
+"""What `query` prints of numbers that have names: coefficients of a regression, parameters of a family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+import discreet as dc
+from discreet.app.report import columns
+from discreet.app.terminal import show
+
+__all__ = ["show_parameters", "show_rows"]
+
+
+def show_rows(what: str, rows: Sequence[Mapping[str, object]], method: str, level: float, as_json: bool) -> None:
+    """A table of means and intervals, or the same as JSON under the plural of what they are."""
+    lines = [(str(row["name"]), f"{row['mean']:.5g}", f"{row['lower']:.5g} to {row['upper']:.5g}") for row in rows]
+    table = columns((what, "mean", f"{100 * level:.6g} % interval"), lines)
+    show(as_json, {"method": method, "level": level, f"{what}s": rows}, f"{table}\n\nposterior: {method}")
+
+
+def show_parameters(release: dc.Release, level: float, draws: int, seed: int, as_json: bool) -> None:
+    """The parameters of a family."""
+    posterior = dc.family_posterior(release, draws=draws, rng=np.random.default_rng(seed))
+    show_rows("parameter", posterior.rows(level=level), "family", level, as_json)
