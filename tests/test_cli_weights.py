@@ -50,7 +50,7 @@ def test_a_release_from_stdin(run: Shell, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_direction_is_a_vector_in_the_units_of_the_columns(run: Shell) -> None:
     released("direction").save("d.json")
-    found = run.json("query d.json --draws 40")
+    found = run.json("query d.json --draws 200")
     assert found["method"] == "walk"
     assert [row["name"] for row in found["coefficients"]] == ["age", "pressure"]
 
@@ -89,6 +89,7 @@ def test_a_classification_needs_the_law_of_its_features(run: Shell) -> None:
     assert "are for releases of gradients" in run.fails("query r.json --covariates even")
 
 
-def test_a_choice_of_probabilities_is_not_answered(run: Shell) -> None:
+def test_a_choice_of_probabilities_is_answered_by_states(run: Shell) -> None:
     released("categorical").save("c.json")
-    assert "a sum over its candidates" in run.fails("query c.json")
+    (answer,) = run.json("query c.json")["answers"]
+    assert [value["state"] for value in answer["values"]] == [{"code": "0"}, {"code": "1"}]
