@@ -392,8 +392,11 @@ def test_a_release_over_a_design_has_no_network_and_says_what_reads_it(kind: str
     for name, message in (("network", "weights"), ("dirichlet", "from_release"), ("network_payload", "not a network")):
         with pytest.raises(dc.InputError, match=message):
             getattr(release, name)
-    with pytest.raises(dc.InputError, match="design, not a network"):
-        dc.noise_aware(release, draws=1, rng=np.random.default_rng(1))
+    if kind == "factored-categorical":  # a coin, which is read over a network of its own
+        assert dc.noise_aware(release, draws=1, rng=np.random.default_rng(1)).network.nodes == release.design.names
+    else:
+        with pytest.raises(dc.InputError, match="design, not a network"):
+            dc.noise_aware(release, draws=1, rng=np.random.default_rng(1))
     with pytest.raises(dc.InputError, match="design, not a network"):
         dc.plug_in(release, rng=np.random.default_rng(1), draws=1)
     with pytest.raises(dc.InputError, match="design, not a network"):
@@ -419,6 +422,8 @@ COMMANDS = (
 def test_commands_for_networks_refuse_a_design_in_one_line(
     kind: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    if kind == "factored-categorical" and command.startswith(("sample", "export")):
+        pytest.skip("a coin is read over a network of its own")
     monkeypatch.chdir(tmp_path)
     Path("r.json").write_text(committed(kind), encoding="utf-8")
     assert main(command.replace("{}", "r.json").split()) == 2

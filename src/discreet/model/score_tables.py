@@ -168,7 +168,7 @@ def own_score(
         >>> from discreet.model.schema import Schema, Variable
         >>> ages = Network.empty(Schema((Variable("age", bounds=(0, 100), bins=(25, 50, 75)),)))
         >>> nearest = own_score(ages, lambda t, z: -abs(t["age"][:, None] - z[:, 0]), [20, 60], low=-50, high=0)
-        >>> (nearest.steps / STEPS).tolist()
+        >>> (nearest.steps / STEPS).round(3).tolist()
         [[0.85, 0.05], [0.65, 0.55], [0.15, 0.95], [0.0, 0.45]]
     """
     if not (math.isfinite(low) and math.isfinite(high) and low < high):

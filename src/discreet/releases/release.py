@@ -124,7 +124,7 @@ class Release:
         if not self.payload.agrees(self.calibration):
             raise InputError("the payload is not what the calibration describes: its kind, or a number such as a scale")
         if not self.payload.counts_records(self.guarantee.relation):
-            raise InputError("a release needs the number of records, either public or measured with noise")
+            raise InputError("the number of records is either public, or measured with noise")
 
     @property
     def network(self) -> Network:
