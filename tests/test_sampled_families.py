@@ -197,6 +197,22 @@ def test_what_changes_move_is_what_was_promised_for_each_unit(amount: object) ->
     assert worst >= (0.95 if calibration.rate < family.table.span * 0.999 else 0)
 
 
+@pytest.mark.parametrize(("amount", "bins", "high"), [("0.1", 10, 1), ("0.3", 10, 1), ("1", 7, 2), ("0.25", 8, 2)])
+def test_cut_points_that_floats_do_not_have_exactly_count_as_they_are(amount: str, bins: int, high: int) -> None:
+    """Any scores; readings at both ends of every bin, whose distances are taken exactly."""
+    variable = dc.Variable.binned("x", (0, high), bins)
+    steps = np.random.default_rng(bins).integers(0, STEPS + 1, (bins, 5))
+    table = dc.ScoreTable(dc.Network((variable,), {"x": ()}), ("z",), np.arange(5.0)[:, None], np.zeros(5), steps)
+    edges = [0.0, *variable.bins, float(high)]
+    places = [(x, at) for at in range(bins) for x in (edges[at], math.nextafter(edges[at + 1], 0))]
+    moved = [
+        Fraction(int(np.ptp(steps[one] - steps[other])), math.ceil(abs(Fraction(x) - Fraction(y)) / Fraction(amount)))
+        for (x, one), (y, other) in product(places, repeat=2)
+        if one != other
+    ]
+    assert max(moved) <= metric_width(table, Fraction(amount)) <= 2 * max(moved)
+
+
 def test_a_metric_costs_what_assumption_one_says() -> None:
     """`(c2 - c1) rho` for exponential readings (Lemma 19, by range), and the same for each unit however many."""
     table = dc.Family("exponential", (UNIT_BOX,), {"low": 0.5, "high": 2}).table

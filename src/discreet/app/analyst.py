@@ -54,6 +54,7 @@ METHODS: dict[str, dc.Method] = {
     "pooled": "pooled",
     "particles": "particles",
     "choice": "choice",
+    "family": "family",
     "sequential": "sequential",
     "plug-in": "auto",
 }

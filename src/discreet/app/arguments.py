@@ -82,7 +82,7 @@ ReleaseFile = Annotated[str, typer.Argument(metavar="RELEASE", help="Release fil
 Method = Annotated[
     str,
     typer.Option(
-        help="noise-aware chooses one of exact, pooled, particles, choice, sequential, which can be named, too; "
+        help="noise-aware chooses one of exact, pooled, particles, choice, family, sequential, which can be named; "
         "plug-in ignores the noise (over-confident)."
     ),
 ]

@@ -139,7 +139,7 @@ class Variable:
         """
         if isinstance(number, bool) or not isinstance(number, int) or not 2 <= number <= STATES:
             raise InputError(f"variable {shown(name)}: from 2 to {STATES:,} bins, not {number}")
-        low, high = (float(end) for end in bounds)
+        low, high = Variable(name, bounds=bounds).bounds or (0.0, 0.0)
         return Variable(name, bounds=(low, high), bins=tuple(low + (high - low) * k / number for k in range(1, number)))
 
     @property

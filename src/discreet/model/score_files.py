@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import InputError, listed, shown
-from discreet.model.families import Family
+from discreet.model.families import FAMILIES, Family
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES
 from discreet.model.network import Network
@@ -51,6 +51,8 @@ def read_score_file(text: str) -> Family | ScoreTable:
         raise InputError(f"a score has no field {shown(min(odd))}; it takes {listed(tuple(sorted(known)))}")
     if "family" not in raw:
         return _table(Schema(variables), raw)
+    if not isinstance(raw["family"], str):
+        raise InputError(f"'family' is the name of one: {listed(tuple(FAMILIES))}")
     if not isinstance(raw.get("parameters"), dict) or not isinstance(raw.get("open_ends", False), bool):
         raise InputError("a family has 'parameters', an object of numbers; 'open_ends' is true or false")
     bound = raw.get("bound")

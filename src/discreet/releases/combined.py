@@ -13,18 +13,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from discreet.errors import InputError, shown
 from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.json_files import read_json, read_text, write_whole
+from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import DOCUMENT_BYTES, RELEASES, at_most, free_cells, repeated
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, compose
+from discreet.releases.document import Document
 from discreet.releases.external import FORMAT as EXTERNAL_FORMAT
 from discreet.releases.external import External, read_external
 from discreet.releases.kinds.chosen_network import ChosenNetwork
@@ -38,7 +39,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Combined:
+class Combined(Document):
     """Releases and figures by others, grouped by the data set they measured, and counts of public records.
 
     Args:
@@ -51,6 +52,7 @@ class Combined:
             data set, or counts that are not those of records.
     """
 
+    what: ClassVar[str] = "release"
     data_sets: tuple[tuple[Release | External, ...], ...]
     public: Tables | None = None
 
@@ -152,19 +154,6 @@ class Combined:
             "[\n" + ",\n".join(release.dumps().rstrip() for release in releases) + "\n]" for releases in self.data_sets
         )
         return f'{head},\n"public": {json.dumps(public)},\n"data_sets": [\n{sets}\n]}}\n'
-
-    def save(self, path: str | Path, *, replace: bool = True) -> None:
-        """Write the document, whole or not at all.
-
-        Args:
-            path: of the file.
-            replace: whether a file of this name is replaced.
-
-        Raises:
-            FileExistsError: there is a file of this name, and it is not to be replaced.
-            InputError: the file cannot be written.
-        """
-        write_whole(self.dumps(), Path(path), "release", replace=replace)
 
     @staticmethod
     def loads(text: str) -> Combined:

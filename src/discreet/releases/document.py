@@ -6,31 +6,86 @@ parts follow from the fields of their classes, in `codec.py`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.design import Design
-from discreet.model.json_files import read_json, read_text
+from discreet.model.json_files import read_json, read_text, write_whole
 from discreet.model.limits import NETWORK_BYTES, PARENTS, at_most, check_name, check_states
 from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.schema import Variable
+from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.releases.codec import Budget, Finite, Flag, Items, Part, Positive
 
 __all__ = [
     "DesignPart",
+    "Document",
+    "GuaranteePart",
     "NetworkPart",
     "NormalPart",
     "read_design",
     "read_design_file",
+    "read_guarantee",
     "read_network",
     "write_design",
+    "write_guarantee",
     "write_network",
 ]
+
+
+class Document(ABC):
+    """What can be written to a file as JSON."""
+
+    what: ClassVar[str] = "document"
+    """Its name in errors."""
+
+    @abstractmethod
+    def dumps(self) -> str:
+        """The document as JSON text."""
+
+    def save(self, path: str | Path, *, replace: bool = True) -> None:
+        """Write the document, whole or not at all.
+
+        Args:
+            path: of the file.
+            replace: whether a file of this name is replaced.
+
+        Raises:
+            FileExistsError: there is a file of this name, and it is not to be replaced.
+            InputError: the file cannot be written.
+        """
+        write_whole(self.dumps(), Path(path), self.what, replace=replace)
+
+
+class GuaranteePart(Part):
+    """A promise."""
+
+    epsilon: Budget
+    delta: Budget
+    relation: Literal["add-remove", "replace", "metric"]
+    unit: Annotated[str, pydantic.Field(min_length=1)]
+
+
+def write_guarantee(guarantee: Guarantee) -> dict[str, str]:
+    """Promise to document."""
+    return {
+        "epsilon": as_text(guarantee.epsilon),
+        "delta": as_text(guarantee.delta),
+        "relation": guarantee.relation.value,
+        "unit": guarantee.unit,
+    }
+
+
+def read_guarantee(part: GuaranteePart) -> Guarantee:
+    """Document to promise; InputError where it is none."""
+    check_name(part.unit, "the unit")
+    return Guarantee(**part.model_dump())
 
 
 class _Variable(Part):

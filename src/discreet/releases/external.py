@@ -27,13 +27,21 @@ import pydantic
 from discreet.errors import InputError, listed, require, shown
 from discreet.model.arrays import Array, read_only
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.json_files import read_json, read_text, write_whole
+from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, check_name, free_cells, repeated
 from discreet.model.network import Network
 from discreet.model.schema import table_cells
-from discreet.privacy.guarantee import Guarantee, as_text
-from discreet.releases.codec import Budget, Finite, Items, Part, Positive
-from discreet.releases.document import NetworkPart, read_network, write_network
+from discreet.privacy.guarantee import Guarantee
+from discreet.releases.codec import Finite, Items, Part, Positive
+from discreet.releases.document import (
+    Document,
+    GuaranteePart,
+    NetworkPart,
+    read_guarantee,
+    read_network,
+    write_guarantee,
+    write_network,
+)
 from discreet.releases.measurement import NO_NOISE, Measurement, NoiseLaw, spread
 
 __all__ = ["FORMAT", "External", "ExternalPart", "StatedNoise", "measured", "read_external"]
@@ -86,7 +94,7 @@ class StatedNoise:
 
 
 @dataclass(frozen=True, eq=False)
-class External:
+class External(Document):
     """A document of figures by others on one data set; `measured` makes one.
 
     Args:
@@ -163,33 +171,12 @@ class External:
             Text that `loads` reads back.
         """
         promise = self.guarantee
-        if isinstance(promise, Guarantee):
-            words: object = {
-                "epsilon": as_text(promise.epsilon),
-                "delta": as_text(promise.delta),
-                "relation": promise.relation.value,
-                "unit": promise.unit,
-            }
-        else:
-            words = promise
+        words = write_guarantee(promise) if isinstance(promise, Guarantee) else promise
         head = {"format": FORMAT, "version": VERSION, "source": self.source, "guarantee": words}
         network = json.dumps(write_network(self.network), ensure_ascii=False)
         parts = ",\n".join(json.dumps(_document(part), ensure_ascii=False) for part in self.measurements)
         start = json.dumps(head, ensure_ascii=False)[:-1]
         return f'{start},\n"network": {network},\n"measurements": [\n{parts}\n]}}\n'
-
-    def save(self, path: str | Path, *, replace: bool = True) -> None:
-        """Write the document, whole or not at all.
-
-        Args:
-            path: of the file.
-            replace: whether a file of this name is replaced.
-
-        Raises:
-            FileExistsError: there is a file of this name, and it is not to be replaced.
-            InputError: the file cannot be written.
-        """
-        write_whole(self.dumps(), Path(path), "document", replace=replace)
 
     @staticmethod
     def loads(text: str) -> External:
@@ -312,13 +299,6 @@ def _numbers(values: npt.ArrayLike, what: str) -> Array:
 # ------------------------------------------------------------------------------------------------------- the document
 
 
-class _Promise(Part):
-    epsilon: Budget
-    delta: Budget
-    relation: Literal["add-remove", "replace", "metric"]
-    unit: Annotated[str, pydantic.Field(min_length=1)]
-
-
 class _Noise(Part):
     law: Literal["laplace", "gaussian", "discrete_laplace", "discrete_gaussian", "rounded"]
     scale: Positive
@@ -337,7 +317,7 @@ class ExternalPart(Part):
     format: Literal["discreet-external"]
     version: Literal[1]
     source: Annotated[str, pydantic.Field(min_length=1)]
-    guarantee: _Promise | str | None
+    guarantee: GuaranteePart | str | None
     network: NetworkPart
     measurements: Items[_Figures]
 
@@ -376,7 +356,7 @@ def _external(part: ExternalPart, cells: int) -> External:
     network = read_network(part.network)
     at_most(cells, sum(network.cells(network.family(node)) for node in network.nodes), "cells of all tables")
     promise = part.guarantee
-    words = Guarantee(**promise.model_dump()) if isinstance(promise, _Promise) else promise
+    words = read_guarantee(promise) if isinstance(promise, GuaranteePart) else promise
     found = tuple(_read(network, figures) for figures in part.measurements)
     return External(network, found, words, part.source)
 

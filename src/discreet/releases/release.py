@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 import pydantic
@@ -20,20 +20,24 @@ import pydantic
 from discreet.errors import InputError, shown
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.json_files import read_json, read_text, write_whole
+from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import DOCUMENT_BYTES, at_most, check_name, free_cells
 from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Guarantee, as_text
-from discreet.releases.codec import Budget, Part, Positive, decode, encode, shaped, union_of
+from discreet.releases.codec import Part, Positive, decode, encode, shaped, union_of
 from discreet.releases.document import (
     DesignPart,
+    Document,
+    GuaranteePart,
     NetworkPart,
     NormalPart,
     read_design,
+    read_guarantee,
     read_network,
     write_design,
+    write_guarantee,
     write_network,
 )
 from discreet.releases.external import ExternalPart
@@ -78,7 +82,7 @@ class RecordsPolicy:
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class Release(Document):
     """What a curator publishes.
 
     Args:
@@ -97,6 +101,7 @@ class Release:
         InputError: parts that do not belong together, or a number of records under ADD_REMOVE, where it is private.
     """
 
+    what: ClassVar[str] = "release"
     id: str
     date: date
     private: bool
@@ -215,19 +220,6 @@ class Release:
         """
         return read_release(read_json(text, "the release", DOCUMENT_BYTES), free_cells(len(text)))
 
-    def save(self, path: str | Path, *, replace: bool = True) -> None:
-        """Write the document, whole or not at all.
-
-        Args:
-            path: of the file.
-            replace: whether a file of this name is replaced.
-
-        Raises:
-            FileExistsError: there is a file of this name, and it is not to be replaced.
-            InputError: the file cannot be written.
-        """
-        write_whole(self.dumps(), Path(path), "release", replace=replace)
-
     @staticmethod
     def load(path: str | Path) -> Release:
         """Read a document from a file.
@@ -249,13 +241,6 @@ class Release:
 Day = Annotated[str, pydantic.Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
-class _Guarantee(Part):
-    epsilon: Budget
-    delta: Budget
-    relation: Literal["add-remove", "replace", "metric"]
-    unit: Annotated[str, pydantic.Field(min_length=1)]
-
-
 class _Records(Part):
     count: Annotated[int, pydantic.Field(ge=0, strict=True)] | None = None
     missing: Literal["error", "drop"]
@@ -270,7 +255,7 @@ class _Head(Part):
     id: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{32}$")]
     date: Day
     private: Annotated[bool, pydantic.Field(strict=True)]
-    guarantee: _Guarantee
+    guarantee: GuaranteePart
     mechanism: Annotated[str, pydantic.Field(min_length=1)]
     records: _Records
 
@@ -349,12 +334,7 @@ def _document(release: Release) -> dict[str, Any]:
         "id": release.id,
         "date": release.date.isoformat(),
         "private": release.private,
-        "guarantee": {
-            "epsilon": as_text(guarantee.epsilon),
-            "delta": as_text(guarantee.delta),
-            "relation": guarantee.relation.value,
-            "unit": guarantee.unit,
-        },
+        "guarantee": write_guarantee(guarantee),
         "mechanism": release.mechanism,
         "records": {**records, "missing": policy.missing, "out_of_bounds": policy.out_of_bounds},
         **over,
@@ -393,13 +373,12 @@ def _design_release(raw: object) -> Release:
 
 def _head(document: _Head) -> dict[str, Any]:
     """What all releases have, from a document."""
-    check_name(document.guarantee.unit, "the unit")
     check_name(document.mechanism, "the mechanism")
     return {
         "id": document.id,
         "date": _day(document.date),
         "private": document.private,
-        "guarantee": Guarantee(**document.guarantee.model_dump()),
+        "guarantee": read_guarantee(document.guarantee),
         "mechanism": document.mechanism,
         "policy": RecordsPolicy(document.records.missing, document.records.out_of_bounds),
         "records": document.records.count,

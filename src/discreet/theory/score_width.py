@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -17,8 +18,6 @@ Integers = npt.NDArray[np.int64]
 
 PAIRS = 2**32
 """Most pairs of bins, times candidates, that are compared: some ten seconds."""
-DUST = 1e-9
-"""Of a unit: what cut points such as three times 0.1 are off by is no change."""
 
 
 def score_width(score: ScoreTable, relation: Relation) -> int:
@@ -90,11 +89,14 @@ def metric_width(score: ScoreTable, amount: Fraction) -> int:
         raise InputError("privacy under a metric is for a score of one numeric variable: a change has a size there")
     if len(score.steps) ** 2 * score.size > PAIRS:
         raise InputError("too many bins and candidates to compare all pairs of readings; take wider bins")
-    cuts = np.array([variables[0].bounds[0], *variables[0].bins])
+    # Whole numbers of a common part of all cut points and of the unit: what floats such as 0.1 are off by counts.
+    exact = [Fraction(cut) for cut in (variables[0].bounds[0], *variables[0].bins)]
+    common = math.lcm(amount.denominator, *(cut.denominator for cut in exact))
+    cuts, unit = np.array([int(cut * common) for cut in exact], object), int(amount * common)
     widest = 0
     for at in range(len(cuts) - 1):
         moved = np.ptp(score.steps[at + 1 :] - score.steps[at], axis=1)
-        # Readings at the upper end of one bin and at the lower end of another are the nearest.
-        units = np.floor((cuts[at + 1 :] - cuts[at + 1]) / float(amount) + DUST).astype(np.int64) + 1
+        # Readings below the end of one bin and at the start of another are the nearest, further apart than these two.
+        units = ((cuts[at + 1 :] - cuts[at + 1]) // unit + 1).astype(np.int64)
         widest = max(widest, int((-(-moved // units)).max()))
     return widest
