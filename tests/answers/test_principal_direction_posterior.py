@@ -105,7 +105,8 @@ def test_draws_are_those_of_a_grid(
 def test_a_noisy_number_of_records_is_averaged_over(records: int, scale: float) -> None:
     epsilon, index = 0.5, 7
     n = np.arange(0.0, 400.0).reshape(-1, 16)
-    weights = np.exp(-np.abs(n - records) / scale)
+    # Before, log(1 + n) is flat: a number has the logarithm of (n + 2) / (n + 1) of it.
+    weights = np.exp(-np.abs(n - records) / scale) * np.log1p(1 / (n + 1))
     # The likelihood is nearly straight over sixteen numbers: it is taken in the middle of their law.
     blocks = weights.sum(axis=1)
     middle = (weights * n).sum(axis=1) / blocks
@@ -155,7 +156,7 @@ def test_the_fine_rule_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     # Precision 1/4 + 1 along the first axis, 1/4 along the second; the number's law is tilted.
     n = np.arange(2000.0)
-    law = np.exp(-np.abs(n - 40) / 20 - n / 30)
+    law = np.exp(-np.abs(n - 40) / 20 - n / 30) * np.log1p(1 / (n + 1))
     mean = law @ n / law.sum()
     deviation = math.sqrt(law @ (n - mean) ** 2 / law.sum())
     error = 6 / math.sqrt(draws.mixing.effective)
