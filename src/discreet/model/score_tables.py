@@ -49,7 +49,7 @@ STEPS = 2**20
 TYPES = 2**13
 """Most types of records of a table."""
 CANDIDATES = 2**13
-"""Most candidates: an exact draw takes about 40 microseconds for each of them."""
+"""Most candidates: an exact draw takes some ten microseconds for each of them."""
 CELLS = 2**23
 """Most cells of a table: 64 MiB."""
 WIDEST = 1e6

@@ -17,7 +17,7 @@ __all__ = ["metric_width", "score_width"]
 Integers = npt.NDArray[np.int64]
 
 PAIRS = 2**32
-"""Most pairs of bins, times candidates, that are compared: some ten seconds."""
+"""Most pairs of bins, times candidates, that are compared: two seconds."""
 
 
 def score_width(score: ScoreTable, relation: Relation) -> int:
