@@ -256,3 +256,54 @@ def test_a_family_and_a_score_are_released_and_read_from_the_shell(
     assert row["name"] == "rate"
     # Seeded records, and noise that would have to be six of its deviations off.
     assert row["lower"] < 0.14 and 0.11 < row["upper"] < 0.3
+    for more in ("--method pooled", "--prior 1", "--trust-network", "--predictive"):
+        assert "answers with its parameters" in run.fails(f"query r.json {more}")
+    assert "the family's own prior" in run.fails('query r.json "P(wait=0_to_1)" --prior 1')
+    run("release a.csv --score c.json --account acc --epsilon 3 --output c1.json")
+    values = run.json('query c1.json "P(a=yes)"')["answers"][0]["values"]
+    assert 0.4 < values[0]["lower"] < values[0]["upper"] <= 1
+    for words, why in (
+        ("--score f.json --mechanism laplace", "takes no score; there are: scored, sampled"),
+        ("--score f.json --network none", "a score brings its own variables"),
+        ("--score c.json --mechanism sampled", "only a family has a posterior"),
+        ("--score none.json", "cannot read score"),
+        ("--score f.json --option temper=x", "option temper needs a number"),
+        ("--score f.json --option score=c.json", "is said by --score"),
+    ):
+        assert why in run.fails(f"release w.csv {words} --account acc --epsilon 1 --output x.json")
+    spent = run.json("ledger show acc")["accounts"][0]["spent"]["epsilon"]
+    assert spent == "6"  # nothing of what was refused is charged
+    run('ledger open m --epsilon 5 --relation metric --unit "1 minute in one wait"')
+    run("release w.csv --score f.json --account m --epsilon 1 --output m.json")
+    assert "protects no record and no person" in str(dc.Release.load(tmp_path / "m.json").guarantee)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{}", "a JSON object with 'variables'"),
+        ('{"variables": [{"name": "a"}], "family": "exponential"}', "declare its states"),
+        (
+            '{"variables": [{"name": "x", "bounds": [0, 1], "bins": 4}], "family": "levy", "parameters": {}}',
+            "no family",
+        ),
+        ('{"variables": [{"name": "x", "bounds": [0, 1], "bins": 4}], "family": "exponential"}', "has 'parameters'"),
+        ('{"variables": [{"name": "x", "bounds": [0, "a"], "bins": 4}], "family": "exponential"}', "a list of numbers"),
+        ('{"variables": [{"name": "x", "bounds": [0, 1], "bins": 4}], "family": ["exponential"]}', "the name of one"),
+        ('{"variables": [{"name": "x", "bins": 4}], "family": "exponential", "parameters": {}}', "needs bounds"),
+        ('{"variables": [{"name": "a", "states": ["n", "y"]}], "scores": [[1]], "odd": 1}', "has no field 'odd'"),
+        (
+            '{"variables": [{"name": "a", "states": ["n", "y"]}], "scores": [[1, 0]], "candidates": [1, 2], '
+            '"range": [0, 1]}',
+            "one row for each of 2 joint states",
+        ),
+        (
+            '{"variables": [{"name": "a", "states": ["n", "y"]}], "scores": [[1, 0], [0, 1]], "candidates": [1, 2], '
+            '"range": [1, 0]}',
+            "its lowest and its highest",
+        ),
+    ],
+)
+def test_a_text_that_is_no_score_is_refused(text: str, why: str) -> None:
+    with pytest.raises(dc.InputError, match=why):
+        dc.read_score_file(text)

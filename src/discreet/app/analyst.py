@@ -26,7 +26,7 @@ from discreet.app.arguments import (
     queries_in,
     queries_of,
 )
-from discreet.app.coefficients import show_parameters, show_rows
+from discreet.app.coefficients import show_parameters, show_rows, show_states
 from discreet.app.figures import external_document, external_lines
 from discreet.app.progress import LateBar, mixing_shown
 from discreet.app.report import answer_lines, fit_lines, origin_document, origin_lines
@@ -117,7 +117,7 @@ def query(
     if isinstance(evidence, dc.Release) and evidence.over_design:
         if isinstance(evidence.payload, dc.FactoredChoice) and evidence.payload.kind == "categorical" and prior is None:
             posterior = posterior_of(evidence, method, draws, seed)
-            _show_states(posterior, _answers(posterior, asked, level, predictive, assume), as_json)
+            show_states(posterior, _answers(posterior, asked, level, predictive, assume), as_json)
             return
         more = bool(asked) or prior is not None or method != "noise-aware" or predictive or trust_network
         _show_weights(evidence, more, covariates, level, draws, seed, as_json)
@@ -125,7 +125,8 @@ def query(
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
     if not queries and isinstance(evidence, dc.Release) and dc.of_family(evidence):
-        show_parameters(evidence, level, draws, seed, as_json)
+        more = prior is not None or method not in ("noise-aware", "family") or predictive or trust_network
+        show_parameters(evidence, more, level, draws, seed, as_json)
         return
     believed = _believed(evidence, prior, equivalent_sample_size, seed)
     posterior = posterior_of(evidence, method, draws, seed, believed, trust_network)
@@ -176,12 +177,6 @@ def _answers(
     if assume is not None:
         raise InputError("--assume is about several variables at once; name the queries")
     return dc.marginals(posterior, {}, level=level, predictive=predictive)
-
-
-def _show_states(posterior: dc.PosteriorDraws, answers: tuple[dc.Answer, ...], as_json: bool) -> None:
-    """The probabilities of a choice by a categorical factor: of its one variable, whose states are whole numbers."""
-    told = {"method": posterior.method, "answers": [answer_document(part) for part in answers]}
-    show(as_json, told, "\n".join([answer_lines(answers), "", f"posterior: {posterior.method}"]))
 
 
 def _show_weights(

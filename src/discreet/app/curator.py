@@ -296,6 +296,8 @@ def _of_score(
         raise InputError(
             "a score brings its own variables: leave out --network, --design, --schema, --audit, --workload"
         )
+    if any(part.partition("=")[0].strip() == "score" for part in option or ()):
+        raise InputError("the score is said by --score: leave out --option score=...")
     read = dc.read_score_file(str(score))
     name = mechanism or ("sampled" if isinstance(read, dc.Family) else "scored")
     entry = registered(name)

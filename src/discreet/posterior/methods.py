@@ -131,6 +131,11 @@ def noise_aware(
     able = _able(combined)
     if method != "auto" and method not in able:
         raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(able)}")
+    if prior is not None and (able[0] if method == "auto" else method) == "family":
+        raise InputError(
+            "a family's parameters have the family's own prior; leave the prior out, or take method 'choice', which "
+            "reads the draws with a Dirichlet prior of the types of records"
+        )
     trusted = trust_network or method == "exact" or not _tables_alone(combined, believed)
     wide = combined.network if trusted else saturated(combined.network, measured_sets(combined))
     read = _Reading(combined, believed, draws, wide, trusted)
