@@ -266,6 +266,7 @@ def test_a_score_cannot_change_what_it_is_given() -> None:
         (lambda: dc.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, 0], [[0, STEPS + 1], [0, 0]]), "needs steps from 0"),
         (lambda: dc.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, math.nan], [[0, 1], [0, 0]]), "log weight"),
         (lambda: dc.scored(TABLES["a coin"], 0), "from 1 to 10,000 draws"),
+        (lambda: dc.scored(random_table(network_of({"a": 1100}), 1000, 1)), "takes one of at most 1,048,576 cells"),
         (lambda: dc.sampled(TABLES["a coin"]), "only a family has a posterior"),
         (lambda: dc.sampled(TABLES["a family"], temper=-1), "temper must be"),
         (lambda: dc.own_family(COIN, lambda t, z: np.full((2, 2), -math.inf), [0, 1]), "a likelihood of 0"),

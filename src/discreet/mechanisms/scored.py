@@ -24,7 +24,7 @@ from discreet.model.network import Network
 from discreet.model.score_files import read_score_file
 from discreet.model.score_tables import STEPS, ScoreTable
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise
+from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise, require_fits
 from discreet.sensitive.counts import Counts
 from discreet.theory.score_width import metric_width, score_width
 
@@ -81,6 +81,7 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
     public = read_score_file(score) if isinstance(score, str) else score
     if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= DRAWS_LIMIT:
         raise InputError(f"there are from 1 to {DRAWS_LIMIT:,} draws, a whole number, not {draws}")
+    require_fits(public)
     table = public.table if isinstance(public, Family) else public
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> ScoredNoise:

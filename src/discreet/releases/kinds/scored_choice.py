@@ -28,10 +28,26 @@ from discreet.releases.codec import (
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.measurement import Released, Scores
 
-__all__ = ["ScoredChoice", "ScoredNoise"]
+__all__ = ["ScoredChoice", "ScoredNoise", "require_fits"]
 
 OWN_CELLS = 2**20
 """Most cells of a table that a release has to carry: 8 MB of text, and 21 more where it has a law of records."""
+
+
+def require_fits(score: Family | ScoreTable) -> None:
+    """Refuse a table that is too large for a document; a family is written by its parameters.
+
+    Args:
+        score: public.
+
+    Raises:
+        InputError: as it says.
+    """
+    if isinstance(score, ScoreTable) and score.steps.size > OWN_CELLS:
+        raise InputError(
+            f"a release carries the table of its score, and takes one of at most {OWN_CELLS:,} cells; take fewer "
+            "candidates or wider bins"
+        )
 
 
 @kind("scored_noise")
@@ -120,11 +136,7 @@ class ScoredChoice(Released):
             bool(np.all((self.indices >= 0) & (self.indices < self.score.size))), "a drawn candidate is not in the list"
         )
         require(all_positive(self.rate), "a choice needs a positive rate")
-        if isinstance(self.score, ScoreTable) and self.score.steps.size > OWN_CELLS:
-            raise InputError(
-                f"a release carries the table of its score, and takes one of at most {OWN_CELLS:,} cells; take fewer "
-                "candidates or wider bins"
-            )
+        require_fits(self.score)
 
     @classmethod
     def made(
