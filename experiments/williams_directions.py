@@ -19,10 +19,11 @@ import numpy.typing as npt
 
 import discreet as dc
 from discreet.model.design import GRID
+from discreet.model.score_tables import STEPS
 from discreet.posterior.design.direction import Method
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.theory.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal
-from discreet.theory.factors import STEPS, DirectionFactor, spread_candidates, standard_normals
+from discreet.theory.factors import DirectionFactor, spread_candidates, standard_normals
 
 Floats = npt.NDArray[np.float64]
 Laws: TypeAlias = Mapping[tuple[float, Method], Floats]

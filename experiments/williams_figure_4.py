@@ -20,8 +20,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import discreet as dc
+from discreet.model.score_tables import STEPS
 from discreet.posterior.design.direction import Method
-from discreet.theory.factors import STEPS
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, estimate, markdown

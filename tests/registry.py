@@ -154,6 +154,10 @@ VARIANTS = DEFAULTS | {
     "posterior_sampler, 3 draws": Variant(
         "posterior_sampler", lambda _: dc.posterior_sampler(3), dc.ParameterDraws
     ),
+    "posterior_sampler, given": Variant(
+        "posterior_sampler", lambda net: dc.posterior_sampler(given=[n for n in net.nodes if n != varied(net)][:1]),
+        dc.ParameterDraws,
+    ),
     "posterior_sampler, delta": Variant(
         "posterior_sampler", lambda _: dc.posterior_sampler(2), dc.ParameterDraws, DELTA
     ),

@@ -251,8 +251,8 @@ class Foreign(dc.DirectionFactor):
         return super().steps(rows) * 1000
 
 
-def test_a_factor_of_ones_own_is_refused() -> None:
-    with pytest.raises(dc.InputError, match="DirectionFactor or a CategoricalFactor"):
+def test_a_factor_that_is_made_to_look_known_is_refused() -> None:
+    with pytest.raises(dc.InputError, match="DirectionFactor, a CategoricalFactor"):
         dc.factored(Foreign(AXES.candidates, noise_variance=0.1, tau=2.0))
 
 

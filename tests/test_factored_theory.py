@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import discreet as dc
+from discreet.model.score_tables import STEPS
 from discreet.theory import factors
 from discreet.theory.choice_likelihood import (
     clt_log_marginal,
@@ -25,7 +26,7 @@ from discreet.theory.choice_likelihood import (
     lower_log_marginal,
     upper_log_marginal,
 )
-from discreet.theory.factors import STEPS, CategoricalFactor, DirectionFactor, spread_candidates, standard_normals
+from discreet.theory.factors import CategoricalFactor, DirectionFactor, spread_candidates, standard_normals
 from folding import every
 
 Floats = npt.NDArray[np.float64]

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.theory.factors import STEPS, CategoricalFactor
+from discreet.model.score_tables import STEPS
+from discreet.theory.factors import CategoricalFactor
 
 from ..networks import asia
 from .claim import Claim, Group, claimed, measured

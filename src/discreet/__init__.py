@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from discreet.model.families import Family
     from discreet.model.network import Network
     from discreet.model.origin import Learned
+    from discreet.model.own_factors import OwnFactor, own_factor
     from discreet.model.schema import Schema, Variable
     from discreet.model.score_files import read_score_file
     from discreet.model.score_tables import ScoreTable, own_family, own_score
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from discreet.posterior.family_draws import FamilyPosterior, family_posterior, of_family
     from discreet.posterior.fit_check import FitCheck, fit
     from discreet.posterior.methods import Method, drowned_rows, noise_aware
+    from discreet.posterior.own_choices import LawWeights, law_weights
     from discreet.posterior.plug_in import plug_in
     from discreet.posterior.pooled.estimate import estimate
     from discreet.privacy.guarantee import RECORD_RELATIONS, Guarantee, Relation, compose, convert
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
     from discreet.sensitive.public import public_counts
     from discreet.sensitive.records import Records, check, draft_schema, read_records
     from discreet.sensitive.rows import Rows, grid_rows
+    from discreet.sensitive.score_sums import ScoreSums
     from discreet.theory.bounds import draws_for_loss
     from discreet.theory.factors import CategoricalFactor, DirectionFactor, spread_candidates
     from discreet.theory.number_losses import Absolute, Interval, Quantile, Squared
@@ -138,6 +141,7 @@ _HOMES = {
     "model.families": ("Family",),
     "model.network": ("Network",),
     "model.origin": ("Learned",),
+    "model.own_factors": ("OwnFactor", "own_factor"),
     "model.schema": ("Schema", "Variable"),
     "model.score_files": ("read_score_file",),
     "model.score_tables": ("ScoreTable", "own_family", "own_score"),
@@ -149,6 +153,7 @@ _HOMES = {
     "posterior.fit_check": ("FitCheck", "fit"),
     "posterior.pooled.estimate": ("estimate",),
     "posterior.methods": ("Method", "drowned_rows", "noise_aware"),
+    "posterior.own_choices": ("LawWeights", "law_weights"),
     "posterior.plug_in": ("plug_in",),
     "posterior.design.weight_posterior": ("PublicRecords", "WeightPosterior", "even_law", "weights"),
     "releases.combined": ("Combined", "combine", "evidence_of", "load", "loads"),
@@ -188,6 +193,7 @@ _HOMES = {
     "sensitive.records": ("Records", "check", "draft_schema", "read_records"),
     "sensitive.rows": ("Rows", "grid_rows"),
     "sensitive.count_sensitivity": ("sensitivity",),
+    "sensitive.score_sums": ("ScoreSums",),
     "theory.bounds": ("draws_for_loss",),
     "theory.factors": ("CategoricalFactor", "DirectionFactor", "spread_candidates"),
     "theory.number_losses": ("Absolute", "Interval", "Quantile", "Squared"),
@@ -224,6 +230,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "Moments",
     "gradients",
     "Gradients",
+    "ScoreSums",
     "planned",
     "PlannedNoise",
     "AuditedTables",
@@ -246,6 +253,8 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "noisy_gradients",
     "objective_perturbation",
     "factored",
+    "OwnFactor",
+    "own_factor",
     "CategoricalFactor",
     "DirectionFactor",
     "spread_candidates",
@@ -285,6 +294,8 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "to_arviz",
     "plug_in",
     "weights",
+    "law_weights",
+    "LawWeights",
     "WeightPosterior",
     "PublicRecords",
     "even_law",

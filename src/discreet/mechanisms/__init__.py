@@ -134,7 +134,7 @@ MECHANISMS: Mapping[str, Entry] = {
             "network",
             "draws from a trimmed posterior",
             "used",
-            options=("draws", "temper", "floor"),
+            options=("draws", "temper", "floor", "given"),
         ),
         Entry("map_estimate", "network", "one likely set of probabilities", options=("floor",)),
         Entry(

@@ -34,11 +34,12 @@ from discreet.sensitive.gradients import Gradients, gradients
 from discreet.sensitive.moments import Moments, moments
 from discreet.sensitive.records import Records
 from discreet.sensitive.rows import Rows, grid_rows
+from discreet.sensitive.score_sums import ScoreSums
 
 __all__ = ["DesignMechanism", "Mechanism", "Statistic", "release", "simulate", "statistic_of"]
 
 
-Statistic = Counts | Moments | Gradients | Rows
+Statistic = Counts | Moments | Gradients | Rows | ScoreSums
 """All that a mechanism can draw from: private, and over something public."""
 
 OF_ROWS: Mapping[type[Statistic], Callable[[Rows], Statistic]] = {
@@ -46,7 +47,7 @@ OF_ROWS: Mapping[type[Statistic], Callable[[Rows], Statistic]] = {
     Gradients: gradients,
     Rows: lambda r: r,
 }
-"""How each statistic of a design is made of its records."""
+"""How a statistic of a design is made of its records, where the mechanism has no way of its own."""
 
 C = TypeVar("C", bound=Calibration)
 S = TypeVar("S", bound=Statistic, default=Counts)
@@ -67,6 +68,7 @@ class Mechanism(Generic[C, S, P, O]):
         statistic: the kind of statistic that `draw` takes.
         require: refuses counts that the draw could not take, before anything is charged.
         scopes: sets of variables of a network that it may measure beside the families and what `planned` would.
+        of_rows: how its statistic is made of a design's records, where that depends on the mechanism's options.
         only: the network that it is over, where it brings its own; None where it takes any.
         metric: whether it takes guarantees under a metric, which speak of changes and not of records; `calibrate` then
             sees to it that the unit is the one that its losses are in.
@@ -78,6 +80,7 @@ class Mechanism(Generic[C, S, P, O]):
     statistic: type[Statistic] = Counts
     require: Callable[[S], None] = lambda _statistic: None
     scopes: Callable[[O], Iterable[Scope]] = lambda _over: ()
+    of_rows: Callable[[Rows], S] | None = None
     only: Network | None = None
     metric: bool = False
 
@@ -119,7 +122,8 @@ def statistic_of(
     if isinstance(over, Network):
         return count(cast(Records, records), over, scopes=mechanism.scopes(over), progress=progress)
     rows = records if isinstance(records, Rows) else grid_rows(over, records)
-    return OF_ROWS[mechanism.statistic](rows)
+    of_rows: Callable[[Rows], Statistic] = mechanism.of_rows or OF_ROWS[mechanism.statistic]
+    return of_rows(rows)
 
 
 def release(

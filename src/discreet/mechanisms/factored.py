@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -15,10 +16,13 @@ from discreet.mechanisms.scored import affordable_rate, drawn
 from discreet.model.design import GRID, Design, Normal
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES
-from discreet.privacy.guarantee import Guarantee
+from discreet.model.own_factors import OwnFactor
+from discreet.model.score_tables import STEPS
+from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.factored_choice import FactoredChoice, FactoredNoise, FactorKind
 from discreet.sensitive.rows import Integers, Rows
-from discreet.theory.factors import STEPS, CategoricalFactor, DirectionFactor, Factor
+from discreet.sensitive.score_sums import ScoreSums, score_sums
+from discreet.theory.factors import CategoricalFactor, DirectionFactor, Factor
 
 __all__ = ["factored"]
 
@@ -26,11 +30,12 @@ BLOCK = 2**14
 """Records whose factors are in memory at once."""
 
 
-def factored(factor: Factor | str) -> DesignMechanism[FactoredNoise, Rows]:
-    """One candidate z of a public list, with `P(z) ~ exp(rate sum_i f(x_i, z))` and f between 0 and 1.
+def factored(factor: Factor | OwnFactor | str) -> DesignMechanism[FactoredNoise, Rows | ScoreSums]:
+    """One candidate z of a public list, with `P(z) ~ exp(base_z + rate sum_i f(x_i, z))` and f between 0 and 1.
 
     Args:
-        factor: public; `DirectionFactor` reads records as `design.scaled` rows, `CategoricalFactor` as codes of the
+        factor: public. `own_factor` makes one of any function of yours, whose sums `statistic_of` makes before a charge
+            (`ScoreSums`). `DirectionFactor` reads records as `design.scaled` rows, `CategoricalFactor` as codes of the
             states of one feature whose bounds are 0 and the number of states less 1. Text is JSON, or the name of a
             JSON file, in the words of a release: `{"factor": "direction", "parameters": {"noise_variance": 0.1, "tau":
             2}, "candidates": [[0.9, 0], [0, 0.9]]}`, or "categorical" with the parameter "floor".
@@ -39,12 +44,14 @@ def factored(factor: Factor | str) -> DesignMechanism[FactoredNoise, Rows]:
         The mechanism.
 
     Raises:
-        InputError: when a release is calibrated: a design that does not fit the factor or has a target or intercept,
-            candidates that are all alike, a guarantee with a delta, or an epsilon beyond 500 or next to nothing.
+        InputError: when a release is calibrated: a design that does not fit the factor, candidates that are all alike,
+            a guarantee with a delta, or an epsilon beyond 500 or next to nothing.
 
     Guarantee:
-        Pure epsilon: `rate factor.width(relation) / STEPS`; see there. Scores are sums of whole numbers, and the draw
-        is that of `scored`. Under ADD_REMOVE 1/20 of epsilon goes to the number of records, which the posterior needs.
+        Pure epsilon: `rate factor.width(relation) / STEPS`; see there; of a function of your own `rate` for ADD_REMOVE
+        and `2 rate` for REPLACE, provided that it does not remember records: it sees each alone, and its answer is
+        clamped and rounded before it is added. Scores are sums of whole numbers, and the draw is that of `scored`.
+        Under ADD_REMOVE 1/20 of epsilon goes to the number of records, which the posterior needs.
 
     Source:
         Williams and McSherry (NIPS 2010), Section 2, with the range of a factor in place of twice its largest value;
@@ -52,30 +59,39 @@ def factored(factor: Factor | str) -> DesignMechanism[FactoredNoise, Rows]:
     """
     if isinstance(factor, str):
         factor = _read_factor(factor)
-    if type(factor) not in (DirectionFactor, CategoricalFactor):
+    if type(factor) not in (DirectionFactor, CategoricalFactor, OwnFactor):
         raise InputError(
-            "a factor is a DirectionFactor or a CategoricalFactor; one of your own could break the guarantee"
+            "a factor is a DirectionFactor, a CategoricalFactor, or what `own_factor` makes of a function of yours"
         )
+    kind, parameters = _description(factor)
+    base = factor.base if isinstance(factor, OwnFactor) else None
+    weights = [Fraction(0)] * len(factor.candidates) if base is None else [Fraction(weight) for weight in base.tolist()]
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> FactoredNoise:
         _require_fit(factor, design)
-        width = Fraction(factor.width(guarantee.relation), STEPS)
-        return FactoredNoise(*affordable_rate("factored", width, guarantee))
+        return FactoredNoise(*affordable_rate("factored", _width(factor, guarantee.relation), guarantee))
 
-    def draw(statistic: Rows, prior: Normal, calibration: FactoredNoise, noise: Noise) -> FactoredChoice:
+    def draw(statistic: Rows | ScoreSums, prior: Normal, calibration: FactoredNoise, noise: Noise) -> FactoredChoice:
         unit = Fraction(calibration.rate) / STEPS
-        (index,) = drawn([unit * score for score in _scores(factor, statistic)], 1, noise)
-        kind, parameters = _description(factor)
+        sums = _sums(factor, statistic)
+        exponents = [weight + unit * total for weight, total in zip(weights, sums, strict=True)]
         return FactoredChoice(
             design=statistic.over,
             kind=kind,
             candidates=factor.candidates,
             parameters=parameters,
-            index=int(index),
+            index=int(drawn(exponents, 1, noise)[0]),
             rate=calibration.rate,
             total=noisy_total(statistic.records, calibration.total_scale, noise),
+            base=base if base is not None and np.any(base) else None,
         )
 
+    def require(statistic: Rows | ScoreSums) -> None:
+        if isinstance(statistic, ScoreSums) and statistic.factor is not factor:
+            raise InputError("these sums are of another score: make them with `statistic_of` of this mechanism")
+
+    if isinstance(factor, OwnFactor):
+        return Mechanism("factored", calibrate, draw, ScoreSums, require, of_rows=partial(score_sums, factor=factor))
     return Mechanism("factored", calibrate, draw, Rows)
 
 
@@ -103,10 +119,20 @@ def _read_factor(text: str) -> Factor:
         raise InputError(f"the factor is none: {error}") from None
 
 
-def _scores(factor: Factor, rows: Rows) -> list[int]:
+def _width(factor: Factor | OwnFactor, relation: Relation) -> Fraction:
+    """Most that one record changes the difference of two candidates' scores, in whole units."""
+    if isinstance(factor, OwnFactor):
+        return Fraction(relation.by_record(1, 2))
+    return Fraction(factor.width(relation), STEPS)
+
+
+def _sums(factor: Factor | OwnFactor, statistic: Rows | ScoreSums) -> Sequence[int]:
     """Sums of the records' factors, in whole steps."""
+    if isinstance(statistic, ScoreSums) or isinstance(factor, OwnFactor):
+        assert isinstance(statistic, ScoreSums), "the mechanism declares its statistic"
+        return statistic.values
     total = np.zeros(len(factor.candidates), np.int64)
-    for coordinates, _ in rows.blocks():
+    for coordinates, _ in statistic.blocks():
         for start in range(0, len(coordinates), BLOCK):
             part = coordinates[start : start + BLOCK]
             steps = factor.steps(_codes(factor, part) if isinstance(factor, CategoricalFactor) else part / GRID)
@@ -120,8 +146,12 @@ def _codes(factor: CategoricalFactor, coordinates: Integers) -> Integers:
     return np.asarray(np.rint((coordinates / GRID + 1) / 2 * largest), np.int64)
 
 
-def _require_fit(factor: Factor, design: Design) -> None:
+def _require_fit(factor: Factor | OwnFactor, design: Design) -> None:
     """Refuse a design whose records the factor cannot read."""
+    if isinstance(factor, OwnFactor):
+        if design != factor.design:
+            raise InputError("a score is over its own design: give that to the release, `factor.design`")
+        return
     if design.target is not None or design.intercept:
         raise InputError("a factored choice needs a design without target and intercept")
     if isinstance(factor, CategoricalFactor):
@@ -138,10 +168,12 @@ def _require_fit(factor: Factor, design: Design) -> None:
         raise InputError(f"the factor's records have {wanted} numbers, the design's {len(design.features)}")
 
 
-def _description(factor: Factor) -> tuple[FactorKind, dict[str, float]]:
+def _description(factor: Factor | OwnFactor) -> tuple[FactorKind, dict[str, float]]:
     """What a reader needs to make the factor again."""
     match factor:
         case DirectionFactor():
             return "direction", {"noise_variance": factor.noise_variance, "tau": factor.tau}
         case CategoricalFactor():
             return "categorical", {"floor": factor.floor}
+        case OwnFactor():
+            return "own", {"low": factor.low, "high": factor.high}

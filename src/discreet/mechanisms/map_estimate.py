@@ -95,7 +95,7 @@ def _on_the_simplex(floor: float | None) -> Mechanism[Trimming | Selection]:
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming:
         if guarantee.delta:
             raise InputError("map_estimate keeps a pure guarantee; ask for delta 0")
-        return trimming(network, guarantee, 1, temper=None, floor=floor, most=math.inf, narrowest=LOG_RANGE)
+        return trimming(network, guarantee, 1, temper=None, floor=floor, rule=(math.inf, LOG_RANGE))
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Selection, noise: Noise) -> ParameterDraws:
         assert isinstance(calibration, Trimming)

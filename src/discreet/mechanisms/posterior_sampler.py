@@ -7,12 +7,12 @@ changed record touches a row of every node, so one joint draw costs the sum over
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.model.dirichlet import Dirichlet
@@ -47,7 +47,7 @@ DIGITS = 9
 
 
 def posterior_sampler(
-    draws: int = 1, *, temper: float | None = None, floor: float | None = None
+    draws: int = 1, *, temper: float | None = None, floor: float | None = None, given: str | Sequence[str] = ()
 ) -> Mechanism[Trimming | Tempering]:
     """Draws of all rows from `Dirichlet(alpha + tau N)`, trimmed to probabilities of at least w, on a public grid.
 
@@ -64,13 +64,16 @@ def posterior_sampler(
         draws: joint draws of all rows; they share the budget.
         temper: tau, the weight of a record; at most 1 unless given here.
         floor: w, the same for all nodes; less than 1 / K for each.
+        given: nodes whose law is not modelled, such as the state before in a Markov chain whose records are
+            transitions; names, or text with commas between them. Their rows are trimmed to the uniform one: they cost
+            nothing, the release says nothing of them, and readers keep to their prior.
 
     Returns:
         The mechanism.
 
     Raises:
         InputError: no draws, a temper or floor out of range; when a release is calibrated, one that costs more than the
-            guarantee, or a floor together with a delta.
+            guarantee, a floor or given nodes together with a delta, an unknown node, or nothing left to draw.
 
     Guarantee:
         Pure: `draws * 2 tau sum_i L_i` under REPLACE, half of that under ADD_REMOVE: log-likelihood ratios of two
@@ -82,26 +85,27 @@ def posterior_sampler(
         rounded to nine digits; the guarantee is that of exact arithmetic. See `docs/threat-model.md`.
 
     Source:
-        Dimitrakakis et al. (JMLR 2017), Theorem 8.1 and Corollary 10; Zhang et al. (AAAI 2016), Section on posterior
-        sampling; Geumlek, Song and Chaudhuri (2017) for Renyi accounting.
+        Dimitrakakis et al. (JMLR 2017), Theorem 8.1, Corollary 10, and the Markov chain after Lemma 24; Zhang et al.
+        (AAAI 2016), Section on posterior sampling; Geumlek, Song and Chaudhuri (2017) for Renyi accounting.
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or not draws > 0:
         raise InputError(f"a posterior sampler needs at least one draw, a whole number, got {draws}")
     if temper is not None and not 0 < float(temper) < math.inf:
         raise InputError(f"temper must be a positive, finite number, got {temper}")
     temper = None if temper is None else float(temper)
+    kept = tuple(part.strip() for part in given.split(",") if part.strip()) if isinstance(given, str) else tuple(given)
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming | Tempering:
         refuse_vast(guarantee)
         if draws * sum(network.cells(network.family(node)) for node in network.nodes) > NUMBERS_LIMIT:
             raise InputError(f"{draws:,} draws of this network are more than {NUMBERS_LIMIT:,} numbers; ask for fewer")
         if guarantee.delta:
-            if floor is not None or temper is not None:
+            if floor is not None or temper is not None or kept:
                 raise InputError(
-                    "with a delta nothing is trimmed and the temper follows; give neither floor nor temper"
+                    "with a delta nothing is trimmed and the temper follows; give neither floor nor temper nor given"
                 )
             return Tempering(temper_for(network, prior, guarantee, draws), draws, DIGITS, guarantee.epsilon)
-        return trimming(network, guarantee, draws, temper=temper, floor=floor, most=1.0)
+        return trimming(network, guarantee, draws, temper=temper, floor=floor, given=kept)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Tempering, noise: Noise) -> ParameterDraws:
         if isinstance(calibration, Trimming):
@@ -118,8 +122,8 @@ def trimming(
     *,
     temper: float | None,
     floor: float | None,
-    most: float,
-    narrowest: float = NARROWEST,
+    rule: tuple[float, float] = (1.0, NARROWEST),
+    given: Sequence[str] = (),
 ) -> Trimming:
     """Floors and temper for a pure guarantee.
 
@@ -127,19 +131,24 @@ def trimming(
         network: public.
         guarantee: pure.
         draws: joint draws.
-        temper: tau, or None for the largest that the budget allows, up to `most`.
+        temper: tau, or None for the largest that the budget and the rule allow.
         floor: w of all nodes, or None for the rule.
-        most: largest temper that is chosen; one that is given may be larger.
-        narrowest: smallest log range that the rule chooses.
+        rule: the largest temper and the smallest log range that are chosen where none is given.
+        given: nodes of which nothing is drawn.
 
     Returns:
         The calibration.
 
     Raises:
-        InputError: what is asked for costs more than the guarantee.
+        InputError: what is asked for costs more than the guarantee, or there is nothing to draw.
     """
     refuse_vast(guarantee)
-    sizes = {node: network.schema[node].size for node in network.nodes}
+    most, narrowest = rule
+    sizes = {node: network.schema[node].size for node in network.nodes if node not in given}
+    if unknown := [node for node in given if node not in network.nodes]:
+        raise InputError(f"the network has no node {shown(unknown[0])}; nodes that are given are some of its own")
+    if given and not any(size > 1 for size in sizes.values()):
+        raise InputError("every node is given; there is nothing to draw")
     varied = sum(size > 1 for size in sizes.values())
     kept = RESERVE * max(varied, 1) * draws
     budget = float((guarantee.epsilon - kept) * (1 - 2 * ROUNDING)) / draws
@@ -157,6 +166,7 @@ def trimming(
             f"a floor leaves a log range of probabilities outside {NARROWEST_OF_ALL} to {LARGEST_RANGE:g}, where "
             "rounding would matter; choose one further from 0 and from 1 / states, or a smaller temper"
         )
+    floors = {node: floors.get(node, 1 / network.schema[node].size) for node in network.nodes}
     loss = record_loss(network, floors, guarantee.relation)
     chosen = temper if temper is not None else min(most, budget / loss if loss else 1.0)
     reported = draws * Fraction(chosen) * Fraction(loss) * (1 + ROUNDING) + kept
@@ -165,7 +175,8 @@ def trimming(
             f"{draws} draws at temper {chosen:g} and these floors cost {float(reported):.6g}, more than the "
             "guarantee's epsilon; raise the floor or lower the temper"
         )
-    return Trimming(floors, chosen, draws, {node: resolution_for(size) for node, size in sizes.items()}, reported)
+    resolution = {node: resolution_for(network.schema[node].size) for node in network.nodes}
+    return Trimming(floors, chosen, draws, resolution, reported)
 
 
 def refuse_vast(guarantee: Guarantee) -> None:
@@ -180,6 +191,9 @@ def draw_rows(statistic: Counts, prior: Dirichlet, calibration: Trimming, noise:
     cells: dict[str, Array] = {}
     for node in network.nodes:
         size, floor, resolution = network.schema[node].size, calibration.floors[node], calibration.resolution[node]
+        if floor == 1 / size:
+            cells[node] = np.full((*network.shape(node), draws), floor)
+            continue
         exponents = prior.alpha[node] + calibration.temper * statistic.tables[node] - 1
         rows = []
         for row in exponents.reshape(-1, size):

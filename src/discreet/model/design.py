@@ -29,6 +29,7 @@ Shape = Literal["cube", "ball"]
 """Unit ball of the norm in which noise on a vector is calibrated: of the largest entry, or of the Euclidean norm."""
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,25 @@ class Design:
         """A scaled target in the unit of its bounds; the inverse of `scaled_target` inside the bounds."""
         middle, half = self._target_scale
         return middle + half * scaled
+
+    def values(self, coordinates: Integers, target: Integers) -> dict[str, npt.NDArray[np.generic]]:
+        """Records on the grid in the units of their columns.
+
+        Args:
+            coordinates: steps of the grid, int64, shape `(records, size)`.
+            target: steps, or codes of its two classes, shape `(records,)`; not looked at where there is no target.
+
+        Returns:
+            By name of a feature or the target: numbers, or names of classes, shape `(records,)`.
+        """
+        steps = coordinates[:, : len(self.features)] / GRID
+        found: dict[str, npt.NDArray[np.generic]] = dict(
+            zip(self.names, (self._middles + self._halves * steps).T, strict=True)
+        )
+        if self.target is not None:
+            numeric = self.target.numeric
+            found[self.target.name] = self.predicted(target / GRID) if numeric else np.array(self.target.states)[target]
+        return found
 
     def slopes(self, weights: Floats) -> tuple[Floats, Floats]:
         """Weights of the coordinates as slopes and intercept in the units of the columns.

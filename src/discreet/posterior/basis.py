@@ -20,6 +20,7 @@ from discreet.posterior.fit_check import fit
 from discreet.posterior.pooled.table_draws import MOST_LOOSE
 from discreet.posterior.saturated import leaves_open, missing_arcs
 from discreet.releases.combined import Combined
+from discreet.releases.kinds.parameter_draws import ParameterDraws
 
 __all__ = ["Basis", "Mark"]
 
@@ -94,7 +95,7 @@ class Basis:
             depends on that parent. Nothing where a table holds the question. At most 20.
         """
         inside = frozenset(names)
-        if not self._unmeasured or any(inside <= table for table in self._anywhere):
+        if not self._unmeasured or (not self._untold and any(inside <= table for table in self._anywhere)):
             return ()
         observed = inside.intersection(given)
         rows = requisite(self.evidence.network, self.network.ordered(inside - observed), observed)
@@ -106,13 +107,21 @@ class Basis:
         return measured_anywhere(self.evidence, in_part=self.whole) or self._tables
 
     @cached_property
+    def _untold(self) -> frozenset[str]:
+        """Nodes that draws of parameters were released without."""
+        told = [
+            part.payload.untold if isinstance(part.payload, ParameterDraws) else () for part in self.evidence.releases
+        ]
+        return frozenset.intersection(*map(frozenset, told)) if told and not self.evidence.external else frozenset()
+
+    @cached_property
     def _unmeasured(self) -> Mapping[str, tuple[Scope, ...]]:
         """By node what of its family nothing measured; see `prior_only`."""
         network, found = self.evidence.network, dict[str, tuple[Scope, ...]]()
         pairs = {frozenset(pair) for table in self._anywhere for pair in combinations(table, 2)}
         alone = frozenset[str]().union(*self._anywhere)
         for node in network.nodes:
-            if node not in alone:
+            if node not in alone or node in self._untold:
                 found[node] = ((node,),)
             elif apart := [parent for parent in network.parents[node] if frozenset((parent, node)) not in pairs]:
                 found[node] = tuple((parent, node) for parent in apart)

@@ -96,6 +96,8 @@ def parameter_cells(
         own, size = generators[node], network.schema[node].size
         if size == 1:
             return np.ones((*network.shape(node), draws))
+        if node in payload.untold:
+            return dirichlet_draws(np.repeat(prior.alpha[node][..., None], draws, axis=-1), own)
         told = np.maximum(payload.cells[node], TINY).reshape(-1, size, payload.cells.draws or 0)
         used, a = (table[node].reshape(-1, size) for table in (release.dirichlet.alpha, prior.alpha))
         laws = total_laws(node, cells, records, own)

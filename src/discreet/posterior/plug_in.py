@@ -67,7 +67,12 @@ def _read(release: Release | External, believed: Dirichlet, draws: int, rng: np.
     match payload:
         case ParameterDraws():
             picked = rng.integers(payload.cells.draws or 1, size=draws)
-            cells = {node: _proper(payload.cells[node][..., picked]) for node in network.nodes}
+            # Nothing of a node is no estimate of it: there the prior is all that there is.
+            prior = believed.draws(draws, rng) if payload.untold else {}
+            cells = {
+                node: prior[node] if node in payload.untold else _proper(payload.cells[node][..., picked])
+                for node in network.nodes
+            }
             # Hoeffding's bound of a weighted mean has one over the sum of squared weights in the place of the number.
             worth = partial(float, draws**2 / np.sum(np.bincount(picked) ** 2))
             return PosteriorDraws(Tables(network, cells, draws=draws), "plug-in", worth=worth)

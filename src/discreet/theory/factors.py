@@ -17,11 +17,11 @@ import scipy
 from scipy.special import ndtri
 
 from discreet.errors import InputError
+from discreet.model.score_tables import STEPS
 from discreet.privacy.guarantee import Relation
 from discreet.theory.checks import probability
 
 __all__ = [
-    "STEPS",
     "CategoricalFactor",
     "DirectionFactor",
     "Factor",
@@ -32,8 +32,6 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-STEPS = 2**20
-"""Steps in a whole unit: factors are whole multiples of 2^-20, and scores are sums of whole numbers."""
 CANDIDATES_LIMIT = 1000
 """Most candidates: the width of a factor looks at all pairs."""
 EXTREME = 1e12
@@ -215,7 +213,7 @@ class DirectionFactor:
 
 
 Factor: TypeAlias = CategoricalFactor | DirectionFactor
-"""All factors there are: a closed union, because a factor of a user's own could break the guarantee."""
+"""Factors whose width is known; one of a user's own is an `OwnFactor`, which is clamped."""
 
 
 def spread_candidates(size: int, directions: int, radii: npt.ArrayLike) -> Floats:

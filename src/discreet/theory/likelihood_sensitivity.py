@@ -29,10 +29,11 @@ def log_range(size: int, floor: float) -> float:
         floor: w, least probability of each state.
 
     Returns:
-        `max ln theta_k - min ln theta_k` over all rows `theta >= w`, nats; 0 for one state, whatever the floor.
+        `max ln theta_k - min ln theta_k` over all rows `theta >= w`, nats; 0 for one state, whatever the floor, and for
+        a floor of 1 / K, which leaves one row.
 
     Raises:
-        InputError: no state, or a floor that is not greater than 0 and less than 1 / K.
+        InputError: no state, or a floor that is not greater than 0 and at most 1 / K.
 
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), posterior sampling, for two states; Dimitrakakis et al. (JMLR
@@ -44,12 +45,10 @@ def log_range(size: int, floor: float) -> float:
     """
     if not size >= 1:
         raise InputError(f"a variable needs at least one state, got {size}")
-    if size == 1:
+    if size == 1 or floor == 1 / size:
         return 0.0
     if not 0 < floor < 1 / size:
-        raise InputError(
-            f"the floor of {size} probabilities must be greater than 0 and less than 1/{size}, got {floor}"
-        )
+        raise InputError(f"the floor of {size} probabilities must be greater than 0 and at most 1/{size}, got {floor}")
     return math.log1p((1 - size * floor) / floor)
 
 

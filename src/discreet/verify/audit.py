@@ -460,4 +460,5 @@ def _crowd(over: Network | Design, calibration: Any) -> int:
     if not isinstance(calibration, Trimming) or not isinstance(over, Network):
         return CROWD
     ranges = (log_range(over.schema[node].size, floor) for node, floor in calibration.floors.items())
-    return min(math.ceil(PEAK / (calibration.temper * min(ranges))), MOST_CROWD)
+    narrowest = min((found for found in ranges if found), default=1.0)
+    return min(math.ceil(PEAK / (calibration.temper * narrowest)), MOST_CROWD)

@@ -14,22 +14,26 @@ from discreet.errors import require
 from discreet.model.arrays import freeze
 from discreet.model.design import Design
 from discreet.privacy.guarantee import Relation
-from discreet.releases.codec import Count, Finite, Matrix, Positive, all_positive, kind
+from discreet.releases.codec import Count, Finite, Matrix, Numbers, Positive, all_positive, kind
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.measurement import Released
 
 __all__ = ["FactorKind", "FactoredChoice", "FactoredNoise"]
 
-FactorKind = Literal["direction", "categorical"]
-"""Likelihood behind a factored exponential mechanism."""
-PARAMETERS: Mapping[str, set[str]] = {"direction": {"noise_variance", "tau"}, "categorical": {"floor"}}
-"""Names of each likelihood's parameters."""
+FactorKind = Literal["direction", "categorical", "own"]
+"""What the score of a record is: a likelihood, or a function of the curator's own, clamped to a range."""
+PARAMETERS: Mapping[str, set[str]] = {
+    "direction": {"noise_variance", "tau"},
+    "categorical": {"floor"},
+    "own": {"low", "high"},
+}
+"""Names of each score's parameters."""
 
 
 @kind("factored_noise")
 @dataclass(frozen=True)
 class FactoredNoise:
-    """A choice among candidates, `P(z) ~ exp(rate sum_i f(z, x_i))` with f between 0 and 1.
+    """A choice among candidates, `P(z) ~ exp(base_z + rate sum_i f(z, x_i))` with f between 0 and 1.
 
     Args:
         rate: nats for one record at most.
@@ -59,25 +63,27 @@ class FactoredNoise:
 
 @kind(
     "factored_choice",
-    order=("kind", "parameters", "rate", "total", "index", "candidates"),
+    order=("kind", "parameters", "rate", "total", "index", "candidates", "base"),
     renamed={"kind": "factor"},
 )
 @dataclass(frozen=True, eq=False)
 class FactoredChoice(Released):
-    """One of finitely many public candidates, `P(z) ~ exp(rate sum_i f(z, x_i))` with f between 0 and 1.
+    """One of finitely many public candidates, `P(z) ~ exp(base_z + rate sum_i f(z, x_i))` with f between 0 and 1.
 
     Args:
-        design: without a target.
-        kind: which likelihood f is made of; see `theory/factors.py`.
+        design: without a target or intercept, unless the score is a function of the curator's own.
+        kind: what f is made of; see `theory/factors.py` and `model/own_factors.py`.
         candidates: float64, shape `(candidates, numbers)`.
-        parameters: of the likelihood.
+        parameters: of f.
         index: of the chosen candidate.
         rate: nats for one record at most.
         total: noisy number of records; None where it is public.
+        base: log weights of the candidates before any record, float64, shape `(candidates,)`; None for equal ones.
 
     Raises:
         InputError: fewer than two candidates, an index that names none, numbers that are not finite, a design that has
-            a target or intercept or another number of features, or other parameters than the likelihood's.
+            a target or intercept or another number of features, other parameters than f has, a range that is none, or
+            another number of weights.
     """
 
     design: Design
@@ -87,6 +93,7 @@ class FactoredChoice(Released):
     index: Count
     rate: Positive
     total: NoisyTotal | None
+    base: Numbers | None = None
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
@@ -96,17 +103,25 @@ class FactoredChoice(Released):
             "a choice needs at least two candidates, each a row of finite numbers",
         )
         require(0 <= self.index < len(self.candidates), "the chosen candidate is not in the list")
-        require(self.kind in PARAMETERS, "a factor is of kind 'direction' or 'categorical'")
+        require(self.kind in PARAMETERS, "a factor is of kind 'direction', 'categorical' or 'own'")
         wanted = PARAMETERS[self.kind]
         require(set(self.parameters) == wanted, f"a {self.kind} factor has the parameters {', '.join(sorted(wanted))}")
+        require(
+            all_positive(self.rate) and all(math.isfinite(value) for value in self.parameters.values()),
+            "a choice needs a positive rate and finite parameters",
+        )
+        if self.base is not None:
+            freeze(self, base=np.asarray(self.base))
+            fits = self.base.shape == (len(self.candidates),) and bool(np.all(np.isfinite(self.base)))
+            require(fits, "a base measure has one finite log weight for each candidate")
+        if self.kind == "own":
+            require(self.parameters["low"] < self.parameters["high"], "the range of a score goes from low to high")
+            return
+        require(self.base is None, "only a score of the curator's own has a base measure")
         size = self.candidates.shape[1] if self.kind == "direction" else 1
         require(
             self.design.target is None and not self.design.intercept and len(self.design.features) == size,
             f"this choice needs a design of {size} features, without target and intercept",
-        )
-        require(
-            all_positive(self.rate) and all(math.isfinite(value) for value in self.parameters.values()),
-            "a choice needs a positive rate and finite parameters",
         )
 
     @property

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from discreet.errors import InputError, require, shown
+from discreet.errors import InputError, listed, require, shown
 from discreet.model.arrays import Array, freeze
 from discreet.model.network import Network
 from discreet.model.tables import Tables
@@ -143,6 +143,12 @@ class ParameterDraws(Released):
         return self.cells.draws or 0
 
     @property
+    def untold(self) -> tuple[str, ...]:
+        """Nodes of which the draws say nothing: their floor leaves one row."""
+        sizes = {node: self.network.schema[node].size for node in self.floors}
+        return tuple(node for node, size in sizes.items() if size > 1 and self.floors[node] == 1 / size)
+
+    @property
     def tables(self) -> FlatTables:
         """The probabilities, with the draws as last axis."""
         return self.cells
@@ -150,7 +156,9 @@ class ParameterDraws(Released):
     def summary(self, calibration: object) -> str:
         """See `Released`."""
         line = f"{self.draws} draws from the posterior of {self.temper:.4g} times the records"
-        return line + (f", with no probability below {spread(self.floors.values())}" if self.floors else "")
+        told = [floor for node, floor in self.floors.items() if node not in self.untold]
+        line += f", with no probability below {spread(told)}" if told else ""
+        return line + (f"; nothing of {listed(self.untold)}" if self.untold else "")
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""

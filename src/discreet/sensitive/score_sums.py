@@ -1,0 +1,94 @@
+"""Sums of the scores that a function of the curator's own gives the records of a design, as whole numbers.
+
+Everything that a function could do wrong happens here, before anything is charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from discreet.errors import InputError
+from discreet.model.design import Design
+from discreet.model.own_factors import OwnFactor
+from discreet.releases.release import RecordsPolicy
+from discreet.sensitive.rows import Integers, Rows
+
+__all__ = ["ScoreSums", "score_sums"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScoreSums:
+    """Private sums of scores.
+
+    Args:
+        factor: public; whose scores they are.
+        values: whole steps, one sum for each candidate.
+        records: number of records; private under ADD_REMOVE.
+        policy: as the rows'.
+    """
+
+    factor: OwnFactor
+    values: tuple[int, ...]
+    records: int
+    policy: RecordsPolicy
+
+    def __repr__(self) -> str:
+        """Nothing of the records."""
+        return f"ScoreSums({len(self.values)} sums, private)"
+
+    def __reduce__(self) -> NoReturn:
+        """Statistics of private records are never copied or pickled."""
+        raise TypeError("sums of scores are private and cannot be pickled or copied; sum the records again")
+
+    @property
+    def over(self) -> Design:
+        """The design."""
+        return self.factor.design
+
+
+def score_sums(rows: Rows, factor: OwnFactor) -> ScoreSums:
+    """Ask a function about every record, alone, twice, and sum what it says.
+
+    Args:
+        rows: of the factor's design.
+        factor: public.
+
+    Returns:
+        The sums.
+
+    Raises:
+        InputError: rows of another design, or a function that answers otherwise the second time. A function that only
+            looks at the record it is given is never refused: what fails or is no number counts as the lowest score.
+
+    Guarantee:
+        None spent: nothing leaves. One record adds from 0 to `STEPS` to each sum, and is seen by the function without
+        any other.
+    """
+    if rows.design != factor.design:
+        raise InputError("the score is over another design than the records")
+    total = np.zeros(len(factor.candidates), object)
+    for records, counts in _distinct(rows):
+        first = [factor.steps(record) for record in records]
+        again = [factor.steps(record) for record in reversed(records)]
+        if not all(np.array_equal(one, other) for one, other in zip(first, reversed(again), strict=True)):
+            raise InputError(
+                "the score of a record changed when it was asked for again; a score must be a function of one record "
+                "and one candidate, without chance or memory"
+            )
+        total += (np.array(first, np.int64).T @ counts).astype(object)
+    return ScoreSums(factor, tuple(int(value) for value in total), rows.records, rows.policy)
+
+
+def _distinct(rows: Rows) -> Iterator[tuple[list[dict[str, np.ndarray]], Integers]]:
+    """Of each block the records that differ, in an order that says nothing, and how often each is there."""
+    for coordinates, target in rows.blocks():
+        if not len(coordinates):
+            continue
+        wide = np.column_stack([coordinates, *([target] if len(target) else [])])
+        kinds, counts = np.unique(wide, axis=0, return_counts=True)
+        values = rows.design.values(kinds[:, : coordinates.shape[1]], kinds[:, -1])
+        yield [{name: v[at : at + 1] for name, v in values.items()} for at in range(len(kinds))], counts
