@@ -86,11 +86,12 @@ class Compared:
     def band(self, relation: dc.Relation) -> tuple[float, float, float]:
         """Exact loss, and the least and the largest that bins, grid and whole steps leave; nats.
 
-        A replaced record has two bins. Units are rounded up, so that a change by one can come to one and a bin.
+        A replaced record has two bins. Units are rounded up, so that a change by one can come to one and a bin; and the
+        steepest unit, which of a square is at the end of the range, may be a bin from there.
         """
         rounding = ROUNDING * self.table.span
         if relation is METRIC:
-            return self.moved, self.moved * (1 - 1 / UNIT), self.moved * (1 + 1 / UNIT) + rounding
+            return self.moved, self.moved * (1 - 2 / (BINS - UNIT)) - rounding, self.moved * (1 + 1 / UNIT) + rounding
         exact, bins = relation.by_record((self.added, 1), (self.replaced, 2))
         return exact, self.covered * (exact - bins * self.slack) - rounding, exact + rounding
 
