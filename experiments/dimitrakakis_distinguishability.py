@@ -27,17 +27,17 @@ from matplotlib.figure import Figure
 from scipy.special import betaln
 from scipy.stats import binom
 
-from discreet.papers.discrete import BetaBinomial
 from discreet.papers.distance import close_distance, empirical_error, le_cam, least_distinguishable_stochastic
 from discreet.theory.adversary import least_distinguishable
 from discreet.theory.divergence import range_distance
 from discreet.theory.likelihood_sensitivity import log_range
 from discreet.theory.truncated import log_beta_mass
 
-from .conjugate import beta_printed
+from .conjugate_constants import beta_printed
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, estimate, markdown
 from .pictures import curves, grid, log_axis, log_heights, style
+from .trimmed_laws import BetaBinomial
 
 Floats = npt.NDArray[np.float64]
 

@@ -2,8 +2,9 @@
 
 Every printed constant stands beside the corrected one and beside what it is about, computed from the posteriors: the
 largest log ratio of densities over neighbouring data for a pure epsilon, the largest total variation for a (0, delta),
-the largest likelihood ratio for the C of Assumption 2. Parameters are those at which the reference values were stated,
-else round ones in which the support's ends differ by a factor of four.
+the largest likelihood ratio for the C of Assumption 2. Beside them is what the package charges for the same families on
+its public grids, `dc.sampled`, under all three relations, and how its releases are calibrated. Parameters are those at
+which the reference values were stated, else round ones in which the support's ends differ by a factor of four.
 """
 
 from __future__ import annotations
@@ -19,20 +20,21 @@ from scipy.optimize import brentq
 from scipy.special import betaln, gammaln
 
 import discreet as dc
-from discreet.papers.discrete import BetaBinomial
 from discreet.papers.distance import historical_theorem_8_2
 from discreet.theory.renyi import delta_of, dirichlet_renyi
 from discreet.theory.truncated import log_beta_mass
 
-from . import conjugate
-from .conjugate import FAMILIES, FLOOR, NARROW, NETWORK, UNIFORM, VECTORS
+from . import conjugate_constants as conjugate
+from .conjugate_constants import CHAIN, FAMILIES, FLOOR, NARROW, NETWORK, UNIFORM, VECTORS
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, markdown
 from .pictures import curves, grid, legend_below, log_axis, log_heights
+from .shipped_families import CASES, chain_losses, network_tempers, tempers, width
+from .trimmed_laws import BetaBinomial
 
 __all__ = ["EXPERIMENT", "PARTS", "REFERENCE", "TRIMMED"]
 
-REPLACE, ADD_REMOVE = dc.Relation.REPLACE, dc.Relation.ADD_REMOVE
+REPLACE, ADD_REMOVE, METRIC = dc.Relation.REPLACE, dc.Relation.ADD_REMOVE, dc.Relation.METRIC
 Row = dict[str, Any]
 
 BIT, ADDED = "replace one record", "add or remove one"
@@ -127,9 +129,28 @@ def _untrimmed() -> Iterator[Row]:
         yield _row(f"a = {a}", "Renyi, any n", float(dirichlet_renyi(order, a, 1.0, REPLACE)), order)
 
 
+def _shipped() -> Iterator[Row]:
+    """What `dc.sampled` charges, and tempers of its releases."""
+    for case, make in CASES.items():
+        compared = make()
+        for relation, exact, whole, half in tempers(compared):
+            _, least, most = compared.band(relation)
+            charged = width(compared.table, relation, compared.unit)
+            found = {"exact": exact, "charged": charged, "least": least, "most": most, "temper": whole, "half": half}
+            yield from (_row(case, f"{relation}: {name}", value) for name, value in found.items())
+            if relation is METRIC:
+                yield _row(case, "unit", float(compared.unit))
+    charged, replaced, added = chain_losses(FLOOR)
+    yield _row(CHAIN, "time step: charged", charged)
+    yield _row(CHAIN, "time step: replaced", replaced)
+    yield _row(CHAIN, "time step: added", added)
+    for name, value in zip(("temper", "half"), network_tempers(), strict=True):
+        yield _row(NETWORK, f"{REPLACE}: {name}", value)
+
+
 PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {
     "losses": _losses, "constants": _constants, "bits": _bits,
-    "others": _others, "trimmed": _trimmed, "untrimmed": _untrimmed,
+    "others": _others, "trimmed": _trimmed, "untrimmed": _untrimmed, "shipped": _shipped,
 }  # fmt: skip
 
 
@@ -239,6 +260,7 @@ def _tables(found: Found) -> Iterator[tuple[str, str]]:
             for case in _cases(found, part, next(iter(columns.values()))[0])
         ]
         yield caption, markdown(["example", *columns], rows)
+    yield _shipped_table(found)
     rows = [
         [case, f"{order:g}", f"{value:.4f}", f"{found[part, case, 'Renyi, any n', order]:.4f}"]
         for (part, case, metric, order), value in found.items()
@@ -246,6 +268,31 @@ def _tables(found: Found) -> Iterator[tuple[str, str]]:
     ]
     caption = f"Renyi divergence (nats) of untrimmed posteriors of {RECORDS} records, one replaced."
     yield caption, markdown(["prior", "order", "exact", "bound for any number of records"], rows)
+
+
+def _shipped_table(found: Found) -> tuple[str, str]:
+    """Exact losses and what the package charges."""
+
+    def number(case: str, metric: str) -> str:
+        return _number(found.get(("shipped", case, metric, -1), math.nan))
+
+    pairs = [f"{relation}: {name}" for relation in (REPLACE, ADD_REMOVE) for name in ("exact", "charged")]
+    columns = [*pairs, "unit", f"{METRIC}: exact", f"{METRIC}: charged"]
+    rows = [
+        [case.replace("|", ""), *(number(case, column) for column in columns),
+         " / ".join(number(case, f"{relation}: temper") for relation in dc.Relation),
+         " / ".join(number(case, f"{relation}: half") for relation in dc.Relation)]
+        for case in CASES
+    ]  # fmt: skip
+    header = ["example", "replaced: exact", "charged", "added: exact", "charged", "unit", "one unit: exact", "charged",
+              "temper", "temper at half of it"]  # fmt: skip
+    caption = (
+        "What `dc.sampled` charges for a posterior draw on public grids (nats), beside the corrected constants: one "
+        "record replaced; one added, under the law within the bounds, without the 1/20 of epsilon that goes to the "
+        "number of records; and one record changed by one unit, under a metric. Then the temper of its releases at the "
+        f"exact losses and at half of them ({', '.join(dc.Relation)}); 1 is the posterior itself."
+    )
+    return caption, markdown(header, rows)
 
 
 def _notes(found: Found) -> str:
@@ -269,6 +316,10 @@ def _notes(found: Found) -> str:
         f"* Theorem 17(b): trimming to [.1, .9] removes a prior mass of {prior:.2f}; after 100 ones the posterior mass "
         f"outside is {posterior:.5f}. Asked whether theta is above .9, every trimmed draw says no: the regret is "
         f"{found['others', '17', 'regret', -1]:.5f}, where the order of {prior:.1f} is claimed.\n"
+        f"* Lemma 24, Markov chain: with transitions as the records of a family, a replaced time step is two replaced "
+        f"records, for which the package charges {found['shipped', CHAIN, 'time step: charged', -1]:.4f}; over all "
+        f"sequences of five it moves {found['shipped', CHAIN, 'time step: replaced', -1]:.4f} at most, and one put in "
+        f"{found['shipped', CHAIN, 'time step: added', -1]:.4f}.\n"
     )
 
 
@@ -331,11 +382,39 @@ def _checks(found: Found) -> Iterator[Check]:
         # A thousand records do not tell rates of .2 and .202 apart; C is no supremum over many records.
         if part != "constants" and case != NARROW:
             yield Check.above(what, value, (0.999 if part == "trimmed" else 0.97) * limit, digits=5)
+    yield from _checks_of_the_shipped(found)
     for a in (1, 5, 20):
         own, renyi = ([found["untrimmed", f"a = {a}, {how}", "delta", e] for e in EPSILONS] for how in METHODS)
         gap = float(np.min(np.subtract(renyi, own)))
         what = f"delta by Renyi less exact delta, a = {a}, least over epsilon"
         yield Check(what, "at least 0", f"{gap:.2g}", gap >= 0, "from 0")
+
+
+def _checks_of_the_shipped(found: Found) -> Iterator[Check]:
+    """That the package charges the exact losses but for bins, and that its releases there are of the posterior."""
+    for case, relation in ((case, relation) for case in CASES for relation in dc.Relation):
+        if ("shipped", case, f"{relation}: exact", -1) not in found:
+            continue
+        exact, charged, least, most, whole, half = (
+            found["shipped", case, f"{relation}: {name}", -1]
+            for name in ("exact", "charged", "least", "most", "temper", "half")
+        )
+        what = f"dc.sampled, {case.replace('|', '')}, {relation}"
+        yield Check.within(
+            f"{what}, nats", Estimate(charged), (least, most), sane=(0.75 * exact, 1.25 * exact), digits=6
+        )
+        # What is left of the budget is not spent: of a record no more than 1, whatever a bin saves.
+        band = (min(1.0, exact / most), min(1.0, exact / least))
+        yield Check.within(f"{what}, temper", Estimate(whole), band, sane=(0.8, 1.0), digits=6)
+        band = (exact / most / 2, exact / least / 2)
+        yield Check.within(f"{what}, temper at half", Estimate(half), band, sane=(0.4, 0.7), digits=6)
+    for name, wanted in (("temper", 1.0), ("half", 0.5)):
+        value = Estimate(found["shipped", NETWORK, f"{REPLACE}: {name}", -1])
+        yield Check.near(f"dc.posterior_sampler, {NETWORK}, {name}", Estimate(wanted), value, rounding=1e-6)
+    for name, times in (("charged", 4), ("replaced", 4), ("added", 3)):
+        value = Estimate(found["shipped", CHAIN, f"time step: {name}", -1])
+        wanted = Estimate(times * math.log((1 - FLOOR) / FLOOR))
+        yield Check.near(f"{CHAIN}, {name}", wanted, value, rounding=1e-4)
 
 
 # ------------------------------------------------------------------------------------------ pictures
@@ -389,7 +468,8 @@ EXPERIMENT = Experiment(
     "networks (24)",
     data="none: largest values over all data sets named in the tables, by closed forms and quadrature",
     relation="replace one record, else as stated",
-    guarantee="none claimed here beyond the columns called corrected; as-printed columns are shown to be compared",
+    guarantee="none claimed here beyond the columns called corrected and charged; as-printed columns are "
+    "shown to be compared",
     plan=plan,
     measure=measure,
     present=present,

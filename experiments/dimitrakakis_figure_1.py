@@ -6,6 +6,9 @@ largest c that holds everywhere. L0 is not printed; it is taken to be the smalle
 
 Example 1 keeps theta = 1, whose l is infinite, has a prior "xi = Delta" that sums to less than 1 without it, and the
 constant ln(1 / Delta); all three are measured beside the corrected ones.
+
+The package has such a family as `dc.own_family`, and `dc.sampled` draws from its posterior. What that charges for a
+replaced record, and for each unit of |x - y| under a metric, is the 2 L of Theorem 8.1 with the L of Assumption 1.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from discreet.papers.lipschitz import assumption_one, assumption_two, lipschitz_
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, markdown
 from .pictures import STYLES, grid, legend_below
+from .shipped_families import bits_of, tempers, width
 
 Floats = npt.NDArray[np.float64]
 
@@ -110,6 +114,27 @@ def measured_family(step: float, prior: str) -> dict[str, float]:
     }
 
 
+def shipped_family(step: float, prior: str) -> dict[str, float]:
+    """What `dc.sampled` charges for a draw from the posterior of such a family, and tempers of its releases.
+
+    Args:
+        step: Delta.
+        prior: one of `PRIORS`.
+
+    Returns:
+        By relation and what it is: `charged` in nats, `temper` of a release at 2 L (L where a record is added), and
+        `half`, of one at half of that.
+    """
+    constants = family_constants(step)
+    masses, lipschitz = prior_masses(prior, constants), assumption_one(constants)
+    theta = step * np.arange(1, round(1 / step))
+    family, found = bits_of(theta, masses, lipschitz), {}
+    for relation, _, whole, half in tempers(family):
+        charged = width(family.table, relation, family.unit)
+        found |= {f"{relation} charged": charged, f"{relation} temper": whole, f"{relation} half": half}
+    return found
+
+
 def _is_refused(constants: Floats, masses: Floats) -> bool:
     """Whether the package takes masses for no distribution."""
     try:
@@ -130,7 +155,7 @@ def plan(quick: bool) -> list[tuple[dict[str, Any], int]]:
 def measure(task: Task) -> Iterator[dict[str, Any]]:
     """The constants, and the steps of the mass: `at` is where it rises to `value`."""
     step, prior = task.setting["step"], task.setting["prior"]
-    for metric, value in measured_family(step, prior).items():
+    for metric, value in (measured_family(step, prior) | shipped_family(step, prior)).items():
         yield {"metric": metric, "at": np.nan, "value": value}
     constants = family_constants(step)
     masses = prior_masses(prior, constants)
@@ -164,12 +189,31 @@ def present(frame: pd.DataFrame) -> Page:
             )
         ],
         [("Constants of Assumptions 1 and 2 (L and L0: nats; c: one over nats; 0: no c > 0 exists).",
-          markdown(header, rows))],
+          markdown(header, rows)), _shipped_table(found)],
         list(_checks(found)),
         "Without theta = 1 the printed prior, Delta for each parameter, sums to "
         + " and ".join(f"{found['uniform', step]['prior printed']:.2f} (Delta = {step:g})" for step in STEPS)
         + "; here it is divided by that. " + _crossing(found),
     )  # fmt: skip
+
+
+def _shipped_table(found: dict[tuple[str, float], dict[str, float]]) -> tuple[str, str]:
+    """What the package charges beside 2 L."""
+    rows = [
+        [prior, f"{step:g}", f"{2 * row['L']:.4f}",
+         *(f"{row[f'{relation} {name}']:.4f}" for relation in (dc.Relation.REPLACE, dc.Relation.METRIC)
+           for name in ("charged", "temper", "half")),
+         f"{row['add-remove charged']:.4f}"]
+        for (prior, step), row in found.items()
+    ]  # fmt: skip
+    header = ["prior", "Delta", "2 L", "replaced: charged", "temper at 2 L", "at L",
+              "one unit: charged", "temper at 2 L", "at L", "added: charged"]  # fmt: skip
+    caption = (
+        "What `dc.sampled` charges for a posterior draw of the family, as `dc.own_family` has it (nats): for a "
+        "replaced record, for each unit of |x - y| under a metric, and for an added record; and the temper of its "
+        "releases at 2 L and at L. 1 is the posterior itself."
+    )
+    return caption, markdown(header, rows)
 
 
 def _verdict(found: dict[tuple[str, float], dict[str, float]]) -> str:
@@ -211,6 +255,13 @@ def _checks(found: dict[tuple[str, float], dict[str, float]]) -> Iterator[Check]
         yield Check.above(f"mass less bound at c, {where}", Estimate(row["slack"]), -1e-9, digits=9)
         yield Check.below(f"mass less bound at 1.01 c, {where}", Estimate(row["slack above"]), -1e-6, digits=6)
         yield Check.near(f"best c with theta = 1 kept, {where}", Estimate(0.0), Estimate(row["c printed"]), digits=4)
+    for (prior, step), row in found.items():
+        where = f"prior {prior}, Delta {step:g}"
+        for relation, times in ((dc.Relation.REPLACE, 2), (dc.Relation.METRIC, 2), (dc.Relation.ADD_REMOVE, 1)):
+            wanted = {"charged": times * math.log((1 - step) / step), "temper": 1.0, "half": 0.5}
+            for name, value in wanted.items():
+                what, found_ = f"dc.sampled, {relation}, {name}, {where}", Estimate(row[f"{relation} {name}"])
+                yield Check.near(what, Estimate(value), found_, rounding=2e-5, digits=5)
     for prior in PRIORS:
         what = f"best c if L0 = 0, prior {prior}, Delta {STEPS[0]:g}"
         yield Check.near(what, Estimate(0.0), Estimate(found[prior, STEPS[0]]["c from 0"]), digits=4)

@@ -3,7 +3,9 @@
 Queries here are fixed before anybody looks at the draws. Algorithm 2 allows more, and then the bound is false: see
 `claims/bounds.py`.
 
-Every query q is answered by `argmax_r sum_k u_k(q, r)` over the same N draws. Lemma 11 promises a loss of
+Every query q is answered by `argmax_r sum_k u_k(q, r)` over the same N draws: by the rule that `dc.decide` chooses by,
+and for the first set of draws of each sample by `dc.decide` itself, query by query, with the bound that it reports.
+What guesses a number without a grid is `dc.decide_number`. Lemma 11 promises a loss of
 `O(sqrt(ln(1/delta) / N))`; its proof is Hoeffding's inequality, `|mean u - E u| < sqrt(ln(2/delta) / (2 N))` "for all
 r, q", twice. That inequality is for one q and one r. With a union it is `ln(2 |R| / delta)` for one query, whose answer
 depends on the draws, and `ln(2 |Q| |R| / delta)` for all; delta is 0.05 here.
@@ -35,7 +37,19 @@ from discreet.queries.synthetic import sample_codes
 from discreet.theory.bounds import response_error
 from discreet.theory.likelihood_sensitivity import record_loss
 
-from .games import DELTA, GAMES, deviation, game, has_parity, losses, probabilities
+from .games import (
+    DELTA,
+    GAMES,
+    QUERIES,
+    by_the_package,
+    decided,
+    deviation,
+    game,
+    has_parity,
+    losses,
+    lost,
+    probabilities,
+)
 from .harness import Experiment, Task, command
 from .networks import asia
 from .pages import Check, Estimate, Illustration, Page, estimate, markdown
@@ -61,7 +75,7 @@ SHIPPED = 500
 """Draws of the posterior of a release: reading it costs no more however many there are."""
 
 
-RECORDED, RECORDED_SAMPLES, SANE = Estimate(0.0177, 0.0013), 60, 0.015
+RECORDED, RECORDED_SAMPLES, SANE = Estimate(0.0165, 0.0009), 60, 0.015
 """Mean loss of the shipped default at epsilon 1 in a run of its own, on how many samples, and a difference that still
 is agreement. The prior alone loses .300."""
 LITTLE, LITTLE_SANE = 0.005, 0.01
@@ -71,17 +85,18 @@ LITTLE, LITTLE_SANE = 0.005, 0.01
 # ------------------------------------------------------------------------------------------ measuring
 
 
-def _learned(task: Task) -> tuple[dc.Counts, Floats]:
-    """Counts of a sample, and p of every query under draws from its posterior."""
+def _learned(task: Task) -> tuple[dc.Counts, dc.Tables]:
+    """Counts of a sample, and draws from its posterior."""
     network = asia().network
     counts = dc.count_codes(network, sample_codes(asia(), RECORDS, task.rng("records")))
     posterior = dc.Dirichlet.uniform(network, 1.0).updated(counts.tables)
-    return counts, probabilities(posterior.draws(ATOMS, task.rng("posterior")))
+    return counts, posterior.draws(ATOMS, task.rng("posterior"))
 
 
 def _played(task: Task, name: str) -> Iterator[Row]:
     """Losses and deviations of a game for every number of draws."""
-    played, responses = game(name, _learned(task)[1]), GAMES[name][2]
+    cells = _learned(task)[1]
+    played, responses = game(name, probabilities(cells)), GAMES[name][2]
     exact, rng = played.means(), task.rng(f"draws {name}")
     variances = played.utilities.var(axis=-1)
     widest = divmod(int(variances.argmax()), responses)
@@ -89,15 +104,17 @@ def _played(task: Task, name: str) -> Iterator[Row]:
     for scope, most in (("one query", worst[played.single]), ("worst query", worst.max())):
         yield {"draws": 0, "scope": scope, "metric": "possible", "value": float(most)}
     for draws in DRAWS:
-        weights = rng.multinomial(draws, np.full(ATOMS, 1 / ATOMS), RUNS).T / draws
-        estimated = played.means(weights)
-        lost = losses(exact, estimated)
+        times = rng.multinomial(draws, np.full(ATOMS, 1 / ATOMS), RUNS).T
+        estimated = played.means(times)
+        every = losses(exact, estimated)
         far = np.abs(estimated - exact[..., None])
-        for scope, part in (("one query", lost[played.single]), ("worst query", lost.max(axis=0))):
+        for scope, part in (("one query", every[played.single]), ("worst query", every.max(axis=0))):
             yield {"draws": draws, "scope": scope, "metric": "mean", "value": part.mean()}
             top = float(np.quantile(part, 1 - DELTA, method="higher"))
             yield {"draws": draws, "scope": scope, "metric": "quantile", "value": top}
-        yield {"draws": draws, "scope": "mean query", "metric": "mean", "value": lost.mean()}
+        yield {"draws": draws, "scope": "mean query", "metric": "mean", "value": every.mean()}
+        for metric, value in by_the_package(name, played, cells, times[:, 0], estimated[..., 0]).items():
+            yield {"draws": draws, "scope": "dc.decide", "metric": metric, "value": value}
         # A mean of N draws has a variance of a draw's over N.
         ratio = float(np.square(far[widest]).mean() * draws / variances[widest])
         yield {"draws": draws, "scope": "one mean", "metric": "variance", "value": ratio}
@@ -145,25 +162,25 @@ def _parities(task: Task) -> Iterator[Row]:
 
 def _priced(task: Task, epsilon: int) -> Iterator[Row]:
     """Losses at a fixed guarantee, under the exact posterior: draws of the sampler, and the package's default."""
-    counts, p = _learned(task)
-    exact = game("value", p).means()
+    counts, cells = _learned(task)
+    exact = game("value", probabilities(cells)).means()
     prior = dc.Dirichlet.uniform(counts.network, 1.0)
     guarantee = dc.Guarantee(epsilon=epsilon, delta=0, relation="replace", unit="record")
 
-    def lost(cells: dc.Tables, scope: str, draws: int) -> Row:
-        values = losses(exact, game("value", probabilities(cells)).means()[..., None])
-        return {"draws": draws, "scope": scope, "metric": "mean", "value": float(values.mean())}
+    def answered(posterior: dc.Posterior, scope: str, draws: int) -> Row:
+        decisions = decided(game("value", probabilities(posterior.cells)), posterior, len(QUERIES))
+        return {"draws": draws, "scope": scope, "metric": "mean", "value": float(lost(exact, decisions).mean())}
 
     for draws in DRAWS:
         rng = task.rng(f"sampler {epsilon} {draws}")
         release = dc.simulate(dc.posterior_sampler(draws=draws), counts, prior, guarantee, rng=rng)
         if not isinstance(release.payload, dc.ParameterDraws):
             raise TypeError("a posterior sampler releases draws")
-        yield lost(release.payload.cells, "sampler", draws)
+        yield answered(dc.PosteriorDraws(release.payload.cells), "sampler", draws)
     rng = task.rng(f"shipped {epsilon}")
     release = dc.simulate(dc.planned(audit=0), counts, prior, guarantee, rng=rng)
-    yield lost(dc.noise_aware(release, draws=SHIPPED, rng=rng).cells, "shipped", SHIPPED)
-    yield lost(prior.draws(SHIPPED, task.rng("prior")), "prior", SHIPPED)
+    yield answered(dc.noise_aware(release, draws=SHIPPED, rng=rng), "shipped", SHIPPED)
+    yield answered(dc.PosteriorDraws(prior.draws(SHIPPED, task.rng("prior"))), "prior", SHIPPED)
 
 
 KINDS: Mapping[str, Callable[[Task], Iterator[Row]]] = {
@@ -173,7 +190,7 @@ KINDS: Mapping[str, Callable[[Task], Iterator[Row]]] = {
 }
 
 
-QUICK = {"value": 6, "state": 10, "threshold": 18, "parity": 2, **{f"epsilon {epsilon}": 10 for epsilon in EPSILONS}}
+QUICK = {"value": 6, "state": 10, "threshold": 18, "parity": 2, **{f"epsilon {epsilon}": 16 for epsilon in EPSILONS}}
 """Samples of records; more where shares near delta are to be told from it."""
 
 
@@ -209,7 +226,8 @@ def present(frame: pd.DataFrame) -> Page:
         ],
         list(_tables(found)),
         list(_checks(found, frame)),
-        f"`dc.decide` answers by this rule and reports the bound with the union over responses and queries. With "
+        "All of this is by the rule of `dc.decide`, which reports the bound with the union over responses and queries; "
+        "`dc.decide_number` has no grid of responses, and no union over them. With "
         f"{PARITY_DRAWS} draws and 2^{BITS} responses PSAQR loses {PASS - 0.5:.2f} whenever one of the sets has all "
         f"draws in it; the printed bound is {2 * deviation(PARITY_DRAWS, 1):.3f}, with the union "
         f"{min(1.0, response_error(PARITY_DRAWS, 2**BITS, 1, DELTA)):.0f}, the whole range. With the union over r and "
@@ -293,6 +311,20 @@ def _tables(found: Found) -> Iterator[tuple[str, str]]:
         "Share of draw sets with a mean utility farther off than Hoeffding's bound; delta = .05.",
         markdown(header, rows),
     )
+    rows = [
+        [name, draws,
+         *(found[name, draws, "dc.decide", metric].text(4) for metric in ("worst", "bound")),
+         *(found[name, draws, "dc.decide", metric].text(4) if name == "value" else "-"
+           for metric in ("number worst", "number bound"))]
+        for name in GAMES for draws in (10, 100, 1000)
+    ]  # fmt: skip
+    header = ["game", "N", "`dc.decide`: worst query", "its bound", "`dc.decide_number`: loss", "its bound"]
+    yield (
+        "What the package itself answers to all queries, from the first set of draws of each sample: utility lost, and "
+        "the bound that it reports for all queries together. `dc.decide_number` guesses any number, by absolute loss; "
+        "of it the query is shown that comes nearest to its bound.",
+        markdown(header, rows),
+    )
     network = asia().network
     each = record_loss(network, dict.fromkeys(network.nodes, FLOOR), dc.Relation.REPLACE)
     rows = [
@@ -322,7 +354,7 @@ def _falsifiable(found: Found) -> Iterator[tuple[str, int, str, float]]:
 
 
 def _checks(found: Found, frame: pd.DataFrame) -> Iterator[Check]:
-    """Corrected bounds; how means of draws vary; that the printed bounds fail where they do; what is lost for privacy.
+    """Corrected bounds; the package's own answers; how means vary; that printed bounds fail; what is lost for privacy.
 
     Hoeffding's inequality is so far from these means that no share of them beyond it could refute it: the draws are
     held to their exact variance, and to the exact chance of the threshold game, instead.
@@ -334,6 +366,7 @@ def _checks(found: Found, frame: pd.DataFrame) -> Iterator[Check]:
         )
         lost = found[name, draws, scope, "quantile"]
         yield Check.below(what, lost, limit, sane=1.2 * limit, most=possible.mean)
+    yield from _checks_of_the_package(found, frame)
     for name in GAMES:
         own = frame[(frame["game"] == name) & (frame["metric"] == "variance")]
         ratio = estimate(own.groupby("repeat")["value"].mean())
@@ -358,6 +391,24 @@ def _checks(found: Found, frame: pd.DataFrame) -> Iterator[Check]:
     what = f"loss of the default, epsilon 1, against {RECORDED_SAMPLES} samples of other seeds"
     yield Check.near(what, RECORDED, low, sane=SANE, digits=4)
     yield Check.below("loss of the default, epsilon 10", high, LITTLE, sane=LITTLE_SANE, digits=4)
+
+
+def _checks_of_the_package(found: Found, frame: pd.DataFrame) -> Iterator[Check]:
+    """That `dc.decide` answers as the page has it, and that both kinds of decisions report bounds that are kept."""
+    for name, (_, queries, responses) in GAMES.items():
+        own = frame[(frame["game"] == name) & (frame["metric"] == "otherwise")]["value"]
+        what = f"answers of dc.decide that are not the best under their draws, {name} game, of {own.size * queries:,}"
+        yield Check.below(what, Estimate(float(own.sum())), 0.0, digits=0)
+        for draws in (100, 1000):
+            what = f"bound that dc.decide reports, {name} game, {draws} draws"
+            wanted = Estimate(response_error(draws, responses, queries, DELTA))
+            reported = Estimate(found[name, draws, "dc.decide", "bound"].mean)
+            yield Check.near(what, wanted, reported, rounding=1e-9)
+    for draws in (100, 1000):
+        own = frame[(frame["game"] == "value") & (frame["draws"] == draws)].set_index("metric")["value"]
+        ratio = estimate(own["number worst"].to_numpy() / own["number bound"].to_numpy())
+        what = f"loss of dc.decide_number over its bound, nearest query, value game, {draws} draws"
+        yield Check.below(what, ratio, 1.0, sane=1.5)
 
 
 def _bounds_figure(found: Found) -> Figure:

@@ -17,15 +17,31 @@ import numpy.typing as npt
 
 import discreet as dc
 from discreet.inference import elimination
+from discreet.queries.decision_draws import best_response
 
 from .networks import asia
 
 Floats = npt.NDArray[np.float64]
 
-__all__ = ["DELTA", "GAMES", "QUERIES", "Game", "deviation", "game", "has_parity", "losses", "probabilities"]
+__all__ = [
+    "DELTA",
+    "GAMES",
+    "QUERIES",
+    "Game",
+    "by_the_package",
+    "decided",
+    "deviation",
+    "game",
+    "has_parity",
+    "losses",
+    "lost",
+    "probabilities",
+]
 
 DELTA = 0.05
 """Probability with which a bound may fail."""
+SAME = 1e-9
+"""Mean utilities that differ by less are equal but for rounding: an absolute error has the same mean at all medians."""
 GRID = tuple(np.arange(21) / 20)
 THRESHOLDS = tuple(np.arange(1, 10) / 10)
 NODES = asia().network.nodes
@@ -63,9 +79,12 @@ class Game:
     utilities: Floats
     single: int
 
-    def means(self, weights: Floats | None = None) -> Floats:
-        """Mean utilities; with weights of shape (draws, runs) under each of them, shape (queries, responses, runs)."""
-        return np.asarray(self.utilities.mean(axis=-1) if weights is None else self.utilities @ weights)
+    def means(self, times: Floats | None = None) -> Floats:
+        """Mean utilities; with how often each draw counts, shape (draws, runs), shape (queries, responses, runs)."""
+        if times is None:
+            return np.asarray(self.utilities.mean(axis=-1))
+        # Whole numbers first: sums of utilities 0 and 1 are exact, so that equal ones are equal.
+        return np.asarray(self.utilities @ times / times.sum(axis=0))
 
 
 def _value(p: Floats) -> Floats:
@@ -99,7 +118,7 @@ def game(name: str, p: Floats) -> Game:
 
 
 def losses(exact: Floats, estimated: Floats) -> Floats:
-    """Expected utility lost by the responses that look best.
+    """Expected utility lost by the responses that look best, by the rule of `dc.decide`.
 
     Args:
         exact: expected utilities, shape (queries, responses).
@@ -108,8 +127,80 @@ def losses(exact: Floats, estimated: Floats) -> Floats:
     Returns:
         At least 0, shape (queries, runs).
     """
-    chosen = estimated.argmax(axis=1)
+    chosen = best_response(np.moveaxis(estimated, 1, -1))
     return np.asarray(exact.max(axis=1)[:, None] - np.take_along_axis(exact, chosen, axis=1))
+
+
+def decided(played: Game, posterior: dc.Posterior, queries: int) -> list[dc.Decision[int]]:
+    """What `dc.decide` answers to every query of a game.
+
+    Args:
+        played: the game on the posterior's draws.
+        posterior: whose draws are all there are.
+        queries: how many the bound is to hold for.
+
+    Returns:
+        For each query; responses are their places.
+    """
+    places = range(played.utilities.shape[1])
+    return [
+        dc.decide(posterior, lambda _, r, u=own: u[r], places, queries=queries, failure=DELTA, fresh=False)
+        for own in played.utilities
+    ]
+
+
+def lost(exact: Floats, decisions: Sequence[dc.Decision[int]]) -> Floats:
+    """Expected utility that decisions lose, shape (queries,); exact as for `losses`."""
+    chosen = [[decision.response] for decision in decisions]
+    return np.asarray(exact.max(axis=1) - np.take_along_axis(exact, np.array(chosen), axis=1)[:, 0])
+
+
+def by_the_package(name: str, played: Game, cells: dc.Tables, times: Floats, estimated: Floats) -> dict[str, float]:
+    """What `dc.decide` answers to all queries from one set of draws.
+
+    Args:
+        name: of the game.
+        played: under all atoms.
+        cells: the atoms.
+        times: how often each is drawn, shape (atoms,).
+        estimated: mean utilities over the same draws, shape (queries, responses).
+
+    Returns:
+        `otherwise`: answers whose mean utility over the draws is not the largest; `worst` loss, and `bound`, which it
+        reports, for all queries together. Of the value game also `number worst` and `number bound`, of
+        `dc.decide_number`, of the query whose loss is the largest part of its bound.
+    """
+    drawn = np.repeat(np.arange(times.size), times)
+    tables = {node: table[..., drawn] for node, table in cells.items()}
+    posterior = dc.PosteriorDraws(dc.Tables(cells.network, tables, draws=drawn.size))
+    queries = len(played.utilities)
+    decisions = decided(game(name, probabilities(posterior.cells)), posterior, queries)
+    own = lost(played.means(), decisions)
+    found = {
+        "otherwise": float(np.sum(lost(estimated, decisions) > SAME)),
+        "worst": float(own.max()),
+        "bound": max(decision.regret for decision in decisions),
+    }
+    return found | _numbers(cells, posterior) if name == "value" else found
+
+
+def _numbers(cells: dc.Tables, posterior: dc.Posterior) -> dict[str, float]:
+    """Guesses of every p by `dc.decide_number`, u = 1 - |p - r|, under the law of all atoms."""
+    worst, bound = 0.0, 1.0
+    for query, p in zip(QUERIES, probabilities(cells), strict=True):
+        guess = dc.decide_number(posterior, _asked(query), "absolute", queries=len(QUERIES), failure=DELTA, fresh=False)
+        loss = float(np.abs(p - guess.response).mean() - np.abs(p - np.median(p)).mean())
+        if loss * bound >= worst * guess.regret:
+            worst, bound = loss, guess.regret
+    return {"number worst": worst, "number bound": bound}
+
+
+def _asked(query: tuple[str, tuple[str, int] | None]) -> str:
+    """One of `QUERIES` as the package writes it."""
+    node, known = query
+    schema = asia().network.schema
+    given = f" | {known[0]}={schema[known[0]].states[known[1]]}" if known else ""
+    return f"P({node}={schema[node].states[0]}{given})"
 
 
 def deviation(draws: int, count: int) -> float:

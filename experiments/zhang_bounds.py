@@ -19,7 +19,6 @@ from scipy.special import betaln, gammaincc, xlogy
 from scipy.stats import beta as beta_law
 
 import discreet as dc
-from discreet.papers.discrete import BetaBinomial
 from discreet.papers.utility import largest_noise, map_failure
 from discreet.theory.contrasts import table_map
 from discreet.theory.divergence import dirichlet_kl, posterior_divergence_limit
@@ -28,6 +27,7 @@ from discreet.theory.likelihood_sensitivity import log_range
 from .claims.privacy import delta_of_theorem_4_2
 from .harness import Task
 from .printed import COIN, map_as_printed, sampler_loss
+from .trimmed_laws import BetaBinomial
 from .zhang_naive_bayes import NETWORK, TRAINING, repeat
 
 Floats = npt.NDArray[np.float64]

@@ -7,11 +7,11 @@ from math import e
 
 import numpy as np
 import pytest
+from experiments.trimmed_laws import BetaBinomial
 from scipy import integrate, stats
 from scipy.special import gammaln
 
 import discreet as dc
-from discreet.papers.discrete import BetaBinomial
 from discreet.privacy.guarantee import RECORD_RELATIONS, Guarantee, Relation
 from discreet.theory.renyi import delta_of, dirichlet_renyi, temper_for
 from folding import every

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments.trimmed_laws import ExponentialRate, LaplaceRate, NormalPrecision, TrimmedGamma
 from scipy import stats
 from scipy.special import logsumexp
 
 import discreet as dc
 from discreet.model.families import FAMILIES
 from discreet.model.score_tables import STEPS
-from discreet.papers.conjugate import ExponentialRate, LaplaceRate, NormalPrecision, TrimmedGamma
 from discreet.theory.score_width import metric_width, score_width
 from enumeration import Scripted
 from folding import every

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import betainc, betaincc, betaln
 
 import discreet as dc
-from discreet.papers.discrete import MarkovChain
 from discreet.papers.distance import close_distance, untrimmed_privacy
 from discreet.papers.utility import largest_noise, loss_of_trimming, map_failure
 from discreet.theory.divergence import dirichlet_kl, posterior_divergence_limit
@@ -17,6 +16,7 @@ from discreet.theory.likelihood_sensitivity import log_range, record_loss
 from discreet.theory.query_error import query_deviation
 
 from ..printed import COIN, bits, sampler_loss
+from ..shipped_families import chain_losses
 from .claim import Claim, Group
 from .noise import chain
 
@@ -133,9 +133,9 @@ CORRECTED = Group(
         Claim(
             "D Lemma 24, Markov chain",
             "one draw is 4 ln(1/w)-DP, for one time step",
-            "two states, w = 0.1; range over all chains, nats",
+            "two states, w = 0.1; what a step moves the package's table of scores by, all sequences of five, nats",
             "at most",
-            lambda: (4 * math.log(10), MarkovChain(np.ones((2, 2)), 0.1).record_loss(dc.Relation.REPLACE)),
+            lambda: (4 * math.log(10), chain_losses(0.1)[1]),
         ),
         Claim(
             "D Corollary 9, with its delta",

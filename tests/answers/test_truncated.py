@@ -1,4 +1,4 @@
-"""`discreet.theory.truncated` and `simplex`: masses against 40-digit and rational references, draws in every tail."""
+"""`discreet.theory.truncated`: masses against 40-digit and rational references, draws in every tail."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from scipy import integrate, stats
 from scipy.special import betainc, gammaincc, gammaln
 
 import discreet as dc
-from discreet.papers.simplex import truncated_dirichlet
-from discreet.theory.truncated import log_beta_mass, log_gamma_mass, truncated_beta, truncated_gamma
+from discreet.theory.truncated import log_beta_mass, log_gamma_mass, truncated_beta
 from folding import every
 
 Floats = npt.NDArray[np.float64]
@@ -141,67 +140,6 @@ def test_beta_draws_take_arrays_of_parameters() -> None:
     assert stats.kstest((draws - low) / 0.1, "uniform").pvalue > FALSE_ALARM
 
 
-@every(
-    ("shape", "rate", "low", "high"),
-    [(1, 1, 0.2, 3), (50, 10, 0.1, 1), (50, 10, 20, 1e9), (1e5, 10, 1, 2), (0.01, 3, 0.5, 4), (2, 1, 0, 0.01)],
-)  # fmt: skip
-def test_gamma_draws_follow_the_truncated_law(shape: float, rate: float, low: float, high: float) -> None:
-    draws = truncated_gamma(shape, rate, low, high, 20_000, np.random.default_rng(5))
-    assert draws.min() >= low and draws.max() <= high
-    inner = draws[(draws > low) & (draws < high)]
-    levels = np.exp(log_gamma_mass(shape, rate, low, inner) - log_gamma_mass(shape, rate, low, high))
-    assert stats.kstest(levels, "uniform").pvalue > FALSE_ALARM
-
-
-# ------------------------------------------------------------------------------------------ rows
-
-
-def marginal_cdf(alpha: Floats, floor: float, state: int, points: Floats) -> Floats:
-    """Of one of three probabilities: the other two are a truncated Beta share of the rest, whose mass is integrated."""
-    own, (first, second) = alpha[state], np.delete(alpha, state)
-
-    def log_density(t: Floats) -> Floats:
-        share = np.asarray(log_beta_mass(first, second, floor / (1 - t), 1 - floor / (1 - t)))
-        return (own - 1) * np.log(t) + (first + second - 1) * np.log1p(-t) + share
-
-    # Graded towards the floor, where rare states pile up.
-    grid = floor + (1 - 3 * floor) * np.linspace(0, 1, 40_001)[:-1] ** 3
-    values = log_density(grid)
-    masses = integrate.cumulative_trapezoid(np.exp(values - values.max()), grid, initial=0)
-    return np.asarray(np.interp(points, grid, masses / masses[-1]))
-
-
-@every(
-    ("alpha", "floor"),
-    [([2, 3, 4], 0.05), ([0.25, 0.25, 0.25], 0.1), ([0.25, 0.5, 3], 0.3), ([300, 20, 0.25], 0.05), ([1] * 3, 0.2)],
-)  # fmt: skip
-def test_rows_follow_the_trimmed_law(alpha: list[float], floor: float) -> None:
-    theta = truncated_dirichlet(alpha, floor, 8000, np.random.default_rng(6))
-    assert theta.shape == (3, 8000)
-    assert theta.min() >= floor * (1 - 1e-12) and np.allclose(theta.sum(axis=0), 1)
-    for state in range(3):
-        levels = marginal_cdf(np.array(alpha), floor, state, theta[state])
-        # The reference is good to a few 1e-5, far below what 8,000 draws can resolve.
-        assert stats.kstest(levels, "uniform").pvalue > FALSE_ALARM
-
-
-def test_rows_of_one_and_two_states() -> None:
-    rng = np.random.default_rng(7)
-    assert truncated_dirichlet([3.0], 0.5, 4, rng).tolist() == [[1, 1, 1, 1]]
-    pair = truncated_dirichlet([2.0, 5000.0], 0.01, 100, rng)
-    assert np.all(pair[0] >= 0.01) and np.allclose(pair.sum(axis=0), 1)
-
-
-def test_rare_states_against_the_floor_are_no_trouble() -> None:
-    theta = truncated_dirichlet([0.25, 1000.25, *[0.25] * 8], 0.01, 200, np.random.default_rng(8))
-    assert theta.min() >= 0.01 and np.all(theta[1] > 0.85)
-
-
-def test_a_hopeless_row_is_refused_at_once() -> None:
-    with pytest.raises(dc.InputError, match="would accept"):
-        truncated_dirichlet([0.25] * 50, 0.005, 1000, np.random.default_rng(9))
-
-
 def test_bad_arguments_are_refused() -> None:
     rng, nan = np.random.default_rng(0), float("nan")
     for a, b, low, high in [(0, 1, 0.1, 0.9), (1, nan, 0.1, 0.9), (1e13, 1, 0.1, 0.9), (1, 1, 0.5, 0.5), (1, 1, -1, 0.5), (1, 1, 0.5, nan)]:  # fmt: skip # noqa: E501
@@ -211,12 +149,9 @@ def test_bad_arguments_are_refused() -> None:
             log_beta_mass(a, b, low, high)
     for shape, rate, low, high in [(0, 1, 1, 2), (1, 0, 1, 2), (1, nan, 1, 2), (1, 1, 2, 1), (1, 1, 1e101, np.inf)]:
         with pytest.raises(dc.InputError, match=r"gamma law|interval"):
-            truncated_gamma(shape, rate, low, high, 1, rng)
+            log_gamma_mass(shape, rate, low, high)
     with pytest.raises(dc.InputError, match="shape"):
         truncated_beta([1.0, 2.0], 1, 0.1, 0.9, 3, rng)
-    for row, floor in [([], 0.1), ([1.0, nan], 0.1), ([0.0, 1.0], 0.1), ([1.0, 1.0], 0.5), ([1.0, 2.0, 3.0], nan)]:
-        with pytest.raises(dc.InputError, match=r"row needs|floor"):
-            truncated_dirichlet(row, floor, 1, rng)
 
 
 def test_a_gamma_of_large_shape_has_the_normalisation_of_stirling() -> None:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from experiments import conjugate, games
+from experiments import conjugate_constants as conjugate
 from experiments import dimitrakakis_distinguishability as telling
 from experiments import dimitrakakis_examples as examples
 from experiments import dimitrakakis_figure_1 as figure_1
 from experiments import dimitrakakis_regret as regret
+from experiments import games
+from experiments import shipped_families as shipped
 from experiments.harness import Experiment, Task
 from experiments.networks import asia
 from experiments.pages import Page
+from experiments.trimmed_laws import ExponentialRate, LaplaceRate, NormalPrecision, NormalPrecisionMatrix, TrimmedGamma
 from scipy import integrate, stats
 from scipy.special import beta as beta_function
 
 import discreet as dc
-from discreet.papers.conjugate import ExponentialRate, LaplaceRate, NormalPrecision, NormalPrecisionMatrix, TrimmedGamma
 from discreet.theory.bounds import response_error
 from discreet.theory.likelihood_sensitivity import record_loss
 from folding import every
@@ -106,6 +109,8 @@ def test_the_page_of_figure_1_reacts() -> None:
     ]
     printed = changed(frame, 1.386, metric="L printed", step=0.2)
     assert failed(figure_1.present(printed)) == ["L less the printed one, Delta 0.2"]
+    twice = changed(frame, 5.545, metric="replace charged", step=0.2, prior="uniform")
+    assert failed(figure_1.present(twice)) == ["dc.sampled, replace, charged, prior uniform, Delta 0.2"]
     worse = figure_1.present(changed(frame, 0.2, metric="c", prior="exp(-l)"))
     assert worse.verdict.startswith("Not reproduced")
     assert failed(worse) == ["best c, prior exp(-l), Delta 0.2", "best c, prior exp(-l), Delta 0.05"]
@@ -243,6 +248,63 @@ def test_the_page_of_the_examples_reacts() -> None:
     assert failed(examples.present(tight)) == ["trimmed: replace one record, loss"]
     rounded = changed(frame, 0.0675001, part="constants", case=conjugate.NARROW, metric="C printed")
     assert len(failed(examples.present(rounded))) == 1
+    case = next(iter(shipped.CASES))
+    for metric, value in (
+        ("metric: charged", 0.06),
+        ("replace: charged", 1.51),
+        ("add-remove: charged", 0.88),
+        ("metric: temper", 0.8),
+        ("replace: half", 1.0),
+    ):
+        page = examples.present(changed(frame, value, part="shipped", case=case, metric=metric))
+        assert len(failed(page)) == 1 and failed(page)[0].startswith(f"dc.sampled, {case}, {metric.split(':')[0]}")
+    halved = changed(frame, 4.394, part="shipped", metric="time step: charged")
+    assert failed(examples.present(halved)) == [f"{conjugate.CHAIN}, charged"]
+
+
+# ------------------------------------------------------------------------------------------ what is shipped
+
+
+@every("family", RATES)
+def test_the_range_of_an_added_record_by_integration(family: conjugate.Rates) -> None:
+    """Under the law within the bounds: likelihood over its integral, at the ends of the records and in between."""
+    low, grid = (0.0 if isinstance(family, ExponentialRate) else -1.5), np.linspace(0.5, 2.5, 101)
+
+    def within(x: float, theta: float) -> float:
+        match family:
+            case ExponentialRate():
+                law = stats.expon(scale=1 / theta)
+            case LaplaceRate(location=location):
+                law = stats.laplace(location, 1 / theta)
+            case NormalPrecision(mean=mean):
+                law = stats.norm(mean, theta**-0.5)
+        centre = 0.4 if isinstance(family, LaplaceRate) else None
+        return float(law.logpdf(x) - math.log(integrate.quad(law.pdf, low, 1.5, points=centre and [centre])[0]))
+
+    worst = max(np.ptp([within(x, theta) for theta in grid]) for x in (low, 0.0, 0.3, 0.4, 1.5))
+    assert shipped.rates_within_bounds(family) == pytest.approx(worst, rel=1e-3)
+
+
+def test_a_time_step_is_two_transitions_and_one_that_is_put_in_three() -> None:
+    assert shipped.chain_losses(0.2) == pytest.approx((4 * math.log(4), 4 * math.log(4), 3 * math.log(4)), rel=1e-5)
+
+
+def test_a_bit_as_a_number_has_two_readings_a_unit_apart() -> None:
+    compared = shipped.bits_of(np.array([0.2, 0.5, 0.8]), np.ones(3) / 3, math.log(4))
+    assert compared.table.law == pytest.approx(np.array([[0.8, 0.5, 0.2], [0.2, 0.5, 0.8]]))
+    for relation, times in ((REPLACE, 2), (ADD_REMOVE, 1), (dc.Relation.METRIC, 2)):
+        assert compared.band(relation)[0] == times * math.log(4)
+        assert shipped.width(compared.table, relation) == pytest.approx(times * math.log(4), rel=1e-5)
+
+
+def test_what_bins_allow_by_hand() -> None:
+    """Four bins of 1/4, rate in [1, 3]: half a nat a bin, two bins of a replaced record, and one over eight a unit."""
+    wait = dc.Family("exponential", (dc.Variable.binned("x", (0, 1), 4),), {"low": 1, "high": 3}, 50)
+    compared = shipped.Compared(wait, 2.0, 1.5, 0.5, 0.4, covered=0.9)
+    tiny = 4 / 2**20 * wait.table.span
+    assert compared.band(REPLACE) == pytest.approx((2.0, 0.9 * 1.0 - tiny, 2.0 + tiny))
+    assert compared.band(ADD_REMOVE) == pytest.approx((1.5, 0.9 * 1.0 - tiny, 1.5 + tiny))
+    assert compared.band(dc.Relation.METRIC) == pytest.approx((0.4, 0.4 - 0.8 / 248 - tiny, 0.45 + tiny))
 
 
 # ------------------------------------------------------------------------------------------ regret
@@ -300,6 +362,27 @@ def test_the_package_decides_by_the_same_rule() -> None:
     assert decided.regret == pytest.approx(min(1.0, 2 * games.deviation(9, 120 * 2)))
 
 
+def test_the_page_sees_what_the_package_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same losses by the rule and by `dc.decide`; and a `dc.decide` that takes the last response is noticed."""
+    cells = dc.Dirichlet.uniform(asia().network, 1.0).draws(60, np.random.default_rng(5))
+    times = np.random.default_rng(6).multinomial(7, np.full(60, 1 / 60))
+    played = games.game("state", games.probabilities(cells))
+    estimated = played.means(times[:, None])[..., 0]
+    found = games.by_the_package("state", played, cells, times, estimated)
+    assert found["otherwise"] == 0 and found["bound"] == 1.0
+    assert found["worst"] == pytest.approx(games.losses(played.means(), estimated[..., None]).max())
+    numbers = games.game("value", games.probabilities(cells))
+    guessed = games.by_the_package("value", numbers, cells, times, numbers.means(times[:, None])[..., 0])
+    assert 0 < guessed["number worst"] < guessed["number bound"] <= 1
+    decide = dc.decide
+
+    def last(posterior: dc.Posterior, utility: Any, responses: Any, **options: Any) -> dc.Decision:
+        return replace(decide(posterior, utility, responses, **options), response=responses[-1])
+
+    monkeypatch.setattr(dc, "decide", last)
+    assert games.by_the_package("state", played, cells, times, estimated)["otherwise"] > 10
+
+
 def test_hoeffding_and_its_unions() -> None:
     assert games.deviation(50, 1) == pytest.approx(math.sqrt(math.log(2 / 0.05) / 100))
     assert 2 * games.deviation(50, 21 * 120) == pytest.approx(response_error(50, 21, 120, 0.05))
@@ -320,7 +403,7 @@ def test_parities_by_enumeration() -> None:
 def settled(frame: pd.DataFrame) -> pd.DataFrame:
     """What two samples do not know, set by hand: variances, and the default's losses."""
     frame = changed(frame, 1.0, metric="variance")
-    for epsilon, value in ((1, 0.0177), (10, 0.002)):
+    for epsilon, value in ((1, 0.0165), (10, 0.002)):
         frame = changed(frame, value, game=f"epsilon {epsilon}", scope="shipped")
     return frame
 
@@ -351,6 +434,13 @@ def test_the_page_of_regret_reacts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "it holds, too" in regret.present(never).verdict and len(failed(regret.present(never))) == 2
     odd = changed(certain, 0.5, game="state", metric="variance")
     assert failed(regret.present(odd)) == ["variance of one mean times N over a draw's, state game"]
+    other = changed(certain, 1.0, game="state", metric="otherwise")
+    assert len(failed(regret.present(other))) == 1 and "are not the best" in failed(regret.present(other))[0]
+    loose = changed(certain, 0.3, game="state", metric="bound", draws=1000)
+    assert failed(regret.present(loose)) == ["bound that dc.decide reports, state game, 1000 draws"]
+    over = changed(changed(certain, 0.1, metric="number worst"), 0.05, metric="number bound", draws=1000)
+    over = changed(over, 0.2, metric="number bound", draws=100)
+    assert len(failed(regret.present(over))) == 1 and "dc.decide_number" in failed(regret.present(over))[0]
     lost = changed(certain, 0.04, game="epsilon 1", scope="shipped")
     assert failed(regret.present(lost)) == ["loss of the default, epsilon 1, against 60 samples of other seeds"]
     lost = changed(certain, 0.02, game="epsilon 10", scope="shipped")

@@ -20,7 +20,7 @@ from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.posterior.draws import Posterior
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.decision_draws import asked_draws, condition, effective_draws, refuse_outside
+from discreet.queries.decision_draws import asked_draws, best_response, condition, effective_draws, refuse_outside
 from discreet.queries.given import both_given
 from discreet.queries.query import ROW_LIMIT, Probability, parse_query
 from discreet.theory.bounds import response_error
@@ -136,7 +136,7 @@ def decide(
     )
     worth = effective_draws(asked, values)
     regret = (high - low) * response_error(worth, len(responses), queries, failure)
-    best = responses[int(means.argmax())]
+    best = responses[int(best_response(means))]
     return Decision(best, rows, level, min(regret, high - low), failure, asked is not posterior, worth)
 
 

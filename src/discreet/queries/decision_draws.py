@@ -11,9 +11,10 @@ from discreet.errors import InputError
 from discreet.posterior.diagnostics import effective_size
 from discreet.posterior.draws import Posterior, PosteriorDraws
 
-__all__ = ["asked_draws", "condition", "effective_draws", "refuse_outside", "renewable"]
+__all__ = ["asked_draws", "best_response", "condition", "effective_draws", "refuse_outside", "renewable"]
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.intp]
 
 LEAST_DRAWS_OF_A_CHAIN = 8
 """Below it nothing can be told from a chain's utilities (`effective_size`)."""
@@ -27,6 +28,21 @@ def renewable(posterior: Posterior) -> TypeGuard[PosteriorDraws]:
 def asked_draws(posterior: Posterior, fresh: bool, rng: np.random.Generator | None) -> Posterior:
     """New draws where they are wanted and can be made, else the posterior's own."""
     return posterior.fresh(rng) if fresh and renewable(posterior) else posterior
+
+
+def best_response(means: Floats) -> Integers:
+    """Places of the responses that are chosen: the first of those with the largest mean utility.
+
+    Args:
+        means: mean utilities over draws, shape (..., responses).
+
+    Returns:
+        Shape (...).
+
+    Source:
+        Dimitrakakis et al. (JMLR 2017), Algorithm 2.
+    """
+    return np.asarray(means.argmax(axis=-1))
 
 
 def condition(fresh: bool) -> str:

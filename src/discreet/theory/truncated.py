@@ -21,7 +21,7 @@ from scipy.special import gammaln
 
 from discreet.errors import InputError
 
-__all__ = ["log_beta_mass", "log_gamma_mass", "truncated_beta", "truncated_gamma"]
+__all__ = ["log_beta_mass", "log_gamma_mass", "truncated_beta"]
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -160,40 +160,6 @@ def truncated_beta(
     up, distance = _drawn(hill, which, rng)
     result = np.where(up, hill.up.at(which).value(distance)[0], hill.down.at(which).value(distance)[1])
     return np.clip(result, lower[which], upper[which])
-
-
-def truncated_gamma(
-    shape: npt.ArrayLike,
-    rate: npt.ArrayLike,
-    low: npt.ArrayLike,
-    high: npt.ArrayLike,
-    size: int,
-    rng: np.random.Generator,
-) -> Floats:
-    """Independent draws of Gamma(shape, rate) given that they lie in [low, high]; otherwise as `truncated_beta`.
-
-    Args:
-        shape: from 1e-6 to 1e12.
-        rate: greater than 0; one over the unit of the result.
-        low, high: the interval, 0 <= low < high, high possibly infinite; numbers, or arrays of shape `(size,)`.
-        size: number of draws.
-        rng: source of randomness.
-
-    Returns:
-        Shape `(size,)`.
-
-    Raises:
-        InputError: a parameter or an interval out of its range, or arrays of another shape.
-
-    Source:
-        Devroye (1986), Section VII.2, for log-concave densities.
-    """
-    columns = _columns(size, shape, rate, low, high)
-    which = np.arange(size) % max(columns[0].size, 1)
-    hill, start = _scaled_gamma_hill(*columns)
-    up, distance = _drawn(hill, which, rng)
-    result = start[which] * np.exp(np.where(up, distance, -distance))
-    return np.clip(result, columns[2][which], columns[3][which])
 
 
 # ------------------------------------------------------------------------------------------------ checks

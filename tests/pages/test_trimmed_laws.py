@@ -1,28 +1,28 @@
-"""`discreet.papers.conjugate` and `discrete`: losses against exact posterior ratios, draws, and the printed errors."""
+"""`experiments.trimmed_laws`: losses against exact posterior ratios, and the printed errors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise, product
+from itertools import product
 from math import exp, gamma, log, pi, sqrt
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy import integrate, stats
-from scipy.special import beta as beta_function
-
-import discreet as dc
-from discreet.papers.conjugate import (
+from experiments.trimmed_laws import (
+    BetaBinomial,
     ExponentialRate,
-    Family,
     LaplaceRate,
     NormalPrecision,
     NormalPrecisionMatrix,
     TrimmedGamma,
 )
-from discreet.papers.discrete import BetaBinomial, DiscreteNetwork, MarkovChain
+from scipy import integrate, stats
+from scipy.special import beta as beta_function
+
+import discreet as dc
 from discreet.privacy.guarantee import RECORD_RELATIONS, Relation
+from discreet.theory.likelihood_sensitivity import record_loss
 from discreet.theory.truncated import log_beta_mass, log_gamma_mass
 from folding import every
 from tiny import network_of
@@ -30,8 +30,6 @@ from tiny import network_of
 Floats = npt.NDArray[np.float64]
 Rates = ExponentialRate | LaplaceRate | NormalPrecision
 
-FALSE_ALARM = 1e-8
-"""Of each statistical test: its Kolmogorov-Smirnov p-value is below this once in a hundred million seeds."""
 PRIOR = TrimmedGamma(1, 0.7, 0.5, 2.5)
 RATES: list[Rates] = [
     ExponentialRate(PRIOR, 1.5),
@@ -100,33 +98,6 @@ def test_the_losses_of_the_table() -> None:
     assert NormalPrecision(PRIOR, 0.0, 2.0).record_loss(Relation.REPLACE) == pytest.approx(2.0 * 4 / 2)
 
 
-@every("family", RATES)
-def test_draws_of_rates_follow_the_posterior(family: Rates) -> None:
-    after = family.posterior(np.repeat(some_records(family)[:2], 10))
-    draws = after.draws(20_000, np.random.default_rng(2))
-    law = after.prior
-    levels = np.exp(
-        np.asarray(log_gamma_mass(law.shape, law.rate, law.low, draws))
-        - log_gamma_mass(law.shape, law.rate, law.low, law.high)
-    )
-    assert stats.kstest(levels, "uniform").pvalue > FALSE_ALARM
-    # Against the likelihood itself, by integration: the mean, within six standard errors.
-    theta = np.linspace(law.low, law.high, 20_001)
-    weights = np.exp(stats.expon.logpdf(theta, scale=1 / PRIOR.rate) + 10 * sum(likelihood(family, theta)))
-    mean = integrate.trapezoid(theta * weights, theta) / integrate.trapezoid(weights, theta)
-    assert abs(draws.mean() - mean) < 6 * draws.std() / sqrt(20_000)
-
-
-def likelihood(family: Rates, theta: Floats) -> list[Floats]:
-    """Log densities of the first two of `some_records`, as scipy has them."""
-    laws: dict[type, Callable[[float], Floats]] = {
-        ExponentialRate: lambda x: np.asarray(stats.expon.logpdf(x, scale=1 / theta)),
-        LaplaceRate: lambda x: np.asarray(stats.laplace.logpdf(x, getattr(family, "location", 0), 1 / theta)),
-        NormalPrecision: lambda x: np.asarray(stats.norm.logpdf(x, getattr(family, "mean", 0), theta**-0.5)),
-    }
-    return [laws[type(family)](x) for x in some_records(family)[:2]]
-
-
 # ------------------------------------------------------------------------------------------ precision matrices
 
 
@@ -161,30 +132,6 @@ def test_the_range_of_matrices_is_never_exceeded_and_reached(mean: list[float]) 
         [np.linalg.norm(np.outer(x, x) - np.outer(y, y)) + 2 * np.linalg.norm(x - y) for y in records] for x in records
     ])  # fmt: skip
     assert np.all(np.ptp(ratios, axis=0) <= family.loss(1.0) * rho + 1e-9)
-
-
-def test_draws_of_matrices_follow_the_trimmed_wishart_law() -> None:
-    data = np.random.default_rng(4).normal(size=(8, 2))
-    data /= np.maximum(np.linalg.norm(data, axis=1), 1)[:, None]
-    family = NormalPrecisionMatrix(3.0, np.array([[9.0, 6.0], [6.0, 5.0]]), 0.3, 8.0, np.array([0.1, -0.2]), 1.0)
-    after = family.posterior(data)
-    draws = after.draws(4000, np.random.default_rng(5))
-    assert draws.shape == (2, 2, 4000)
-    eigenvalues = np.linalg.eigvalsh(np.moveaxis(draws, -1, 0))
-    assert eigenvalues.min() >= 0.3 and eigenvalues.max() <= 8
-    # The same law by scipy's sampler, and the data counted the slow way.
-    scatter = sum((np.outer(x - family.mean, x - family.mean) for x in data), family.inverse_scale)
-    peers = stats.wishart(df=3 + 8, scale=np.linalg.inv(scatter)).rvs(40_000, random_state=6)
-    values = np.linalg.eigvalsh(peers)
-    peers = peers[(values[:, 0] >= 0.3) & (values[:, 1] <= 8)]
-    for i, j in [(0, 0), (0, 1), (1, 1)]:
-        assert stats.ks_2samp(draws[i, j], peers[:, i, j]).pvalue > FALSE_ALARM
-
-
-def test_a_hopeless_matrix_is_refused() -> None:
-    family = NormalPrecisionMatrix(5.0, 1e6 * np.eye(2), 0.5, 2.0, np.zeros(2), 1.0)
-    with pytest.raises(dc.InputError, match="fewer than one in"):
-        family.draws(10, np.random.default_rng(0))
 
 
 # ------------------------------------------------------------------------------------------ zeros and ones
@@ -240,13 +187,11 @@ def test_a_trimmed_bit_has_the_range_of_its_odds() -> None:
     family = BetaBinomial(1, 2, 0.1)
     assert family.record_loss(Relation.REPLACE) == pytest.approx(4.394, abs=5e-4)
     assert family.record_loss(Relation.ADD_REMOVE) == pytest.approx(2.197, abs=5e-4)
-    assert family.loss(3) == 3 * family.record_loss(Relation.REPLACE)
     theta = np.linspace(0.1, 0.9, 201)
 
     def density(ones: int, zeros: int) -> Floats:
-        after = family.posterior([1] * ones + [0] * zeros)
-        mass = log_beta_mass(after.alpha, after.beta, 0.1, 0.9)
-        return np.asarray(stats.beta.logpdf(theta, after.alpha, after.beta) - mass)
+        alpha, beta = family.alpha + ones, family.beta + zeros
+        return np.asarray(stats.beta.logpdf(theta, alpha, beta) - log_beta_mass(alpha, beta, 0.1, 0.9))
 
     for relation, other in [(Relation.REPLACE, (0, 1)), (Relation.ADD_REMOVE, (0, 0))]:
         ratios = [
@@ -261,66 +206,8 @@ def test_an_untrimmed_bit_has_no_pure_loss() -> None:
     for relation in RECORD_RELATIONS:
         with pytest.raises(dc.InputError, match="no finite pure loss"):
             family.record_loss(relation)
-    with pytest.raises(dc.InputError, match="no finite pure loss"):
-        family.loss(1)
     with pytest.raises(dc.InputError, match="use record_loss"):
         BetaBinomial(1, 1, 0.1).replace_delta(10, 0)
-
-
-# ------------------------------------------------------------------------------------------ networks and chains
-
-
-def test_the_loss_of_a_network_is_that_of_records() -> None:
-    network = network_of({"a": 2, "b": 3}, "a>b")
-    family = DiscreteNetwork(dc.Dirichlet.uniform(network, 1.0), {"a": 0.1, "b": 0.2})
-    exact = 2 * (log(0.9 / 0.1) + log(0.6 / 0.2))
-    assert family.record_loss(Relation.REPLACE) == pytest.approx(exact)
-    assert family.record_loss(Relation.ADD_REMOVE) == pytest.approx(exact / 2)
-    # Both attributes differ: rho = (1 + 1) + 1.
-    assert family.loss(3) == pytest.approx(6 * log(9)) and family.loss(3) >= exact
-
-
-def test_draws_of_a_network_are_trimmed_posteriors() -> None:
-    network = network_of({"a": 2, "b": 3}, "a>b")
-    counts = dc.Tables(network, {"a": [40, 2], "b": [[30, 10, 0], [0, 1, 1]]})
-    family = DiscreteNetwork(dc.Dirichlet.uniform(network, 1.0), {"a": 0.1, "b": 0.05}).posterior(counts)
-    draws = family.draws(5000, np.random.default_rng(7))
-    assert draws["a"].shape == (2, 5000) and draws["b"].shape == (2, 3, 5000)
-    for node, floor in family.floors.items():
-        assert draws[node].min() >= floor and np.allclose(draws[node].sum(axis=-2), 1)
-    levels = np.exp(log_beta_mass(3, 41, 0.1, np.minimum(draws["a"][1], 0.9)) - log_beta_mass(3, 41, 0.1, 0.9))
-    assert stats.kstest(levels, "uniform").pvalue > FALSE_ALARM
-    assert abs(draws["b"][0].mean(axis=-1).argmax()) == 0
-
-
-def test_the_loss_of_a_chain_is_the_range_over_every_sequence() -> None:
-    family = MarkovChain(np.ones((2, 2)), 0.2)
-    # A row of two states is free in [0.2, 0.8]; the ratio is monotone in each row, so corners have the extremes.
-    corners = [np.array([[a, 1 - a], [b, 1 - b]]) for a, b in product((0.2, 0.8), repeat=2)]
-
-    def logs(sequence: Sequence[int]) -> Floats:
-        return np.array([sum(log(table[i, j]) for i, j in pairwise(sequence)) for table in corners])
-
-    sequences = list(product((0, 1), repeat=4))
-    replaced = max(
-        float(np.ptp(logs(x) - logs(y)))
-        for x, y in product(sequences, repeat=2)
-        if sum(i != j for i, j in zip(x, y, strict=True)) == 1
-    )
-    added = max(
-        float(np.ptp(logs(x) - logs((*x[:k], state, *x[k:]))))
-        for x, k, state in product(sequences, range(1, 4), (0, 1))
-    )
-    assert replaced == pytest.approx(family.record_loss(Relation.REPLACE)) == pytest.approx(4 * log(4))
-    assert added == pytest.approx(family.record_loss(Relation.ADD_REMOVE)) == pytest.approx(3 * log(4))
-    assert family.loss(2) == 2 * family.record_loss(Relation.REPLACE) < 2 * 4 * log(1 / 0.2)
-
-
-def test_a_chain_counts_its_transitions() -> None:
-    after = MarkovChain(np.full((3, 3), 0.5), 0.1).posterior([0, 1, 1, 2, 0, 1])
-    assert (after.alpha - 0.5).tolist() == [[0, 2, 0], [0, 1, 1], [1, 0, 0]]
-    draws = after.draws(50, np.random.default_rng(8))
-    assert draws.shape == (3, 3, 50) and draws.min() >= 0.1 and np.allclose(draws.sum(axis=1), 1)
 
 
 # ------------------------------------------------------------------------------------------ what was printed
@@ -359,7 +246,7 @@ def test_lemma_21_in_detail() -> None:
     theta = np.linspace(0, 1, 1001)
     assert max((stats.binom.pmf(k, n, theta) * (n + 1)).max() for k in range(n + 1)) == pytest.approx(51)
     # (iv) The binomial coefficients cancel: by sequences the constant at theta = 1/2 is 0, not ln n.
-    assert BetaBinomial(1, 1, 0.499999).loss(1) < 1e-5
+    assert BetaBinomial(1, 1, 0.499999).record_loss(Relation.REPLACE) < 1e-5
     # (v) The printed delta.
     delta = sqrt(constant / 2 * (1 + 2 * log(n) + 2 ** (2 * a - 1) * beta_function(a, a)))
     assert float(f"{delta:.2g}") == 1.9e8
@@ -387,21 +274,15 @@ def test_lemma_23_has_a_diameter_of_more_than_three() -> None:
 
 def test_lemma_24_prints_the_loss_of_an_attribute() -> None:
     network = network_of(dict.fromkeys("abcde", 2))
-    family = DiscreteNetwork(dc.Dirichlet.uniform(network, 1.0), dict.fromkeys("abcde", 0.1))
     assert round(2 * 1 * log(1 / 0.1), 1) == 4.6
-    assert round(family.record_loss(Relation.REPLACE), 1) == 22.0
+    assert round(record_loss(network, dict.fromkeys("abcde", 0.1), Relation.REPLACE), 1) == 22.0
 
 
 # ------------------------------------------------------------------------------------------ refusals
 
 
-def test_every_family_has_the_same_members() -> None:
-    network = network_of({"a": 2})
-    families: list[Family[npt.ArrayLike, Floats]] = [*RATES, matrix_family([0.0], 1), BetaBinomial(1, 1, 0.1)]
-    others = [MarkovChain(np.ones((2, 2)), 0.1), DiscreteNetwork(dc.Dirichlet.uniform(network), {"a": 0.1})]
-    for family in (*families, *others):
-        assert all(callable(getattr(family, name)) for name in ("posterior", "draws", "loss", "record_loss"))
-        assert family.record_loss(Relation.ADD_REMOVE) > 0
+def test_distances_are_finite_and_not_negative() -> None:
+    for family in (*RATES, matrix_family([0.0], 1)):
         for rho in (-1.0, float("nan"), float("inf")):
             with pytest.raises(dc.InputError, match="distance"):
                 family.loss(rho)
@@ -445,31 +326,18 @@ def test_bad_parameters_are_refused() -> None:
     ]:
         with pytest.raises(dc.InputError, match=message):
             NormalPrecisionMatrix(degrees, scale, low, 2.0, mean, 1.0)
-    with pytest.raises(dc.InputError, match="floor"):
-        DiscreteNetwork(dc.Dirichlet.uniform(network_of({"a": 2})), {"a": 0.5})
-    for alpha, floor, message in [(np.ones((2, 3)), 0.1, "shape"), (-np.ones((2, 2)), 0.1, "greater than 0"), (np.ones((2, 2)), 0.5, "floor")]:  # fmt: skip # noqa: E501
-        with pytest.raises(dc.InputError, match=message):
-            MarkovChain(alpha, floor)
 
 
 def test_data_out_of_bounds_are_refused_without_being_shown() -> None:
     secret = 7.654321
-    families: list[Family[npt.ArrayLike, Floats]] = [*RATES, BetaBinomial(1, 1, 0.1)]
-    for family in families:
+    for family in RATES:
         for data in ([0.0, secret], [float("nan")]):
             with pytest.raises(dc.InputError, match="public range") as caught:
                 family.posterior(data)
             assert "7.65" not in str(caught.value)
         with pytest.raises(dc.InputError, match="shape"):
             family.posterior([[0.1]])
-    with pytest.raises(dc.InputError, match="zeros and ones"):
-        BetaBinomial(1, 1, 0.1).posterior([0.5])
     with pytest.raises(dc.InputError, match="public range"):
         matrix_family([0.0, 0.0], 1.0).posterior([[1.0, 1.0]])
     with pytest.raises(dc.InputError, match="shape"):
         matrix_family([0.0, 0.0], 1.0).posterior([1.0, 1.0])
-    chain = MarkovChain(np.ones((2, 2)), 0.1)
-    with pytest.raises(dc.InputError, match="public range"):
-        chain.posterior([0, 2])
-    with pytest.raises(dc.InputError, match="whole numbers"):
-        chain.posterior([0.0, 1.0])

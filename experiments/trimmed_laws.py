@@ -1,60 +1,36 @@
-"""Conjugate families of the JMLR paper's Section 5 with trimmed rates and precisions; `discrete.py` has the others.
+"""The conjugate laws of Dimitrakakis et al. (JMLR 2017), Section 5, on a trimmed support: what a posterior draw costs.
 
-Each family is a frozen record of a trimmed prior and of public bounds of the data. A draw from its posterior costs
+Each law is a frozen record of a trimmed prior and of public bounds of the data. A draw from its posterior costs
 `sup g - inf g` over the support, where g is the log-likelihood ratio of two data sets; that range is given here in
-closed form, for data at a distance (`loss`) and for neighbouring data within the bounds (`record_loss`). The constants
-printed in the paper under its Assumption 2 say nothing for records and are not here.
-
-Draws use floating point and a seeded generator. They are for analysis on the public side; a draw that is released
-comes from a sampler on a public grid, not from here.
+closed form, for data at a distance (`loss`) and for neighbouring data within the bounds (`record_loss`). Parameters
+and data are real numbers here: these are the corrected constants of Lemmas 19 to 23. What is shipped, `dc.sampled`,
+draws on public grids, and is compared with them in `shipped_families.py`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import betainc, expit
 
 from discreet.errors import InputError
 from discreet.privacy.guarantee import Relation
-from discreet.theory.truncated import truncated_gamma
+from discreet.theory.likelihood_sensitivity import log_range
+from discreet.theory.truncated import truncated_beta
 
 __all__ = [
+    "BetaBinomial",
     "ExponentialRate",
-    "Family",
     "LaplaceRate",
     "NormalPrecision",
     "NormalPrecisionMatrix",
     "TrimmedGamma",
-    "checked_distance",
-    "within",
 ]
 
 Floats = npt.NDArray[np.float64]
-Data = TypeVar("Data", contravariant=True)
-Draw = TypeVar("Draw", covariant=True)
-
-PILOT = 20_000
-"""Wishart draws after which a trimmed one is refused if none was good: an acceptance below about 1e-4."""
-
-
-class Family(Protocol[Data, Draw]):
-    """A trimmed conjugate family: prior and posterior are one type in two roles."""
-
-    def posterior(self, data: Data) -> Self:
-        """The family after data."""
-
-    def draws(self, size: int, rng: np.random.Generator) -> Draw:
-        """Independent draws of the parameter; the last axis has the draws."""
-
-    def loss(self, rho: float) -> float:
-        """Epsilon of one posterior draw, delta 0, for data sets of one size at distance rho."""
-
-    def record_loss(self, relation: Relation) -> float:
-        """Epsilon of one posterior draw, delta 0, for neighbouring data sets within the public bounds."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +58,6 @@ class TrimmedGamma:
     def updated(self, shape: float, rate: float) -> TrimmedGamma:
         """The law with more shape and more rate."""
         return TrimmedGamma(self.shape + shape, self.rate + rate, self.low, self.high)
-
-    def draws(self, size: int, rng: np.random.Generator) -> Floats:
-        """Independent draws, shape `(size,)`."""
-        return truncated_gamma(self.shape, self.rate, self.low, self.high, size, rng)
 
     def record_range(self, power: float, least: float, most: float, relation: Relation) -> float:
         """Range over the support of a record's log likelihood, or of two records' ratio.
@@ -122,11 +94,6 @@ class ExponentialRate:
     Source:
         Dimitrakakis et al. (JMLR 2017), Lemma 19. Theorem 8 gives `2 c2 rho` for a support [c1, c2]; the log ratio is
         linear in theta, so its range is `(c2 - c1) rho`.
-
-    Example:
-        >>> family = ExponentialRate(TrimmedGamma(1, 1, 0.5, 2), bound=1)
-        >>> family.loss(0.1), family.record_loss(Relation.REPLACE)
-        (0.15000000000000002, 1.5)
     """
 
     prior: TrimmedGamma
@@ -138,16 +105,12 @@ class ExponentialRate:
 
     def posterior(self, data: npt.ArrayLike) -> ExponentialRate:
         """The family after data of shape `(records,)`; InputError where a value is outside the bounds."""
-        x = within(data, 0, self.bound)
+        x = _within(data, 0, self.bound)
         return ExponentialRate(self.prior.updated(x.size, x.sum()), self.bound)
-
-    def draws(self, size: int, rng: np.random.Generator) -> Floats:
-        """Independent draws of theta, shape `(size,)`."""
-        return self.prior.draws(size, rng)
 
     def loss(self, rho: float) -> float:
         """`(c2 - c1) rho`, nats."""
-        return (self.prior.high - self.prior.low) * checked_distance(rho)
+        return (self.prior.high - self.prior.low) * _checked_distance(rho)
 
     def record_loss(self, relation: Relation) -> float:
         """REPLACE: `(c2 - c1) B`. ADD_REMOVE: the range of `ln theta - theta x`, largest at x = 0 or x = B; nats."""
@@ -182,16 +145,12 @@ class LaplaceRate:
 
     def posterior(self, data: npt.ArrayLike) -> LaplaceRate:
         """The family after data of shape `(records,)`; InputError where a value is outside the bounds."""
-        x = within(data, -self.bound, self.bound)
+        x = _within(data, -self.bound, self.bound)
         return LaplaceRate(self.prior.updated(x.size, np.abs(x - self.location).sum()), self.location, self.bound)
-
-    def draws(self, size: int, rng: np.random.Generator) -> Floats:
-        """Independent draws of theta, shape `(size,)`."""
-        return self.prior.draws(size, rng)
 
     def loss(self, rho: float) -> float:
         """`(c2 - c1) rho`, nats."""
-        return (self.prior.high - self.prior.low) * checked_distance(rho)
+        return (self.prior.high - self.prior.low) * _checked_distance(rho)
 
     def record_loss(self, relation: Relation) -> float:
         """As for `ExponentialRate`, with |x - location| between its least and largest value in the bounds; nats."""
@@ -226,16 +185,12 @@ class NormalPrecision:
 
     def posterior(self, data: npt.ArrayLike) -> NormalPrecision:
         """The family after data of shape `(records,)`; InputError where a value is outside the bounds."""
-        x = within(data, -self.bound, self.bound)
+        x = _within(data, -self.bound, self.bound)
         return NormalPrecision(self.prior.updated(x.size / 2, ((x - self.mean) ** 2).sum() / 2), self.mean, self.bound)
-
-    def draws(self, size: int, rng: np.random.Generator) -> Floats:
-        """Independent draws of theta, shape `(size,)`."""
-        return self.prior.draws(size, rng)
 
     def loss(self, rho: float) -> float:
         """`(c2 - c1) max(1, |mean|) rho / 2`, nats."""
-        return (self.prior.high - self.prior.low) * max(1.0, abs(self.mean)) / 2 * checked_distance(rho)
+        return (self.prior.high - self.prior.low) * max(1.0, abs(self.mean)) / 2 * _checked_distance(rho)
 
     def record_loss(self, relation: Relation) -> float:
         """REPLACE: `(c2 - c1) (R^2 - r^2) / 2`, |x - mean| being in [r, R]; ADD_REMOVE as a range; nats."""
@@ -296,7 +251,7 @@ class NormalPrecisionMatrix:
         x = np.asarray(data, np.float64)
         if x.ndim != 2 or x.shape[1] != self.dimension:
             raise InputError(f"data need the shape (records, {self.dimension})")
-        within(np.linalg.norm(x, axis=1), 0, self.bound * (1 + 1e-12))
+        _within(np.linalg.norm(x, axis=1), 0, self.bound * (1 + 1e-12))
         centred = x - self.mean
         scatter = centred.T @ centred
         return NormalPrecisionMatrix(
@@ -308,38 +263,10 @@ class NormalPrecisionMatrix:
             self.bound,
         )
 
-    def draws(self, size: int, rng: np.random.Generator) -> Floats:
-        """Independent draws of the precision matrix, shape (d, d, size), by rejection from the Wishart law.
-
-        Raises InputError where none of the first 20,000 proposals has its eigenvalues within the bounds: a support that
-        holds less than about one in ten thousand of the untrimmed law.
-        """
-        kept, found, tried, batch = [np.empty((0, self.dimension, self.dimension))], 0, 0, PILOT // 4
-        while found < size:
-            matrices = self._untrimmed(batch, rng)
-            eigenvalues = np.linalg.eigvalsh(matrices)
-            kept.append(matrices[(eigenvalues[:, 0] >= self.low) & (eigenvalues[:, -1] <= self.high)])
-            found, tried = found + len(kept[-1]), tried + batch
-            if found < tried / PILOT:
-                raise InputError(
-                    f"fewer than one in {PILOT:,} draws of the Wishart law has its eigenvalues within "
-                    f"[{self.low:.3g}, {self.high:.3g}]; widen the bounds"
-                )
-        return np.moveaxis(np.concatenate(kept)[:size], 0, -1)
-
-    def _untrimmed(self, size: int, rng: np.random.Generator) -> Floats:
-        """Wishart draws by Bartlett's decomposition, shape (size, d, d)."""
-        d = self.dimension
-        factor = np.tril(rng.standard_normal((size, d, d)), -1)
-        factor[:, range(d), range(d)] = np.sqrt(rng.chisquare(self.degrees - np.arange(d), (size, d)))
-        # inverse_scale = C C' makes the scale matrix inv(C)' inv(C).
-        half = np.linalg.inv(np.linalg.cholesky(self.inverse_scale)).T @ factor
-        return np.asarray(half @ np.swapaxes(half, 1, 2))
-
     def loss(self, rho: float) -> float:
         """`(high - low) sqrt(min(2, d)) max(1, ||mean||) rho / 2`, nats."""
         factor = math.sqrt(min(2, self.dimension)) * max(1.0, float(np.linalg.norm(self.mean)))
-        return (self.high - self.low) * factor / 2 * checked_distance(rho)
+        return (self.high - self.low) * factor / 2 * _checked_distance(rho)
 
     def record_loss(self, relation: Relation) -> float:
         """The exact range over records in the ball of the bound, nats.
@@ -358,6 +285,83 @@ class NormalPrecisionMatrix:
         return others + scalar.record_range(0.5, least**2 / 2, most**2 / 2, relation)
 
 
+# ------------------------------------------------------------------------------------------------ zeros and ones
+
+
+@dataclass(frozen=True)
+class BetaBinomial:
+    """Zeros and ones with an unknown probability theta of a one: Beta(alpha, beta) on [floor, 1 - floor].
+
+    With floor 0 the prior is not trimmed, no finite pure guarantee exists, and `replace_delta` has the exact
+    approximate one. A distance counts the records that differ.
+
+    Args:
+        alpha, beta: concentrations, unit: records.
+        floor: 0 <= floor < 1/2.
+
+    Raises:
+        InputError: an argument out of its range.
+
+    Source:
+        Dimitrakakis et al. (JMLR 2017), Lemma 21, whose untrimmed constants are vacuous; trimmed as in Zhang et al.
+        (AAAI 2016).
+    """
+
+    alpha: float
+    beta: float
+    floor: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no proper law."""
+        if not (0 < self.alpha < math.inf and 0 < self.beta < math.inf and 0 <= self.floor < 0.5):
+            raise InputError("a beta prior needs alpha > 0, beta > 0, and a floor from 0 to below 1/2")
+
+    def draws(self, size: int, rng: np.random.Generator) -> Floats:
+        """Independent draws of theta, shape `(size,)`."""
+        return truncated_beta(self.alpha, self.beta, self.floor, 1 - self.floor, size, rng)
+
+    def record_loss(self, relation: Relation) -> float:
+        """REPLACE: `2 ln((1 - floor) / floor)`, ADD_REMOVE: half of it, nats; InputError where it is not trimmed."""
+        return self._range() * Relation(relation).by_record(1, 2)
+
+    def replace_delta(self, records: int, epsilon: float) -> float:
+        """Exact delta at an epsilon of one untrimmed draw after `records` records, one of them replaced.
+
+        The hockey-stick divergence of Beta(a + 1, b) and Beta(a, b + 1), both ways, largest over all data; at epsilon 0
+        the total variation. The ratio of the two densities rises with theta, so the best event is a half-line.
+
+        Args:
+            records: number of records, at least 1.
+            epsilon: nats, at least 0.
+
+        Returns:
+            Delta. For alpha = beta = a and epsilon 0 it tends to `a^a exp(-a) / Gamma(a + 1)` with more records.
+
+        Raises:
+            InputError: the prior is trimmed (`record_loss` is pure), no record, or a negative epsilon.
+        """
+        if self.floor > 0:
+            raise InputError("a trimmed posterior has a pure guarantee: use record_loss")
+        if not (records >= 1 and 0 <= epsilon < math.inf):
+            raise InputError("an exact delta needs at least one record and a finite epsilon of at least 0")
+        ones = np.arange(records)
+        a, b = self.alpha + ones, self.beta + records - 1 - ones
+        cut, grow = np.log(a) - np.log(b), math.exp(epsilon)
+        below, above = expit(cut - epsilon), expit(-cut - epsilon)
+        upward = betainc(b, a + 1, above) - grow * betainc(b + 1, a, above)
+        downward = betainc(a, b + 1, below) - grow * betainc(a + 1, b, below)
+        return max(float(upward.max()), float(downward.max()), 0.0)
+
+    def _range(self) -> float:
+        """Range of ln theta on the support."""
+        if self.floor == 0:
+            raise InputError(
+                "an untrimmed beta posterior has no finite pure loss: ln theta is unbounded; give a floor, or use "
+                "replace_delta for its exact delta"
+            )
+        return log_range(2, self.floor)
+
+
 # ------------------------------------------------------------------------------------------------ shared
 
 
@@ -366,7 +370,7 @@ def _radii(centre: float, bound: float) -> tuple[float, float]:
     return max(0.0, abs(centre) - bound), abs(centre) + bound
 
 
-def checked_distance(rho: float) -> float:
+def _checked_distance(rho: float) -> float:
     """A distance, checked."""
     if not 0 <= rho < math.inf:
         raise InputError(f"a distance must be finite and at least 0, got {rho}")
@@ -384,7 +388,7 @@ def _check_bound(bound: float, centre: float = 0.0) -> None:
         raise InputError("the known location or mean must be finite")
 
 
-def within(data: npt.ArrayLike, low: float, high: float) -> Floats:
+def _within(data: npt.ArrayLike, low: float, high: float) -> Floats:
     """Data of shape `(records,)` within public bounds; the error shows none of them."""
     x = np.asarray(data, np.float64)
     if x.ndim != 1:
