@@ -107,7 +107,7 @@ def test_answers_say_which_part_is_prior_only() -> None:
 def test_transitions_are_covered(relation: dc.Relation, epsilon: int) -> None:
     """Of twelve chains 108 probabilities, truths from the prior, seeds fixed.
 
-    Fewer than two thirds at a level of 95 % are one in a hundred million, even if the three of a row are known together:
+    Fewer than two thirds at a level of 95 % are one in a hundred million, even if a row is known as one:
     Binomial(36, .95) below 24.
     """
     held = []
