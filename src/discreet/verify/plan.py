@@ -24,7 +24,6 @@ from discreet.posterior.methods import noise_aware
 from discreet.posterior.plug_in import plug_in
 from discreet.privacy.guarantee import Guarantee
 from discreet.queries.synthetic import sample_codes
-from discreet.releases.kinds.candidate_choice import Choice
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.kinds.noisy_sums import NoisyMoments
@@ -174,7 +173,7 @@ def _over_network(
     """Records made up from a network's probabilities."""
 
     def read(release: Release) -> tuple[float, float]:
-        reader = plug_in if isinstance(release.payload, ParameterDraws | Choice) else noise_aware
+        reader = plug_in if isinstance(release.payload, ParameterDraws) else noise_aware
         return _errors(reader(release, draws=DRAWS, rng=rng).mean(), theta, truth)
 
     codes = sample_codes(theta, records, rng)
