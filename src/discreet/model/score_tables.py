@@ -220,7 +220,8 @@ def own_family(
         None spent. A bound or a constant that is too small for the likelihood changes the posterior and never the
         guarantee, which is computed from the table: the likelihood is clamped to the one and cut to the other. Under a
         metric (`metric_width`) a constant L costs at most `2 L` for each unit of the variable, where the unit of the
-        promise is one or several of equally wide bins, and at most `2 L (unit + widest bin)` in any case.
+        promise is one or several of equally wide bins (as floats have their ends), and at most `2 L (unit + widest
+        bin)` in any case.
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 1. The constant is that of their Assumption 1, which holds for what
