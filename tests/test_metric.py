@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise, scale_for
+from discreet.model.score_tables import STEPS
 from discreet.privacy.ledger import Ledger
+from discreet.queries.explanation import Changes
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.releases.release import RecordsPolicy
 from folding import every
@@ -199,9 +203,69 @@ def test_the_document_has_the_relation_the_unit_and_the_number_of_records() -> N
     assert dc.combine(release, replace(other, private=True), data="same").guarantees == (None,)
 
 
-def test_nothing_is_explained_of_a_record_under_a_metric() -> None:
-    with pytest.raises(dc.InputError, match="this release promises nothing of that"):
-        dc.explain(made(), [], rng=np.random.default_rng(1))
+def by_unit() -> dc.Release:
+    """Of a family whose readings can change by 4 units of 1.5 minutes, at 0.5 each."""
+    family = dc.Family("exponential", (dc.Variable.binned("wait", (0, 6), 12),), {"low": 0.1, "high": 2}, 20)
+    asked, prior = promise("0.5", "1.5 minutes in one wait"), dc.Dirichlet.uniform(family.network)
+    counts = counts_of(family.network, [(step % 5,) for step in range(40)])
+    return dc.simulate(dc.sampled(family), counts, prior, asked, rng=np.random.default_rng(3))
+
+
+def test_an_explanation_tells_what_units_change_by_hand() -> None:
+    """Epsilon 0.5: k units are k / 2 nats."""
+    found = dc.explain(by_unit(), rng=np.random.default_rng(1)).promise
+    assert isinstance(found, Changes)
+    assert [change.units for change in found.changes] == [1, 2, 4]
+    assert (found.widest, found.unit, found.relation) == (4, "1.5 minutes in one wait", "metric")
+    for change in found.changes:
+        x = math.exp(change.units / 2)
+        assert change.nats == change.units / 2
+        assert change.beliefs == pytest.approx({0.01: x / (x + 99), 0.5: x / (x + 1)})
+        assert change.distance == pytest.approx((x - 1) / (x + 1))
+        assert change.misses == pytest.approx({a: max(1 - x * a, (1 - a) / x) for a in change.misses})
+    # Errors of 5 % each: 0.95 = e^(k / 2) 0.05, k = 5.9.
+    assert (found.error, found.units) == (0.05, 6)
+
+
+def test_no_explanation_under_a_metric_speaks_of_a_record_as_protected() -> None:
+    found = dc.explain(by_unit(), rng=np.random.default_rng(1))
+    text = (
+        str(found).replace("protects no record and no person", "").replace("no record and no person is protected", "")
+    )
+    assert str(found).count("no record and no person") == 2
+    assert "record" not in text.replace("no counts were released that could be taken for those of the records", "")
+    assert "person" not in text and "somebody who knows all else" in text
+    assert (
+        "one unit: 1.5 minutes in one wait" in text and "  2 units: odds move by a factor of at most 2.72 (e^1)" in text
+    )
+    assert "must differ by 6 units or more" in text and "a reading may change by 4 units and odds by 7.39 (e^2)" in text
+    told = found.document()
+    assert told["telling"] is None
+    assert "presence" not in str(told) and "'value'" not in str(told) and "'records'" not in str(told)
+
+
+def test_a_unit_moves_the_law_of_a_draw_by_no_more_than_it_says() -> None:
+    """All pairs of readings beside up to 30 others, the divergence of the draw's laws by enumeration."""
+    release = by_unit()
+    found = dc.explain(release, rng=np.random.default_rng(1)).divergence
+    assert found is not None and found.record is None and found.change is not None
+    table, rate, most = release.payload.table_of_scores, release.payload.rate, 0.0
+    for crowd, times in product(range(12), (0, 3, 30)):
+        laws = [softmax(table.base + rate * (table.steps[crowd] * times + steps) / STEPS) for steps in table.steps]
+        for one, other in product(range(12), repeat=2):
+            if abs(one - other) <= 3:  # bins of half a minute: a unit reaches three further at most
+                most = max(most, float(np.sum(laws[one] * np.log(laws[one] / laws[other]))))
+    assert 0.2 * found.change < most <= found.change
+
+
+def test_an_explanation_under_a_metric_of_tables_and_queries() -> None:
+    found = dc.explain(made(), ["P(pressure)"], rng=np.random.default_rng(1), draws=50)
+    assert isinstance(found.promise, Changes) and found.promise.widest is None
+    assert [change.units for change in found.promise.changes] == [1, 2, 5, 10]
+    assert found.divergence is not None and (found.divergence.record, found.divergence.change) == (None, None)
+    assert found.dependences[0].query == "P(pressure)" and "one record moves" not in str(found)
+    read = dc.explain(by_unit(), ["P(wait=0_to_0.5)"], rng=np.random.default_rng(1), draws=50)
+    assert {prior.prior for prior in read.priors} == {"the family's own"}
 
 
 @pytest.fixture
@@ -218,12 +282,28 @@ def test_commands_say_what_a_metric_protects(run: Shell) -> None:
     told = run.fails("release d.parquet --network asia.bif --account changes --epsilon 1 --output r.json")
     assert "not for distances in a metric" in told
     assert run.json("ledger show changes")["accounts"][0]["charges"] == []
-    assert "tries data sets that differ in one record" in run.fails("audit laplace --relation metric")
+    assert "an amount and what changes by it" in run.fails("audit laplace --relation metric")
+    assert "protects records" in run.fails(f"audit laplace --relation metric --unit '{UNIT}'")
     planned = run.json(
         f"plan --network asia.bif --epsilon 1 --records 50 --relation metric --unit '{UNIT}' --repeats 1"
     )
     refused = [part["refused"] for part in planned["expected"] if part["mechanism"] in dc.MECHANISMS]
     assert refused and all("not for distances in a metric" in reason for reason in refused)
+
+
+def test_a_release_of_changes_is_explained_and_audited_from_the_shell(run: Shell) -> None:
+    by_unit().save("wait.json")
+    told = run("explain wait.json")[1]
+    assert (
+        "What can be learned of a change in one reading" in told and "5 % on either side they must differ by 6" in told
+    )
+    assert run.json("explain wait.json")["promise"]["changes"][1]["nats"] == 1.0
+    words = f"audit sampled --relation metric --unit '{UNIT}' --epsilon 0.5 --records 1"
+    table = run(words)[1]
+    assert "for each change of 1 step in one reading, rounded up; not for a record" in table
+    (found,) = run.json(words)["findings"]
+    assert (found["relation"], found["unit"], found["promised"], found["holds"]) == ("metric", UNIT, "0.5", True)
+    assert 0.4 < found["measured"] <= 0.5
 
 
 def test_an_export_says_what_a_metric_protects(run: Shell) -> None:

@@ -341,6 +341,6 @@ def test_a_family_is_written_by_its_parameters() -> None:
 
 def test_a_likelihood_that_is_clamped_spans_its_bound() -> None:
     logs = np.log([[0.9, 0.5, 0.1], [0.1, 0.5, 0.9]])
-    table = likelihood_table(COIN, ("p",), np.array([[1.0], [2.0], [3.0]]), np.zeros(3), logs, 1.0)
+    table = likelihood_table(COIN, ("p",), np.array([[1.0], [2.0], [3.0]]), np.zeros(3), logs, (1.0, None))
     assert table.span == 1.0
     assert table.steps[0].tolist() == [STEPS, round((1 + math.log(5 / 9)) * STEPS), 0]

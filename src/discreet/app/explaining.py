@@ -33,6 +33,8 @@ def explain(
 ) -> None:
     """Explain a release: what one record can change, what can be told apart, and what answers depend on.
 
+    Of a release under a metric: what a change of one unit, and of a few, can change in the place of a record.
+
     In words and numbers, computed for this release from the release alone; nothing is spent.
     """
     asked = asked_queries(queries, release) or []

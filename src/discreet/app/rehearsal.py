@@ -115,23 +115,25 @@ def audit(
     delta: Annotated[
         str | None, typer.Option(help=f"0 without it, but {DELTA} for {', '.join(NEEDS_DELTA)}, which needs one.")
     ] = None,
-    relation: Annotated[str | None, typer.Option(help="add-remove or replace; both without it.")] = None,
+    relation: RelationName = None,
+    unit: Unit = "record",
     records: Annotated[int, typer.Option(help="Most records of a data set.")] = 3,
     option: Annotated[list[str] | None, typer.Option(help="Option of the mechanism; repeatable.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure what a mechanism reveals, on neighbouring data sets of tiny networks or designs; needs no data."""
+    """Measure what a mechanism reveals, on neighbouring data sets of tiny networks or designs; needs no data.
+
+    Under a metric data sets differ in one reading, and what is measured is for each unit by which it moves.
+    """
     if records < 1:
         raise InputError(f"an audit needs data sets of at least one record, got {records}")
     entry = registered(mechanism)
-    if relation is not None and dc.Relation(relation) is dc.Relation.METRIC:
-        raise InputError("an audit tries data sets that differ in one record: --relation is add-remove or replace")
     chosen = mechanism_of(entry, option, None, entry.needed)
     given = delta if delta is not None else DELTA if entry.delta == "needed" else "0"
     found: list[dc.Finding] = []
     refused: dict[str, str] = {}
     for each in _relations(relation):
-        promise = dc.Guarantee(epsilon=epsilon, delta=given, relation=each, unit="record")
+        promise = dc.Guarantee(epsilon=epsilon, delta=given, relation=each, unit=unit)
         try:
             found += dc.audit(chosen, promise, most=records)
         except InputError as error:
@@ -253,6 +255,7 @@ def _finding(part: dc.Finding, over: Over) -> dict[str, Any]:
     return {
         over: part.network,
         "relation": part.guarantee.relation,
+        "unit": part.guarantee.unit,
         "promised": as_text(part.guarantee.epsilon),
         "delta": as_text(part.guarantee.delta),
         "measured": part.measured if math.isfinite(part.measured) else None,
@@ -272,4 +275,7 @@ def _finding_lines(found: list[dc.Finding], over: Over) -> str:
          "NO" if not part.holds else "yes" if part.exact else "not refuted")
         for part in found
     ]  # fmt: skip
-    return columns((over, "relation", "promised", "measured", "how", "pairs", "holds"), rows)
+    text = columns((over, "relation", "promised", "measured", "how", "pairs", "holds"), rows)
+    changes = {part.guarantee.unit for part in found if part.guarantee.relation is dc.Relation.METRIC}
+    told = [f"promised and measured for each change of {unit}, rounded up; not for a record" for unit in changes]
+    return "\n".join([text, *told])

@@ -192,11 +192,7 @@ def _calibrate(mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarant
         )
     if statistic.over != prior.over:
         raise InputError("the counts and the prior are over different networks or designs")
-    if guarantee.relation is Relation.METRIC and not mechanism.metric:
-        raise InputError(
-            f"mechanism {mechanism.name!r} protects records, and takes no guarantee under a metric; ask for an "
-            "add-remove or a replace guarantee"
-        )
+    check_relation(mechanism, guarantee)
     if guarantee.relation.public_number and statistic.policy.missing == "drop":
         raise InputError(
             "dropping incomplete records changes the number of records, which is public when replacing a record or a "
@@ -209,6 +205,23 @@ def _calibrate(mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarant
     if isinstance(calibration, PlannedNoise | AuditNoise) and isinstance(statistic, Counts):
         statistic.require([*calibration.scopes, *mechanism.scopes(cast(O, prior.over))])
     return calibration
+
+
+def check_relation(mechanism: Mechanism[C, S, P, O], guarantee: Guarantee) -> None:
+    """Refuse a guarantee under a metric for a mechanism that does not declare that it takes one.
+
+    Args:
+        mechanism: any.
+        guarantee: wanted.
+
+    Raises:
+        InputError: as it says.
+    """
+    if guarantee.relation is Relation.METRIC and not mechanism.metric:
+        raise InputError(
+            f"mechanism {mechanism.name!r} protects records, and takes no guarantee under a metric; ask for an "
+            "add-remove or a replace guarantee"
+        )
 
 
 def _describe(

@@ -70,6 +70,7 @@ class Family:
             were just that unlikely. None for no clamp.
         open_ends: whether the first and the last bin have all beyond them, as records that are clipped make it; a
             record there then says less, and a draw costs up to twice as much.
+        lipschitz: nats for each unit of the one numeric variable, as of `own_family`; None for no cut.
 
     Raises:
         InputError: an unknown name or parameter, one that is missing or out of its range, or variables that do not fit.
@@ -86,6 +87,7 @@ class Family:
     points: int | None = None
     bound: float | None = None
     open_ends: bool = False
+    lipschitz: float | None = None
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what is no family."""
@@ -125,7 +127,8 @@ class Family:
         names, grid, base = self._grid()
         logs = np.maximum(LAWS[self.name](self, grid), -1e5)
         logs -= logsumexp(logs, axis=0)
-        return likelihood_table(self.network, names, grid, base - logsumexp(base), logs, self.bound)
+        declared = self.bound, self.lipschitz
+        return likelihood_table(self.network, names, grid, base - logsumexp(base), logs, declared)
 
     @property
     def size(self) -> int:

@@ -17,7 +17,7 @@ from discreet.model.score_tables import STEPS, ScoreTable, types_of
 
 __all__ = ["read_score_file"]
 
-OF_FAMILY = {"family", "variables", "parameters", "points", "bound", "open_ends"}
+OF_FAMILY = {"family", "variables", "parameters", "points", "bound", "open_ends", "lipschitz"}
 OF_TABLE = {"variables", "candidates", "names", "base", "range", "scores"}
 
 
@@ -26,7 +26,8 @@ def read_score_file(text: str) -> Family | ScoreTable:
 
     Args:
         text: JSON, or the name of a JSON file: `{"family": "exponential", "variables": [{"name": "wait", "bounds": [0,
-            60], "bins": 120}], "parameters": {"low": 0.02, "high": 0.5}}`, and perhaps "points", "bound", "open_ends";
+            60], "bins": 120}], "parameters": {"low": 0.02, "high": 0.5}}`, and perhaps "points", "bound", "lipschitz",
+            "open_ends";
             or `{"variables": [{"name": "a", "states": ["no", "yes"]}], "candidates": [[0.2], [0.8]], "range": [0, 1],
             "scores": [[1, 0], [0, 1]]}`, a row for each joint state of the variables, the last fastest, and perhaps
             "names" of the candidates' numbers and a "base" measure. "bins" are cut points, or a number of equally wide
@@ -55,12 +56,12 @@ def read_score_file(text: str) -> Family | ScoreTable:
         raise InputError(f"'family' is the name of one: {listed(tuple(FAMILIES))}")
     if not isinstance(raw.get("parameters"), dict) or not isinstance(raw.get("open_ends", False), bool):
         raise InputError("a family has 'parameters', an object of numbers; 'open_ends' is true or false")
-    bound = raw.get("bound")
-    if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | float)):
-        raise InputError("the bound of a family is a number of nats")
-    return Family(
-        raw["family"], variables, raw["parameters"], raw.get("points"), bound, bool(raw.get("open_ends", False))
-    )
+    bound, lipschitz = (raw.get(name) for name in ("bound", "lipschitz"))
+    for name, value in (("bound", bound), ("Lipschitz constant", lipschitz)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise InputError(f"the {name} of a family is a number of nats")
+    open_ends = bool(raw.get("open_ends", False))
+    return Family(raw["family"], variables, raw["parameters"], raw.get("points"), bound, open_ends, lipschitz)
 
 
 def _variable(part: Any) -> Variable:

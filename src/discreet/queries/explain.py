@@ -1,9 +1,11 @@
-"""Explain a release: what one record can change in it, and what its answers depend on, computed for this release."""
+"""Explain a release: what one record, or a change under a metric, can change in it, and what its answers depend on."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from fractions import Fraction
 from typing import cast
 
 import numpy as np
@@ -18,7 +20,7 @@ from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.posterior.pooled.measured import poolable
 from discreet.privacy.guarantee import Guarantee, Relation, convert
 from discreet.queries.credible import check_level
-from discreet.queries.explanation import Divergence, Explanation, OtherPrior, Promise, Telling
+from discreet.queries.explanation import Change, Changes, Divergence, Explanation, OtherPrior, Promise, Telling
 from discreet.queries.query import answer
 from discreet.queries.row_shares import dependence
 from discreet.releases.kinds.parameter_draws import ParameterDraws
@@ -37,6 +39,8 @@ from discreet.theory.likelihood_sensitivity import record_loss
 
 __all__ = ["explain"]
 
+UNITS = (1, 2, 5, 10)
+"""Of changes that are told, as far as a reading can change by them."""
 BELIEFS = (0.01, 0.5)
 """Of a sensitive fact before the release: rare, and even."""
 FALSE_ALARMS = (0.01, 0.05, 0.1, 0.25)
@@ -59,6 +63,8 @@ def explain(
 ) -> Explanation:
     """What one record can change in a release, and what answers depend on.
 
+    Under a metric it is what a change of one unit, and of a few, can change; nothing is said of a record.
+
     Args:
         release: of any kind. What a record can change, and how well data sets can be told apart, follows from the
             guarantee alone; the rest is for releases over a network, as far as there is a posterior.
@@ -72,26 +78,22 @@ def explain(
         The parts; `str` has them in words, `document` for JSON.
 
     Raises:
-        InputError: a query that does not fit the network, no number of draws or rows, or a release under a metric,
-            which says nothing of one record.
+        InputError: a query that does not fit the network, or no number of draws or rows.
 
     Guarantee:
         None spent: reads the release alone.
 
     Source:
-        Kairouz, Oh and Viswanath (2015) for tests; Zhang et al. (AAAI 2016), Theorem 1, Dimitrakakis et al. (JMLR
-        2017), Theorems 7 and 13, Chowdhury et al. (ICML 2020), equations (7) and (8) and Theorem 4.2, all as corrected
-        in docs/theory.md.
+        Kairouz, Oh and Viswanath (2015) for tests, at `k epsilon` for k units of a metric; Zhang et al. (AAAI 2016),
+        Theorem 1, Dimitrakakis et al. (JMLR 2017), Definition 2, Theorems 7 and 13, Chowdhury et al. (ICML 2020),
+        equations (7) and (8) and Theorem 4.2, all as corrected in docs/theory.md.
     """
     check_level(level)
     if not (draws > 0 and rows > 0):
         raise InputError(f"an explanation needs at least one draw and one row, got {draws} and {rows}")
-    if release.guarantee.relation is Relation.METRIC:
-        raise InputError(
-            f"an explanation tells what one record can change; this release promises nothing of that, but "
-            f"{release.guarantee}"
-        )
-    promise, telling = _promise(release), _telling(release)
+    by_change = release.guarantee.relation is Relation.METRIC
+    promise = _changes(release) if by_change else _promise(release)
+    telling = None if by_change else _telling(release)
     asked = [queries] if isinstance(queries, str) else list(queries)
     if release.over_design:
         note = "over a design: what answers depend on, and other priors, are told of networks only"
@@ -145,6 +147,27 @@ def _of_values(guarantee: Guarantee) -> Guarantee | None:
     return None
 
 
+def _changes(release: Release) -> Changes:
+    """What a change of some units can change: `k epsilon` for k of them."""
+    guarantee, epsilon = release.guarantee, float(release.guarantee.epsilon)
+    ranges = [] if release.over_design else [each.bounds for each in release.network.variables if each.bounds]
+    widest = max(
+        (math.ceil((Fraction(high) - Fraction(low)) / guarantee.unit_amount) for low, high in ranges), default=None
+    )
+    told = UNITS if widest is None else sorted({min(units, widest) for units in (*UNITS, widest)})
+    named = (str(guarantee), str(guarantee.relation), guarantee.unit, release.private)
+    changes = tuple(_change(units, units * epsilon) for units in told)
+    necessary = least_distinguishable(epsilon / 2, 1, ERROR)
+    return Changes(*named, changes, widest, ERROR, records_to_tell(ERROR, epsilon, 0.0), necessary)
+
+
+def _change(units: int, nats: float) -> Change:
+    """What so many nats can change."""
+    beliefs = {prior: moved_belief(prior, nats) for prior in BELIEFS}
+    misses = {alarms: least_misses(alarms, nats, 0.0) for alarms in FALSE_ALARMS}
+    return Change(units, nats, beliefs, best_distance(nats, 0.0), misses)
+
+
 def _telling(release: Release) -> Telling:
     """How well data sets can be told apart that differ in one record."""
     epsilon, delta = float(release.guarantee.epsilon), float(release.guarantee.delta)
@@ -163,15 +186,16 @@ def _divergence(release: Release) -> tuple[Divergence | None, list[str]]:
     network, payload, relation = release.network, release.network_payload, release.guarantee.relation
     if isinstance(payload, ParameterDraws) and payload.floors:
         moved = range_divergence(payload.temper * record_loss(network, payload.floors, relation))
-        return Divergence(moved, True, None, ERROR, {}, 0.0, 0, 0, ()), []
+        return Divergence(moved, None, True, None, ERROR, {}, 0.0, 0, 0, ()), []
     if isinstance(release.calibration, ScoredNoise):
         # Of a family it is the posterior in which a record counts so much.
         moved = range_divergence(release.calibration.rate * release.calibration.width / STEPS)
-        return Divergence(moved, True, None, ERROR, {}, 0.0, 0, 0, ()), []
-    record = record_divergence(release.dirichlet, relation)
+        record, change = (None, moved) if relation is Relation.METRIC else (moved, None)
+        return Divergence(record, change, True, None, ERROR, {}, 0.0, 0, 0, ()), []
+    record = None if relation is Relation.METRIC else record_divergence(release.dirichlet, relation)
     parts = payload.measurements
     if not parts or not poolable(parts):
-        return Divergence(record, False, None, ERROR, {}, 0.0, 0, 0, ()), []
+        return Divergence(record, None, False, None, ERROR, {}, 0.0, 0, 0, ()), []
     margins = pooled_margins(network, parts, release.records)
     most = np.inf if release.records is None else float(release.records)
     telling = [node for node in network.nodes if network.schema[node].size > 1]
@@ -189,7 +213,7 @@ def _divergence(release: Release) -> tuple[Divergence | None, list[str]]:
         expected, large, rows = expected + float(means[clear].sum()), large + int(clear.sum()), rows + clear.size
     ordered = dict(sorted(limits.items(), key=lambda pair: -pair[1]))
     missing = tuple(node for node in telling if node not in limits)
-    return Divergence(record, False, sum(limits.values()), ERROR, ordered, expected, large, rows, missing), []
+    return Divergence(record, None, False, sum(limits.values()), ERROR, ordered, expected, large, rows, missing), []
 
 
 def _other_priors(
@@ -211,6 +235,9 @@ def _readings(
     release: Release, posterior: PosteriorDraws, rng: np.random.Generator
 ) -> Iterator[tuple[str, PosteriorDraws]]:
     """The posterior, and those under other priors that were drawn likewise; a prior that is the curator's but once."""
+    if posterior.method == "family":
+        yield "the family's own", posterior
+        return
     learned, own = learned_prior(release, None) and posterior.method == "pooled", release.dirichlet.alpha
     yield "learned from the release" if learned else "the curator's", posterior
     for concentration in CONCENTRATIONS:

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from discreet.errors import listed
-from discreet.privacy.guarantee import Relation
 from discreet.queries.row_shares import Dependence
 
-__all__ = ["Divergence", "Explanation", "OtherPrior", "Promise", "Telling"]
+__all__ = ["Change", "Changes", "Divergence", "Explanation", "OtherPrior", "Promise", "Telling"]
 
 SHOWN_TABLES = 4
 """Tables that are named of those that an answer depends on, and families of those that the noise moves most."""
@@ -62,8 +61,6 @@ class Promise:
                 yield f"  {what}: odds move by a factor of at most {_factor(nats)}. A belief of {listed(told)}{tail}"
         if self.value is None:
             yield "  its values: nothing is promised: for a record removed and another added the delta is too large"
-        if self.relation not in (Relation.ADD_REMOVE, Relation.REPLACE):
-            yield f"  this is about data sets that are neighbours by {self.relation}, not about a person's whole record"
         yield "  by somebody who knows all others; what it says of everybody is learned without the record, too"
 
 
@@ -108,11 +105,85 @@ class Telling:
 
 
 @dataclass(frozen=True)
+class Change:
+    """What a change of so many units can change, under a metric, for somebody who knows all else.
+
+    Args:
+        units: by which readings change, each rounded up, all together.
+        nats: by which odds can move.
+        beliefs: by probability of a reading before the release, the largest that it can become.
+        distance: largest total variation of releases of data sets that are so far apart.
+        misses: by rate of false alarms, the least rate of misses of any test.
+    """
+
+    units: int
+    nats: float
+    beliefs: Mapping[float, float]
+    distance: float
+    misses: Mapping[float, float]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What can be learned and told apart under a metric: changes of readings, and never a record.
+
+    Args:
+        guarantee: in one line.
+        relation: the metric.
+        unit: the change that has distance 1.
+        private: False for a simulation, which promises nothing of all this.
+        changes: of one unit, of more, and of as many as a reading can change by.
+        widest: units that a reading can change by within its public bounds; None where there are none.
+        error: a rate of false alarms and of misses.
+        units: by which data sets must differ at least for a test to keep it.
+        necessary: the same for somebody who compares shares of posterior draws, by the paper's argument.
+    """
+
+    guarantee: str
+    relation: str
+    unit: str
+    private: bool
+    changes: tuple[Change, ...]
+    widest: int | None
+    error: float
+    units: int
+    necessary: float
+
+    def lines(self) -> Iterator[str]:
+        """In words."""
+        yield f"What can be learned of a change in one reading ({self.guarantee})"
+        if not self.private:
+            yield "  this is a simulation, which hides nothing; a private release of the same kind would promise:"
+        yield f"  one unit: {self.unit}; whether a reading was this one, or one that is at most so many units from it:"
+        for change in self.changes:
+            told = [f"{_chance(prior)} becomes {_most(end)}" for prior, end in change.beliefs.items()]
+            moved = f"odds move by a factor of at most {_factor(change.nats)}"
+            yield f"  {_units(change.units)}: {moved}. A belief of {listed(told)}"
+        yield "  by somebody who knows all else; units of several changes add up"
+        if self.widest is not None:
+            most = f"{_units(self.widest)} and odds by {_factor(self.changes[-1].nats)}"
+            yield f"  no record and no person is protected: a reading may change by {most}"
+        yield ""
+        yield "How well two data sets can be told apart that differ by changes in readings"
+        for change in self.changes:
+            rates = [f"{100 * miss:.3g} % at {100 * alarms:g} %" for alarms, miss in change.misses.items()]
+            errors = f"false alarms and misses of the best test sum to {1 - change.distance:.3g} at least"
+            yield f"  {_units(change.units)}: {errors} (total variation {change.distance:.3g} at most);"
+            yield f"    least misses by false alarms: {listed(rates)}"
+        needs = (
+            f"  to err at most {100 * self.error:g} % on either side they must differ by {_units(self.units)} or more"
+        )
+        yield f"{needs}, for any test;"
+        yield f"  who compares shares of posterior draws needs {self.necessary:.3g} (a necessary condition)"
+
+
+@dataclass(frozen=True)
 class Divergence:
     """How far the posterior of what was released is from that of the records, in nats.
 
     Args:
-        record: what one record can move the posterior that sees the records by, at most.
+        record: what one record can move the posterior that sees the records by, at most; None under a metric.
+        change: the same of a change of one unit, under a metric, where that is known.
         trimmed: whether that is the law of released draws, which has a range, or that of rows without a floor.
         limit: bound on the divergence of the posterior that takes the released counts for counts; None where no counts
             were released.
@@ -123,7 +194,8 @@ class Divergence:
         unmeasured: nodes whose family was not measured as a whole; not in these numbers.
     """
 
-    record: float
+    record: float | None
+    change: float | None
     trimmed: bool
     limit: float | None
     failure: float
@@ -137,7 +209,9 @@ class Divergence:
         """In words."""
         yield "How far posteriors are apart (Kullback-Leibler divergence, nats, over all rows)"
         what = "law of a draw" if self.trimmed else "posterior that sees the records"
-        yield f"  one record moves the {what} by {self.record:.3g} at most, whatever the others are"
+        for moved, by in ((self.record, "one record"), (self.change, "a change of one unit in one reading")):
+            if moved is not None:
+                yield f"  {by} moves the {what} by {moved:.3g} at most, whatever all else is"
         if self.limit is None:
             yield "  no counts were released that could be taken for those of the records"
             return
@@ -172,16 +246,16 @@ class Explanation:
     """What one record can change in a release, and what its answers depend on.
 
     Args:
-        promise: what can be learned of a record.
-        telling: how well data sets can be told apart.
+        promise: what can be learned of a record; under a metric of changes, with how well they can be told.
+        telling: how well data sets can be told apart that differ in records; None under a metric.
         divergence: how far posteriors are apart; None where it does not apply, which `notes` say.
         dependences: of each query.
         priors: answers under several priors of the rows, query by query.
         notes: what does not apply to this release, and why.
     """
 
-    promise: Promise
-    telling: Telling
+    promise: Promise | Changes
+    telling: Telling | None
     divergence: Divergence | None
     dependences: tuple[Dependence, ...]
     priors: tuple[OtherPrior, ...]
@@ -189,7 +263,8 @@ class Explanation:
 
     def __str__(self) -> str:
         """All of it in words."""
-        parts = [self.promise.lines(), self.telling.lines()]
+        parts = [self.promise.lines()]
+        parts += [] if self.telling is None else [self.telling.lines()]
         parts += [] if self.divergence is None else [self.divergence.lines()]
         parts += [self._asked(found) for found in self.dependences]
         parts += [iter(self.notes)] if self.notes else []
@@ -224,6 +299,11 @@ class Explanation:
 def _factor(nats: float) -> str:
     """exp(nats) in words."""
     return f"{math.exp(nats):.3g} (e^{nats:.4g})" if nats < 14 else f"e^{nats:.4g}"
+
+
+def _units(number: int) -> str:
+    """So many units."""
+    return f"{number:,} unit{'' if number == 1 else 's'}"
 
 
 def _chance(prior: float) -> str:

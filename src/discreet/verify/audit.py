@@ -31,7 +31,7 @@ from scipy.special import betaincinv
 
 from discreet.errors import InputError
 from discreet.mechanisms import MECHANISMS
-from discreet.mechanisms.crossing import Mechanism, Statistic, statistic_of
+from discreet.mechanisms.crossing import Mechanism, Statistic, check_relation, statistic_of
 from discreet.mechanisms.noise import ExactNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
@@ -56,6 +56,7 @@ from discreet.releases.release import RecordsPolicy
 from discreet.sensitive.counts import Counts
 from discreet.sensitive.rows import grid_rows
 from discreet.theory.likelihood_sensitivity import log_range
+from discreet.verify.changed_readings import changed_readings
 from discreet.verify.densities import objective_loss, truncation_loss
 from discreet.verify.losses import loss, refuse_leaks
 from discreet.verify.script import SCRIPTS, Answers, Leak, Log, logged, numbers
@@ -65,6 +66,8 @@ __all__ = ["CONFIDENCE", "Finding", "audit", "audit_designs", "audit_networks"]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Record = tuple[Any, ...]
+Pairs = Mapping[tuple[Any, Any], int]
+"""Pairs of data sets, and by how many units they differ: neighbours by one."""
 
 MOST_RECORDS = 3
 """Records of the larger of two neighbouring data sets."""
@@ -89,6 +92,8 @@ EXTREMES = 2
 """Pairs of data sets for a statistical bound."""
 MOST_KINDS, MOST_CHOICES = 12, 8
 """Kinds of records that make data sets, and answers to a choice that are followed to what is released."""
+FEW_KINDS = 3
+"""The same beside a reading that changes, where it has more bins than that."""
 FEW = 30
 """The same for a mechanism that is told how many records to expect."""
 SLACK = 1e-7
@@ -106,11 +111,12 @@ class Finding:
     Args:
         network: its name, or that of the design.
         guarantee: what the mechanism promised.
-        measured: largest loss: epsilon at the guarantee's delta; infinite for a leak.
+        measured: largest loss: epsilon at the guarantee's delta; under a metric the largest for each unit by which data
+            sets differ. Infinite for a leak.
         exact: whether `measured` is the loss itself on the data sets looked at, given that rows are independent, that
             there is no randomness but the source's, and that scripts not tried tell nothing new; False for a lower
             bound that holds with `CONFIDENCE`, which can refute the promise but never prove it.
-        pairs: of neighbouring data sets that were looked at.
+        pairs: of neighbouring data sets that were looked at, or of those that differ in one reading.
         how: what kind of check it was.
         slack: nats by which `measured` may be off, as a sum of floats.
         leak: what depends on the records although the noise is held fixed, or what makes the draw impossible to
@@ -151,6 +157,11 @@ def audit_choices() -> dict[str, Network]:
     }
 
 
+def audit_readings() -> dict[str, Network]:
+    """The readings of the audit, for mechanisms under a metric that have no network of their own."""
+    return {"a reading in six bins": Network((Variable.binned("x", (0, 6), 6),), {"x": ()})}
+
+
 def audit_designs() -> dict[str, Design]:
     """The designs of the audit: every target, with bounds and in a ball, of one or two coordinates."""
     x, z = (Variable(name, bounds=(-1, 1)) for name in "xz")
@@ -174,25 +185,30 @@ def audit(
 ) -> tuple[Finding, ...]:
     """Measure a mechanism's loss on all neighbouring data sets of tiny networks or designs.
 
+    Under a metric data sets that differ in one reading are compared: it moves from one bin to another, as little as it
+    can, and the loss may be epsilon for each unit, rounded up, that it moves by. Several changes add up.
+
     Args:
         mechanism: any; its draw must take all randomness from the source it is given.
         guarantee: what it shall promise.
         networks: tiny ones, by name, or designs of at most two weights; None for `audit_networks()`, for
-            `audit_choices()` where a network is chosen, or for those of `audit_designs()` that the mechanism takes.
+            `audit_choices()` where a network is chosen, for `audit_readings()` under a metric, or for those of
+            `audit_designs()` that the mechanism takes.
         most: records of the larger data set.
 
     Returns:
         A finding for each of them.
 
     Raises:
-        InputError: the mechanism refuses the guarantee, which is for records, or takes randomness in a way that cannot
-            be followed.
+        InputError: the mechanism refuses the guarantee, or takes randomness in a way that cannot be followed; or, under
+            a metric, no numeric variable with bins.
     """
-    if guarantee.relation is Relation.METRIC:
-        raise InputError("an audit tries data sets that differ in one record; it has none to try a metric by")
+    check_relation(mechanism, guarantee)
     if networks is not None or mechanism.over == "network":
         entry = MECHANISMS.get(mechanism.name)
         own = audit_choices() if entry is not None and entry.chooses else audit_networks()
+        if guarantee.relation is Relation.METRIC:
+            own = audit_readings()
         if mechanism.only is not None:
             own = {"its own": mechanism.only}
         given = own if networks is None else networks
@@ -216,9 +232,17 @@ def _finding(
     prior = Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
     calibration = mechanism.calibrate(over, prior, guarantee)
     continuous = isinstance(calibration, Truncation | ObjectiveNoise)
-    pairs = list(_neighbours(over, guarantee.relation, 1 if continuous else most, _crowd(over, calibration)))
+    crowd = _crowd(over, calibration)
+    if guarantee.relation is Relation.METRIC:
+        kinds = _kinds(over)
+        rests = _rests(kinds if len(kinds) < MOST_KINDS else _kinds(over, FEW_KINDS), most, crowd)
+        apart = changed_readings(over, guarantee.unit_amount, rests)
+        pairs = list(apart)
+    else:
+        pairs = list(_neighbours(over, guarantee.relation, 1 if continuous else most, crowd))
+        apart = dict.fromkeys(pairs, 1)
     try:
-        measured_loss, how = _measure(mechanism, calibration, prior, pairs, guarantee)
+        measured_loss, how = _measure(mechanism, calibration, prior, apart, guarantee)
     except Leak as leak:
         return Finding(name, guarantee, math.inf, exact=True, pairs=len(pairs), leak=str(leak))
     slack = VECTOR_SLACK if isinstance(calibration, VectorNoise) else SLACK
@@ -226,7 +250,7 @@ def _finding(
 
 
 def _measure(
-    mechanism: Mechanism[Any, Any, Any, Any], calibration: Any, prior: Any, pairs: list[Any], guarantee: Guarantee
+    mechanism: Mechanism[Any, Any, Any, Any], calibration: Any, prior: Any, pairs: Pairs, guarantee: Guarantee
 ) -> tuple[float, str]:
     """The largest loss, and what kind of check found it."""
     # Every kind of calibration has its place here: one that is forgotten would be followed as if it had no rows.
@@ -251,7 +275,7 @@ def _measure(
             bound = _largest_bound(mechanism, calibration, prior, pairs, guarantee)
             return max(stated, bound), f"density as stated; draws {BOUND}"
         case ObjectiveNoise():
-            few = [pair for pair in pairs if max(map(len, pair)) <= 2]
+            few = {pair: units for pair, units in pairs.items() if max(map(len, pair)) <= 2}
             _largest_loss(mechanism, calibration, prior, few, guarantee, 0, None)
             found = {data: _statistic(mechanism, prior.design, data) for data in set(chain(*pairs))}
             return objective_loss(mechanism, calibration, prior, found, pairs), "densities at points"
@@ -263,20 +287,21 @@ def _largest_loss(
     mechanism: Mechanism[Any, Any, Any, Any],
     calibration: Any,
     prior: Dirichlet | Normal,
-    pairs: Iterable[tuple[Any, Any]],
+    pairs: Pairs,
     guarantee: Guarantee,
     draws: int,
     real: Any,
 ) -> float:
     """Over all pairs and scripts; data sets of the same counts are looked at once. Without draws only leaks are.
 
-    How much noise is asked for may not depend on answers, or what is released was chosen among them; but where that is
-    the mechanism's own rule (`AuditNoise`): then every script is charged for all that it asked.
+    A loss counts for each unit of its pair. How much noise is asked for may not depend on answers, or what is released
+    was chosen among them; but where that is the mechanism's own rule (`AuditNoise`): then every script is charged for
+    all that it asked.
     """
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
     known = {data: _statistic(mechanism, prior.over, data) for data in {data for pair in pairs for data in pair}}
     keys = {data: _key(data, counts) for data, counts in known.items()}
-    different = {(keys[one], keys[other]) for one, other in pairs if keys[one] != keys[other]}
+    different = {(keys[one], keys[other]): units for (one, other), units in pairs.items() if keys[one] != keys[other]}
     by_key = {keys[data]: counts for data, counts in known.items()}
     largest = 0.0
     scripts: list[Answers] = [Answers()]
@@ -289,8 +314,11 @@ def _largest_loss(
         if not draws:
             for one, other in different:
                 refuse_leaks(logs[one], logs[other])
-            different = set()
-        losses = (loss(logs[one], logs[other], draws, epsilon=epsilon, delta=delta) for one, other in different)
+            different = {}
+        losses = (
+            loss(logs[one], logs[other], draws, epsilon=epsilon, delta=delta) / units
+            for (one, other), units in different.items()
+        )
         largest = max(largest, *losses) if different else largest
         asked = _asked_alike(logs, None if isinstance(calibration, AuditNoise) else asked)
         if number == 0:
@@ -328,10 +356,11 @@ def _other_answers(logs: Iterable[Log]) -> list[Answers]:
 
 
 def _largest_bound(
-    mechanism: Mechanism[Any, Any, Any, Any], calibration: Any, prior: Any, pairs: list[Any], guarantee: Guarantee
+    mechanism: Mechanism[Any, Any, Any, Any], calibration: Any, prior: Any, pairs: Pairs, guarantee: Guarantee
 ) -> float:
-    """Over a few pairs: the fewest records, and a crowd of equal ones."""
-    return max(_statistical(mechanism, calibration, prior, pair, guarantee) for pair in (pairs[0], pairs[-1]))
+    """Over a few pairs, for each unit: the fewest records, and a crowd of equal ones."""
+    ends = [list(pairs.items())[place] for place in (0, -1)]
+    return max(_statistical(mechanism, calibration, prior, pair, guarantee) / units for pair, units in ends)
 
 
 def _statistical(
@@ -415,16 +444,12 @@ def _columns(design: Design, data: Iterable[Any]) -> tuple[Floats, list[Any] | N
     return features, None if design.target is None else [record[width] for record in listed]
 
 
-def _kinds(over: Network | Design) -> list[Record]:
+def _kinds(over: Network | Design, most: int = MOST_KINDS) -> list[Record]:
     """Every record of a network; of a design those at the corners of its bounds, in the middle, and a few more."""
     if isinstance(over, Network):
         every = list(product(*(range(variable.size) for variable in over.variables)))
         # Of many, some that lie evenly among them, the first and the last: the pairs of a hundred kinds are thousands.
-        return (
-            [every[at * (len(every) - 1) // (MOST_KINDS - 1)] for at in range(MOST_KINDS)]
-            if len(every) > MOST_KINDS
-            else every
-        )
+        return [every[at * (len(every) - 1) // (most - 1)] for at in range(most)] if len(every) > most else every
     bounds = [variable.bounds for variable in over.features if variable.bounds is not None]
     places = [*product(*bounds), tuple(low / 2 + high / 2 for low, high in bounds)]
     if over.norm is not None and len(bounds) > 1:
@@ -436,16 +461,21 @@ def _kinds(over: Network | Design) -> list[Record]:
     return [(*place, *end) for place in places for end in ends]
 
 
+def _rests(records: list[Record], most: int, crowd: int) -> Iterator[tuple[Record, ...]]:
+    """The records that two neighbours share: a few, or a crowd or two."""
+    small = (rest for size in range(most) for rest in combinations_with_replacement(records, size))
+    crowds = (
+        (records[0],) * size + (record,) * (size // FEWER) for size in (crowd // FEWER, crowd) for record in records
+    )
+    yield from chain(small, crowds)
+
+
 def _neighbours(
     over: Network | Design, relation: Relation, most: int, crowd: int
 ) -> Iterator[tuple[tuple[Record, ...], tuple[Record, ...]]]:
     """Every pair of neighbouring data sets, up to the order of their records, and some that share a crowd or two."""
     records = _kinds(over)
-    small = (rest for size in range(most) for rest in combinations_with_replacement(records, size))
-    crowds = (
-        (records[0],) * size + (record,) * (size // FEWER) for size in (crowd // FEWER, crowd) for record in records
-    )
-    for rest in chain(small, crowds):
+    for rest in _rests(records, most, crowd):
         for index, record in enumerate(records):
             if relation.by_record(add_remove=True, replace=False):
                 yield rest, (*rest, record)

@@ -93,6 +93,7 @@ class FamilyPart:
     points: Whole
     bound: Positive | None
     open_ends: Flag
+    lipschitz: Positive | None
 
 
 @kind(None)
@@ -154,9 +155,8 @@ class ScoredChoice(Released):
             raise InputError("a choice has either a family or a table of scores")
         score: Family | ScoreTable
         if family is not None:
-            score = Family(
-                family.name, network.variables, family.parameters, family.points, family.bound, family.open_ends
-            )
+            declared = family.points, family.bound, family.open_ends, family.lipschitz
+            score = Family(family.name, network.variables, family.parameters, *declared)
             require(score.network == network, "a family's network has each variable depend on all before it")
         else:
             assert table is not None
@@ -191,7 +191,8 @@ class ScoredChoice(Released):
         score = self.score
         if not isinstance(score, Family):
             return None
-        return FamilyPart(score.name, score.parameters, score.points or score.size, score.bound, score.open_ends)
+        declared = score.points or score.size, score.bound, score.open_ends, score.lipschitz
+        return FamilyPart(score.name, score.parameters, *declared)
 
     @property
     def table(self) -> TablePart | None:
