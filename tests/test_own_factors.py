@@ -260,7 +260,7 @@ def test_laws_are_weighed_as_the_sum_over_all_records_says(relation: dc.Relation
         most = payload.total.value + int(40 * payload.total.scale)
         weights = {m: math.exp(-abs(payload.total.value - m) / payload.total.scale) / (1 + m) for m in range(most)}
         numbers = {m: weight / sum(weights.values()) for m, weight in weights.items()}
-    found = dc.law_weights(release, COIN, toss, before, rng=rng, data_sets=6000)
+    found = dc.law_weights(release, COIN, toss, before, rng=rng, data_sets=3000)
     score = np.array([COIN.steps({"x0": np.array([side])}) for side in (1.0, -1.0)]) * payload.rate / STEPS
     exact = np.zeros(3)
     for m, weight in numbers.items():
@@ -286,12 +286,12 @@ def test_readers_say_how_an_own_choice_is_read() -> None:
         ({"factor": CASES["places"][0]}, "another design"),
         ({"prior": [1.0, -1.0]}, "at least 0"),
         ({"prior": [0.0, 0.0]}, "not all are 0"),
-        ({"data_sets": 1}, "at least two"),
+        ({"data_sets": 1}, "at least 100"),
         ({"make_up": lambda law, n, rng: {"x1": np.zeros(n)}}, "one value of each variable"),
         ({"make_up": lambda law, n, rng: {"x0": np.zeros(n + 1)}}, "one value of each variable"),
     ]
     for changes, message in wrong:
-        arguments = {"factor": COIN, "make_up": toss, "prior": [1.0, 1.0, 1.0], "data_sets": 20, **changes}
+        arguments = {"factor": COIN, "make_up": toss, "prior": [1.0, 1.0, 1.0], "data_sets": 200, **changes}
         with pytest.raises(dc.InputError, match=message):
             dc.law_weights(release, rng=rng, **arguments)
 

@@ -114,7 +114,7 @@ def test_answers_about_the_variable_follow_the_parameters() -> None:
 
 @pytest.mark.parametrize(
     ("release", "draws", "why"),
-    [("laplace", 10, "holds no draws of a family's parameters"), ("family", 0, "at least one draw")],
+    [("laplace", 10, "read from draws of that one family alone"), ("family", 0, "at least one draw")],
 )
 def test_what_is_no_family_is_refused(release: str, draws: int, why: str) -> None:
     rng = np.random.default_rng(1)
@@ -125,3 +125,99 @@ def test_what_is_no_family_is_refused(release: str, draws: int, why: str) -> Non
         given = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(SMALL.network), promise(1), rng=rng)
     with pytest.raises(dc.InputError, match=why):
         dc.family_posterior(given, draws=draws, rng=rng)
+
+
+# ------------------------------------------------------------------------------------------- several pieces of evidence
+
+
+def grid_weights(logs: np.ndarray) -> np.ndarray:
+    return np.asarray(np.exp(logs - logsumexp(logs)))
+
+
+def log_told(release: dc.Release, records: int) -> np.ndarray:
+    """`ln p(draws | k)` of every point of the grid, without its prior: the sum over all histograms of the records."""
+    base = SMALL.table.base
+    return np.asarray(np.log(by_hand(release, records)) - base + logsumexp(base))
+
+
+def shares(evidence: dc.Combined, seed: int = 3) -> tuple[np.ndarray, float]:
+    posterior = dc.family_posterior(evidence, draws=20_000, rng=np.random.default_rng(seed))
+    return np.bincount(posterior.index, minlength=7) / 20_000, posterior.effective
+
+
+def two(data: str) -> tuple[dc.Release, dc.Release]:
+    rng = np.random.default_rng(len(data))
+    one = made(SMALL, np.array([0, 0, 0, 1, 0, 2, 0, 0]), promise(3), 2, rng)
+    codes = np.array([0, 0, 0, 1, 0, 2, 0, 0] if data == "same" else [1, 0, 2, 0, 1, 1])
+    return one, made(SMALL, codes, promise(2), 1, rng)
+
+
+def off(share: np.ndarray, exact: np.ndarray, effective: float) -> float:
+    """The largest deviation in standard errors: above 6 less than once in 10^8."""
+    return float(np.max(np.abs(share - exact) / (np.sqrt(exact * (1 - exact) * (1 / effective + 1 / 20_000)) + 1e-5)))
+
+
+def test_different_data_sets_of_one_family_multiply() -> None:
+    one, other = two("different")
+    exact = grid_weights(SMALL.table.base + log_told(one, 8) + log_told(other, 6))
+    share, effective = shares(dc.combine(one, other, data="different"))
+    assert off(share, exact, effective) < 6
+    assert off(share, by_hand(other, 6), effective) > 6
+
+
+def test_two_releases_of_the_same_records_share_the_records() -> None:
+    one, other = two("same")
+    logs = np.full(SMALL.table.size, -np.inf)
+    table = SMALL.table
+    for part in combinations_with_replacement(range(3), 8):
+        counts = np.bincount(part, minlength=3)
+        chance = gammaln(9) - gammaln(counts + 1).sum() + counts @ np.log(table.law)
+        for release in (one, other):
+            payload = release.payload
+            law = log_softmax(table.base + payload.rate / STEPS * (counts @ table.steps))
+            chance = chance + law[payload.indices].sum()
+        logs = np.logaddexp(logs, chance)
+    share, effective = shares(dc.combine(one, other, data="same"))
+    assert off(share, grid_weights(logs + table.base), effective) < 6
+    assert off(share, grid_weights(table.base + log_told(one, 8) + log_told(other, 8)), effective) > 4
+
+
+def test_public_records_count_as_they_are() -> None:
+    one, _ = two("same")
+    public = np.array([40, 7, 3])
+    counts = dc.Tables(SMALL.network, {"x": public})
+    evidence = dc.combine(one, data="different", public=counts)
+    exact = grid_weights(SMALL.table.base + public @ np.log(SMALL.table.law) + log_told(one, 8))
+    share, effective = shares(evidence)
+    assert off(share, exact, effective) < 6
+    assert off(share, by_hand(one, 8), effective) > 6
+    drawn = dc.noise_aware(evidence, draws=4000, rng=np.random.default_rng(1))
+    assert drawn.method == "family"
+    assert np.max(np.abs(drawn.mean()["x"] - SMALL.table.law @ exact)) < 0.01
+
+
+def test_a_family_beside_tables_of_other_records_is_read_by_its_types() -> None:
+    """The tables of 5,000 records say more than one vague draw, in either order."""
+    rng = np.random.default_rng(2)
+    vague = made(SMALL, rng.integers(0, 3, 20), promise("0.1", ADD_REMOVE), 1, rng)
+    counts = dc.count_codes(SMALL.network, {"x": np.repeat([0, 1, 2], [1000, 1500, 2500])}, ())
+    tables = dc.simulate(
+        dc.laplace(), counts, dc.Dirichlet.uniform(SMALL.network, 1.0), promise(10, ADD_REMOVE), rng=rng
+    )
+    for parts in ((vague, tables), (tables, vague)):
+        evidence = dc.combine(*parts, data="different")
+        prior = dc.Dirichlet.uniform(SMALL.network, 1.0)
+        posterior = dc.noise_aware(evidence, draws=1000, rng=rng, prior=prior)
+        assert posterior.method == "sequential"
+        assert np.max(np.abs(posterior.mean()["x"] - [0.2, 0.3, 0.5])) < 0.05
+
+
+def test_choices_that_hardly_any_draw_explains_are_refused() -> None:
+    """Two families of many bins at a high epsilon, read with a prior of all bins alike."""
+    rng = np.random.default_rng(4)
+    fine = dc.Family("exponential", (dc.Variable.binned("x", (0, 60), 120),), {"low": 0.02, "high": 1}, 64)
+    other = dc.Family("exponential", (dc.Variable.binned("x", (0, 60), 120),), {"low": 0.02, "high": 1}, 65)
+    codes = np.minimum(rng.exponential(10, 2000) * 2, 119).astype(int)
+    releases = [made(family, codes, promise(3), 1, rng) for family in (fine, other)]
+    with pytest.raises(dc.DiscreetError, match="hardly any explains"):
+        dc.noise_aware(dc.combine(*releases, data="same"), draws=400, rng=rng)

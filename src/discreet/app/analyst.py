@@ -46,6 +46,8 @@ __all__ = ["asked_queries", "combine", "export", "fit", "load_evidence", "poster
 
 UNSTATED = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
 THEIRS = "no guarantee to state: figures by others are among them"
+ROUGH = 100
+"""Independent draws below which the ends of 95 % intervals are told by two draws or fewer."""
 SNIFFED = 4096
 """Bytes of a prior's file that tell a release from a network."""
 METHODS: dict[str, dc.Method] = {
@@ -124,7 +126,7 @@ def query(
         return
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
-    if not queries and isinstance(evidence, dc.Release) and dc.of_family(evidence):
+    if not queries and dc.of_family(evidence):
         more = prior is not None or method not in ("noise-aware", "family") or predictive or trust_network
         show_parameters(evidence, more, level, draws, seed, as_json)
         return
@@ -133,6 +135,12 @@ def query(
     answers = _answers(posterior, asked, level, predictive, assume)
     told, lines = _read_from(evidence, posterior)
     told["answers"] = [answer_document(part) for part in answers]
+    told["effective"] = worth = posterior.effective()
+    if worth < ROUGH:
+        lines.append(
+            f"the {draws:,} draws are worth {worth:,.0f} independent ones: ends of intervals are rough; ask for more "
+            "(--draws)"
+        )
     if assume is None and posterior.doubtable and any(part.unmeasured for part in answers):
         lines = ["what is assumed stays as the network says; --assume robust lets it be off", *lines]
     show(as_json, told, "\n".join([answer_lines(answers), "", *lines]))

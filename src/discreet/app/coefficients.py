@@ -10,6 +10,7 @@ import discreet as dc
 from discreet.app.report import answer_lines, columns
 from discreet.app.terminal import answer_document, show
 from discreet.errors import InputError
+from discreet.releases.combined import Evidence
 
 __all__ = ["show_parameters", "show_rows", "show_states"]
 
@@ -21,14 +22,14 @@ def show_rows(what: str, rows: Sequence[Mapping[str, object]], method: str, leve
     show(as_json, {"method": method, "level": level, f"{what}s": rows}, f"{table}\n\nposterior: {method}")
 
 
-def show_parameters(release: dc.Release, more: bool, level: float, draws: int, seed: int, as_json: bool) -> None:
+def show_parameters(evidence: Evidence, more: bool, level: float, draws: int, seed: int, as_json: bool) -> None:
     """The parameters of a family; refused where more was asked than it can answer."""
     if more:
         raise InputError(
             "without queries a family's release answers with its parameters, under its own prior: leave out the prior "
             "and other options of networks, or name queries"
         )
-    posterior = dc.family_posterior(release, draws=draws, rng=np.random.default_rng(seed))
+    posterior = dc.family_posterior(evidence, draws=draws, rng=np.random.default_rng(seed))
     show_rows("parameter", posterior.rows(level=level), "family", level, as_json)
 
 

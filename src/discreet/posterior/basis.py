@@ -116,7 +116,9 @@ class Basis:
 
     @cached_property
     def _unmeasured(self) -> Mapping[str, tuple[Scope, ...]]:
-        """By node what of its family nothing measured; see `prior_only`."""
+        """By node what of its family nothing measured, nor public records have; see `prior_only`."""
+        if self.evidence.public is not None:
+            return {}
         network, found = self.evidence.network, dict[str, tuple[Scope, ...]]()
         pairs = {frozenset(pair) for table in self._anywhere for pair in combinations(table, 2)}
         alone = frozenset[str]().union(*self._anywhere)

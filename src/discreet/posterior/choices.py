@@ -78,6 +78,8 @@ MOST_TERMS = 2**23
 """Histograms, times particles, up to which the sum is gone through by itself: a fifth of a second each time."""
 MOST_VALUES = 2**27
 """Values of made-up records: some ten seconds."""
+LEAST_WORTH = 20
+"""Independent particles of the prior that a posterior stands on, at least: fewer are chance, moves or no moves."""
 BLOCK = 2**20
 """Probabilities of types, or values of made-up records, at once: 8 MiB."""
 WIDEST = 32
@@ -115,13 +117,18 @@ def choice_cells(
 
     Raises:
         InputError: a likelihood that is out of reach.
-        DiscreetError: particles that do not arrive at the posterior.
+        DiscreetError: particles that do not arrive at the posterior, or nearly all of one and the same.
     """
     asked = _asked(told, records, prior.network)
     fewest, each = PARTICLES if asked.types <= MOST_TYPES else FEWER
     size = max(fewest, each * draws)
     log_likelihood = _log_likelihood(asked, prior, size, likelihood)
     logs, first = _annealed(asked, prior, size, log_likelihood, rng)
+    if not independent_worth(first) >= LEAST_WORTH:
+        raise DiscreetError(
+            f"of {size:,} draws from the prior hardly any explains what was chosen, so that intervals would be chance; "
+            "ask for many more draws, give a prior that says more of the rows, or read the releases one by one"
+        )
     kept = rng.permutation(size)[:draws]
     return _cells(prior, logs[:, kept]), lambda: independent_worth(first[kept])
 

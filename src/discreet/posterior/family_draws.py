@@ -2,7 +2,8 @@
 
     k ~ the family's prior on its grid;   n public, or log(1 + n) flat and told with noise;
     X | k: n records of the family's law;
-    z_j | X ~ exp(base_z + rate sum_i s(x_i, z)), independent given X, on the same grid.
+    z_j | X ~ exp(base_z + rate sum_i s(x_i, z)), independent given X, on the same grid;
+    other data sets with draws of the same family likewise, independent given k, and public records as they are.
 
 A released draw z is itself from a tempered posterior, so it lies about as far from the truth as that is wide, and what
 it says of the parameters is a posterior wider than the one it came from. Particles are drawn together: a parameter, a
@@ -17,17 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_softmax, logsumexp, softmax
 
 from discreet.errors import DiscreetError, InputError
+from discreet.model.arrays import margin
 from discreet.model.network import Network
 from discreet.model.score_tables import STEPS, ScoreTable
 from discreet.model.tables import Tables
 from discreet.posterior.design.weight_posterior import tails
 from discreet.posterior.totals import told_law
+from discreet.releases.combined import Combined, Evidence, evidence_of
 from discreet.releases.kinds.scored_choice import ScoredChoice
 from discreet.releases.release import Release
 
@@ -43,6 +47,8 @@ PILOTS = 64
 """Data sets that are made up where the released draws point to."""
 PRIOR_SHARE = 0.25
 """Of the proposals: no weight is more than four times what it would be from the prior."""
+EACH_SHARE = 0.25
+"""Of the proposals, of what each data set alone points to: where several do not agree, all are looked at."""
 ENOUGH = 400
 """Effective particles below which an interval would be chance."""
 
@@ -91,17 +97,30 @@ class FamilyPosterior:
         )
 
 
-def of_family(release: Release) -> bool:
-    """Whether a release has draws of the parameters of a law of records."""
-    payload = release.payload
-    return isinstance(payload, ScoredChoice) and payload.table_of_scores.log_law is not None
+def of_family(evidence: Evidence) -> bool:
+    """Whether all evidence is draws of one family's parameters, with one grid and prior, and perhaps public records."""
+    if isinstance(evidence, Release) and evidence.over_design:
+        return False
+    combined = evidence_of(evidence)
+    payloads = [release.payload for release in combined.releases]
+    tables = [payload.table_of_scores for payload in payloads if isinstance(payload, ScoredChoice)]
+    if combined.external or len(tables) < len(payloads) or any(table.log_law is None for table in tables):
+        return False
+    return all(_alike(tables[0], table) for table in tables[1:])
 
 
-def family_posterior(release: Release, *, draws: int, rng: np.random.Generator) -> FamilyPosterior:
+def _alike(one: ScoreTable, other: ScoreTable) -> bool:
+    """Whether two tables are the same family: its points, their prior, and their laws of records."""
+    parts = ("candidates", "base", "log_law")
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in parts)
+
+
+def family_posterior(evidence: Evidence, *, draws: int, rng: np.random.Generator) -> FamilyPosterior:
     """Draws of a family's parameters given what was released of it.
 
     Args:
-        release: of draws of a family's parameters, by `sampled` or `scored`.
+        evidence: a release of draws of a family's parameters, by `sampled` or `scored`; or what `combine` made of
+            several of one family, and of public records.
         draws: how many.
         rng: source of randomness; nothing here is private.
 
@@ -109,25 +128,25 @@ def family_posterior(release: Release, *, draws: int, rng: np.random.Generator) 
         The posterior under the family's own prior.
 
     Raises:
-        InputError: a release of something else, or no draws.
+        InputError: a release of something else, of several families, or no draws.
         DiscreetError: released draws that hardly any parameter of the grid explains.
 
     Guarantee:
         None spent: reads the release alone.
     """
-    payload = release.payload
-    if not isinstance(payload, ScoredChoice) or payload.table_of_scores.log_law is None:
-        raise InputError(f"a release of {release.mechanism} holds no draws of a family's parameters")
+    combined = evidence_of(evidence)
+    if not of_family(combined):
+        raise InputError("a family's parameters are read from draws of that one family alone, with one grid and prior")
     if not draws > 0:
         raise InputError(f"a posterior needs at least one draw, got {draws}")
-    reading = _Reading(payload, release.records)
+    reading = _Reading(combined)
     proposal = reading.proposal(rng)
     kept, logs = [], []
     for block in range(MOST_BLOCKS):
         particles = rng.choice(len(proposal), BLOCK, p=proposal)
         told = reading.log_likelihood(particles, rng)
         kept.append(particles)
-        logs.append(told + reading.log_prior[particles] - np.log(proposal[particles]))
+        logs.append(told + reading.log_before[particles] - np.log(proposal[particles]))
         weights = softmax(np.concatenate(logs))
         if block + 1 >= LEAST_BLOCKS and 1 / float(np.sum(weights**2)) >= max(draws, ENOUGH):
             break
@@ -135,14 +154,14 @@ def family_posterior(release: Release, *, draws: int, rng: np.random.Generator) 
     if not effective >= ENOUGH / 4:
         raise DiscreetError("hardly any parameter of the family's grid explains what was released; nothing can be told")
     index = np.concatenate(kept)[rng.choice(len(weights), draws, p=weights)]
-    return FamilyPosterior(payload.table_of_scores, index, min(effective, float(draws)))
+    return FamilyPosterior(reading.table, index, min(effective, float(draws)))
 
 
-def family_cells(release: Release, draws: int, rng: np.random.Generator) -> tuple[Tables, Callable[[], float]]:
+def family_cells(evidence: Evidence, draws: int, rng: np.random.Generator) -> tuple[Tables, Callable[[], float]]:
     """Probabilities of the family's variables under draws of its parameters.
 
     Args:
-        release, draws, rng: as of `family_posterior`.
+        evidence, draws, rng: as of `family_posterior`.
 
     Returns:
         Cells, shape `(*parents, child, draws)`, over the family's network; and a function that says how many
@@ -152,16 +171,15 @@ def family_cells(release: Release, draws: int, rng: np.random.Generator) -> tupl
         InputError: as `family_posterior`; or a network in which a variable lacks some of those before it as parents,
             so that its rows are not the family's.
     """
-    posterior = family_posterior(release, draws=draws, rng=rng)
-    assert isinstance(release.payload, ScoredChoice)
-    return family_rows(release.payload, posterior.index), lambda: posterior.effective
+    posterior = family_posterior(evidence, draws=draws, rng=rng)
+    return family_rows(posterior.table, posterior.index), lambda: posterior.effective
 
 
-def family_rows(payload: ScoredChoice, index: Integers) -> Tables:
+def family_rows(table: ScoreTable, index: Integers) -> Tables:
     """Each variable given all before it, by its law under some points of the grid.
 
     Args:
-        payload: draws of a family's parameters.
+        table: of a family.
         index: of points of the grid, shape `(draws,)`.
 
     Returns:
@@ -170,7 +188,6 @@ def family_rows(payload: ScoredChoice, index: Integers) -> Tables:
     Raises:
         InputError: a score whose candidates are no parameters of a law, or as `family_cells`.
     """
-    table: ScoreTable = payload.table_of_scores
     network: Network = table.network
     names = network.nodes
     if any(set(network.parents[name]) != set(names[:at]) for at, name in enumerate(names)):
@@ -193,52 +210,86 @@ class _Reading:
     """What was drawn, and from what.
 
     Args:
-        payload: the draws.
-        records: their number, where it is public.
+        combined: draws of one family's parameters, from one data set or several, and perhaps public records.
     """
 
-    payload: ScoredChoice
-    records: int | None
+    combined: Combined
 
-    @property
+    @cached_property
+    def payloads(self) -> tuple[tuple[ScoredChoice, ...], ...]:
+        """The draws, data set by data set."""
+        sets = [[part.payload for part in parts if isinstance(part, Release)] for parts in self.combined.data_sets]
+        return tuple(tuple(payload for payload in part if isinstance(payload, ScoredChoice)) for part in sets)
+
+    @cached_property
     def table(self) -> ScoreTable:
         """The family."""
-        return self.payload.table_of_scores
+        return self.payloads[0][0].table_of_scores
 
-    @property
-    def log_prior(self) -> Floats:
-        """Of the grid's points."""
-        return np.asarray(self.table.base - logsumexp(self.table.base))
+    @cached_property
+    def log_before(self) -> Floats:
+        """Of the grid's points before any release: by the prior, and by public records."""
+        logs = self.table.base - logsumexp(self.table.base)
+        if self.combined.public is None:
+            return np.asarray(logs)
+        assert self.table.log_law is not None
+        found = logs + _types(self.combined.public) @ self.table.log_law
+        return np.asarray(found - logsumexp(found))
 
     def proposal(self, rng: np.random.Generator) -> Floats:
-        """Chances of the grid's points: the prior's, and those of what would be drawn if a released draw were true."""
-        pilots = rng.choice(self.payload.indices, PILOTS)
-        near = np.exp(self._log_draws(pilots, rng)).mean(axis=0)
-        prior = np.exp(self.log_prior)
-        mixed = PRIOR_SHARE * prior + (1 - PRIOR_SHARE) * near
+        """Chances of the grid's points: the prior's, and those of what would be drawn if a released draw were true.
+
+        Of several data sets and public records, where each points to, and where all of them do together.
+        """
+        base, before = self.table.base - logsumexp(self.table.base), np.exp(self.log_before)
+        near = []
+        for at, payloads in enumerate(self.payloads):
+            pilots = rng.choice(np.concatenate([payload.indices for payload in payloads]), PILOTS)
+            near.append(logsumexp(self._log_draws(payloads[0], self._counts(at, pilots, rng)), axis=0))
+        together = softmax(self.log_before + sum(part - base for part in near))
+        each = np.mean([softmax(part) for part in near], axis=0)
+        mixed = PRIOR_SHARE * before + EACH_SHARE * each + (1 - PRIOR_SHARE - EACH_SHARE) * together
         return np.asarray(mixed / mixed.sum())
 
     def log_likelihood(self, particles: Integers, rng: np.random.Generator) -> Floats:
         """Log-probability of what was drawn, given made-up records of each particle."""
-        return np.asarray(self._log_draws(particles, rng)[:, self.payload.indices].sum(axis=1))
+        found = np.zeros(len(particles))
+        for at, payloads in enumerate(self.payloads):
+            counts = self._counts(at, particles, rng)
+            for payload in payloads:
+                found += self._log_draws(payload, counts)[:, payload.indices].sum(axis=1)
+        return found
 
-    def _log_draws(self, particles: Integers, rng: np.random.Generator) -> Floats:
-        """Log law of a draw given made-up records of each particle, shape (particles, Z)."""
-        number = self._numbers(len(particles), rng)
-        counts = rng.multinomial(number, self.table.law.T[particles]).astype(np.float64)
-        scores = self.payload.rate / STEPS * (counts @ self._steps)
+    def _counts(self, at: int, particles: Integers, rng: np.random.Generator) -> Floats:
+        """Types of made-up records of one data set under each particle, shape (particles, types)."""
+        number = self._numbers(at, len(particles), rng)
+        return rng.multinomial(number, self.table.law.T[particles]).astype(np.float64)
+
+    def _log_draws(self, payload: ScoredChoice, counts: Floats) -> Floats:
+        """Log law of a draw given counts of types, shape (particles, Z)."""
+        steps = payload.table_of_scores.steps.astype(np.float64)
+        # Scores around 0 for each type: what all candidates share cancels, and would cost digits.
+        scores = payload.rate / STEPS * (counts @ (steps - steps.mean(axis=1, keepdims=True)))
         return np.asarray(log_softmax(self.table.base + scores, axis=1))
 
-    @property
-    def _steps(self) -> Floats:
-        """Scores around 0 for each type: what all candidates share cancels, and would cost digits."""
-        steps = self.table.steps.astype(np.float64)
-        return np.asarray(steps - steps.mean(axis=1, keepdims=True))
-
-    def _numbers(self, size: int, rng: np.random.Generator) -> Integers:
-        """Numbers of records."""
-        if self.payload.total is not None:
-            return told_law([(self.payload.total.value, self.payload.total.scale)]).sample(size, rng)
-        if self.records is None:
+    def _numbers(self, at: int, size: int, rng: np.random.Generator) -> Integers:
+        """Numbers of records of one data set."""
+        records = self.combined.records[at]
+        if records is not None:
+            return np.full(size, records)
+        totals = [payload.total for payload in self.payloads[at] if payload.total is not None]
+        if not totals:
             raise InputError("the release has no number of records, neither public nor with noise")
-        return np.full(size, self.records)
+        return told_law([(total.value, total.scale) for total in totals]).sample(size, rng)
+
+
+def _types(public: Tables) -> Floats:
+    """Public records of each type."""
+    network = public.network
+    whole = next((node for node in network.nodes if set(network.family(node)) == set(network.nodes)), None)
+    if whole is None:
+        raise InputError(
+            "public records tell of a family's parameters where its variables have arcs from each to all after it; "
+            "read the release without them"
+        )
+    return np.asarray(margin(public[whole], network.family(whole), network.nodes), np.float64).ravel()

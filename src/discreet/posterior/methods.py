@@ -176,13 +176,14 @@ def _able(combined: Combined) -> list[Method]:
     parts = measurements(combined.parts)
     counted = all(measurements([part]) for part in combined.parts)
     exact: list[Method] = ["exact"] if counted else []
+    if of_family(combined):
+        return ["family", "choice"] if len(combined.data_sets) == 1 else ["family", "sequential"]
     if len(combined.data_sets) > 1:
         return ["sequential", *exact] if all(_able(part) for part in _apart(combined)) else exact
     chosen = sum(release.network_payload.scores(release.calibration) is not None for release in combined.releases)
     if chosen:
         if chosen == len(combined.parts):
-            sampled = chosen == 1 and of_family(combined.releases[0])
-            return ["family", "choice"] if sampled else ["choice"]
+            return ["choice"]
         raise InputError(
             "a choice among candidates cannot be read together with another kind of release of the same records; "
             "combine it with choices, or with releases on different data"
@@ -250,7 +251,7 @@ def _with_source(made: PosteriorDraws, read: _Reading, rng: np.random.Generator)
 def _kernel(combined: Combined, believed: Dirichlet | None, method: Method) -> str:
     """Which code draws; empty where there is one alone."""
     if method == "sequential":
-        return next(filter(None, (_kernel(part, believed, _able(part)[0]) for part in _apart(combined))), "")
+        return next(filter(None, (_kernel(part, believed, _step(part)) for part in _apart(combined))), "")
     if method in ("particles", "choice", "family") and (believed is not None or combined.public is None):
         return ""
     return "compiled" if COMPILED else "plain"
@@ -263,6 +264,10 @@ def _drawn(
     combined, believed, draws = read.combined, read.believed, read.draws
     if method == "sequential":
         return _sequential(read, rng)
+    if method == "family":
+        # Public records are in its likelihood: its prior is on parameters.
+        cells, worth = family_cells(combined, draws, rng)
+        return PosteriorDraws(cells, "family", worth=worth)
     if method == "exact":
         return joint(combined, believed or combined.dirichlet, draws, rng, progress=progress)
     if combined.public is not None:
@@ -273,9 +278,6 @@ def _drawn(
             None if read.trusted else TableDraws(combined, read.network, drawn.cells, rng.spawn(1)[0], drawn.weights)
         )
         return PosteriorDraws(drawn.cells, "pooled", drawn.twins, tables=tables)
-    if method == "family":
-        cells, worth = family_cells(combined.releases[0], draws, rng)
-        return PosteriorDraws(cells, "family", worth=worth)
     if method == "choice":
         told = [release.network_payload.scores(release.calibration) for release in combined.releases]
         listed = [scores for scores in told if scores is not None]
@@ -296,14 +298,19 @@ def _apart(combined: Combined) -> list[Combined]:
     return [Combined((parts,), None if index else combined.public) for index, parts in enumerate(ordered)]
 
 
+def _step(part: Combined) -> Method:
+    """The method of one data set among several: a family's own prior would leave out what the others say."""
+    return next(method for method in _able(part) if method != "family")
+
+
 def _sequential(read: _Reading, rng: np.random.Generator) -> PosteriorDraws:
     """Data set by data set; what is known of the rows goes on as the prior of the next."""
     *before, last = _apart(read.combined)
     believed = read.believed
     for part in before:
         step = _Reading(part, believed, max(read.draws, PRIOR_DRAWS), read.network, read.trusted)
-        believed = Dirichlet.matching(_drawn(step, rng, _able(part)[0], None).cells)
-    drawn = _drawn(_Reading(last, believed, read.draws, read.network, read.trusted), rng, _able(last)[0], None)
+        believed = Dirichlet.matching(_drawn(step, rng, _step(part), None).cells)
+    drawn = _drawn(_Reading(last, believed, read.draws, read.network, read.trusted), rng, _step(last), None)
     # Twins would leave out the noise of the data sets before.
     return PosteriorDraws(drawn.cells, "sequential", worth=drawn.worth)
 

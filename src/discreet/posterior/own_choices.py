@@ -1,8 +1,9 @@
 """Which law of records a choice by a function of the curator's own speaks for, among finitely many.
 
 `p(z | law) = E[P(z | X)]` over data sets X of n records from the law (Williams and McSherry, 2010, equation 3). What
-the records are like under each law only its author can say, so a law is a function that makes records up; the mean is
-over made-up data sets, and what a mean of probabilities is off by is told.
+the records are like under each law only its author can say, so a law is a function that makes records up. Its data
+sets go from the law to where the choice is likely by small steps of the power of `P(z | X)`; the steps' mean weights
+multiply to the likelihood, and what that is off by is told.
 """
 
 from __future__ import annotations
@@ -10,29 +11,39 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp, softmax
 
-from discreet.errors import DiscreetError, InputError
+from discreet.errors import DiscreetError, InputError, shown
 from discreet.model.design import GRID, Design
 from discreet.model.own_factors import OwnFactor
 from discreet.model.score_tables import STEPS
+from discreet.posterior.particles import independent_worth, next_step
 from discreet.posterior.totals import told_law
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
-from discreet.theory.choice_likelihood import Choices
 
 __all__ = ["LawWeights", "law_weights"]
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 MakeUp = Callable[[int, int, np.random.Generator], Mapping[str, npt.ArrayLike]]
 """From a law's place in the list, a number of records and a source of randomness to records: by name of the design's
 variables their values."""
 
 WIDEST_ERROR = 0.1
 """Relative error of a law's likelihood beyond which more data sets are needed."""
+KEPT = 0.5
+"""Share of the data sets that stay effective in each step of the power of `P(z | X)`."""
+FEWEST = 100
+"""Made-up data sets: fewer tell no error."""
+MOVES, STEPS_LIMIT = 10, 400
+"""Rounds of moves after each step, and most steps: each goes down by a factor of about three."""
+MOST_SCORES = 2**27
+"""Scores of all made-up records of a law that are held: a gibibyte."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +52,8 @@ class LawWeights:
 
     Args:
         weights: float64, shape `(laws,)`, sum to 1.
-        errors: relative standard error of each law's likelihood, from the made-up data sets, shape `(laws,)`.
+        errors: relative standard error of each law's likelihood, from the made-up data sets, shape `(laws,)`; 0 where
+            the prior has none.
     """
 
     weights: Floats
@@ -55,7 +67,7 @@ def law_weights(
     prior: Sequence[float] | Floats,
     *,
     rng: np.random.Generator,
-    data_sets: int = 400,
+    data_sets: int = 1000,
 ) -> LawWeights:
     """Read a choice by a score of the curator's own.
 
@@ -65,42 +77,112 @@ def law_weights(
         make_up: makes up records of a law: `make_up(law, records, rng)`.
         prior: probabilities of the laws before the choice, shape `(laws,)`; they need not sum to 1.
         rng: source of randomness.
-        data_sets: made-up ones of each law.
+        data_sets: made-up ones of each law, at least 100.
 
     Returns:
         The laws' probabilities. With noise on the number of records, each data set has one of the numbers that could be
         behind it.
 
     Raises:
-        InputError: another release, another score, a prior that is none, records that do not fit the design.
-        DiscreetError: too few data sets for a likelihood to be known within a tenth.
+        InputError: another release, another score, a prior that is none, records that do not fit the design, or more
+            of them than memory has.
+        DiscreetError: too few data sets for the likelihood of every law to be known within a tenth.
 
     Source:
-        Williams and McSherry (NIPS 2010), equation 3.
+        Williams and McSherry (NIPS 2010), equation 3; Del Moral, Doucet and Jasra (2006).
     """
     payload = _choice(release, factor)
-    before = np.asarray(prior, np.float64)
+    try:
+        before = np.array(prior, np.float64)
+    except (TypeError, ValueError):
+        before = np.empty(0)
     if before.ndim != 1 or not np.all(np.isfinite(before) & (before >= 0)) or not before.sum() > 0:
         raise InputError("a prior of laws has a number of at least 0 for each, and not all are 0")
-    if not data_sets >= 2:
-        raise InputError(f"it takes at least two made-up data sets, not {data_sets}")
-    asked = Choices(factor.base, (len(factor.candidates),), ((payload.index,),))
-    logs = np.full((len(before), data_sets), -math.inf)
-    for law in np.flatnonzero(before):
-        for at, records in enumerate(_numbers(release, payload, data_sets, rng)):
-            made_up = _on_grid(factor.design, make_up(int(law), int(records), rng), int(records))
-            sums = factor.steps_of_public(made_up).sum(axis=0) if records else np.zeros(len(factor.candidates))
-            logs[law, at] = asked.log_law(payload.rate / STEPS * sums)
-    means = logsumexp(logs, axis=1) - math.log(data_sets)
-    with np.errstate(invalid="ignore"):
-        spread = np.exp(logs - means[:, None]).std(axis=1, ddof=1) / math.sqrt(data_sets)
-    errors = np.where(before > 0, spread, 0.0)
-    weights = softmax(np.where(before > 0, means + np.log(np.maximum(before, 1e-300)), -math.inf))
-    if np.max(weights * errors) > WIDEST_ERROR:
+    if isinstance(data_sets, bool) or not isinstance(data_sets, int) or not data_sets >= FEWEST:
+        raise InputError(f"it takes at least {FEWEST} made-up data sets, a whole number, not {data_sets}")
+    logs, errors = np.full(len(before), -math.inf), np.zeros(len(before))
+    for law in np.flatnonzero(before).tolist():
+        made = _MadeUp(payload, factor, partial(_drawn, factor, make_up, law))
+        logs[law], errors[law] = made.log_likelihood(_numbers(release, payload, data_sets, rng), rng)
+    if not errors.max() <= WIDEST_ERROR:
         raise DiscreetError(
-            f"the likelihood of the choice is known within {np.max(errors):.0%} only; ask for more made-up data_sets"
+            f"the likelihood of the choice is known within {errors.max():.0%} only; ask for more made-up data_sets"
         )
-    return LawWeights(weights, errors)
+    with np.errstate(divide="ignore"):
+        return LawWeights(softmax(logs + np.log(before)), errors)
+
+
+@dataclass(frozen=True, eq=False)
+class _MadeUp:
+    """Data sets of one law, taken from it to where the choice is likely, by powers of `P(z | X)`.
+
+    A mean over data sets of the law alone would be wrong without a sign of it where a choice is explained by data that
+    the law hardly makes.
+
+    Args:
+        payload: the choice.
+        factor: its score.
+        draw: makes up so many records of the law: their scores, steps, shape `(records, Z)`.
+    """
+
+    payload: FactoredChoice
+    factor: OwnFactor
+    draw: Callable[[int, np.random.Generator], Floats]
+
+    def log_likelihood(self, numbers: Integers, rng: np.random.Generator) -> tuple[float, float]:
+        """`ln E[P(z | X)]`, and the relative error of what it is the logarithm of, over data sets of these sizes."""
+        if int(numbers.sum()) * len(self.factor.candidates) > MOST_SCORES:
+            raise InputError(
+                f"{int(numbers.sum()):,} made-up records are more than memory has; ask for fewer data_sets"
+            )
+        scores = np.split(self.draw(int(numbers.sum()), rng), np.cumsum(numbers)[:-1])
+        here = np.array([self._log_choice(part.sum(axis=0)) for part in scores])
+        power, log_mean, variance, first = 0.0, 0.0, 0.0, np.arange(len(here))
+        for _ in range(STEPS_LIMIT):
+            step = next_step(here, 1 - power, KEPT)
+            weights = np.exp(step * (here - here.max()))
+            log_mean += step * here.max() + math.log(weights.mean())
+            variance += float(weights.var()) / (float(weights.mean()) ** 2 * len(here))
+            power += step
+            if power >= 1:
+                # Data sets of one ancestor err together: what the weights vary by alone would be told too small.
+                return log_mean, math.sqrt(variance + 1 / independent_worth(first) - 1 / len(first))
+            picked = rng.choice(len(here), len(here), p=weights / weights.sum())
+            scores, here, first = [scores[at] for at in picked], here[picked], first[picked]
+            for _ in range(MOVES):
+                scores, here = self._moved(scores, here, power, rng)
+        raise DiscreetError("hardly any made-up data explain what was chosen; nothing can be told of this law")
+
+    def _moved(
+        self, scores: list[Floats], here: Floats, power: float, rng: np.random.Generator
+    ) -> tuple[list[Floats], Floats]:
+        """Each data set with a part of its records made up anew, where that is accepted."""
+        sizes = np.array([len(part) for part in scores])
+        # Parts of all sizes: far from the law hardly any large one is accepted.
+        fresh = np.minimum(np.floor((sizes + 1.0) ** rng.random(len(sizes))).astype(np.int64), sizes)
+        parts = np.split(self.draw(int(fresh.sum()), rng), np.cumsum(fresh)[:-1])
+        moved, there = [], here.copy()
+        for at, (part, new) in enumerate(zip(scores, parts, strict=True)):
+            # Records are alike, so that the first ones of a data set put in another order are any of them.
+            kept = part[rng.permutation(len(part))[len(new) :]]
+            proposed = np.concatenate([kept, new])
+            there[at] = self._log_choice(proposed.sum(axis=0))
+            moved.append(proposed)
+        accepted = np.log1p(-rng.random(len(here))) < power * (there - here)
+        chosen = [new if took else old for new, old, took in zip(moved, scores, accepted, strict=True)]
+        return chosen, np.where(accepted, there, here)
+
+    def _log_choice(self, sums: Floats) -> float:
+        """`ln P(z | X)` from sums of scores, in steps."""
+        logs = self.factor.base + self.payload.rate / STEPS * sums
+        return float(logs[self.payload.index] - logsumexp(logs))
+
+
+def _drawn(factor: OwnFactor, make_up: MakeUp, law: int, records: int, rng: np.random.Generator) -> Floats:
+    """Scores of made-up records."""
+    if not records:
+        return np.zeros((0, len(factor.candidates)))
+    return factor.steps_of_public(_on_grid(factor.design, make_up(law, records, rng), records)).astype(np.float64)
 
 
 def _choice(release: Release, factor: OwnFactor) -> FactoredChoice:
@@ -120,9 +202,7 @@ def _choice(release: Release, factor: OwnFactor) -> FactoredChoice:
     return payload
 
 
-def _numbers(
-    release: Release, payload: FactoredChoice, data_sets: int, rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
+def _numbers(release: Release, payload: FactoredChoice, data_sets: int, rng: np.random.Generator) -> Integers:
     """Numbers of records, one for each data set."""
     if payload.total is None:
         assert release.records is not None
@@ -132,18 +212,34 @@ def _numbers(
 
 def _on_grid(design: Design, made_up: Mapping[str, npt.ArrayLike], records: int) -> dict[str, npt.NDArray[np.generic]]:
     """Made-up records as the score saw those of the release: clipped and rounded."""
-    if set(made_up) != {variable.name for variable in design.schema} or any(
-        np.shape(values) != (records,) for values in made_up.values()
+    names = {variable.name for variable in design.schema}
+    if (
+        not isinstance(made_up, Mapping)
+        or set(made_up) != names
+        or any(np.shape(values) != (records,) for values in made_up.values())
     ):
-        raise InputError("made-up records have one value of each variable of the design for each record")
-    features = np.column_stack([np.asarray(made_up[name], np.float64) for name in design.names])
+        raise InputError("made-up records are a mapping with one value of each variable of the design for each record")
+    features = np.column_stack([_numbers_of(name, made_up[name]) for name in design.names])
     steps = np.rint(design.scaled(features) * GRID).astype(np.int64)
     target, given = np.zeros(records, np.int64), design.target
-    if given is not None:
-        values = np.asarray(made_up[given.name])
-        target = (
-            np.rint(design.scaled_target(values.astype(np.float64)) * GRID).astype(np.int64)
-            if given.numeric
-            else np.array([given.states.index(str(value)) for value in values], np.int64)
-        )
+    if given is not None and given.numeric:
+        scaled = design.scaled_target(_numbers_of(given.name, made_up[given.name]))
+        target = np.rint(scaled * GRID).astype(np.int64)
+    elif given is not None:
+        places = {state: at for at, state in enumerate(given.states)}
+        codes = [places.get(str(value), -1) for value in np.asarray(made_up[given.name]).tolist()]
+        if -1 in codes:
+            raise InputError(f"made-up records hold a class of {shown(given.name)} that is none of the design's")
+        target = np.array(codes, np.int64)
     return design.values(steps, target)
+
+
+def _numbers_of(name: str, values: npt.ArrayLike) -> Floats:
+    """A column of made-up numbers."""
+    try:
+        found = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        found = np.full(1, np.nan)
+    if not np.all(np.isfinite(found)):
+        raise InputError(f"made-up records need finite numbers of {shown(name)}")
+    return found

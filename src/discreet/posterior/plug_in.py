@@ -81,8 +81,8 @@ def _read(release: Release | External, believed: Dirichlet, draws: int, rng: np.
             repeated = Tables(network, lambda node: np.repeat(chosen[node][..., None], draws, axis=-1), draws=draws)
             return PosteriorDraws(repeated, "plug-in")
         case ScoredChoice():
-            return PosteriorDraws(family_rows(payload, payload.indices[rng.integers(len(payload.indices), size=draws)]),
-                                  "plug-in")  # fmt: skip
+            indices = payload.indices[rng.integers(len(payload.indices), size=draws)]
+            return PosteriorDraws(family_rows(payload.table_of_scores, indices), "plug-in")
         case _:
             counts = Tables(network, {node: np.maximum(table, 0) for node, table in _tables(release, payload).items()})
             return _dirichlet(believed.updated(counts), draws, rng)
