@@ -212,12 +212,15 @@ def test_a_family_beside_tables_of_other_records_is_read_by_its_types() -> None:
         assert np.max(np.abs(posterior.mean()["x"] - [0.2, 0.3, 0.5])) < 0.05
 
 
-def test_choices_that_hardly_any_draw_explains_are_refused() -> None:
-    """Two families of many bins at a high epsilon, read with a prior of all bins alike."""
+def test_two_families_of_one_data_set_are_read_by_their_types() -> None:
+    """With a prior of all bins alike, which knows no family: moves go on until the particles have forgotten theirs."""
     rng = np.random.default_rng(4)
-    fine = dc.Family("exponential", (dc.Variable.binned("x", (0, 60), 120),), {"low": 0.02, "high": 1}, 64)
-    other = dc.Family("exponential", (dc.Variable.binned("x", (0, 60), 120),), {"low": 0.02, "high": 1}, 65)
-    codes = np.minimum(rng.exponential(10, 2000) * 2, 119).astype(int)
-    releases = [made(family, codes, promise(3), 1, rng) for family in (fine, other)]
-    with pytest.raises(dc.DiscreetError, match="hardly any explains"):
-        dc.noise_aware(dc.combine(*releases, data="same"), draws=400, rng=rng)
+    wait = dc.Variable.binned("x", (0, 60), 40)
+    families = [dc.Family("exponential", (wait,), {"low": 0.02, "high": 1}, points) for points in (32, 33)]
+    codes = np.minimum(rng.exponential(10, 1000) / 1.5, 39).astype(int)
+    releases = [made(family, codes, promise(3), 1, rng) for family in families]
+    posterior = dc.noise_aware(dc.combine(*releases, data="same"), draws=400, rng=rng)
+    early = posterior.cells["x"][:7].sum(axis=0)
+    low, high = np.quantile(early, [0.005, 0.995])
+    assert low < np.mean(codes < 7) < high
+    assert high - low < 0.6

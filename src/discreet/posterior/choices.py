@@ -70,16 +70,16 @@ PARTICLES, FEWER = (4000, 8), (1500, 2)
 """Fewest particles, and those for each draw that is wanted; where types of records are few, and where they are many."""
 KEPT = 0.2
 """Share of the particles that stay effective in each step of the likelihood's power."""
-STEPS, MOVES = 200, 3
-"""Most steps, and moves after each."""
+STEPS, MOVES, MOST_MOVES = 200, 3, 40
+"""Most steps; moves after each, and most of them where few are accepted."""
+FORGOTTEN = 0.5
+"""Share of what a particle has of its ancestor that is left of it after a step's moves, at most on average."""
 MOST_TYPES = 8192
 """Record types that are gone through."""
 MOST_TERMS = 2**23
 """Histograms, times particles, up to which the sum is gone through by itself: a fifth of a second each time."""
 MOST_VALUES = 2**27
 """Values of made-up records: some ten seconds."""
-LEAST_WORTH = 20
-"""Independent particles of the prior that a posterior stands on, at least: fewer are chance, moves or no moves."""
 BLOCK = 2**20
 """Probabilities of types, or values of made-up records, at once: 8 MiB."""
 WIDEST = 32
@@ -117,18 +117,13 @@ def choice_cells(
 
     Raises:
         InputError: a likelihood that is out of reach.
-        DiscreetError: particles that do not arrive at the posterior, or nearly all of one and the same.
+        DiscreetError: particles that do not arrive at the posterior.
     """
     asked = _asked(told, records, prior.network)
     fewest, each = PARTICLES if asked.types <= MOST_TYPES else FEWER
     size = max(fewest, each * draws)
     log_likelihood = _log_likelihood(asked, prior, size, likelihood)
     logs, first = _annealed(asked, prior, size, log_likelihood, rng)
-    if not independent_worth(first) >= LEAST_WORTH:
-        raise DiscreetError(
-            f"of {size:,} draws from the prior hardly any explains what was chosen, so that intervals would be chance; "
-            "ask for many more draws, give a prior that says more of the rows, or read the releases one by one"
-        )
     kept = rng.permutation(size)[:draws]
     return _cells(prior, logs[:, kept]), lambda: independent_worth(first[kept])
 
@@ -388,14 +383,17 @@ def _annealed(
         step = next_step(here, 1 - power, KEPT)
         picked = rng.choice(size, size, p=np.exp(step * here - logsumexp(step * here)))
         logs, numbers, here, first, power = logs[:, picked], numbers[picked], here[picked], first[picked], power + step
-        for _ in range(MOVES):
+        memory = np.ones(size)
+        for moved in range(MOST_MOVES):
+            if moved >= MOVES and memory.mean() < FORGOTTEN:
+                break
             # Parts of all sizes: what little a choice says leaves most of a row open, and not all of it.
             kept = np.clip(rng.random(size), 1e-6, 1 - 1e-6)
             proposed, others = _moved(logs, alpha, kept, rng), asked.numbers(size, rng)
             there = likelihood(proposed, others)
             moves = np.log1p(-rng.random(size)) < power * (there - here)
             logs, numbers = np.where(moves, proposed, logs), np.where(moves, others, numbers)
-            here = np.where(moves, there, here)
+            here, memory = np.where(moves, there, here), np.where(moves, memory * kept, memory)
         if power >= 1:
             return logs, first
     raise DiscreetError("the posterior could not be drawn from the choices that were released; use another prior")
