@@ -416,7 +416,7 @@ def test_the_bound_looks_at_two_neighbours_both_ways(turned: bool) -> None:
     pair: Any = ((), ((0,),))
     calibration = posterior_sampler().calibrate(COIN, prior, guarantee)
     looked = auditing._statistical(
-        replace(posterior_sampler(), draw=draw), calibration, prior, pair[::-1] if turned else pair, guarantee
+        replace(posterior_sampler(), draw=draw), calibration, prior, pair[::-1] if turned else pair, 1e-4
     )
     assert looked > 2
 
@@ -432,7 +432,7 @@ def test_the_bound_counts_other_draws_than_those_that_it_chose_by() -> None:
 
     calibration = posterior_sampler().calibrate(COIN, prior, guarantee)
     odd = replace(posterior_sampler(), draw=draw)
-    assert auditing._statistical(odd, calibration, prior, ((), ((0,),)), guarantee) == 0
+    assert auditing._statistical(odd, calibration, prior, ((), ((0,),)), 1e-4) == 0
 
 
 @every("name", DISHONEST)
@@ -460,7 +460,7 @@ def test_an_exact_mean_in_place_of_draws_is_measured(monkeypatch: pytest.MonkeyP
     seeded(monkeypatch, 21)
     mechanism, prior, guarantee = exact_means(), dc.Dirichlet.uniform(COIN), promise(1, ADD_REMOVE, "1e-4")
     own = mechanism.calibrate(COIN, prior, guarantee)
-    assert auditing._statistical(mechanism, own, prior, ((), ((0,),)), guarantee) > 5
+    assert auditing._statistical(mechanism, own, prior, ((), ((0,),)), 1e-4) > 5
 
 
 def test_a_calibration_of_an_unknown_kind_is_refused() -> None:
