@@ -552,5 +552,6 @@ DISHONEST: dict[str, tuple[Any, ...]] = {
     "fails for some": (instead(laplace(), _fail),),
     "exact on the real grid": (instead(posterior_sampler(3), _real_only),),
     "exact means": (exact_means(), COIN, "1e-4"),
+    "an exact number beside draws": (an_exact_number(), COIN, "1e-4"),
 }
 """Mechanisms that do not hold, with a network where it shows and a delta."""
