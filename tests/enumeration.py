@@ -258,6 +258,15 @@ def outcomes(
     return law
 
 
+def asked_loss(mechanism: dc.Mechanism, calibration: Any, one: dc.Counts, other: dc.Counts) -> float:
+    """What noisy integers beside picked rows add: they are independent of the picks, and far answers are worst."""
+    (a,), (b,) = (runs(mechanism, calibration, counts, ()) for counts in (one, other))
+    assert len(a.values) <= 1, "the number of records alone"
+    if a.scales != b.scales:
+        return math.inf
+    return sum(abs(u - v) / scale for u, v, scale in zip(a.values, b.values, a.scales, strict=True))
+
+
 def law_loss(one: Mapping[Any, Fraction], other: Mapping[Any, Fraction]) -> float:
     """Largest log ratio of two laws over finitely many outcomes."""
     if one.keys() != other.keys() or not all((*one.values(), *other.values())):
@@ -273,7 +282,10 @@ def log(value: Fraction) -> float:
 def picked_loss(
     mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee, pairs: Iterable[Pair], steps: int
 ) -> float:
-    """Largest log ratio over pairs and releases of a mechanism that picks rows on a grid, here of so many steps."""
+    """Largest log ratio over pairs and releases of a mechanism that picks rows on a grid, here of so many steps.
+
+    A release is rows and, where that is private, a noisy number of records.
+    """
     calibration = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
     coarse = coarsened(calibration, steps)
     seen: dict[Any, dict[Any, Fraction]] = {}
@@ -282,7 +294,8 @@ def picked_loss(
         for data in pair:
             if data not in seen:
                 seen[data] = outcomes(mechanism, coarse, counts_of(network, data))
-        largest = max(largest, law_loss(seen[pair[0]], seen[pair[1]]))
+        told = asked_loss(mechanism, coarse, *(counts_of(network, data) for data in pair))
+        largest = max(largest, told + law_loss(seen[pair[0]], seen[pair[1]]))
     return largest
 
 
@@ -390,6 +403,19 @@ def beta_delta(relation: dc.Relation, concentration: float, temper: float, epsil
         pair = ((a + temper, b), other)
         worst = max(worst, beta_excess(*pair, epsilon), beta_excess(*pair[::-1], epsilon))
     return worst
+
+
+def told_delta(relation: dc.Relation, concentration: float, calibration: Any, temper: float, epsilon: float) -> float:
+    """The same of a draw together with the number of records, whose noise has a log ratio of one over its scale.
+
+    `delta(epsilon) = sum over log ratios L of the number, P(L) delta of the draw(epsilon - L)`.
+    """
+    if calibration.total_scale is None:
+        return beta_delta(relation, concentration, temper, epsilon)
+    told = 1 / calibration.total_scale
+    likely = 1 / (1 + math.exp(-told))
+    nearer, farther = (beta_delta(relation, concentration, temper, epsilon + sign * told) for sign in (-1, 1))
+    return likely * nearer + (1 - likely) * farther
 
 
 # ---------------------------------------------------------------------------------------------------------- data sets

@@ -255,6 +255,29 @@ def draws_for_free() -> dc.Mechanism:
     return misdrawn(posterior_sampler(), lambda own: replace(own, draws=3 * own.draws))
 
 
+def a_number_for_free() -> dc.Mechanism:
+    """The draws spend all of epsilon, and a number of records is told besides."""
+
+    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> Any:
+        honest = posterior_sampler().calibrate
+        own, all_of_it = (
+            honest(network, prior, replace(guarantee, relation=relation, epsilon=epsilon))
+            for relation, epsilon in ((guarantee.relation, guarantee.epsilon), (REPLACE, 2 * guarantee.epsilon))
+        )
+        return replace(own, temper=all_of_it.temper, floors=all_of_it.floors, total_scale=4.0)
+
+    return replace(posterior_sampler(), calibrate=calibrate)
+
+
+def an_exact_number() -> dc.Mechanism:
+    """The number of records as it is, beside draws that are honest."""
+
+    def change(payload: Any, counts: dc.Counts) -> Any:
+        return replace(payload, total=replace(payload.total, value=counts.records))
+
+    return instead(posterior_sampler(), change)
+
+
 CANDIDATES = (
     dc.Tables(ARC, {"a": [0.5, 0.5], "b": [[0.5, 0.5], [0.8, 0.2]]}),
     dc.Tables(ARC, {"a": [0.2, 0.8], "b": [[0.1, 0.9], [0.4, 0.6]]}),
@@ -335,6 +358,8 @@ FLAWS = {
     "sampler: twice the temper": Flaw(twice_the_temper, "rows", ADD_REMOVE, ARC, None),
     "sampler: below the floor": Flaw(below_the_floor, "rows", ADD_REMOVE, ARC, None),
     "sampler: draws for free": Flaw(draws_for_free, "rows", ADD_REMOVE, COIN, None),
+    "sampler: a number for free": Flaw(a_number_for_free, "rows", ADD_REMOVE, ARC, None),
+    "sampler: an exact number": Flaw(an_exact_number, "rows", ADD_REMOVE, ARC, INFINITE),
     "map: the wrong relation": Flaw(lambda: for_adding(map_estimate()), "rows", REPLACE, ARC, None),
     "candidates: the wrong relation": Flaw(lambda: for_adding(map_estimate(CANDIDATES)), "choice", REPLACE, ARC, None),
     "candidates: another score": Flaw(another_score, "choice", ADD_REMOVE, ARC, None),
@@ -426,6 +451,9 @@ class Tied:
     def rarely(self, draws: int) -> np.ndarray:
         return self.noise.rarely(draws)
 
+    def discrete_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        return self.noise.discrete_laplace(values, scale)
+
 
 @dataclass
 class Coinless:
@@ -438,6 +466,9 @@ class Coinless:
 
     def rarely(self, draws: int) -> np.ndarray:
         return np.zeros_like(self.noise.rarely(draws))
+
+    def discrete_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        return self.noise.discrete_laplace(values, scale)
 
 
 def shown_if_draws_differ() -> dc.Mechanism:
@@ -521,5 +552,6 @@ DISHONEST: dict[str, tuple[Any, ...]] = {
     "fails for some": (instead(laplace(), _fail),),
     "exact on the real grid": (instead(posterior_sampler(3), _real_only),),
     "exact means": (exact_means(), COIN, "1e-4"),
+    "an exact number beside draws": (an_exact_number(), COIN, "1e-4"),
 }
 """Mechanisms that do not hold, with a network where it shows and a delta."""

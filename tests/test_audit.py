@@ -29,7 +29,7 @@ from discreet.mechanisms.posterior_sampler import posterior_sampler
 from discreet.theory.lattice import LatticeLaw
 from discreet.verify import audit as auditing
 from discreet.verify.losses import _credited
-from enumeration import SIDES, Pair, among, beta_delta, choice_loss, gaussian_delta, noise_loss, picked_loss
+from enumeration import SIDES, Pair, among, choice_loss, gaussian_delta, noise_loss, picked_loss, told_delta
 from flawed import (
     ADD_REMOVE,
     ARC,
@@ -278,7 +278,21 @@ def test_the_bound_is_below_the_exact_loss(relation: dc.Relation, monkeypatch: p
     (finding,) = dc.audit(mechanism, promise(1, relation, "0.01"), {"coin": COIN}, most=1)
     concentration = float(dc.Dirichlet.uniform(COIN).alpha["a"].min())
     assert finding.measured > 0.5
-    assert beta_delta(relation, concentration, 1.0, finding.measured) > 0.01
+    calibration = mechanism.calibrate(COIN, dc.Dirichlet.uniform(COIN), promise(1, relation, "0.01"))
+    assert told_delta(relation, concentration, calibration, 1.0, finding.measured) > 0.01
+
+
+def test_a_number_beside_draws_adds_its_loss_to_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a nat, of an event that has half the probability; and no more than there is, exactly."""
+    seeded(monkeypatch, 18)
+    prior, pairs, asked = dc.Dirichlet.uniform(COIN), {((), ((0,),)): 1}, promise(1, ADD_REMOVE, "0.01")
+    own = replace(posterior_sampler().calibrate(COIN, prior, asked), temper=1.0, total_scale=2.0)
+    bound = auditing._largest_bound(posterior_sampler(), own, prior, pairs, asked)
+    assert told_delta(ADD_REMOVE, float(prior.alpha["a"].min()), own, 1.0, bound) > 0.01
+    monkeypatch.setattr(auditing, "_statistical", lambda *given: given[-1])
+    for scale, wanted in ((2.0, 0.5 + 0.02), (None, 0.01)):
+        own = replace(own, total_scale=scale)
+        assert auditing._largest_bound(posterior_sampler(), own, prior, pairs, asked) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
@@ -416,7 +430,7 @@ def test_the_bound_looks_at_two_neighbours_both_ways(turned: bool) -> None:
     pair: Any = ((), ((0,),))
     calibration = posterior_sampler().calibrate(COIN, prior, guarantee)
     looked = auditing._statistical(
-        replace(posterior_sampler(), draw=draw), calibration, prior, pair[::-1] if turned else pair, guarantee
+        replace(posterior_sampler(), draw=draw), calibration, prior, pair[::-1] if turned else pair, 1e-4
     )
     assert looked > 2
 
@@ -432,7 +446,7 @@ def test_the_bound_counts_other_draws_than_those_that_it_chose_by() -> None:
 
     calibration = posterior_sampler().calibrate(COIN, prior, guarantee)
     odd = replace(posterior_sampler(), draw=draw)
-    assert auditing._statistical(odd, calibration, prior, ((), ((0,),)), guarantee) == 0
+    assert auditing._statistical(odd, calibration, prior, ((), ((0,),)), 1e-4) == 0
 
 
 @every("name", DISHONEST)
@@ -460,7 +474,7 @@ def test_an_exact_mean_in_place_of_draws_is_measured(monkeypatch: pytest.MonkeyP
     seeded(monkeypatch, 21)
     mechanism, prior, guarantee = exact_means(), dc.Dirichlet.uniform(COIN), promise(1, ADD_REMOVE, "1e-4")
     own = mechanism.calibrate(COIN, prior, guarantee)
-    assert auditing._statistical(mechanism, own, prior, ((), ((0,),)), guarantee) > 5
+    assert auditing._statistical(mechanism, own, prior, ((), ((0,),)), 1e-4) > 5
 
 
 def test_a_calibration_of_an_unknown_kind_is_refused() -> None:

@@ -315,6 +315,13 @@ def test_a_calibration_cannot_spend_more_than_the_guarantee(kind: str) -> None:
         ("sampler", ("payload", "tables", "a", 0), 1.5),
         ("sampler", ("calibration", "resolution", "a"), 0),
         ("sampler", ("calibration", "resolution"), {"a": 4096}),
+        ("sampler", ("payload", "total"), None),
+        ("sampler", ("payload", "total", "scale"), 1.0),
+        ("sampler", ("calibration", "total_scale"), None),
+        ("sampler", ("calibration", "total_scale"), 1.0),
+        ("sampler, delta", ("payload", "total"), None),
+        ("sampler, delta", ("calibration", "total_scale"), 1.0),
+        ("map", ("payload", "total"), None),
         ("sampler, delta", ("payload", "floors", "a"), 0.2),
         ("sampler, delta", ("calibration", "digits"), 0),
         ("choice", ("payload", "index"), 3),
@@ -325,6 +332,19 @@ def test_a_calibration_cannot_spend_more_than_the_guarantee(kind: str) -> None:
 )
 def test_parts_that_contradict_each_other_are_refused(kind: str, place: Place, value: Any) -> None:
     refused(changed(document(kind), place, value))
+
+
+@every("kind", ["sampler", "sampler, delta", "map", "choice"])
+def test_draws_that_tell_no_number_are_those_of_the_first_releases(kind: str) -> None:
+    """They are valid, and stay as they are; a number beside a public one is not."""
+    whole = document(kind)
+    del whole["payload"]["total"], whole["calibration"]["total_scale"]
+    read = dc.Release.loads(json.dumps(whole))
+    assert read.records is read.payload.total is read.calibration.total_scale is None  # type: ignore[union-attr]
+    assert json.loads(read.dumps()) == whole
+    public = changed(document(kind), ("guarantee", "relation"), "replace")
+    public["records"]["count"] = 5
+    assert "either public, or measured" in refused(public)
 
 
 def test_a_candidate_whose_rows_are_no_probabilities_is_refused() -> None:

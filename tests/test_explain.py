@@ -289,9 +289,13 @@ def test_an_explanation_follows_from_the_document_alone() -> None:
 
 def test_draws_of_a_posterior_tell_less_than_their_epsilon() -> None:
     found = dc.explain(release("sampler"), rng=np.random.default_rng(1))
-    assert found.telling.draws == 2 and found.telling.draws_distance == pytest.approx(math.tanh(0.5))
+    assert found.telling.draws == 2 and found.telling.draws_distance == pytest.approx(
+        1 - (1 - math.tanh(1.9 / 4)) * (1 - math.tanh(0.1 / 2))
+    )
     assert found.divergence is not None and found.divergence.trimmed and found.divergence.record < 0.13
     assert "2 posterior draws together" in str(found)
+    public = dc.explain(release("sampler", dc.Relation.REPLACE), rng=np.random.default_rng(1)).telling
+    assert public.draws_distance == pytest.approx(math.tanh(0.5))
 
 
 def test_draws_of_a_family_move_by_no_more_than_enumeration_says() -> None:

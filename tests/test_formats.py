@@ -240,11 +240,15 @@ def noisy_coefficients(draw: st.DrawFn, network: dc.Network) -> Parts:
 def parameter_draws(draw: st.DrawFn, network: dc.Network) -> Parts:
     draws, rng = draw(st.integers(1, 3)), np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     cells, temper = dc.Dirichlet.uniform(network, 0.5).draws(draws, rng), draw(POSITIVE)
+    noisy = draw(st.none() | st.builds(dc.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
+    scale = None if noisy is None else noisy.scale
     if draw(st.booleans()):
-        return Tempering(temper, draws, draw(st.integers(1, 9)), draw(BUDGET)), dc.ParameterDraws(cells, temper, {})
+        digits, budget = draw(st.integers(1, 9)), draw(BUDGET)
+        return Tempering(temper, draws, digits, budget, scale), dc.ParameterDraws(cells, temper, {}, noisy)
     floors = {node: draw(st.floats(1e-300, 0.5)) for node in network.nodes}
     steps = {node: draw(st.integers(1, 2**40)) for node in network.nodes}
-    return Trimming(floors, temper, draws, steps, draw(BUDGET)), dc.ParameterDraws(cells, temper, floors)
+    budget = draw(BUDGET)
+    return Trimming(floors, temper, draws, steps, budget, scale), dc.ParameterDraws(cells, temper, floors, noisy)
 
 
 @st.composite
@@ -308,7 +312,7 @@ def releases(draw: st.DrawFn, kind: str) -> dc.Release:
     calibration, payload = draw(KINDS[kind][0](network))
     if isinstance(payload, dc.ScoredChoice):  # its number of records is public, or told with noise
         relation = dc.Relation.REPLACE if payload.total is None else dc.Relation.ADD_REMOVE
-    if isinstance(payload, dc.Choice) and payload.total is not None:
+    if isinstance(payload, dc.Choice | dc.ParameterDraws) and payload.total is not None:
         relation = dc.Relation.ADD_REMOVE
     network = payload.network
     return dc.Release(
@@ -343,7 +347,7 @@ def public(payload: Payload) -> dict[str, object]:
         case dc.NoisyCoefficients():
             return {"scale": payload.scale, "shift": payload.shift, "noisy": payload.noisy_total}
         case dc.ParameterDraws():
-            return {"temper": payload.temper, "floors": dict(payload.floors)}
+            return {"temper": payload.temper, "floors": dict(payload.floors), "total": payload.total}
         case dc.Choice():
             tables = [{node: t.tolist() for node, t in tables.items()} for tables in payload.candidates]
             return {"candidates": tables, "total": payload.total}
@@ -542,6 +546,10 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
     "a calibrated shift": (lambda x: CoefficientNoise(1, True, 1.0, x, True, ONE), (-1,), "shift"),
     "trimmed draws": (lambda x: Trimming({"a": 0.1}, 1.0, x, {"a": 8}, ONE), (0, -1), "at least one draw"),
     "a trimmed temper": (lambda x: Trimming({"a": 0.1}, x, 1, {"a": 8}, ONE), NO_SCALES, "temper"),
+    "noise beside trimmed draws": (
+        lambda x: Trimming({"a": 0.1}, 1.0, 1, {"a": 8}, ONE, x), NO_SCALES, "temper, floors and noise"
+    ),
+    "noise beside tempered draws": (lambda x: Tempering(1.0, 1, 9, ONE, x), NO_SCALES, "temper and noise"),
     "a floor": (lambda x: Trimming({"a": x}, 1.0, 1, {"a": 8}, ONE), NO_SCALES, "floors"),
     "a grid": (lambda x: Trimming({"a": 0.1}, 1.0, 1, x, ONE), ({}, {"b": 8}, {"a": 0}, {"a": -8}), "grid"),
     "a report of trimmed draws": (lambda x: Trimming({"a": 0.1}, 1.0, 1, {"a": 8}, x), (0, -ONE), "greater than 0"),

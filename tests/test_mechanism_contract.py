@@ -396,7 +396,6 @@ OTHER_WORDS = {
     ("too little", "laplace, all tables"): "more than the guarantee's",
     ("too much", "laplace, all tables"): "cannot pay",
     ("too much", "gaussian"): "promises nothing",
-    ("too little", "posterior_sampler, delta"): "no temper above 1e-12",
     # Its delta alone pays for some noise: only the account can refuse so little epsilon, and it has enough.
     ("too little", "gaussian"): "not refused",
     ("too little", "objective_perturbation"): "takes an epsilon from",

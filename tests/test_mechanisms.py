@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,11 @@ def simulated(
 
 def moved(relation: dc.Relation) -> int:
     return 2 if relation is REPLACE else 1
+
+
+def drawn(epsilon: float, relation: dc.Relation) -> float:
+    """What draws have of a budget: a twentieth tells the number of records, where that is private."""
+    return epsilon if relation is REPLACE else 0.95 * epsilon
 
 
 # ----------------------------------------------------------------------------------------------------------- Gaussian
@@ -379,23 +385,27 @@ def test_the_rule_of_temper_and_floors(epsilon: str, draws: int, relation: dc.Re
     network = asia().network
     found = dc.posterior_sampler(draws).calibrate(network, dc.Dirichlet.uniform(network), promise(epsilon, 0, relation))
     assert isinstance(found, Trimming)
-    each = (float(epsilon) - 8e-7 * draws) / (moved(relation) * 8 * draws)  # less what is kept back
+    budget = drawn(float(epsilon), relation) - 8e-7 * draws
+    each = budget / (moved(relation) * 8 * draws)  # less what is kept back
+    assert (found.total_scale is None) == (relation is REPLACE)
+    told = 0.0 if found.total_scale is None else 1 / found.total_scale
     range_ = min(max(math.log(3), each), 25.0)
     assert found.temper == pytest.approx(min(1.0, each / range_), rel=1e-4)
     for node in network.nodes:
         assert found.floors[node] == pytest.approx(floor_for(2, range_), rel=1e-4)
         assert found.resolution[node] == resolution_for(2)
     cost = draws * moved(relation) * found.temper * sum(log_range(2, floor) for floor in found.floors.values())
-    assert cost <= float(found.reported) <= float(epsilon)
+    assert cost + told <= float(found.reported) <= float(epsilon)
+    assert told == pytest.approx(float(epsilon) - drawn(float(epsilon), relation), rel=1e-9)
     if each < 25:
-        assert cost == pytest.approx(float(epsilon) - 8e-7 * draws, rel=1e-9)
+        assert cost == pytest.approx(budget, rel=1e-9)
 
 
 @pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
 def test_nodes_of_one_state_cost_nothing_and_all_others_have_one_range(relation: dc.Relation) -> None:
     found = dc.posterior_sampler().calibrate(ONE_STATE, dc.Dirichlet.uniform(ONE_STATE), promise(8, 0, relation))
     ranges = [log_range(ONE_STATE.schema[node].size, found.floors[node]) for node in ("b", "c")]
-    assert ranges[0] == pytest.approx(ranges[1]) == pytest.approx(8 / (2 * moved(relation)), rel=1e-6)
+    assert ranges[0] == pytest.approx(ranges[1]) == pytest.approx(drawn(8, relation) / (2 * moved(relation)), rel=1e-6)
     release = simulated(dc.posterior_sampler(3), counts_of(ONE_STATE, [(0, 1, 2)]), promise(8, 0, relation))
     assert np.all(release.payload.cells["a"] == 1)
 
@@ -407,13 +417,16 @@ def test_a_given_floor_or_temper_is_kept(relation: dc.Relation) -> None:
     prior = dc.Dirichlet.uniform(chain)
     floored = dc.posterior_sampler(floor=0.2).calibrate(chain, prior, promise(1, 0, relation))
     assert set(floored.floors.values()) == {0.2}
-    assert floored.temper == pytest.approx(1 / loss, rel=1e-6)
+    budget = drawn(1, relation)
+    assert floored.temper == pytest.approx(budget / loss, rel=1e-6)
     tempered = dc.posterior_sampler(temper=0.25).calibrate(chain, prior, promise(1, 0, relation))
     assert tempered.temper == 0.25
-    assert list(tempered.floors.values()) == pytest.approx([floor_for(2, 4 / (3 * moved(relation)))] * 3, rel=1e-6)
+    wanted = floor_for(2, 4 * budget / (3 * moved(relation)))
+    assert list(tempered.floors.values()) == pytest.approx([wanted] * 3, rel=1e-6)
     sharp = dc.posterior_sampler(temper=3, floor=0.4).calibrate(chain, prior, promise(10, 0, relation))
     assert (sharp.temper, set(sharp.floors.values())) == (3, {0.4})
-    assert float(sharp.reported) == pytest.approx(3 * moved(relation) * 3 * log_range(2, 0.4), rel=1e-6)
+    told = 10 - drawn(10, relation)
+    assert float(sharp.reported) == pytest.approx(3 * moved(relation) * 3 * log_range(2, 0.4) + told, rel=1e-6)
 
 
 def test_draws_follow_the_tempered_trimmed_posterior() -> None:
@@ -470,7 +483,10 @@ def test_with_a_delta_the_posterior_is_tempered_and_not_trimmed(draws: int, rela
     release = simulated(dc.posterior_sampler(draws), counts_of(NETWORK, RECORDS), wanted, prior=prior)
     found = release.calibration
     assert isinstance(found, Tempering)
-    assert (found.temper, found.draws, found.digits) == (temper_for(NETWORK, prior, wanted, draws), draws, 9)
+    left = replace(wanted, epsilon=Fraction(1 if relation is REPLACE else "0.95"))
+    assert (found.temper, found.draws, found.digits) == (temper_for(NETWORK, prior, left, draws), draws, 9)
+    assert found.reported == 1 if relation is REPLACE else 1 - 1e-9 < found.reported <= 1
+    assert found.total_scale == (None if relation is REPLACE else pytest.approx(20))
     assert release.payload.floors == {}
     for node in NETWORK.nodes:
         cells = release.payload.cells[node]
@@ -496,7 +512,7 @@ def test_options_of_the_sampler_are_checked_when_it_is_made(make: Callable[[], o
 @pytest.mark.parametrize(
     ("mechanism", "wanted", "why"),
     [
-        (dc.posterior_sampler(temper=1.0, floor=0.1), promise(1), r"draws at temper 1 .* cost 6\.59167, more than"),
+        (dc.posterior_sampler(temper=1.0, floor=0.1), promise(1), r"draws at temper 1 .* cost 6\.64167, more than"),
         (dc.posterior_sampler(floor=0.5), promise(1), "floor"),
         (dc.posterior_sampler(floor=0.0), promise(1), "floor"),
         (dc.posterior_sampler(floor=math.nan), promise(1), "floor"),
@@ -541,10 +557,10 @@ def test_the_simplex_has_the_range_log_nine_and_a_temper_that_may_exceed_one(rel
     for epsilon in (1, 100):
         found = dc.map_estimate().calibrate(chain, dc.Dirichlet.uniform(chain), promise(epsilon, 0, relation))
         assert list(found.floors.values()) == pytest.approx([0.1] * 3)
-        assert found.temper == pytest.approx(epsilon / (moved(relation) * 3 * math.log(9)), rel=1e-6)
+        assert found.temper == pytest.approx(drawn(epsilon, relation) / (moved(relation) * 3 * math.log(9)), rel=1e-6)
         assert found.draws == 1
     higher = dc.map_estimate(floor=0.4).calibrate(chain, dc.Dirichlet.uniform(chain), promise(100, 0, relation))
-    assert higher.temper == pytest.approx(100 / (moved(relation) * 3 * log_range(2, 0.4)), rel=1e-6)
+    assert higher.temper == pytest.approx(drawn(100, relation) / (moved(relation) * 3 * log_range(2, 0.4)), rel=1e-6)
 
 
 def test_a_large_budget_finds_the_mode() -> None:

@@ -38,11 +38,17 @@ def on_grid(told: list[list[float]], floor: float) -> np.ndarray:
     return floor + (1 - size * floor) * units / steps
 
 
-def draws_release(told: np.ndarray, temper: float, floor: float, records: int | None, used: float) -> dc.Release:
+Records = int | tuple[int, float] | None
+"""How many are public; or a number that was told and the scale of its noise; or nothing."""
+
+
+def draws_release(told: np.ndarray, temper: float, floor: float, records: Records, used: float) -> dc.Release:
     """A release of these rows of one variable."""
+    total = dc.NoisyTotal(*records) if isinstance(records, tuple) else None
+    scale = None if total is None else total.scale
     size, draws = told.shape
     network = network_of({"x": size})
-    promise = guarantee(10, "add-remove" if records is None else "replace")
+    promise = guarantee(10, "replace" if isinstance(records, int) else "add-remove")
     made = dc.simulate(
         dc.posterior_sampler(draws), counts_of(network, []), dc.Dirichlet.uniform(network, used), promise,
         rng=np.random.default_rng(0),
@@ -50,11 +56,12 @@ def draws_release(told: np.ndarray, temper: float, floor: float, records: int | 
     floors = {"x": floor} if floor else {}
     calibration: Trimming | Tempering
     if floor:
-        calibration = Trimming(floors, temper, draws, {"x": resolution_for(size)}, Fraction(1))
+        calibration = Trimming(floors, temper, draws, {"x": resolution_for(size)}, Fraction(1), scale)
     else:
-        calibration = Tempering(temper, draws, 9, Fraction(1))
-    payload = dc.ParameterDraws(dc.Tables(network, {"x": told}, draws=draws), temper, floors)
-    return replace(made, payload=payload, calibration=calibration, records=records)
+        calibration = Tempering(temper, draws, 9, Fraction(1), scale)
+    payload = dc.ParameterDraws(dc.Tables(network, {"x": told}, draws=draws), temper, floors, total)
+    public = records if isinstance(records, int) else None
+    return replace(made, payload=payload, calibration=calibration, records=public)
 
 
 def log_law(told: np.ndarray, b: np.ndarray, floor: float) -> float:
@@ -86,7 +93,7 @@ def enumerated(
 
 # Released rows, temper, floor, number of records (None with the largest there can be), concentrations of the sampler
 # and the reader.
-CASES = {
+CASES: dict[str, tuple[list[list[float]], float, float, Records, float, float]] = {
     "one draw": ([[0.7], [0.3]], 0.5, 0.1, 30, 0.25, 0.25),
     "two draws": ([[0.7, 0.8], [0.3, 0.2]], 0.5, 0.1, 30, 0.25, 0.25),
     "at the floor": ([[0.9], [0.1]], 0.3, 0.1, 30, 0.25, 0.25),
@@ -97,6 +104,10 @@ CASES = {
     "unknown number": ([[0.7], [0.3]], 0.5, 0.1, None, 0.25, 0.25),
     "unknown number, two draws": ([[0.9, 0.85], [0.1, 0.15]], 0.5, 0.1, None, 0.25, 0.25),
     "unknown number, untrimmed": ([[0.7, 0.75], [0.3, 0.25]], 0.5, 0.0, None, 0.5, 0.25),
+    "a told number": ([[0.7], [0.3]], 0.5, 0.1, (60, 5.0), 0.25, 0.25),
+    "a told number, untrimmed": ([[0.7, 0.75], [0.3, 0.25]], 0.5, 0.0, (3, 1.5), 0.5, 0.25),
+    "a told number below none": ([[0.7], [0.3]], 0.5, 0.1, (-4, 2.0), 0.25, 0.25),
+    "a told number beyond all": ([[0.7], [0.3]], 0.5, 0.1, (2**62, 7.0), 0.25, 0.25),
     "nobody": ([[0.7], [0.3]], 0.5, 0.1, 0, 0.25, 0.25),
     "three states": ([[0.5], [0.3], [0.2]], 0.5, 0.05, 10, 0.25, 0.25),
     "three states, narrow": ([[0.4], [0.4], [0.2]], 0.3, 0.15, 12, 0.25, 0.25),
@@ -106,14 +117,23 @@ CASES = {
 LARGEST = 100
 
 
+def law_of_number(records: Records) -> np.ndarray:
+    """Probability of every number of records."""
+    if isinstance(records, tuple):
+        n = np.arange(LARGEST)  # the bin of the last number is its own end
+        logs = np.log(np.log1p(1 / (1 + n))) - np.abs(n - float(records[0])) / records[1]
+        return np.exp(logs - logs.max())
+    law = log_flat_law(LARGEST) if records is None else normal_law(records, 0.0)
+    most = LARGEST if records is None else records
+    return np.exp(law.log_density(np.arange(most + 1.0)))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_posterior_is_that_of_the_enumeration(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, temper, floor, records, used, a = CASES[case]
     told = on_grid(rows, floor)
     monkeypatch.setattr(module, "LARGEST", float(LARGEST))
-    law = log_flat_law(LARGEST) if records is None else normal_law(records, 0.0)
-    most = LARGEST if records is None else records
-    totals = np.exp(law.log_density(np.arange(most + 1.0)))
+    totals = law_of_number(records)
     release = draws_release(told, temper, floor, records, used)
     posterior = dc.noise_aware(
         release, draws=DRAWS, rng=np.random.default_rng(3), prior=dc.Dirichlet.uniform(release.network, a)
@@ -135,6 +155,7 @@ def test_wrong_models_are_further_away() -> None:
     """No trimming, and no temper, where there are: the exact laws differ by more than the tolerance."""
     rows, _, floor, records, used, a = CASES["three states, narrow"]
     told = on_grid(rows, floor)
+    assert isinstance(records, int)
     totals = np.append(np.zeros(records), 1.0)
 
     def cdf(temper: float, trimmed: float) -> np.ndarray:
@@ -145,6 +166,18 @@ def test_wrong_models_are_further_away() -> None:
     right = cdf(0.3, floor)
     for wrong in (cdf(0.3, 0.0), cdf(1.0, floor)):
         assert np.abs(right - wrong).max() > 2 * DISTANCE
+
+
+def test_a_told_number_makes_a_difference() -> None:
+    """Posteriors with and without it are further apart than the tolerance."""
+    for case in ("a told number", "a told number, untrimmed", "a told number below none"):
+        rows, temper, floor, records, used, a = CASES[case]
+        found = []
+        for totals in (law_of_number(records), law_of_number(None)):
+            counts, weights = enumerated(on_grid(rows, floor), temper, floor, totals, used, a)
+            rest = (a + counts).sum(axis=1) - a - counts[:, 0]
+            found.append(np.array([weights @ betainc(a + counts[:, 0], rest, x) for x in GRID]))
+        assert np.abs(found[0] - found[1]).max() > 2 * DISTANCE
 
 
 @pytest.mark.parametrize(

@@ -60,12 +60,12 @@ def map_estimate(
             release is calibrated, candidates over another network, or a guarantee with a delta.
 
     Guarantee:
-        Pure epsilon. On the simplex: see `posterior_sampler`, with temper `epsilon / (2 sum_i L_i)` under REPLACE and
-        `epsilon / sum_i L_i` under ADD_REMOVE. Among candidates: let w_c be `exp(log p(D | c) / scale)`, so that
-        `1 / P(c) = sum_d w_d / w_c`. One record changes the difference of two candidates' log-likelihoods by at most
-        the sensitivity R, so every term of the sum, and with them P(c), by a factor of at most `exp(R / scale)`. The
-        draw is that of `scored`: exact integer arithmetic. Under ADD_REMOVE 1/20 of epsilon goes to the number of
-        records, which the posterior needs.
+        Pure epsilon. Under ADD_REMOVE 1/20 of it goes to the number of records, which the posterior needs. On the
+        simplex: see `posterior_sampler`, with temper `epsilon / (2 sum_i L_i)` under REPLACE and, of what the number
+        leaves, `epsilon / sum_i L_i` under ADD_REMOVE. Among candidates: let w_c be `exp(log p(D | c) / scale)`, so
+        that `1 / P(c) = sum_d w_d / w_c`. One record changes the difference of two candidates' log-likelihoods by at
+        most the sensitivity R, so every term of the sum, and with them P(c), by a factor of at most `exp(R / scale)`.
+        The draw is that of `scored`: exact integer arithmetic.
 
     Source:
         McSherry and Talwar (2007); Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithm 3 and its correction.

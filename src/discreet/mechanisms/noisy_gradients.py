@@ -117,7 +117,7 @@ def total_noise(guarantee: Guarantee) -> tuple[Fraction, float | None, Fraction]
     """What the number of records takes of a budget.
 
     Args:
-        guarantee: pure.
+        guarantee: its delta, if any, stays with what is left.
 
     Returns:
         (epsilon that is left, scale of discrete Laplace noise on the number of records, what it costs); under REPLACE

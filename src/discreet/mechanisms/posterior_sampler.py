@@ -7,7 +7,8 @@ changed record touches a row of every node, so one joint draw costs the sum over
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from discreet.errors import InputError, shown
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
+from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
@@ -76,12 +78,14 @@ def posterior_sampler(
             guarantee, a floor or given nodes together with a delta, an unknown node, or nothing left to draw.
 
     Guarantee:
-        Pure: `draws * 2 tau sum_i L_i` under REPLACE, half of that under ADD_REMOVE: log-likelihood ratios of two
+        Pure: `draws * 2 tau sum_i L_i` under REPLACE, half of that under ADD_REMOVE, where 1/20 of epsilon goes to the
+        number of records, which the posterior needs, by discrete Laplace noise: log-likelihood ratios of two
         records differ over the support by at most that. The grid is public and finite; a row's law on it is computed in
         floating point, to 1e-8 in its logarithms, and 1e-7 of epsilon for each node and draw is kept back for that. The
         draw itself is exact integer arithmetic on the operating system's entropy. A coin of probability 2^-64 draws a
         row from the whole grid instead, so that weights which underflow break nothing.
-        With delta: Renyi composition over nodes and draws. Those draws come from a floating-point sampler and are
+        With delta: Renyi composition over nodes and draws, at delta and the epsilon that the number of records leaves,
+        whose pure loss is added. Those draws come from a floating-point sampler and are
         rounded to nine digits; the guarantee is that of exact arithmetic. See `docs/threat-model.md`.
 
     Source:
@@ -104,7 +108,9 @@ def posterior_sampler(
                 raise InputError(
                     "with a delta nothing is trimmed and the temper follows; give neither floor nor temper nor given"
                 )
-            return Tempering(temper_for(network, prior, guarantee, draws), draws, DIGITS, guarantee.epsilon)
+            left, scale, cost = total_noise(guarantee)
+            chosen = temper_for(network, prior, replace(guarantee, epsilon=left), draws)
+            return Tempering(chosen, draws, DIGITS, left + cost, scale)
         return trimming(network, guarantee, draws, temper=temper, floor=floor, given=kept)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Tempering, noise: Noise) -> ParameterDraws:
@@ -151,7 +157,8 @@ def trimming(
         raise InputError("every node is given; there is nothing to draw")
     varied = sum(size > 1 for size in sizes.values())
     kept = RESERVE * max(varied, 1) * draws
-    budget = float((guarantee.epsilon - kept) * (1 - 2 * ROUNDING)) / draws
+    left, scale, cost = total_noise(guarantee)
+    budget = float((left - kept) * (1 - 2 * ROUNDING)) / draws
     if not budget > 0:
         raise InputError("epsilon is too small: less than what is kept back for rounding errors, 1e-7 a node and draw")
     each = budget / (guarantee.relation.by_record(1, 2) * max(varied, 1))
@@ -169,14 +176,14 @@ def trimming(
     floors = {node: floors.get(node, 1 / network.schema[node].size) for node in network.nodes}
     loss = record_loss(network, floors, guarantee.relation)
     chosen = temper if temper is not None else min(most, budget / loss if loss else 1.0)
-    reported = draws * Fraction(chosen) * Fraction(loss) * (1 + ROUNDING) + kept
+    reported = draws * Fraction(chosen) * Fraction(loss) * (1 + ROUNDING) + kept + cost
     if reported > guarantee.epsilon:
         raise InputError(
             f"{draws} draws at temper {chosen:g} and these floors cost {float(reported):.6g}, more than the "
             "guarantee's epsilon; raise the floor or lower the temper"
         )
     resolution = {node: resolution_for(network.schema[node].size) for node in network.nodes}
-    return Trimming(floors, chosen, draws, resolution, reported)
+    return Trimming(floors, chosen, draws, resolution, reported, scale)
 
 
 def refuse_vast(guarantee: Guarantee) -> None:
@@ -186,7 +193,7 @@ def refuse_vast(guarantee: Guarantee) -> None:
 
 
 def draw_rows(statistic: Counts, prior: Dirichlet, calibration: Trimming, noise: Noise) -> ParameterDraws:
-    """Draw every row from its law on the grid."""
+    """Draw every row from its law on the grid, and tell the number of records where that is private."""
     network, draws = statistic.network, calibration.draws
     cells: dict[str, Array] = {}
     for node in network.nodes:
@@ -205,11 +212,12 @@ def draw_rows(statistic: Counts, prior: Dirichlet, calibration: Trimming, noise:
                 units[:, astray] = anywhere.draw(noise.pick, int(astray.sum()))
             rows.append(law.probabilities(units))
         cells[node] = np.array(rows).reshape(*network.shape(node), draws)
-    return ParameterDraws(Tables(network, cells, draws=draws), calibration.temper, calibration.floors)
+    total = noisy_total(statistic.records, calibration.total_scale, noise)
+    return ParameterDraws(Tables(network, cells, draws=draws), calibration.temper, calibration.floors, total)
 
 
 def _draw_untrimmed(statistic: Counts, prior: Dirichlet, calibration: Tempering, noise: Noise) -> ParameterDraws:
-    """Draw every row from its Dirichlet law and round it."""
+    """Draw every row from its Dirichlet law and round it, and tell the number of records where that is private."""
     network, draws = statistic.network, calibration.draws
     cells: dict[str, Array] = {}
     for node in network.nodes:
@@ -217,5 +225,5 @@ def _draw_untrimmed(statistic: Counts, prior: Dirichlet, calibration: Tempering,
         logs = noise.log_gamma(np.repeat(concentrations[..., None], draws, axis=-1))
         gammas = np.exp(logs - logs.max(axis=-2, keepdims=True))
         cells[node] = np.round(gammas / gammas.sum(axis=-2, keepdims=True), calibration.digits)
-    nothing: Mapping[str, float] = {}
-    return ParameterDraws(Tables(network, cells, draws=draws), calibration.temper, nothing)
+    total = noisy_total(statistic.records, calibration.total_scale, noise)
+    return ParameterDraws(Tables(network, cells, draws=draws), calibration.temper, {}, total)

@@ -11,8 +11,8 @@ total moves by adding or leaving out records. All moves leave the law of the ste
 trimmed, the likelihood that leads there takes the grid for a continuum; a last series of steps leads from it to the
 exact one.
 
-The law of totals is that of Binomial(n, P(parents)) under the ancestors' draws where n is public (REPLACE); under
-ADD_REMOVE nothing else in the release tells n, and log(1 + n) is flat up to a hundred million.
+The law of totals is that of Binomial(n, P(parents)) under the ancestors' draws. n is public under REPLACE and told with
+noise under ADD_REMOVE, where log(1 + n) is flat before, up to a hundred million; and after, in releases that tell no n.
 
 Source: Del Moral, Doucet and Jasra (2006), sequential Monte Carlo samplers; Williams and McSherry (2010), equation 3,
 for a mechanism whose output is a posterior draw.
@@ -31,7 +31,7 @@ from scipy.special import gammaln
 from discreet.errors import DiscreetError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.tables import Array, Tables
-from discreet.posterior.totals import TotalLaw, log_flat_law, normal_law, total_laws
+from discreet.posterior.totals import TotalLaw, log_flat_law, normal_law, told_law, total_laws
 from discreet.releases.kinds.parameter_draws import ParameterDraws, Trimming
 from discreet.releases.release import Release
 from discreet.theory.lattice import resolution_for
@@ -86,10 +86,7 @@ def parameter_cells(
     network = release.network
     generators = dict(zip(network.nodes, rng.spawn(len(network.nodes)), strict=True))
     steps = release.calibration.resolution if isinstance(release.calibration, Trimming) else {}
-    # Numpy's hypergeometric variates end at a billion; so many records leave nothing to learn from a few more.
-    known = None if release.records is None else min(release.records, int(LARGEST))
-    records = log_flat_law(LARGEST) if known is None else normal_law(float(known), 0.0)
-
+    records = _records(release, payload)
     worths = [float(draws)]
 
     def family(node: str) -> Array:
@@ -104,7 +101,7 @@ def parameter_cells(
         rows = []
         for j, law in enumerate(laws):
             # Where inference over the ancestors is out of reach, any share of the records may have come here.
-            total = law or log_flat_law(LARGEST if known is None else known)
+            total = law or log_flat_law(int(records.edges[-1]) - 1)
             floor = payload.floors.get(node, 0.0)
             row = _Row(told[j], used[j], a[j], payload.temper, floor, steps.get(node, resolution_for(size)), total)
             theta, worth = _draw_row(row, draws, own, f"{node!r}, row {j}")
@@ -114,6 +111,16 @@ def parameter_cells(
 
     cells = Tables(network, family, draws=draws)
     return cells, lambda: min(worths)
+
+
+def _records(release: Release, payload: ParameterDraws) -> TotalLaw:
+    """The law of the number of records: known, told with noise, or anything."""
+    # Numpy's hypergeometric variates end at a billion; so many records leave nothing to learn from a few more.
+    if release.records is not None:
+        return normal_law(min(release.records, LARGEST), 0.0)
+    if payload.total is not None:
+        return told_law([(payload.total.value, payload.total.scale)], LARGEST)
+    return log_flat_law(LARGEST)
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,9 +53,10 @@ class TotalLaw:
         """Logarithm of the probability of each total; -inf outside the bins."""
         bins = np.searchsorted(self.edges, totals, side="right") - 1
         inside = (bins >= 0) & (bins < len(self.mass))
+        at = np.clip(bins, 0, len(self.mass) - 1)
         with np.errstate(divide="ignore"):
-            each = np.log(self.mass / self.mass.sum()) - np.log(np.diff(self.edges))
-        return np.where(inside, each[np.clip(bins, 0, len(self.mass) - 1)], -np.inf)
+            each = np.log(self.mass[at] / self.mass.sum()) - np.log(self.edges[at + 1] - self.edges[at])
+        return np.where(inside, each, -np.inf)
 
 
 def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.random.Generator) -> list[TotalLaw | None]:
@@ -96,20 +97,21 @@ def log_flat_law(most: float) -> TotalLaw:
     return TotalLaw(edges, np.diff(np.log1p(edges)))
 
 
-def told_law(totals: Sequence[tuple[int, float]]) -> TotalLaw:
+def told_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> TotalLaw:
     """A number of records that was told with discrete Laplace noise, log(1 + N) flat before.
 
     With noise of 200 records, all numbers alike before would make five records a hundred, and what they say too much.
 
     Args:
         totals: noisy numbers, which may be negative, and the scales of their noise, records; at least one.
+        most: records that nobody expects to be exceeded, a whole number or infinite.
 
     Returns:
         The law, to forty scales of the least noise on either side; finer than a thousandth of the scale.
     """
     value, scale = min(totals, key=lambda total: total[1])
     reach = math.ceil(40 * scale)
-    low, high = max(0, value - reach), max(0, value) + reach
+    low, high = max(0, int(min(value, most)) - reach), int(min(max(0, value) + reach, most))
     steps = np.linspace(low, high, min(high - low, FINEST) + 1).round().astype(np.int64)
     fold = _fold_edges(high)
     edges = np.unique(np.concatenate([steps, fold[(fold > low) & (fold < high)]]))

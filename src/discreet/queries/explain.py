@@ -23,6 +23,7 @@ from discreet.queries.credible import check_level
 from discreet.queries.explanation import Change, Changes, Divergence, Explanation, OtherPrior, Promise, Telling
 from discreet.queries.query import answer
 from discreet.queries.row_shares import dependence
+from discreet.releases.kinds.noisy_sums import NoisyTotal
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.kinds.scored_choice import ScoredNoise
 from discreet.releases.release import Release
@@ -176,9 +177,16 @@ def _telling(release: Release) -> Telling:
     # A pure epsilon is 2 L for each record.
     necessary = None if delta else least_distinguishable(epsilon / 2, 1, ERROR)
     payload = release.payload
-    number = payload.draws if isinstance(payload, ParameterDraws) and not delta else None
-    together = None if number is None else range_distance(epsilon)
+    number, together = None, None
+    if isinstance(payload, ParameterDraws) and not delta:
+        number, together = payload.draws, _drawn_distance(epsilon, payload.total)
     return Telling(best_distance(epsilon, delta), misses, ERROR, records, necessary, number, together)
+
+
+def _drawn_distance(epsilon: float, total: NoisyTotal | None) -> float:
+    """Largest total variation of draws, and of a number of records beside them: sums of errors multiply at least."""
+    told = 0.0 if total is None else min(1 / total.scale, epsilon)
+    return 1 - (1 - range_distance(epsilon - told)) * (1 - best_distance(told, 0.0))
 
 
 def _divergence(release: Release) -> tuple[Divergence | None, list[str]]:

@@ -76,7 +76,7 @@ class Telling:
         necessary: the same for somebody who compares shares of posterior draws, by the paper's argument; no test that
             knows more is bound by it. None with a delta.
         draws: of a posterior, if they are what was released.
-        draws_distance: largest total variation of all of them together.
+        draws_distance: largest total variation of all of them together, and of a noisy number of records beside them.
     """
 
     distance: float
@@ -95,7 +95,7 @@ class Telling:
         yield f"  least misses by false alarms: {listed(rates)}"
         if self.draws is not None and self.draws_distance is not None:
             drawn = f"{self.draws} posterior draws together" if self.draws > 1 else "a posterior draw"
-            yield f"  being {drawn}, it tells less: errors sum to {1 - self.draws_distance:.3g} at least"
+            yield f"  holding {drawn}, it tells less: errors sum to {1 - self.draws_distance:.3g} at least"
         needs = f"  to err at most {100 * self.error:g} % on either side they must differ in {self.records} or more"
         if self.necessary is None:
             yield f"{needs}, for any test"

@@ -359,8 +359,13 @@ def _largest_bound(
     mechanism: Mechanism[Any, Any, Any, Any], calibration: Any, prior: Any, pairs: Pairs, guarantee: Guarantee
 ) -> float:
     """Over a few pairs, for each unit: the fewest records, and a crowd of equal ones."""
-    ends = [list(pairs.items())[place] for place in (0, -1)]
-    return max(_statistical(mechanism, calibration, prior, pair, guarantee) / units for pair, units in ends)
+    most, delta, scripted = 0.0, float(guarantee.delta), isinstance(calibration, Tempering)
+    for pair, units in (list(pairs.items())[place] for place in (0, -1)):
+        # A noisy number of records beside the draws adds its loss, which it attains with a probability above one half.
+        beside = _largest_loss(mechanism, calibration, prior, {pair: 1}, guarantee, 1, None) if scripted else 0.0
+        bound = _statistical(mechanism, calibration, prior, pair, 2 * delta if beside else delta)
+        most = max(most, (beside + bound) / units)
+    return most
 
 
 def _statistical(
@@ -368,7 +373,7 @@ def _statistical(
     calibration: Any,
     prior: Dirichlet | Normal,
     pair: tuple[Any, Any],
-    guarantee: Guarantee,
+    delta: float,
 ) -> float:
     """A lower bound of epsilon at delta, from draws of both data sets: half of them find an event, the others count."""
     outputs, besides = [], set()
@@ -386,7 +391,6 @@ def _statistical(
     best = 0.0
     half = SAMPLES // 2
     each = (1 - CONFIDENCE) / (EXTREMES * 4 * len(outputs[0]))
-    delta = float(guarantee.delta)
 
     def bounds(hits: Integers, others: Integers) -> Floats:
         """Lower bounds of epsilon from so many draws beyond a threshold (Clopper and Pearson); -inf for none."""

@@ -12,7 +12,9 @@ from discreet.errors import InputError, listed, require, shown
 from discreet.model.arrays import Array, freeze
 from discreet.model.network import Network
 from discreet.model.tables import Tables
+from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import FlatTables, Positive, Whole, all_positive, kind, shaped
+from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.measurement import Released, spread
 
 __all__ = ["ParameterDraws", "Tempering", "Trimming"]
@@ -28,7 +30,8 @@ class Trimming:
         temper: tau; the records count as `tau N`.
         draws: joint draws of all rows.
         resolution: steps of the grid from the floor to the largest probability, for each node.
-        reported: epsilon of all draws, rounded up, with the reserve for rounding errors.
+        reported: epsilon of draws and number together, rounded up, with the reserve for rounding errors.
+        total_scale: of discrete Laplace noise on the number of records; None where it is not told.
 
     Raises:
         InputError: no draws, or a number that is not positive and finite.
@@ -39,6 +42,7 @@ class Trimming:
     draws: Whole
     resolution: Mapping[str, Whole]
     reported: Fraction
+    total_scale: Positive | None = None
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what is no calibration."""
@@ -46,7 +50,8 @@ class Trimming:
         require(
             self.draws > 0 and self.reported > 0, "a calibration needs at least one draw and a report greater than 0"
         )
-        require(all_positive(self.temper, *self.floors.values()), "a calibration needs positive temper and floors")
+        numbers = (self.temper, self.total_scale, *self.floors.values())
+        require(all_positive(*numbers), "a calibration needs positive temper, floors and noise")
         require(
             self.floors.keys() == self.resolution.keys() and all(step > 0 for step in self.resolution.values()),
             "a calibration needs one grid for each floor",
@@ -54,7 +59,7 @@ class Trimming:
 
     @property
     def total(self) -> Fraction:
-        """Epsilon of all draws."""
+        """Epsilon of the release."""
         return self.reported
 
 
@@ -67,7 +72,8 @@ class Tempering:
         temper: tau; the records count as `tau N`.
         draws: joint draws of all rows.
         digits: decimal digits that are released.
-        reported: epsilon of all draws at the guarantee's delta.
+        reported: epsilon of draws and number together, at the guarantee's delta.
+        total_scale: of discrete Laplace noise on the number of records; None where it is not told.
 
     Raises:
         InputError: no draws or digits, or a number that is not positive and finite.
@@ -77,12 +83,13 @@ class Tempering:
     draws: Whole
     digits: Whole
     reported: Fraction
+    total_scale: Positive | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no calibration."""
         numbers = self.draws > 0 and self.digits > 0 and self.reported > 0
         require(numbers, "a calibration needs draws, digits and a report greater than 0")
-        require(all_positive(self.temper), "a calibration needs a positive temper")
+        require(all_positive(self.temper, self.total_scale), "a calibration needs a positive temper and noise")
 
     @property
     def total(self) -> Fraction:
@@ -90,7 +97,7 @@ class Tempering:
         return self.reported
 
 
-@kind("parameter_draws", order=("draws", "temper", "floors", "tables"))
+@kind("parameter_draws", order=("draws", "temper", "floors", "total", "tables"))
 @dataclass(frozen=True, eq=False)
 class ParameterDraws(Released):
     """Draws of all probabilities from a tempered posterior, on a public grid.
@@ -99,6 +106,7 @@ class ParameterDraws(Released):
         cells: probabilities, float64, shape `(*parents, child, draws)`; rows sum to 1 within 1e-6.
         temper: tau; the records counted as `tau N`.
         floors: smallest probability of each node's states; empty where nothing was trimmed.
+        total: noisy number of records; None where it is public, or was not told (the first releases).
 
     Raises:
         InputError: tables without draws, or rows that are no probabilities.
@@ -107,6 +115,7 @@ class ParameterDraws(Released):
     cells: Tables
     temper: Positive
     floors: Mapping[str, Positive]
+    total: NoisyTotal | None = None
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
@@ -121,11 +130,18 @@ class ParameterDraws(Released):
 
     @classmethod
     def made(
-        cls, network: Network, *, draws: int, temper: float, floors: Mapping[str, float], tables: Mapping[str, Array]
+        cls,
+        network: Network,
+        *,
+        draws: int,
+        temper: float,
+        floors: Mapping[str, float],
+        total: NoisyTotal | None,
+        tables: Mapping[str, Array],
     ) -> ParameterDraws:
         """From flat tables, whose last axis is the draws."""
         cells = {node: shaped(network, node, np.array(flat), draws) for node, flat in tables.items()}
-        return cls(Tables(network, cells, draws=draws), temper, floors)
+        return cls(Tables(network, cells, draws=draws), temper, floors, total)
 
     @property
     def network(self) -> Network:
@@ -158,15 +174,17 @@ class ParameterDraws(Released):
         line = f"{self.draws} draws from the posterior of {self.temper:.4g} times the records"
         told = [floor for node, floor in self.floors.items() if node not in self.untold]
         line += f", with no probability below {spread(told)}" if told else ""
-        return line + (f"; nothing of {listed(self.untold)}" if self.untold else "")
+        line += f"; nothing of {listed(self.untold)}" if self.untold else ""
+        return line + total_line(self.total)
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
-        match calibration:
-            case Trimming():
-                stated = (calibration.temper, calibration.draws, dict(calibration.floors))
-            case Tempering():
-                stated = (calibration.temper, calibration.draws, {})
-            case _:
-                return False
-        return stated == (self.temper, self.cells.draws, dict(self.floors))
+        if not isinstance(calibration, Trimming | Tempering):
+            return False
+        floors = dict(calibration.floors) if isinstance(calibration, Trimming) else {}
+        stated = (calibration.temper, calibration.draws, floors, calibration.total_scale)
+        return stated == (self.temper, self.cells.draws, dict(self.floors), total_scale(self.total))
+
+    def counts_records(self, relation: Relation) -> bool:
+        """See `Released`."""
+        return self.total is None or not relation.public_number
