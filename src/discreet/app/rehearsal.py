@@ -13,14 +13,17 @@ import typer
 
 import discreet as dc
 from discreet.app.arguments import (
+    AMOUNT_HELP,
     DesignFile,
     EitherNetwork,
     Json,
     SchemaFile,
+    ScoreFile,
     Workload,
     fitting,
     mechanism_of,
     registered,
+    score_of,
     structure_of,
 )
 from discreet.app.report import (
@@ -35,7 +38,7 @@ from discreet.app.report import (
 from discreet.app.terminal import say, show
 from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS, Over
-from discreet.privacy.guarantee import as_text
+from discreet.privacy.guarantee import as_text, unit_lines
 from discreet.releases.kinds.noisy_tables import cut_families
 
 __all__ = ["audit", "plan"]
@@ -49,7 +52,8 @@ RelationName = Annotated[
     str | None, typer.Option("--relation", help="add-remove, replace, or metric; the first two without it.")
 ]
 Unit = Annotated[
-    str, typer.Option(help="Of a metric: the change that has distance 1, such as '1 mmHg in one reading'.")
+    str,
+    typer.Option(help=f"Of a metric: the change that has distance 1, such as '1 mmHg in one reading'. {AMOUNT_HELP}"),
 ]
 
 
@@ -58,6 +62,7 @@ def plan(
     records: Annotated[int, typer.Option(help="Number of records to make up; a public guess will do.")],
     network: EitherNetwork = None,
     design: DesignFile = None,
+    score: ScoreFile = None,
     delta: Annotated[str, typer.Option(help="Delta of the release, for mechanisms that use one.")] = "0",
     mechanism: Annotated[
         str | None, typer.Option(help="One mechanism; all without it. planned shows its tables and budgets, too.")
@@ -74,11 +79,18 @@ def plan(
     """Show the error to expect of each mechanism, on made-up records; reads no data and costs nothing.
 
     Records are made up from the network file's probabilities, or, where it has none, from random ones; over a design
-    from random weights.
+    from random weights; of a family's --score from parameters that its prior draws.
     """
     from discreet.verify.plan import compare
 
     rng = np.random.default_rng(seed)
+    if score is not None:
+        own, drawing = score_of(score, mechanism, option, (network, design, schema, workload))
+        promises = [
+            dc.Guarantee(epsilon=epsilon, delta=delta, relation=each, unit=unit) for each in _relations(relation)
+        ]
+        _plan_score(drawing, dc.read_score_file(str(score)), own, promises, (records, repeats, seed), as_json)
+        return
     world, source = _world(network, design, schema, rng)
     over: Over = "network" if isinstance(world, dc.Tables) else "design"
     chosen = _rehearsed(world, mechanism, option, workload, records)
@@ -141,7 +153,9 @@ def audit(
     if not found:
         raise InputError("; ".join(dict.fromkeys(refused.values())))
     told = {"mechanism": mechanism, "findings": [_finding(part, entry.over) for part in found], "refused": refused}
-    show(as_json, told, _finding_lines(found, entry.over))
+    lines = [_finding_lines(found, entry.over)]
+    lines += [] if chosen.only is None else unit_lines(found[0].guarantee, chosen.only.variables)
+    show(as_json, told, "\n".join(lines))
     for relations, reason in refused.items():
         say(f"discreet: not offered for {relations}: {reason}")
     for part in found:
@@ -157,6 +171,34 @@ def audit(
 def _relations(name: str | None) -> list[dc.Relation]:
     """The one that is named, or both that are about records."""
     return list(dc.RECORD_RELATIONS) if name is None else [dc.Relation(name)]
+
+
+def _plan_score(
+    mechanism: dc.Mechanism[Any],
+    score: dc.Family | dc.ScoreTable,
+    network: dc.Network,
+    promises: list[dc.Guarantee],
+    sizes: tuple[int, int, int],
+    as_json: bool,
+) -> None:
+    """The error to expect of a draw among a score's candidates; sizes are records, repeats and a seed."""
+    from discreet.verify.plan_score import compare_score
+
+    records, repeats, seed = sizes
+    table = score.table if isinstance(score, dc.Family) else score
+    rng, told, rows = np.random.default_rng(seed), [], []
+    for promise in promises:
+        for part in compare_score(mechanism, table, promise, records, rng=rng, repeats=repeats):
+            errors = dict(zip(part.names, part.errors.tolist(), strict=True))
+            told.append({"relation": promise.relation, "mechanism": part.mechanism, "errors": errors})
+            rows += [(promise.relation, part.mechanism, name, f"{error:.4g}") for name, error in errors.items()]
+    law = table.log_law is not None
+    what = ("parameter", "mean error") if law else ("", "score of a record, below the best candidate's")
+    source = "parameters that the prior draws" if law else "random probabilities"
+    text = columns(("relation", "mechanism", *what), rows)
+    lines = [text, "", f"{records:,} records made up from {source}, {repeats} times; a draw is taken as it is"]
+    lines += unit_lines(promises[0], network.variables)
+    show(as_json, {"records": records, "source": source, "expected": told}, "\n".join(lines))
 
 
 def _world(

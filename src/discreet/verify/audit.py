@@ -191,9 +191,9 @@ def audit(
     Args:
         mechanism: any; its draw must take all randomness from the source it is given.
         guarantee: what it shall promise.
-        networks: tiny ones, by name, or designs of at most two weights; None for `audit_networks()`, for
-            `audit_choices()` where a network is chosen, for `audit_readings()` under a metric, or for those of
-            `audit_designs()` that the mechanism takes.
+        networks: tiny ones, by name, or designs of at most two weights; None for those of `audit_networks()` that the
+            mechanism takes with its options; `audit_choices()` where a network is chosen, `audit_readings()` under a
+            metric, or `audit_designs()` in their place.
         most: records of the larger data set.
 
     Returns:
@@ -204,32 +204,43 @@ def audit(
             a metric, no numeric variable with bins.
     """
     check_relation(mechanism, guarantee)
-    if networks is not None or mechanism.over == "network":
-        entry = MECHANISMS.get(mechanism.name)
-        own = audit_choices() if entry is not None and entry.chooses else audit_networks()
-        if guarantee.relation is Relation.METRIC:
-            own = audit_readings()
-        if mechanism.only is not None:
-            own = {"its own": mechanism.only}
-        given = own if networks is None else networks
-        return tuple(_finding(mechanism, name, over, guarantee, most) for name, over in given.items())
-    found, refused = [], ""
-    for name, design in audit_designs().items():
+    given = networks or _taken(mechanism, guarantee)
+    return tuple(_finding(mechanism, name, over, guarantee, most) for name, over in given.items())
+
+
+def _taken(mechanism: Mechanism[Any, Any, Any, Any], guarantee: Guarantee) -> dict[str, Network | Design]:
+    """The networks or designs that a mechanism takes with its options, which may name nodes that others do not have."""
+    entry = MECHANISMS.get(mechanism.name)
+    own: Mapping[str, Network | Design] = audit_choices() if entry and entry.chooses else audit_networks()
+    if guarantee.relation is Relation.METRIC:
+        own = audit_readings()
+    if mechanism.only is not None:
+        own = {"its own": mechanism.only}
+    if mechanism.over == "design":
+        targets = MECHANISMS[mechanism.name].targets
+        own = {name: design for name, design in audit_designs().items() if design.predicts in targets}
+    found, refused = dict[str, Network | Design](), ""
+    for name, over in own.items():
         try:
-            if design.predicts in MECHANISMS[mechanism.name].targets:
-                found.append(_finding(mechanism, name, design, guarantee, most))
+            mechanism.calibrate(over, _prior(over), guarantee)
+            found[name] = over
         except InputError as error:
             refused = str(error)
     if not found:
         raise InputError(refused)
-    return tuple(found)
+    return found
+
+
+def _prior(over: Network | Design) -> Dirichlet | Normal:
+    """Of everything that is audited."""
+    return Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
 
 
 def _finding(
     mechanism: Mechanism[Any, Any, Any, Any], name: str, over: Network | Design, guarantee: Guarantee, most: int
 ) -> Finding:
     """One network or design."""
-    prior = Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
+    prior = _prior(over)
     calibration = mechanism.calibrate(over, prior, guarantee)
     continuous = isinstance(calibration, Truncation | ObjectiveNoise)
     crowd = _crowd(over, calibration)
