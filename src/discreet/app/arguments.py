@@ -288,7 +288,7 @@ def draws_for(level: float) -> int:
 def check_draws(draws: int, level: float) -> None:
     """Refuse a level that so few draws cannot tell."""
     if 0 < draws < draws_for(level):
-        raise InputError(f"{draws} draws cannot tell a level of {level}; ask for at least {draws_for(level):,}")
+        raise InputError(f"{draws} draws cannot tell a level of {level}; ask for about {draws_for(level):,}")
 
 
 def queries_of(word: str) -> list[str]:

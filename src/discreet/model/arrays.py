@@ -52,7 +52,7 @@ def numbers(value: object, what: str) -> Floats:
             return np.array(value, np.float64)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise InputError(f"{what} must be numbers")
+    raise InputError(f"{what} must be numbers, or rows of numbers of one length")
 
 
 def number(value: object, what: str) -> float:

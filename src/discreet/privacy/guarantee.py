@@ -18,8 +18,7 @@ from fractions import Fraction
 from numbers import Rational
 from typing import SupportsFloat, TypeVar
 
-from discreet.errors import InputError, shown
-from discreet.model.schema import Variable
+from discreet.errors import InputError
 
 __all__ = [
     "RECORD_RELATIONS",
@@ -33,7 +32,6 @@ __all__ = [
     "begins_with_amount",
     "compose",
     "convert",
-    "unit_lines",
 ]
 
 Number = Rational | Decimal | SupportsFloat | str
@@ -118,7 +116,8 @@ class Guarantee:
         relation: which data sets count as neighbours.
         unit: what one record stands for in the promise, such as "record" or "patient"; for METRIC the change that has
             distance 1, an amount and what changes by it, such as "1 mmHg in one reading". The amount is in the unit of
-            the bounds of the column that is released: no word after it converts it, see `unit_lines`.
+            the bounds of the column that is released: no word after it converts it, see
+            `Release.unit_lines`.
 
     Raises:
         InputError: a number out of its range (zero, negative, NaN, infinite, not a number), an unknown relation, an
@@ -185,32 +184,6 @@ class Guarantee:
 def begins_with_amount(unit: str) -> bool:
     """Whether a unit begins with an amount greater than 0, as that of a metric does and that of records must not."""
     return re.match(r"\s*(?=[\d.]*[1-9])\d*\.?\d+\s+\S", unit) is not None
-
-
-def unit_lines(guarantee: Guarantee, variables: Iterable[Variable]) -> list[str]:
-    """What the amount of a metric's unit is an amount of; its words alone may say anything.
-
-    Args:
-        guarantee: of a release.
-        variables: whose records are released.
-
-    Returns:
-        One line for each numeric variable; none for a guarantee about records.
-
-    Example:
-        >>> hourly = Guarantee(epsilon=1, delta=0, relation="metric", unit="1 hour in one wait")
-        >>> print(*unit_lines(hourly, [Variable.binned("wait", (0, 60), 12)]))
-        the 1 is in the unit of column 'wait', whose bounds are 0 to 60, whatever 'hour in one wait' says
-    """
-    if guarantee.relation is not Relation.METRIC:
-        return []
-    given, words = guarantee.unit.split(maxsplit=1)
-    return [
-        f"the {given} is in the unit of column {shown(each.name)}, whose bounds are {each.bounds[0]:g} to "
-        f"{each.bounds[1]:g}, whatever {shown(words)} says"
-        for each in variables
-        if each.bounds is not None
-    ]
 
 
 def as_rational(value: Number, name: str) -> Fraction:

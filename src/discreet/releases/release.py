@@ -25,7 +25,7 @@ from discreet.model.limits import DOCUMENT_BYTES, at_most, check_name, free_cell
 from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.tables import Array, Tables
-from discreet.privacy.guarantee import Guarantee, as_text, unit_lines
+from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.releases.codec import Part, Positive, decode, encode, shaped, union_of
 from discreet.releases.document import (
     DesignPart,
@@ -52,6 +52,7 @@ from discreet.releases.kinds import (
 from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.measurement import Measurement
+from discreet.releases.metric_unit import unit_lines
 
 __all__ = ["FORMAT", "RecordsPolicy", "Release", "read_release", "release_schema"]
 

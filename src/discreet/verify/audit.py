@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv
 
-from discreet.errors import InputError
+from discreet.errors import InputError, require
 from discreet.mechanisms import MECHANISMS
 from discreet.mechanisms.crossing import Mechanism, Statistic, check_relation, statistic_of
 from discreet.mechanisms.noise import ExactNoise
@@ -191,9 +191,8 @@ def audit(
     Args:
         mechanism: any; its draw must take all randomness from the source it is given.
         guarantee: what it shall promise.
-        networks: tiny ones, by name, or designs of at most two weights; None for those of `audit_networks()` that the
-            mechanism takes with its options; `audit_choices()` where a network is chosen, `audit_readings()` under a
-            metric, or `audit_designs()` in their place.
+        networks: tiny ones, by name, or designs of at most two weights; None for those that the mechanism takes of
+            `audit_networks()`, `audit_choices()`, under a metric `audit_readings()`, or `audit_designs()`.
         most: records of the larger data set.
 
     Returns:
@@ -204,7 +203,7 @@ def audit(
             a metric, no numeric variable with bins.
     """
     check_relation(mechanism, guarantee)
-    given = networks or _taken(mechanism, guarantee)
+    given = _taken(mechanism, guarantee) if networks is None else networks
     return tuple(_finding(mechanism, name, over, guarantee, most) for name, over in given.items())
 
 
@@ -222,25 +221,20 @@ def _taken(mechanism: Mechanism[Any, Any, Any, Any], guarantee: Guarantee) -> di
     found, refused = dict[str, Network | Design](), ""
     for name, over in own.items():
         try:
-            mechanism.calibrate(over, _prior(over), guarantee)
+            prior = Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
+            mechanism.calibrate(over, prior, guarantee)
             found[name] = over
         except InputError as error:
             refused = str(error)
-    if not found:
-        raise InputError(refused)
+    require(bool(found), refused)
     return found
-
-
-def _prior(over: Network | Design) -> Dirichlet | Normal:
-    """Of everything that is audited."""
-    return Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
 
 
 def _finding(
     mechanism: Mechanism[Any, Any, Any, Any], name: str, over: Network | Design, guarantee: Guarantee, most: int
 ) -> Finding:
     """One network or design."""
-    prior = _prior(over)
+    prior = Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
     calibration = mechanism.calibrate(over, prior, guarantee)
     continuous = isinstance(calibration, Truncation | ObjectiveNoise)
     crowd = _crowd(over, calibration)
