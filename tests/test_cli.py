@@ -252,7 +252,11 @@ CHEAP = {
     "option that is no number": (f"{SAMPLER} --option draws=1.5", 2, "draws needs a number"),
     "option that is no float": (f"{SAMPLER} --option floor=low", 2, "floor needs a number"),
     "budgets as an option": (f"{RELEASE} --option epsilons=1", 2, "no option"),
-    "candidates as an option": (f"{RELEASE} --mechanism map_estimate --option candidates=1", 2, "it takes floor=..."),
+    "candidates that are no files": (
+        f"{RELEASE} --mechanism map_estimate --option candidates=1",
+        2,
+        "cannot read network",
+    ),
     "no draws": (f"{SAMPLER} --option draws=0", 2, "at least one draw"),
     "negative temper": (f"{SAMPLER} --option temper=-1", 2, "positive"),
     "temper nan": (f"{SAMPLER} --option temper=nan", 2, "positive"),

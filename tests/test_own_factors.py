@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
+import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
@@ -314,3 +315,14 @@ def test_the_base_measure_is_in_the_draw() -> None:
     weights = np.exp([-float(exponent) for exponent in script.exponents])
     assert np.allclose(weights / weights.sum(), [1 / 8, 2 / 8, 5 / 8], rtol=1e-12)
     assert min(script.exponents) == 0 and all(isinstance(exponent, Fraction) for exponent in script.exponents)
+
+
+def test_the_examples_of_the_page_run() -> None:
+    """One after the other, as a reader would."""
+    page = (Path(__file__).parent.parent / "docs" / "mechanisms.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n([^`]*)^```$", page.partition("## Over a design")[2], re.MULTILINE)
+    assert len(blocks) == 3 and "own_factor" in blocks[0] and "law_weights" in blocks[2]
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(block, names)  # noqa: S102
+    assert isinstance(names["found"], dc.LawWeights)

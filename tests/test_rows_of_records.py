@@ -10,6 +10,8 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import discreet as dc
@@ -176,3 +178,31 @@ def test_an_engine_that_fails_between_blocks_says_nothing_of_its_records(
         list(rows.blocks())
     assert "Jane" not in str(refused.value)
     assert refused.value.__cause__ is None and refused.value.__context__ is None
+
+
+def test_a_frame_is_read_by_the_names_of_its_columns(frame: pd.DataFrame) -> None:
+    """Whatever the order of its columns: the class may be one of them, or be given beside the features."""
+    over = dc.Design(FEATURES, CLASSES)
+    held = dc.grid_rows(over, frame[["a", "b"]].to_numpy(), frame["class"].to_numpy())
+    swapped = frame[["class", "b", "number", "a"]]
+    for given in (swapped, pl.from_pandas(swapped), pa.Table.from_pandas(swapped)):
+        for rows in (dc.grid_rows(over, given), dc.grid_rows(over, given, frame["class"])):
+            assert np.array_equal(rows.coordinates, held.coordinates)
+            assert np.array_equal(rows.target, held.target)
+            assert (rows.records, rows.policy) == (held.records, held.policy)
+    score = dc.own_factor(over, lambda r, z: -abs(r["a"][:, None] - z[:, 0]), [1, 9], low=-10, high=0)
+    of = dc.factored(score)
+    read = dc.read_records(swapped, over.schema, out_of_bounds="clip")
+    assert dc.statistic_of(of, swapped, over).values == dc.statistic_of(of, read, over).values
+
+
+def test_a_frame_without_a_column_is_refused(frame: pd.DataFrame) -> None:
+    over = dc.Design(FEATURES, CLASSES)
+    with pytest.raises(dc.InputError, match="the records have no column 'a'"):
+        dc.grid_rows(over, frame[["b", "class"]])
+    with pytest.raises(dc.InputError, match="the records have no column 'class'"):
+        dc.grid_rows(over, frame[["a", "b"]])
+    with pytest.raises(dc.InputError, match="the records have no column 'a'"):
+        dc.grid_rows(over, frame.rename(columns={"a": "A"}), frame["class"])
+    with pytest.raises(dc.InputError, match="column 'b' holds a value that is missing or infinite"):
+        dc.grid_rows(over, frame.assign(b="x"), frame["class"])

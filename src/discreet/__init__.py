@@ -106,10 +106,12 @@ if TYPE_CHECKING:
     from discreet.theory.number_losses import Absolute, Interval, Quantile, Squared
     from discreet.verify.audit import Finding, audit
     from discreet.verify.plan import Expected, compare
+    from discreet.verify.plan_score import ExpectedDraw, compare_score
 
 _HOMES = {
     "verify.audit": ("Finding", "audit"),
     "verify.plan": ("Expected", "compare"),
+    "verify.plan_score": ("ExpectedDraw", "compare_score"),
     "sensitive.public": ("public_counts",),
     "errors": ("BudgetError", "DiscreetError", "InputError"),
     "estimators.folds": ("IndependentFolds",),
@@ -353,7 +355,9 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "PrivateScorer",
     "IndependentFolds",
     "compare",
+    "compare_score",
     "Expected",
+    "ExpectedDraw",
     "audit",
     "Finding",
     "DiscreetError",

@@ -22,6 +22,7 @@ from discreet.app.arguments import (
     Replace,
     Seed,
     TrustNetwork,
+    check_draws,
     prior_of,
     queries_in,
     queries_of,
@@ -42,10 +43,8 @@ if TYPE_CHECKING:
 
     from discreet.model.bif import Bif
 
-__all__ = ["asked_queries", "combine", "export", "fit", "load_evidence", "posterior_of", "query", "sample"]
+__all__ = ["asked_queries", "export", "fit", "load_evidence", "posterior_of", "query", "sample"]
 
-UNSTATED = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
-THEIRS = "no guarantee to state: figures by others are among them"
 ROUGH = 100
 """Independent draws below which the ends of 95 % intervals are told by two draws or fewer."""
 SNIFFED = 4096
@@ -112,8 +111,7 @@ def query(
 
     A release of a regression or a direction answers with all its coefficients.
     """
-    if 0 < level < 1 and 0 < draws * (1 - level) < 1.999:
-        raise InputError(f"{draws} draws cannot tell a level of {level}; ask for about {2 / (1 - level):,.0f}")
+    check_draws(draws, level)
     asked = asked_queries(queries, release)
     evidence = load_evidence(release)
     if isinstance(evidence, dc.Release) and evidence.over_design:
@@ -268,7 +266,9 @@ def _bif(made: Evidence, posterior: dc.PosteriorDraws, loss: str, plain: bool) -
     """The tables of least expected loss as a network file, which says what was promised for them."""
     combined = dc.evidence_of(made)
     promises = [
-        " ".join(f"released with {part.guarantee}".split()) if part.private else "a simulation, which protects nobody"
+        " ".join("; ".join([f"released with {part.guarantee}", *part.unit_lines]).split())
+        if part.private
+        else "a simulation, which protects nobody"
         for part in combined.releases
     ]
     promises += [" ".join(part.promise.split()) for part in combined.external]
@@ -368,59 +368,6 @@ def _write(streams: Sequence[pa.RecordBatchReader], targets: Sequence[Path], rep
                 bar(before + written, len(targets) * records)
 
             write_records(stream, target, replace=replace, progress=advance)
-
-
-def combine(
-    releases: Annotated[list[str], typer.Argument(metavar="RELEASE...", help="Releases, or what was combined before.")],
-    output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
-    data: Annotated[
-        str | None,
-        typer.Option(help="same: all measured the same records; different: no record is in two of them."),
-    ] = None,
-    public: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Records that are public, of the same kind: counted exactly.")
-    ] = None,
-    table: Annotated[str | None, typer.Option("--table", help="Table, where --public is a database URL.")] = None,
-    replace: Replace = False,
-    as_json: Json = False,
-) -> None:
-    """Bring several releases, and public records beside them, into one posterior; costs nothing."""
-    from discreet.sensitive.public import public_counts
-
-    assumed = data is None and len(releases) > 1
-    if assumed:
-        say("taken as releases on different records; say --data same if they measured the same ones, or intervals")
-        say("are too short (--data different says that you know)")
-    data = data or "different"
-    if data not in ("same", "different"):
-        raise InputError(
-            f"--data is 'same' or 'different', not {shown(data)}: whether the releases measured the same records"
-        )
-    if releases.count("-") > 1:
-        raise InputError("only one release can come from stdin; name files for the others")
-    if table is not None and public is None:
-        raise InputError("--table names a table of --public; there is none")
-    parts = [load_evidence(path) for path in releases]
-    counts = None if public is None else public_counts(public, parts[0].network, table=table)
-    made = dc.combine(*parts, data=data, public=counts)  # type: ignore[arg-type]
-    if output == "-":
-        sys.stdout.write(made.dumps())
-        return
-    check_output(Path(output), replace)
-    made.save(output)
-    sets = [
-        {"releases": [part.id for part in group], "guarantee": None if promise is None or assumed else str(promise)}
-        for group, promise in zip(made.data_sets, made.guarantees, strict=True)
-    ]
-    unstated = [UNSTATED if all(isinstance(part, dc.Release) for part in group) else THEIRS for group in made.data_sets]
-    lines = [
-        f"data set {index}: {len(part['releases'] or ())} release(s), {part['guarantee'] or why}"
-        for index, (part, why) in enumerate(zip(sets, unstated, strict=True), 1)
-    ]
-    lines += external_lines(*made.external)
-    if counts is not None:
-        lines.append(f"{int(next(iter(counts.values())).sum()):,} public records")
-    show(as_json, {"output": output, "data_sets": sets}, "\n".join([*lines, f"wrote {output}"]))
 
 
 def posterior_of(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from discreet.model.json_files import read_packed_text, read_text
 from discreet.model.limits import NETWORK_BYTES, QUERIES, QUERIES_BYTES, at_most
 
 __all__ = [
+    "AMOUNT_HELP",
     "NETWORK_HELP",
     "DesignFile",
     "Draws",
@@ -31,11 +33,14 @@ __all__ = [
     "ReleaseFile",
     "Replace",
     "SchemaFile",
+    "ScoreFile",
     "Seed",
     "TrustNetwork",
     "Workload",
     "belief_of",
+    "check_draws",
     "described",
+    "draws_for",
     "fitting",
     "mechanism_of",
     "named_network",
@@ -44,6 +49,7 @@ __all__ = [
     "queries_in",
     "queries_of",
     "registered",
+    "score_of",
     "structure_of",
 ]
 
@@ -56,6 +62,7 @@ NO_ARCS, NAIVE_BAYES = "none", "naive-bayes"
 """Networks that need no file: `none`, and `naive-bayes:TARGET`."""
 ALL_VARIABLES = "with all variables and their states (`discreet schema` drafts one from a sample that is not private)"
 
+AMOUNT_HELP = "A metric's amount is in the unit of the bounds of the released column: no word after it converts it."
 NETWORK_HELP = (
     "The public structure: a BIF file, or, with a --schema that has all variables and their states, a file of arcs "
     "(lines such as 'smoke -> lung', or CSV from,to), none for no arcs, or naive-bayes:TARGET; or a release of "
@@ -67,6 +74,14 @@ DesignFile = Annotated[
     typer.Option(
         "--design",
         help="JSON file with the public features, target and bounds of a regression, in the words of a release.",
+    ),
+]
+ScoreFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--score",
+        help="JSON file of a family (exponential, normal, ...) or of a table of scores, with its own variables, in the "
+        "place of a network; drawn by sampled or scored.",
     ),
 ]
 SchemaFile = Annotated[
@@ -134,6 +149,11 @@ def registered(name: str, structure: dc.Network | dc.Design | None = None) -> En
         raise InputError(f"no mechanism {shown(name)}; there are: {', '.join(fit)}")
     if entry.chooses and structure is not None:
         raise InputError(f"{entry.name} chooses a network: `discreet {entry.name}`, then release with what it writes")
+    if entry.brings and structure is not None:
+        raise InputError(
+            f"{entry.name} brings its own variables: name its JSON file with --score, and leave out --network and "
+            "--design"
+        )
     if entry.name not in fit:
         predicts = PREDICTS[structure.predicts] if isinstance(structure, dc.Design) else ""
         what = f"a design that predicts {predicts}" if predicts else "a network"
@@ -157,6 +177,27 @@ def mechanism_of(
 def described(over: Over) -> str:
     """The mechanisms over a network or a design, for a help text."""
     return "; ".join(f"{name} ({entry.help})" for name, entry in mechanisms_over(over).items())
+
+
+def score_of(
+    score: Path, mechanism: str | None, option: list[str] | None, others: Iterable[object]
+) -> tuple[dc.Network, dc.Mechanism[Any, Any, Any, Any]]:
+    """The variables and the mechanism of a score's file: a family is sampled, another score drawn by."""
+    if any(other is not None for other in others):
+        raise InputError(
+            "a score brings its own variables: leave out --network, --design, --schema, --audit, --workload"
+        )
+    if any(part.partition("=")[0].strip() == "score" for part in option or ()):
+        raise InputError("the score is said by --score: leave out --option score=...")
+    read = dc.read_score_file(str(score))
+    name = mechanism or ("sampled" if isinstance(read, dc.Family) else "scored")
+    entry = registered(name)
+    if not entry.brings:
+        known = ", ".join(other.name for other in MECHANISMS.values() if other.brings)
+        raise InputError(f"mechanism {name!r} takes no score; there are: {known}")
+    chosen = entry.from_text([*(option or ()), f"score={score}"])
+    assert chosen.only is not None
+    return chosen.only, chosen
 
 
 def structure_of(network: str | None, design: Path | None, schema: Path | None = None) -> dc.Network | dc.Design:
@@ -237,6 +278,17 @@ def prior_of(network: dc.Network, text: str, equivalent_sample_size: float) -> d
                 ) from None
         return dc.Dirichlet.from_probabilities(dc.Tables(network, dict(theta)), equivalent_sample_size)
     return dc.Dirichlet.uniform(network, concentration)
+
+
+def draws_for(level: float) -> int:
+    """Draws that an interval of a level takes: one beyond each end."""
+    return math.ceil(2 / (1 - level) - 1e-6) if 0 < level < 1 else 0
+
+
+def check_draws(draws: int, level: float) -> None:
+    """Refuse a level that so few draws cannot tell."""
+    if 0 < draws < draws_for(level):
+        raise InputError(f"{draws} draws cannot tell a level of {level}; ask for about {draws_for(level):,}")
 
 
 def queries_of(word: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import discreet
-from discreet.app import analyst, curator, decisions, explaining, figures, network_view, rehearsal
+from discreet.app import analyst, combining, curator, decisions, explaining, figures, network_view, rehearsal
 from discreet.app.arguments import Json
 from discreet.app.terminal import abandon_stdout, answer_document, show
 from discreet.errors import BudgetError, DiscreetError, InputError
@@ -102,7 +102,7 @@ for command in (
     explaining.explain,
     decisions.decide,
     analyst.sample,
-    analyst.combine,
+    combining.combine,
     figures.external,
     analyst.export,
     rehearsal.plan,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -15,6 +14,7 @@ import typer
 import discreet as dc
 from discreet.app.arguments import (
     ALL_VARIABLES,
+    AMOUNT_HELP,
     DEFAULT_CONCENTRATION,
     DEFAULT_DEVIATION,
     DesignFile,
@@ -22,19 +22,21 @@ from discreet.app.arguments import (
     EquivalentSampleSize,
     Json,
     SchemaFile,
+    ScoreFile,
     Workload,
     belief_of,
     described,
     fitting,
     mechanism_of,
     registered,
+    score_of,
     structure_of,
 )
 from discreet.app.report import columns, release_lines, release_summary
 from discreet.app.terminal import abandon_stdout, check_writable, say, show
-from discreet.errors import DiscreetError, InputError
+from discreet.errors import DiscreetError, InputError, shown
 from discreet.mechanisms import MECHANISMS, Entry
-from discreet.privacy.guarantee import as_text
+from discreet.privacy.guarantee import as_text, begins_with_amount
 
 __all__ = ["check", "ledger_app", "release", "schema", "structure"]
 
@@ -43,7 +45,9 @@ ledger_app = typer.Typer(rich_markup_mode=None)
 
 TAKES_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta != "refused"]
 RELATION_HELP = "Neighbours: add-remove or replace one record; metric promises less, for changes by a --unit."
-UNIT_HELP = "What one record stands for; of a metric the change that has distance 1: '1 mmHg in one reading'."
+UNIT_HELP = (
+    f"What one record stands for; of a metric the change that has distance 1: '1 mmHg in one reading'. {AMOUNT_HELP}"
+)
 DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
 
 Data = Annotated[str, typer.Argument(help="Parquet or CSV file, glob, or database URL; - reads CSV from stdin.")]
@@ -92,6 +96,7 @@ def check(
     data: Data,
     network: EitherNetwork = None,
     design: DesignFile = None,
+    score: ScoreFile = None,
     schema: SchemaFile = None,
     table: TableName = None,
     missing: Missing = "error",
@@ -100,7 +105,11 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Hold records against the schema; costs nothing. The counts it shows are private: for your own screen."""
-    structure = structure_of(network, design, schema)
+    structure: dc.Network | dc.Design
+    if score is not None:
+        structure, _ = score_of(score, None, None, (network, design, schema))
+    else:
+        structure = structure_of(network, design, schema)
     records = _records(data, structure.schema, table, missing, out_of_bounds, na_values)
     faults = dc.check(records)
     at_fault = [part for part in faults if part.missing or part.unknown or part.out_of_bounds]
@@ -147,6 +156,13 @@ def ledger_open(
 ) -> None:
     """Open an account with a limit that can never be changed."""
     limit = dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
+    if limit.relation is dc.Relation.METRIC:
+        say(AMOUNT_HELP)
+    elif begins_with_amount(unit):
+        raise InputError(
+            f"{limit.relation} is about whole records, and {shown(unit)} is an amount of change: name what one record "
+            "stands for, such as 'record' or 'patient', or take --relation metric, which protects no record"
+        )
     opened = dc.Ledger(ledger).open(account, limit)
     place = opened.ledger.place
     told = {"ledger": place, **_account(opened)}
@@ -180,18 +196,12 @@ def ledger_show(
 
 def release(
     data: Data,
-    account: Annotated[str, typer.Option(help="Account that pays; it fixes the relation and the unit.")],
+    account: Annotated[str, typer.Option(help=f"Account that pays; it fixes the relation and the unit. {AMOUNT_HELP}")],
     epsilon: Annotated[str, typer.Option(help="Budget of this release, as decimal text.")],
     output: Annotated[Path, typer.Option(help="New file for the release; - writes stdout.")],
     network: EitherNetwork = None,
     design: DesignFile = None,
-    score: Annotated[
-        Path | None,
-        typer.Option(
-            help="JSON file of a family (exponential, normal, ...) or of a table of scores, with its own variables, in "
-            "the place of a network; drawn by sampled or scored."
-        ),
-    ] = None,
+    score: ScoreFile = None,
     delta: Annotated[str, typer.Option(help=f"Delta of this release, for {', '.join(TAKES_DELTA)}.")] = "0",
     mechanism: MechanismName = None,
     workload: Workload = None,
@@ -214,8 +224,9 @@ def release(
     payer = dc.Ledger(ledger).account(account)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
+    structure: dc.Network | dc.Design
     if score is not None:
-        structure, chosen = _of_score(score, mechanism, option, (network, design, schema, audit, workload))
+        structure, chosen = score_of(score, mechanism, option, (network, design, schema, audit, workload))
     else:
         structure = structure_of(network, design, schema)
         chosen = mechanism_of(_entry(mechanism, structure), _with_share(option, audit), workload)
@@ -286,27 +297,6 @@ def _pay(
     say(release_lines(made, balance))
     if output is not None:
         show(as_json, {"release": str(saved), **release_summary(made, balance)}, f"wrote {saved}")
-
-
-def _of_score(
-    score: Path, mechanism: str | None, option: list[str] | None, others: Iterable[object]
-) -> tuple[dc.Network | dc.Design, dc.Mechanism[Any, Any, Any, Any]]:
-    """The variables and the mechanism of a score's file: a family is sampled, another score drawn by."""
-    if any(other is not None for other in others):
-        raise InputError(
-            "a score brings its own variables: leave out --network, --design, --schema, --audit, --workload"
-        )
-    if any(part.partition("=")[0].strip() == "score" for part in option or ()):
-        raise InputError("the score is said by --score: leave out --option score=...")
-    read = dc.read_score_file(str(score))
-    name = mechanism or ("sampled" if isinstance(read, dc.Family) else "scored")
-    entry = registered(name)
-    if not entry.brings:
-        known = ", ".join(other.name for other in MECHANISMS.values() if other.brings)
-        raise InputError(f"mechanism {name!r} takes no score; there are: {known}")
-    chosen = entry.from_text([*(option or ()), f"score={score}"])
-    assert chosen.only is not None
-    return chosen.only, chosen
 
 
 def _entry(mechanism: str | None, structure: dc.Network | dc.Design) -> Entry:

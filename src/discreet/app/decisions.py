@@ -11,7 +11,7 @@ import typer
 
 import discreet as dc
 from discreet.app.analyst import load_evidence, posterior_of
-from discreet.app.arguments import Json, Method, ReleaseFile, TrustNetwork
+from discreet.app.arguments import Json, Method, ReleaseFile, TrustNetwork, check_draws, draws_for
 from discreet.app.report import columns
 from discreet.app.terminal import say, show
 from discreet.errors import InputError, shown
@@ -140,10 +140,13 @@ def decide(
     asked: list[Asked] = [*_choices(query or [], payoffs or []), *_numbers(quantity or [], loss or [])]
     if not asked:
         raise InputError("name a --query with its --payoffs, or a --quantity; discreet decide --help has both")
-    number = _number(asked, draws, within, failure)
+    number = _number(asked, draws, within, failure, level)
     evidence = load_evidence(release)
+    payload = evidence.payload if isinstance(evidence, dc.Release) else None
+    states = isinstance(payload, dc.FactoredChoice) and payload.kind == "categorical"
+    network = payload.states_network if isinstance(payload, dc.FactoredChoice) and states else evidence.network
     for part in asked:  # what cannot be asked is refused before draws are made
-        part.check(evidence.network)
+        part.check(network)
     seeded = secrets.randbits(64) if seed is None else seed
     posterior = posterior_of(evidence, method, number, seeded, None, trust_network)
     options = {"level": level, "failure": failure, "queries": len(asked), "fresh": False}
@@ -192,10 +195,12 @@ def _payoffs(text: str) -> Payoffs:
     return {name: {state: float(value) for state, value in row.items()} for name, row in raw.items()}
 
 
-def _number(asked: list[Asked], draws: int | None, within: float | None, failure: float) -> int:
-    """Draws: as many as are named, or as make the loss of all decisions at most so much."""
+def _number(asked: list[Asked], draws: int | None, within: float | None, failure: float, level: float) -> int:
+    """Draws: as many as are named, or as make the loss of all decisions at most so much; enough for their intervals."""
     if within is None:
-        return DRAWS if draws is None else draws
+        number = DRAWS if draws is None else draws
+        check_draws(number, level)
+        return number
     if draws is not None:
         raise InputError("--draws is a number of draws and --within makes one; name one of them")
     wanted = max(part.draws(within, len(asked), failure) for part in asked)
@@ -204,7 +209,7 @@ def _number(asked: list[Asked], draws: int | None, within: float | None, failure
             f"a loss within {within:g} takes {wanted:,} draws in the worst case, more than {MOST_DRAWS:,}; name "
             "--draws and see the bound of these decisions, which is often far less"
         )
-    return wanted
+    return max(wanted, draws_for(level))
 
 
 def _together(found: list[Decided]) -> str:

@@ -9,7 +9,7 @@ import typer
 
 import discreet as dc
 from discreet.app.analyst import asked_queries, load_evidence
-from discreet.app.arguments import Draws, Json, ReleaseFile, Seed
+from discreet.app.arguments import Draws, Json, ReleaseFile, Seed, check_draws
 from discreet.app.terminal import show
 from discreet.errors import InputError
 
@@ -39,9 +39,16 @@ def explain(
     """
     asked = asked_queries(queries, release) or []
     evidence = load_evidence(release)
+    if isinstance(evidence, dc.External):
+        raise InputError(
+            "these are figures by others, whose promise is their source's: explain tells what a release of this "
+            "package can give away; `query` reads them"
+        )
     if not isinstance(evidence, dc.Release):
         raise InputError("explain takes one release: name those that were combined one by one")
     if seed < 0:
         raise InputError(f"a seed cannot be negative, got {seed}")
+    if asked:
+        check_draws(draws, level)
     found = dc.explain(evidence, asked, rng=np.random.default_rng(seed), level=level, draws=draws, rows=rows)
     show(as_json, found.document(), str(found))

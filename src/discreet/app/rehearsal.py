@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,14 +13,17 @@ import typer
 
 import discreet as dc
 from discreet.app.arguments import (
+    AMOUNT_HELP,
     DesignFile,
     EitherNetwork,
     Json,
     SchemaFile,
+    ScoreFile,
     Workload,
     fitting,
     mechanism_of,
     registered,
+    score_of,
     structure_of,
 )
 from discreet.app.report import (
@@ -37,6 +40,7 @@ from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS, Over
 from discreet.privacy.guarantee import as_text
 from discreet.releases.kinds.noisy_tables import cut_families
+from discreet.releases.metric_unit import unit_lines
 
 __all__ = ["audit", "plan"]
 
@@ -49,7 +53,8 @@ RelationName = Annotated[
     str | None, typer.Option("--relation", help="add-remove, replace, or metric; the first two without it.")
 ]
 Unit = Annotated[
-    str, typer.Option(help="Of a metric: the change that has distance 1, such as '1 mmHg in one reading'.")
+    str,
+    typer.Option(help=f"Of a metric: the change that has distance 1, such as '1 mmHg in one reading'. {AMOUNT_HELP}"),
 ]
 
 
@@ -58,6 +63,7 @@ def plan(
     records: Annotated[int, typer.Option(help="Number of records to make up; a public guess will do.")],
     network: EitherNetwork = None,
     design: DesignFile = None,
+    score: ScoreFile = None,
     delta: Annotated[str, typer.Option(help="Delta of the release, for mechanisms that use one.")] = "0",
     mechanism: Annotated[
         str | None, typer.Option(help="One mechanism; all without it. planned shows its tables and budgets, too.")
@@ -74,39 +80,21 @@ def plan(
     """Show the error to expect of each mechanism, on made-up records; reads no data and costs nothing.
 
     Records are made up from the network file's probabilities, or, where it has none, from random ones; over a design
-    from random weights.
+    from random weights; of a family's --score from parameters that its prior draws.
     """
-    from discreet.verify.plan import compare
-
     rng = np.random.default_rng(seed)
-    world, source = _world(network, design, schema, rng)
-    over: Over = "network" if isinstance(world, dc.Tables) else "design"
-    chosen = _rehearsed(world, mechanism, option, workload, records)
-    found: list[tuple[dc.Relation, dc.Expected]] = []
-    plans: dict[dc.Relation, dc.PlannedNoise | dc.AuditNoise] = {}
-    for each in _relations(relation):
-        promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=each, unit=unit)
-        compared = compare(world, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
-        found += [(each, part) for part in compared]
-        if isinstance(world, dc.Tables) and list(chosen) == [DEFAULT_MECHANISM]:
-            prior = dc.Dirichlet.uniform(world.network)
-            plans[each] = chosen[DEFAULT_MECHANISM].calibrate(world.network, prior, promise)
-    told = {
-        "records": records,
-        "epsilon": epsilon,
-        "source": source,
-        "expected": [_expected(each, part, over) for each, part in found],
-    }
-    text = _expected_lines(found, over) + f"\n\n{records:,} records made up from {source}, {repeats} times"
-    if isinstance(world, dc.Tables):
-        told |= origin_document(world.network)
-        text = "\n".join([text, *origin_lines(world.network)])
-    if plans:
-        told["plans"] = {each.value: plan_summary(plan) for each, plan in plans.items()}
-    guessed = bool(workload) or any(given.startswith("records=") for given in option or ())
-    for each, plan in plans.items():
-        text += _plan_text(prior, replace(promise, relation=each), plan, records, bool(workload), guessed)
-    show(as_json, told, text)
+    promises = [dc.Guarantee(epsilon=epsilon, delta=delta, relation=each, unit=unit) for each in _relations(relation)]
+    if score is not None:
+        _, drawing = score_of(score, mechanism, option, (network, design, schema, workload))
+        read = dc.read_score_file(str(score))
+        told, text = _plan_score(drawing, read, promises, records, repeats, rng)
+    else:
+        world, source = _world(network, design, schema, rng)
+        chosen = _rehearsed(world, mechanism, option, workload, records)
+        guessed = bool(workload) or any(given.startswith("records=") for given in option or ())
+        asked = bool(workload), guessed
+        told, text = _plan_world(world, source, chosen, promises, records, repeats, rng, asked)
+    show(as_json, {"records": records, "epsilon": epsilon, **told}, text)
 
 
 def audit(
@@ -141,7 +129,9 @@ def audit(
     if not found:
         raise InputError("; ".join(dict.fromkeys(refused.values())))
     told = {"mechanism": mechanism, "findings": [_finding(part, entry.over) for part in found], "refused": refused}
-    show(as_json, told, _finding_lines(found, entry.over))
+    lines = [_finding_lines(found, entry.over)]
+    lines += [] if chosen.only is None else unit_lines(found[0].guarantee, chosen.only.variables)
+    show(as_json, told, "\n".join(lines))
     for relations, reason in refused.items():
         say(f"discreet: not offered for {relations}: {reason}")
     for part in found:
@@ -157,6 +147,67 @@ def audit(
 def _relations(name: str | None) -> list[dc.Relation]:
     """The one that is named, or both that are about records."""
     return list(dc.RECORD_RELATIONS) if name is None else [dc.Relation(name)]
+
+
+def _plan_world(
+    world: dc.Tables | dc.Design,
+    source: str,
+    chosen: Mapping[str, dc.Mechanism[Any, Any, Any, Any]],
+    promises: Sequence[dc.Guarantee],
+    records: int,
+    repeats: int,
+    rng: np.random.Generator,
+    asked: tuple[bool, bool],
+) -> tuple[dict[str, Any], str]:
+    """The errors to expect over a network or a design; asked is whether a workload was, and that or a size."""
+    from discreet.verify.plan import compare
+
+    over: Over = "network" if isinstance(world, dc.Tables) else "design"
+    found: list[tuple[dc.Relation, dc.Expected]] = []
+    plans: dict[dc.Guarantee, dc.PlannedNoise | dc.AuditNoise] = {}
+    for promise in promises:
+        compared = compare(world, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
+        found += [(promise.relation, part) for part in compared]
+        if isinstance(world, dc.Tables) and list(chosen) == [DEFAULT_MECHANISM]:
+            prior = dc.Dirichlet.uniform(world.network)
+            plans[promise] = chosen[DEFAULT_MECHANISM].calibrate(world.network, prior, promise)
+    told: dict[str, Any] = {"source": source, "expected": [_expected(each, part, over) for each, part in found]}
+    text = _expected_lines(found, over) + f"\n\n{records:,} records made up from {source}, {repeats} times"
+    if isinstance(world, dc.Tables):
+        told |= origin_document(world.network)
+        text = "\n".join([text, *origin_lines(world.network)])
+    if plans:
+        told["plans"] = {promise.relation.value: plan_summary(plan) for promise, plan in plans.items()}
+    for promise, plan in plans.items():
+        text += _plan_text(prior, promise, plan, records, *asked)
+    return told, text
+
+
+def _plan_score(
+    mechanism: dc.Mechanism[Any],
+    score: dc.Family | dc.ScoreTable,
+    promises: Sequence[dc.Guarantee],
+    records: int,
+    repeats: int,
+    rng: np.random.Generator,
+) -> tuple[dict[str, Any], str]:
+    """The errors to expect of draws among a score's candidates."""
+    from discreet.verify.plan_score import compare_score
+
+    table = score.table if isinstance(score, dc.Family) else score
+    told, rows = [], []
+    for promise in promises:
+        for part in compare_score(mechanism, table, promise, records, rng=rng, repeats=repeats):
+            errors = dict(zip(part.names, part.errors.tolist(), strict=True))
+            told.append({"relation": promise.relation, "mechanism": part.mechanism, "errors": errors})
+            rows += [(promise.relation, part.mechanism, name, f"{error:.4g}") for name, error in errors.items()]
+    law = table.log_law is not None
+    what = ("parameter", "mean error") if law else ("", "score of a record, below the best candidate's")
+    source = "parameters that the prior draws" if law else "random probabilities"
+    lines = [columns(("relation", "mechanism", *what), rows), ""]
+    lines.append(f"{records:,} records made up from {source}, {repeats} times; a draw is taken as it is")
+    lines += unit_lines(promises[0], table.network.variables)
+    return {"source": source, "expected": told}, "\n".join(lines)
 
 
 def _world(

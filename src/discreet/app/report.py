@@ -147,6 +147,7 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
     limit = balance.limit
     lines = [
         f"released {release.id}: {release.guarantee}",
+        *release.unit_lines,
         f"spent epsilon {as_text(balance.epsilon_spent)} of {as_text(limit.epsilon)}, "
         f"left {as_text(balance.epsilon_left)}"
         + (f"; delta left {as_text(balance.delta_left)}" if limit.delta else ""),
@@ -179,6 +180,7 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         "mechanism": release.mechanism,
         "delta": as_text(promise.delta),
         "guarantee": str(promise),
+        **({"unit": release.unit_lines} if promise.relation is dc.Relation.METRIC else {}),
     }
     if isinstance(release.payload, dc.ChosenNetwork):
         arcs = [list(arc) for arc in release.payload.chosen.arcs]

@@ -136,7 +136,7 @@ MECHANISMS: Mapping[str, Entry] = {
             "used",
             options=("draws", "temper", "floor", "given"),
         ),
-        Entry("map_estimate", "network", "one likely set of probabilities", options=("floor",)),
+        Entry("map_estimate", "network", "one likely set of probabilities", options=("candidates", "floor")),
         Entry(
             "structure",
             "network",

@@ -42,13 +42,14 @@ CANDIDATES_LIMIT = 1000
 
 
 def map_estimate(
-    candidates: Sequence[Tables] | None = None, *, floor: float | None = None
+    candidates: Sequence[Tables] | str | None = None, *, floor: float | None = None
 ) -> Mechanism[Trimming | Selection]:
     """One set of probabilities, with `P(theta) ~ exp(epsilon log p(D | theta) / (2 Delta)) prior(theta)`.
 
     Args:
         candidates: public probabilities of the whole network, at least two, all greater than 0; one of them is chosen,
-            all weigh alike a priori. None draws every row from the trimmed simplex on a public grid.
+            all weigh alike a priori. Text names BIF files of them, with commas between. None draws every row from the
+            trimmed simplex on a public grid.
         floor: smallest probability of the trimmed simplex, the same for all nodes; None takes the log range log 9 for
             every node (0.1 for two states). A higher floor buys a larger temper. Not with candidates.
 
@@ -72,6 +73,8 @@ def map_estimate(
     """
     if candidates is None:
         return _on_the_simplex(floor)
+    if isinstance(candidates, str):
+        candidates = [Tables.read(name.strip()) for name in candidates.split(",") if name.strip()]
     if floor is not None:
         raise InputError("a floor trims the simplex; with candidates there is none")
     if not 2 <= len(candidates) <= CANDIDATES_LIMIT:
@@ -130,7 +133,7 @@ def _among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
         (index,) = drawn([unit * score for score in scores], 1, noise)
         return Choice(candidates, int(index), noisy_total(statistic.records, calibration.total_scale, noise))
 
-    return Mechanism("map_estimate", calibrate, draw)
+    return Mechanism("map_estimate", calibrate, draw, only=network)
 
 
 def _steps(logs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

@@ -7,7 +7,7 @@ changed record touches a row of every node, so one joint draw costs the sum over
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,6 +17,7 @@ from discreet.errors import InputError, shown
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
+from discreet.model.arrays import number
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
@@ -94,10 +95,10 @@ def posterior_sampler(
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or not draws > 0:
         raise InputError(f"a posterior sampler needs at least one draw, a whole number, got {draws}")
-    if temper is not None and not 0 < float(temper) < math.inf:
+    if temper is not None and not 0 < number(temper, "temper") < math.inf:
         raise InputError(f"temper must be a positive, finite number, got {temper}")
     temper = None if temper is None else float(temper)
-    kept = tuple(part.strip() for part in given.split(",") if part.strip()) if isinstance(given, str) else tuple(given)
+    kept = _names(given)
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming | Tempering:
         refuse_vast(guarantee)
@@ -119,6 +120,15 @@ def posterior_sampler(
         return _draw_untrimmed(statistic, prior, calibration, noise)
 
     return Mechanism("posterior_sampler", calibrate, draw)
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Names of nodes, from text with commas between them or from a list."""
+    if isinstance(given, str):
+        return tuple(part.strip() for part in given.split(",") if part.strip())
+    if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in given):
+        raise InputError("given are names of nodes: a list of them, or text with commas between them")
+    return tuple(given)
 
 
 def trimming(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.scored import scoring
+from discreet.model.arrays import number
 from discreet.model.families import Family
 from discreet.model.score_files import read_score_file
 from discreet.model.score_tables import ScoreTable
@@ -42,10 +43,12 @@ def sampled(score: Family | ScoreTable | str, draws: int = 1, *, temper: float |
         place of twice a Lipschitz constant times the distance.
     """
     public = read_score_file(score) if isinstance(score, str) else score
+    if not isinstance(public, Family | ScoreTable):
+        raise InputError("a posterior is sampled of a Family, of what `own_family` makes, or of JSON of one")
     table = public.table if isinstance(public, Family) else public
     if table.log_law is None:
         raise InputError("only a family has a posterior to sample from; draw by a score of your own with scored")
-    if temper is not None and not 0 < float(temper) < math.inf:
+    if temper is not None and not 0 < number(temper, "temper") < math.inf:
         raise InputError(f"temper must be a positive, finite number, not {temper}")
     mechanism = scoring("sampled", public, draws, 1.0 if temper is None else float(temper))
     if temper is None:

@@ -79,6 +79,8 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
         temper: largest weight of a record's score; None for no limit.
     """
     public = read_score_file(score) if isinstance(score, str) else score
+    if not isinstance(public, Family | ScoreTable):
+        raise InputError("a choice is by a Family, by what `own_score` makes, or by JSON of either")
     if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= DRAWS_LIMIT:
         raise InputError(f"there are from 1 to {DRAWS_LIMIT:,} draws, a whole number, not {draws}")
     require_fits(public)

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Floats", "Ints", "by_rows", "freeze", "margin", "of_rows", "read_only"]
+from discreet.errors import InputError, shown
+
+__all__ = ["Array", "Floats", "Ints", "by_rows", "freeze", "margin", "number", "numbers", "of_rows", "read_only"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -30,6 +32,37 @@ def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array
     copy = np.array(array, dtype)
     copy.flags.writeable = False
     return copy
+
+
+def numbers(value: object, what: str) -> Floats:
+    """Floats of what a user gave.
+
+    Args:
+        value: a number, an array, or lists of numbers.
+        what: it is, for the error.
+
+    Returns:
+        float64, of the same shape.
+
+    Raises:
+        InputError: it holds something that is no number.
+    """
+    try:
+        if value is not None:
+            return np.array(value, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InputError(f"{what} must be numbers, or rows of numbers of one length")
+
+
+def number(value: object, what: str) -> float:
+    """One float of what a user gave; see `numbers`."""
+    try:
+        if isinstance(value, int | float | np.number):
+            return float(value)
+    except OverflowError:
+        pass
+    raise InputError(f"{what} must be a number, not {shown(value)}")
 
 
 def freeze(instance: object, **values: object) -> None:

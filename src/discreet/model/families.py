@@ -22,7 +22,7 @@ of their own, `posterior_sampler`, and linear regressions `truncated_posterior`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -34,6 +34,7 @@ import scipy
 from scipy.special import gammainc, gammaincc, log_ndtr, logsumexp, ndtri
 
 from discreet.errors import InputError, listed, shown
+from discreet.model.arrays import number
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.score_tables import ScoreTable, check_size, likelihood_table, record_types
@@ -102,7 +103,12 @@ class Family:
                 f"{'missing' if missing else 'unknown'}: {listed(tuple(sorted(missing or odd)))}"
             )
         object.__setattr__(self, "parameters", MappingProxyType(given))
+        if not isinstance(self.variables, Iterable) or not all(isinstance(each, Variable) for each in self.variables):
+            raise InputError("a family is over a tuple of variables, such as (Variable.binned(...),)")
         object.__setattr__(self, "variables", tuple(self.variables))
+        for name in ("bound", "lipschitz"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else number(value, f"the {name} of a family"))
         if self.points is None:
             object.__setattr__(self, "points", MANY_POINTS if self._several else POINTS)
         if not isinstance(self.points, int) or not 2 <= self.points <= MOST_POINTS:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError, listed
+from discreet.errors import InputError, listed, require
+from discreet.model.arrays import number, numbers
 from discreet.model.design import GRID, Design
 from discreet.model.score_tables import CANDIDATES, STEPS, WIDEST, Function
 
@@ -165,13 +166,12 @@ def own_factor(
         >>> (nearest.steps({"age": np.array([30.0])}) / STEPS).round(3).tolist()
         [0.8, 0.4]
     """
-    try:
-        places = np.array(candidates, np.float64)
-    except (TypeError, ValueError):
-        raise InputError("candidates are rows of numbers") from None
+    require(isinstance(design, Design), "the score of a factor is over a Design; over a Network it is `own_score`'s")
+    places = numbers(candidates, "candidates")
     places = places[:, None] if places.ndim == 1 else places
-    weights = np.zeros(len(places)) if base is None else np.asarray(base, np.float64)
-    factor = OwnFactor(design, function, places, float(low), float(high), weights)
+    weights = np.zeros(len(places)) if base is None else numbers(base, "log weights of a base measure")
+    ends = number(low, "the low end of a score's range"), number(high, "the high end of a score's range")
+    factor = OwnFactor(design, function, places, *ends, weights)
     _try_out(factor)
     return factor
 

@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
-from discreet.errors import InputError, listed, shown
+from discreet.errors import InputError, listed, require, shown
+from discreet.model.arrays import number, numbers
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.smooth_scores import smoothed
@@ -172,6 +173,8 @@ def own_score(
         >>> (nearest.steps / STEPS).round(3).tolist()
         [[0.85, 0.05], [0.65, 0.55], [0.15, 0.95], [0.0, 0.45]]
     """
+    _require_network(network)
+    low, high = number(low, "the low end of a score's range"), number(high, "the high end of a score's range")
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InputError(f"a score needs a range from low to high, two finite numbers in this order, not {low}, {high}")
     places = _candidates(candidates)
@@ -179,7 +182,7 @@ def own_score(
     check_size(network, len(places))
     scores = _asked(function, types, places)
     steps = np.rint((np.clip(scores, low, high) - low) / (high - low) * STEPS)
-    weights = np.zeros(len(places)) if base is None else np.asarray(base, np.float64)
+    weights = np.zeros(len(places)) if base is None else numbers(base, "log weights of a base measure")
     return ScoreTable(network, _named(names, places), places, weights, steps.astype(np.int64), high - low)
 
 
@@ -227,6 +230,7 @@ def own_family(
         Dimitrakakis et al. (JMLR 2017), Algorithm 1. The constant is that of their Assumption 1, which holds for what
         is drawn from; of the prior's mass on parameters that are smoother nothing is asked, as Assumption 2 does.
     """
+    _require_network(network)
     places, types = _candidates(candidates), record_types(network)
     check_size(network, len(places))
     logs = _asked(log_likelihood, types, places, least=-math.inf)
@@ -235,7 +239,14 @@ def own_family(
         logs = logs - logsumexp(logs, axis=0)
     if np.any(np.isnan(logs)):
         raise InputError("under some candidate all types of records have a likelihood of 0; leave it out")
-    weights = np.ones(len(places)) if prior is None else np.asarray(prior, np.float64)
+    impossible = np.flatnonzero(logs.max(axis=1) == -math.inf)
+    if len(impossible):
+        place = listed([f"{name}={values[impossible[0]]}" for name, values in types.items()])
+        raise InputError(
+            f"the type of record {place} has a likelihood of 0 under every candidate; leave it out of the states or "
+            "bounds, or give it a little under some candidate"
+        )
+    weights = np.ones(len(places)) if prior is None else numbers(prior, "weights of a prior")
     if weights.shape != (len(places),) or not np.all((weights > 0) & np.isfinite(weights)):
         raise InputError("a prior has one weight greater than 0 for each candidate")
     base = np.log(weights / weights.sum())
@@ -260,7 +271,10 @@ def likelihood_table(
     Raises:
         InputError: a bound or a constant that is none, or a likelihood that spans too much.
     """
-    bound, lipschitz = declared
+    bound, lipschitz = (
+        None if value is None else number(value, what)
+        for value, what in zip(declared, ("a bound on log-likelihoods", "a Lipschitz constant"), strict=True)
+    )
     below = log_law - log_law.max(axis=1, keepdims=True)
     widest = -float(below.min())
     if bound is not None and not 0 < bound < math.inf:
@@ -360,12 +374,14 @@ def _scores(function: Function, types: Types, candidates: Floats, size: int) -> 
     return found
 
 
+def _require_network(network: object) -> None:
+    """Refuse what is no network, such as a schema or a design."""
+    require(isinstance(network, Network), "a score is over a Network: `Network.empty(schema)` makes one without arcs")
+
+
 def _candidates(candidates: npt.ArrayLike) -> Floats:
     """Rows of numbers."""
-    try:
-        array = np.array(candidates, np.float64)
-    except (TypeError, ValueError):
-        raise InputError("candidates are rows of numbers") from None
+    array = numbers(candidates, "candidates")
     return array[:, None] if array.ndim == 1 else array
 
 

@@ -39,7 +39,7 @@ from discreet.inference.additive_moments import additive_moments
 from discreet.inference.sampling import draw_node
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.schema import Scope, Variable
+from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 from discreet.posterior.draws import PosteriorDraws, Source
 from discreet.posterior.particles import independent_worth, next_step
@@ -168,9 +168,9 @@ def coin_posterior(release: Release, prior: Dirichlet | None, draws: int, rng: n
     """
     payload = release.payload
     if not (isinstance(payload, FactoredChoice) and payload.kind == "categorical"):
-        raise InputError("this release is over a design, not a network: read it with `weights`")
-    name, states = payload.design.names[0], tuple(map(str, range(payload.candidates.shape[1])))
-    network = Network((Variable(name, states),), {name: ()})
+        raise InputError(release.reading)
+    network = payload.states_network
+    name, states = network.nodes[0], network.variables[0].states
     believed = Dirichlet.uniform(network, 1.0) if prior is None else prior
     if believed.network != network:
         raise InputError(f"the prior of this choice is over one variable, {shown(name)}, with the states 0, 1, ...")

@@ -128,7 +128,7 @@ def check_total(evidence: Combined) -> None:
         if () not in determined(evidence.network, listed):
             raise InputError(
                 "weighted sums alone do not tell the number of records: add a table of the same records, or their "
-                "number as a table over no variables, `also(n, (), noise)`"
+                "number as a table over no variables (from the shell a file of cells whose header is `count`)"
             )
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "as_rational",
     "as_text",
     "before_sampling",
+    "begins_with_amount",
     "compose",
     "convert",
 ]
@@ -114,7 +115,9 @@ class Guarantee:
         delta: at least 0, less than 1; read in the same way. 0 for METRIC.
         relation: which data sets count as neighbours.
         unit: what one record stands for in the promise, such as "record" or "patient"; for METRIC the change that has
-            distance 1, an amount and what changes by it, such as "1 mmHg in one reading".
+            distance 1, an amount and what changes by it, such as "1 mmHg in one reading". The amount is in the unit of
+            the bounds of the column that is released: no word after it converts it, see
+            `Release.unit_lines`.
 
     Raises:
         InputError: a number out of its range (zero, negative, NaN, infinite, not a number), an unknown relation, an
@@ -150,7 +153,7 @@ class Guarantee:
         if self.relation is Relation.METRIC:
             if self.delta:
                 raise InputError("a guarantee under a metric is pure; ask for delta 0")
-            if not re.match(r"\s*(?=[\d.]*[1-9])\d*\.?\d+\s+\S", unit):
+            if not begins_with_amount(unit):
                 raise InputError(
                     f"the unit of a metric is the change that has distance 1, an amount and what changes by it, such "
                     f"as '1 mmHg in one reading', not {_shown(unit)}"
@@ -176,6 +179,11 @@ class Guarantee:
             )
         delta = f", delta {as_text(self.delta)}" if self.delta else ""
         return f"epsilon {as_text(self.epsilon)}{delta}, {self.relation} one {self.unit}"
+
+
+def begins_with_amount(unit: str) -> bool:
+    """Whether a unit begins with an amount greater than 0, as that of a metric does and that of records must not."""
+    return re.match(r"\s*(?=[\d.]*[1-9])\d*\.?\d+\s+\S", unit) is not None
 
 
 def as_rational(value: Number, name: str) -> Fraction:

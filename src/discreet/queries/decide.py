@@ -29,6 +29,8 @@ __all__ = ["Decision", "decide", "payoff"]
 
 Floats = npt.NDArray[np.float64]
 R = TypeVar("R")
+LARGEST = 1e100
+"""Largest utility: sums and squares of such numbers are still floats."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,8 @@ def decide(
     low, high = bounds
     if not responses or not low < high:
         raise InputError("a decision needs at least one response, and utilities between two different bounds")
+    if not -LARGEST <= low < high <= LARGEST:
+        raise InputError(f"utilities and payoffs lie within {LARGEST:g} of 0; state them in a larger unit")
     response_error(1, len(responses), queries, failure)  # what is refused is refused before draws are made
     check_level(level)
     asked = asked_draws(posterior, fresh, rng)

@@ -23,6 +23,7 @@ from discreet.queries.credible import check_level
 from discreet.queries.explanation import Change, Changes, Divergence, Explanation, OtherPrior, Promise, Telling
 from discreet.queries.query import answer
 from discreet.queries.row_shares import dependence
+from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.kinds.noisy_sums import NoisyTotal
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.kinds.scored_choice import ScoredNoise
@@ -99,6 +100,12 @@ def explain(
     if release.over_design:
         note = "over a design: what answers depend on, and other priors, are told of networks only"
         return Explanation(promise, telling, None, (), (), (note,))
+    if isinstance(release.payload, ChosenNetwork):
+        note = (
+            "a network was chosen and nothing else measured: there is no posterior, and no answer; releases that are "
+            "made with it (`--network FILE`) have them"
+        )
+        return Explanation(promise, telling, None, (), (), (note,))
     parsed = [parse_query(text, release.network.schema) for text in asked]
     for query in parsed:
         check_names(query, release.network.schema)
@@ -159,7 +166,8 @@ def _changes(release: Release) -> Changes:
     named = (str(guarantee), str(guarantee.relation), guarantee.unit, release.private)
     changes = tuple(_change(units, units * epsilon) for units in told)
     necessary = least_distinguishable(epsilon / 2, 1, ERROR)
-    return Changes(*named, changes, widest, ERROR, records_to_tell(ERROR, epsilon, 0.0), necessary)
+    needed, meant = records_to_tell(ERROR, epsilon, 0.0), tuple(release.unit_lines)
+    return Changes(*named, changes, widest, ERROR, needed, necessary, meant)
 
 
 def _change(units: int, nats: float) -> Change:

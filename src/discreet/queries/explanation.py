@@ -137,6 +137,7 @@ class Changes:
         error: a rate of false alarms and of misses.
         units: by which data sets must differ at least for a test to keep it.
         necessary: the same for somebody who compares shares of posterior draws, by the paper's argument.
+        meant: what the unit's amount is an amount of, a line for each numeric column.
     """
 
     guarantee: str
@@ -148,12 +149,14 @@ class Changes:
     error: float
     units: int
     necessary: float
+    meant: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """In words."""
         yield f"What can be learned of a change in one reading ({self.guarantee})"
         if not self.private:
             yield "  this is a simulation, which hides nothing; a private release of the same kind would promise:"
+        yield from (f"  {line}" for line in self.meant)
         yield f"  one unit: {self.unit}; whether a reading was this one, or one that is at most so many units from it:"
         for change in self.changes:
             told = [f"{_chance(prior)} becomes {_most(end)}" for prior, end in change.beliefs.items()]

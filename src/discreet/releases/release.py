@@ -50,7 +50,9 @@ from discreet.releases.kinds import (
     TablePayload,
 )
 from discreet.releases.kinds.chosen_network import ChosenNetwork
+from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.measurement import Measurement
+from discreet.releases.metric_unit import unit_lines
 
 __all__ = ["FORMAT", "RecordsPolicy", "Release", "read_release", "release_schema"]
 
@@ -157,11 +159,24 @@ class Release(Document):
     def dirichlet(self) -> Dirichlet:
         """The prior over the network's probabilities."""
         if isinstance(self.prior, Normal):
-            raise InputError(
-                "this release is over a design, not a network: read it with `weights`, or with the estimator's "
-                "`from_release`"
-            )
+            raise InputError(self.reading)
         return self.prior
+
+    @property
+    def reading(self) -> str:
+        """What reads a release over a design, for whoever took it for one over a network."""
+        match self.payload:
+            case FactoredChoice(kind="own"):
+                return (
+                    "this choice is by a score of the curator's own, which no release holds: read it from Python with "
+                    "`law_weights`, that score and the laws of records that you consider"
+                )
+            case FactoredChoice(kind="categorical"):
+                return (
+                    "this choice is of the probabilities of one variable's states: ask it with `query` or `decide`, or "
+                    "read it from Python with `noise_aware`"
+                )
+        return "this release is over a design, not a network: read it with `weights`, or the estimator's `from_release`"
 
     @property
     def network_payload(self) -> TablePayload:
@@ -195,6 +210,11 @@ class Release(Document):
         if not isinstance(self.prior, Normal):
             raise InputError("this release is over a network, not a design: read it with `noise_aware`")
         return self.prior
+
+    @property
+    def unit_lines(self) -> list[str]:
+        """What the amount of a metric's unit is an amount of: a line for each numeric column; see `unit_lines`."""
+        return unit_lines(self.guarantee, () if self.over_design else self.network.variables)
 
     def dumps(self) -> str:
         """The document as JSON text, a table a line.

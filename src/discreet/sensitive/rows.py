@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.model.design import GRID, Design
+from discreet.model.schema import Schema
 from discreet.releases.release import RecordsPolicy
-from discreet.sensitive.records import Records, codes, complete, numbers, refuse_faulty
+from discreet.sensitive.records import Records, codes, complete, numbers, read_records, refuse_faulty
 from discreet.sensitive.sources import arrow_blocks
 
 __all__ = ["BLOCK", "Integers", "Rows", "grid_rows"]
@@ -94,17 +95,19 @@ def grid_rows(design: Design, features: npt.ArrayLike | Records, target: npt.Arr
     Args:
         design: public.
         features: records as `read_records` views them, of any source and size, with every variable of the design in
-            their schema: they are read anew, in blocks, whenever they are summed. Or numbers in memory, shape
-            `(records, features)`, in the design's order and the units of its bounds; these are clipped to the bounds.
-        target: of numbers in memory, where the design has a target: numbers, or names of its two states.
+            their schema: they are read anew, in blocks, whenever they are summed. Or a frame or Arrow table in memory,
+            whose columns are found by their names. Or an array, shape `(records, features)`, in the design's order.
+            What is in memory is in the units of the bounds, and clipped to them.
+        target: of an array or a frame of features alone, where the design has a target: numbers, or names of its two
+            states. A frame may have it as a column instead.
 
     Returns:
         The rows.
 
     Raises:
-        InputError: another shape, a value that is missing, infinite or no number, a class that was not declared, or
-            more than 10,000,000 records; of a table, what its policy does not allow. The message names columns, never a
-            value.
+        InputError: another shape, a frame without a column of the design, a value that is missing, infinite or no
+            number, a class that was not declared, or more than 10,000,000 records; of a table, what its policy does not
+            allow. The message names columns, never a value.
 
     Guarantee:
         None spent: nothing leaves. Assumes one row for each unit of protection.
@@ -113,6 +116,10 @@ def grid_rows(design: Design, features: npt.ArrayLike | Records, target: npt.Arr
         if target is not None:
             raise InputError("records of a table bring their target with them")
         return _streamed(design, features)
+    if _named(features):
+        if target is None:
+            return _streamed(design, read_records(features, design.schema, out_of_bounds="clip"))
+        features = _by_name(design, features)
     table = _numbers(features, "the features")
     if table.ndim != 2 or table.shape[1] != len(design.features):
         raise InputError(f"the design has {len(design.features)} features, one column each")
@@ -132,6 +139,20 @@ def grid_rows(design: Design, features: npt.ArrayLike | Records, target: npt.Arr
             yield coordinates[start : start + BLOCK], told[start : start + BLOCK]
 
     return Rows(design, len(coordinates), RecordsPolicy("error", "clip"), read)
+
+
+def _named(features: object) -> bool:
+    """Whether columns have names: of a frame, an Arrow table, or a table of Ibis."""
+    return any(hasattr(features, name) for name in ("__arrow_c_stream__", "__dataframe__", "columns"))
+
+
+def _by_name(design: Design, frame: Any) -> Floats:
+    """The features of a frame, in the design's order; NaN where there is no number."""
+    records = read_records(frame, Schema(design.features), out_of_bounds="clip")
+    columns = [numbers(records, variable).name(f"c{at}") for at, variable in enumerate(design.features)]
+    blocks = list(arrow_blocks(records.table.select(*columns), RECORDS_LIMIT + 1))
+    _require_few(sum(map(len, blocks)))
+    return np.column_stack([blocks[0][f"c{at}"].to_numpy().astype(np.float64) for at in range(len(columns))])
 
 
 def _streamed(design: Design, records: Records) -> Rows:

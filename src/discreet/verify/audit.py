@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv
 
-from discreet.errors import InputError
+from discreet.errors import InputError, require
 from discreet.mechanisms import MECHANISMS
 from discreet.mechanisms.crossing import Mechanism, Statistic, check_relation, statistic_of
 from discreet.mechanisms.noise import ExactNoise
@@ -191,9 +191,8 @@ def audit(
     Args:
         mechanism: any; its draw must take all randomness from the source it is given.
         guarantee: what it shall promise.
-        networks: tiny ones, by name, or designs of at most two weights; None for `audit_networks()`, for
-            `audit_choices()` where a network is chosen, for `audit_readings()` under a metric, or for those of
-            `audit_designs()` that the mechanism takes.
+        networks: tiny ones, by name, or designs of at most two weights; None for those that the mechanism takes of
+            `audit_networks()`, `audit_choices()`, under a metric `audit_readings()`, or `audit_designs()`.
         most: records of the larger data set.
 
     Returns:
@@ -204,25 +203,31 @@ def audit(
             a metric, no numeric variable with bins.
     """
     check_relation(mechanism, guarantee)
-    if networks is not None or mechanism.over == "network":
-        entry = MECHANISMS.get(mechanism.name)
-        own = audit_choices() if entry is not None and entry.chooses else audit_networks()
-        if guarantee.relation is Relation.METRIC:
-            own = audit_readings()
-        if mechanism.only is not None:
-            own = {"its own": mechanism.only}
-        given = own if networks is None else networks
-        return tuple(_finding(mechanism, name, over, guarantee, most) for name, over in given.items())
-    found, refused = [], ""
-    for name, design in audit_designs().items():
+    given = _taken(mechanism, guarantee) if networks is None else networks
+    return tuple(_finding(mechanism, name, over, guarantee, most) for name, over in given.items())
+
+
+def _taken(mechanism: Mechanism[Any, Any, Any, Any], guarantee: Guarantee) -> dict[str, Network | Design]:
+    """The networks or designs that a mechanism takes with its options, which may name nodes that others do not have."""
+    entry = MECHANISMS.get(mechanism.name)
+    own: Mapping[str, Network | Design] = audit_choices() if entry and entry.chooses else audit_networks()
+    if guarantee.relation is Relation.METRIC:
+        own = audit_readings()
+    if mechanism.only is not None:
+        own = {"its own": mechanism.only}
+    if mechanism.over == "design":
+        targets = MECHANISMS[mechanism.name].targets
+        own = {name: design for name, design in audit_designs().items() if design.predicts in targets}
+    found, refused = dict[str, Network | Design](), ""
+    for name, over in own.items():
         try:
-            if design.predicts in MECHANISMS[mechanism.name].targets:
-                found.append(_finding(mechanism, name, design, guarantee, most))
+            prior = Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
+            mechanism.calibrate(over, prior, guarantee)
+            found[name] = over
         except InputError as error:
             refused = str(error)
-    if not found:
-        raise InputError(refused)
-    return tuple(found)
+    require(bool(found), refused)
+    return found
 
 
 def _finding(

@@ -239,15 +239,8 @@ def weights(
             return WeightPosterior(design, payload.weights, variance, "draws", None)
         case FactoredChoice(kind="direction"):
             return _from_direction(release, payload, prior, draws, rng, likelihood)
-        case FactoredChoice(kind="own"):
-            raise InputError(
-                "this choice is by a score of the curator's own, which no release holds: read it from Python with "
-                "`law_weights`, that score and the laws of records that you consider"
-            )
         case _:
-            raise InputError(
-                "this choice is of the probabilities of states, not of weights: read it with `noise_aware`, or `query`"
-            )
+            raise InputError(release.reading)
 
 
 def quick_estimate(release: Release) -> Floats:

@@ -13,6 +13,8 @@ import numpy as np
 from discreet.errors import require
 from discreet.model.arrays import freeze
 from discreet.model.design import Design
+from discreet.model.network import Network
+from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Count, Finite, Matrix, Numbers, Positive, all_positive, kind
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
@@ -128,6 +130,13 @@ class FactoredChoice(Released):
     def over(self) -> Design:
         """The design."""
         return self.design
+
+    @property
+    def states_network(self) -> Network:
+        """Of a categorical factor: its one variable, whose states are the whole numbers from 0."""
+        require(self.kind == "categorical", "only a choice by a categorical factor is of states of a variable")
+        name = self.design.names[0]
+        return Network((Variable(name, tuple(map(str, range(self.candidates.shape[1])))),), {name: ()})
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""

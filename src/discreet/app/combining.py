@@ -1,0 +1,85 @@
+"""The command that brings releases, figures by others and public records together."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import discreet as dc
+from discreet.app.analyst import load_evidence
+from discreet.app.arguments import Json, Replace
+from discreet.app.figures import external_lines
+from discreet.app.terminal import check_output, say, show
+from discreet.errors import InputError, shown
+
+__all__ = ["combine"]
+
+UNSTATED = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
+THEIRS = "no guarantee to state: figures by others are among them"
+
+
+def combine(
+    releases: Annotated[list[str], typer.Argument(metavar="RELEASE...", help="Releases, or what was combined before.")],
+    output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
+    data: Annotated[
+        str | None,
+        typer.Option(help="same: all measured the same records; different: no record is in two of them."),
+    ] = None,
+    public: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Records that are public, of the same kind: counted exactly.")
+    ] = None,
+    table: Annotated[str | None, typer.Option("--table", help="Table, where --public is a database URL.")] = None,
+    replace: Replace = False,
+    as_json: Json = False,
+) -> None:
+    """Bring several releases, and public records beside them, into one posterior; costs nothing."""
+    from discreet.sensitive.public import public_counts
+
+    assumed = data is None and len(releases) > 1
+    if assumed:
+        say("taken as releases on different records; say --data same if they measured the same ones, or intervals")
+        say("are too short (--data different says that you know)")
+    data = data or "different"
+    if data not in ("same", "different"):
+        raise InputError(
+            f"--data is 'same' or 'different', not {shown(data)}: whether the releases measured the same records"
+        )
+    if releases.count("-") > 1:
+        raise InputError("only one release can come from stdin; name files for the others")
+    if table is not None and public is None:
+        raise InputError("--table names a table of --public; there is none")
+    parts = [load_evidence(path) for path in releases]
+    counts = None if public is None else public_counts(public, parts[0].network, table=table)
+    made = dc.combine(*parts, data=data, public=counts)  # type: ignore[arg-type]
+    if output == "-":
+        sys.stdout.write(made.dumps())
+        return
+    check_output(Path(output), replace)
+    made.save(output)
+    sets = [
+        {"releases": [part.id for part in group], "guarantee": None if promise is None or assumed else str(promise)}
+        for group, promise in zip(made.data_sets, made.guarantees, strict=True)
+    ]
+    unstated = [UNSTATED if all(isinstance(part, dc.Release) for part in group) else THEIRS for group in made.data_sets]
+    lines = [
+        f"data set {index}: {_counted(group)}, {part['guarantee'] or why}"
+        for index, (part, group, why) in enumerate(zip(sets, made.data_sets, unstated, strict=True), 1)
+    ]
+    lines += external_lines(*made.external)
+    if counts is not None:
+        lines.append(f"{int(next(iter(counts.values())).sum()):,} public records")
+    show(as_json, {"output": output, "data_sets": sets}, "\n".join([*lines, f"wrote {output}"]))
+
+
+# ----------------------------------------------------------------------------------------------------------- helpers
+
+
+def _counted(group: Sequence[dc.Release | dc.External]) -> str:
+    """How many releases and figures by others a data set has."""
+    releases = sum(isinstance(part, dc.Release) for part in group)
+    kinds = {"release(s)": releases, "document(s) of figures by others": len(group) - releases}
+    return " and ".join(f"{number} {what}" for what, number in kinds.items() if number)

@@ -1,0 +1,37 @@
+"""What the amount of a metric's unit is an amount of: of a column, and of nothing that words say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from discreet.errors import shown
+from discreet.model.schema import Variable
+from discreet.privacy.guarantee import Guarantee, Relation
+
+__all__ = ["unit_lines"]
+
+
+def unit_lines(guarantee: Guarantee, variables: Iterable[Variable]) -> list[str]:
+    """What the amount of a metric's unit is an amount of; its words alone may say anything.
+
+    Args:
+        guarantee: of a release.
+        variables: whose records are released.
+
+    Returns:
+        One line for each numeric variable; none for a guarantee about records.
+
+    Example:
+        >>> hourly = Guarantee(epsilon=1, delta=0, relation="metric", unit="1 hour in one wait")
+        >>> print(*unit_lines(hourly, [Variable.binned("wait", (0, 60), 12)]))
+        the 1 is in the unit of column 'wait', whose bounds are 0 to 60, whatever 'hour in one wait' says
+    """
+    if guarantee.relation is not Relation.METRIC:
+        return []
+    given, words = guarantee.unit.split(maxsplit=1)
+    return [
+        f"the {given} is in the unit of column {shown(each.name)}, whose bounds are {each.bounds[0]:g} to "
+        f"{each.bounds[1]:g}, whatever {shown(words)} says"
+        for each in variables
+        if each.bounds is not None
+    ]
