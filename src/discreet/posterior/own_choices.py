@@ -34,8 +34,8 @@ MakeUp = Callable[[int, int, np.random.Generator], Mapping[str, npt.ArrayLike]]
 """From a law's place in the list, a number of records and a source of randomness to records: by name of the design's
 variables their values."""
 
-WIDEST_ERROR = 0.1
-"""Relative error of a law's likelihood beyond which more data sets are needed."""
+WIDEST_ERROR, WIDEST_OFF = 0.5, 0.05
+"""Relative error of a law's likelihood, and error of its probability, beyond which more data sets are needed."""
 KEPT = 0.5
 """Share of the data sets that stay effective in each step of the power of `P(z | X)`."""
 FEWEST = 100
@@ -86,7 +86,7 @@ def law_weights(
     Raises:
         InputError: another release, another score, a prior that is none, records that do not fit the design, or more
             of them than memory has.
-        DiscreetError: too few data sets for the likelihood of every law to be known within a tenth.
+        DiscreetError: too few data sets for the probability of every law to be known within .05.
 
     Source:
         Williams and McSherry (NIPS 2010), equation 3; Del Moral, Doucet and Jasra (2006).
@@ -104,12 +104,13 @@ def law_weights(
     for law in np.flatnonzero(before).tolist():
         made = _MadeUp(payload, factor, partial(_drawn, factor, make_up, law))
         logs[law], errors[law] = made.log_likelihood(_numbers(release, payload, data_sets, rng), rng)
-    if not errors.max() <= WIDEST_ERROR:
-        raise DiscreetError(
-            f"the likelihood of the choice is known within {errors.max():.0%} only; ask for more made-up data_sets"
-        )
     with np.errstate(divide="ignore"):
-        return LawWeights(softmax(logs + np.log(before)), errors)
+        weights = softmax(logs + np.log(before))
+    if errors.max() > WIDEST_ERROR or np.max(weights * errors) > WIDEST_OFF:
+        raise DiscreetError(
+            f"the likelihood of a law is known within {errors.max():.0%} only; ask for more made-up data_sets"
+        )
+    return LawWeights(weights, errors)
 
 
 @dataclass(frozen=True, eq=False)

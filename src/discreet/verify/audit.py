@@ -242,16 +242,14 @@ def _finding(
         kinds = _kinds(over)
         rests = _rests(kinds if len(kinds) < MOST_KINDS else _kinds(over, FEW_KINDS), most, crowd)
         apart = changed_readings(over, guarantee.unit_amount, rests)
-        pairs = list(apart)
     else:
-        pairs = list(_neighbours(over, guarantee.relation, 1 if continuous else most, crowd))
-        apart = dict.fromkeys(pairs, 1)
+        apart = dict.fromkeys(_neighbours(over, guarantee.relation, 1 if continuous else most, crowd), 1)
     try:
         measured_loss, how = _measure(mechanism, calibration, prior, apart, guarantee)
     except Leak as leak:
-        return Finding(name, guarantee, math.inf, exact=True, pairs=len(pairs), leak=str(leak))
+        return Finding(name, guarantee, math.inf, exact=True, pairs=len(apart), leak=str(leak))
     slack = VECTOR_SLACK if isinstance(calibration, VectorNoise) else SLACK
-    return Finding(name, guarantee, measured_loss, exact=how == "exactly", pairs=len(pairs), how=how, slack=slack)
+    return Finding(name, guarantee, measured_loss, exact=how == "exactly", pairs=len(apart), how=how, slack=slack)
 
 
 def _measure(
@@ -499,5 +497,4 @@ def _crowd(over: Network | Design, calibration: Any) -> int:
     if not isinstance(calibration, Trimming) or not isinstance(over, Network):
         return CROWD
     ranges = (log_range(over.schema[node].size, floor) for node, floor in calibration.floors.items())
-    narrowest = min((found for found in ranges if found), default=1.0)
-    return min(math.ceil(PEAK / (calibration.temper * narrowest)), MOST_CROWD)
+    return min(math.ceil(PEAK / (calibration.temper * min(filter(None, ranges), default=1.0))), MOST_CROWD)
