@@ -389,7 +389,8 @@ def test_parts_over_two_designs_make_no_release() -> None:
 @every("kind", PUBLISHED)
 def test_a_release_over_a_design_has_no_network_and_says_what_reads_it(kind: str) -> None:
     release = dc.Release.loads(committed(kind))
-    for name, message in (("network", "weights"), ("dirichlet", "from_release"), ("network_payload", "not a network")):
+    reader = "`noise_aware`" if kind == "factored-categorical" else "`weights`, or with the estimator's `from_release`"
+    for name, message in (("network", reader), ("dirichlet", reader), ("network_payload", "not a network")):
         with pytest.raises(dc.InputError, match=message):
             getattr(release, name)
     if kind == "factored-categorical":  # a coin, which is read over a network of its own

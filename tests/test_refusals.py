@@ -17,6 +17,7 @@ from shell import Shell, opened
 WAIT = dc.Variable.binned("wait", (0, 60), 12)
 NETWORK = dc.Network((WAIT,), {"wait": ()})
 DESIGN = dc.Design((dc.Variable("x", bounds=(0, 1)),), intercept=False)
+NORMAL = dc.Normal(DESIGN, 1.0)
 COIN = dc.Network((dc.Variable("flip", ("tails", "heads")),), {"flip": ()})
 RATES = np.linspace(0.05, 1, 5)
 SCORE = {"variables": [{"name": "a", "states": ["no", "yes"]}], "candidates": [[0.2], [0.8]], "range": [0, 1],
@@ -69,6 +70,7 @@ ODD: dict[str, tuple[Callable[[], object], str]] = {
     "one variable": (lambda: dc.Family("exponential", WAIT, {"low": 0.05, "high": 1.0}), "over a tuple of variables"),
     "nothing to sample": (lambda: dc.sampled(None), "a posterior is sampled of a Family"),
     "nothing to score": (lambda: dc.scored(None), "a choice is by a Family"),
+    "no prior": (lambda: chosen("own", None), "a release needs a prior"),
     "temper of a family": (lambda: dc.sampled(named(), temper="a"), "temper must be a number"),
     "temper": (lambda: dc.posterior_sampler(temper="a"), "temper must be a number"),
     "no given nodes": (lambda: dc.posterior_sampler(given=None), "given are names of nodes"),
@@ -100,13 +102,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     return shell
 
 
-def chosen(kind: str) -> dc.Release:
+def chosen(kind: str, prior: object = NORMAL) -> dc.Release:
     """A simulated choice over a design."""
     side = dc.CategoricalFactor(np.array([[0.7, 0.3], [0.3, 0.7]]), 0.05)
     mechanism = dc.factored(side if kind == "categorical" else factor())
     statistic = dc.statistic_of(mechanism, dc.grid_rows(DESIGN, np.ones((40, 1))), DESIGN)
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
-    return dc.simulate(mechanism, statistic, dc.Normal(DESIGN, 1.0), promise, rng=np.random.default_rng(3))
+    return dc.simulate(mechanism, statistic, prior, promise, rng=np.random.default_rng(3))
 
 
 def test_a_choice_by_an_own_score_is_sent_to_what_reads_it(run: Shell) -> None:

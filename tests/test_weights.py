@@ -241,7 +241,7 @@ def test_other_releases_have_no_law_of_covariates(kind: str) -> None:
 
 
 def test_a_choice_of_probabilities_is_not_drawn() -> None:
-    with pytest.raises(dc.InputError, match="read it with `noise_aware`"):
+    with pytest.raises(dc.InputError, match="read it from Python with `noise_aware`"):
         drawn(released("categorical"))
 
 

@@ -259,7 +259,7 @@ def test_a_coin_by_a_factor_is_the_same_coin(relation: dc.Relation) -> None:
         dc.noise_aware(release, draws=0, rng=rng())
     with pytest.raises(dc.InputError, match="there is: choice"):
         dc.noise_aware(release, draws=10, rng=rng(), method="exact")
-    with pytest.raises(dc.InputError, match="read it with `noise_aware`"):
+    with pytest.raises(dc.InputError, match="read it from Python with `noise_aware`"):
         dc.weights(release, draws=10, rng=rng())
 
 

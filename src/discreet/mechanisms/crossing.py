@@ -190,6 +190,8 @@ def _calibrate(mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarant
             f"mechanism {mechanism.name!r} draws from {mechanism.statistic.__name__}, "
             f"not from {type(statistic).__name__}"
         )
+    if not isinstance(prior, Dirichlet | Normal):
+        raise InputError("a release needs a prior: Dirichlet over a network, or Normal over a design")
     if statistic.over != prior.over:
         raise InputError("the counts and the prior are over different networks or designs")
     check_relation(mechanism, guarantee)

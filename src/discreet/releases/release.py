@@ -167,16 +167,18 @@ class Release(Document):
         """What reads a release over a design, for whoever took it for one over a network."""
         match self.payload:
             case FactoredChoice(kind="own"):
-                return (
-                    "this choice is by a score of the curator's own, which no release holds: read it from Python with "
+                how = (
+                    "it is a choice by a score of the curator's own, which no release holds; read it from Python with "
                     "`law_weights`, that score and the laws of records that you consider"
                 )
             case FactoredChoice(kind="categorical"):
-                return (
-                    "this choice is of the probabilities of one variable's states: ask it with `query` or `decide`, or "
+                how = (
+                    "it is a choice of the probabilities of one variable's states; ask it with `query` or `decide`, or "
                     "read it from Python with `noise_aware`"
                 )
-        return "this release is over a design, not a network: read it with `weights`, or the estimator's `from_release`"
+            case _:
+                how = "read it with `weights`, or with the estimator's `from_release`"
+        return f"this release is over a design, not a network: {how}"
 
     @property
     def network_payload(self) -> TablePayload:
