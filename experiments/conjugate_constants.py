@@ -15,16 +15,18 @@ from itertools import product
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaln
+from scipy.special import betaln, logsumexp
 
 import discreet as dc
 from discreet.papers.lipschitz import attribute_loss
 from discreet.theory.likelihood_sensitivity import log_range, record_loss
-from discreet.theory.truncated import log_beta_mass, log_gamma_mass
+from discreet.theory.truncated import log_beta_mass
 
 from .trimmed_laws import ExponentialRate, LaplaceRate, NormalPrecision, NormalPrecisionMatrix, TrimmedGamma
 
 Floats = npt.NDArray[np.float64]
+PANELS, POINTS = 64, 8
+"""Of the rule for masses of gamma laws."""
 Rates = ExponentialRate | LaplaceRate | NormalPrecision
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "corrected_ratio",
     "farthest_records",
     "farthest_unit_vectors",
+    "log_gamma_mass",
     "matrix_loss",
     "printed",
     "pure_losses",
@@ -180,6 +183,20 @@ def _log_posterior(family: Rates, data: Floats, theta: Floats) -> Floats:
     return np.asarray(kernel - whole + law.shape * np.log(law.rate) - math.lgamma(law.shape))
 
 
+def log_gamma_mass(shape: float, rate: float, low: float, high: float) -> float:
+    """`ln P(low <= X <= high)` for X ~ Gamma(shape, rate), however small."""
+    return float(_log_gamma_masses(shape, rate, np.geomspace(low, high, PANELS + 1))[-1])
+
+
+def _log_gamma_masses(shape: float, rate: float, edges: Floats) -> Floats:
+    """The same from the first edge to each later one: Gauss rules over ln X between edges, added up."""
+    points, weights = np.polynomial.legendre.leggauss(POINTS)
+    widths = np.diff(np.log(edges))[:, None]
+    places = np.log(edges[:-1, None]) + widths * (points + 1) / 2
+    panels = logsumexp(shape * places - rate * np.exp(places), b=widths * weights / 2, axis=1)
+    return np.asarray(np.logaddexp.accumulate(panels) + shape * math.log(rate) - math.lgamma(shape))
+
+
 def _replaced(family: Rates, records: int) -> Iterator[tuple[Floats, Floats]]:
     """Data sets that differ in one record; the others are equal to each other."""
     extreme = _extreme_records(family)
@@ -213,11 +230,11 @@ def rate_variation(family: Rates, records: int) -> float:
     Returns:
         In [0, 1]. The densities' log ratio is linear, so that the best event is a half-line.
     """
-    theta = np.linspace(family.prior.low, family.prior.high, 2001)[1:]
+    theta = np.linspace(family.prior.low, family.prior.high, 2001)
 
     def distribution(data: Floats) -> Floats:
         law = family.posterior(data).prior
-        logs = log_gamma_mass(law.shape, law.rate, law.low, theta)
+        logs = _log_gamma_masses(law.shape, law.rate, theta)
         return np.asarray(np.exp(logs - logs[-1]))
 
     return max(float(np.abs(distribution(x) - distribution(y)).max()) for x, y in _replaced(family, records))

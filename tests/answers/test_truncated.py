@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate, stats
-from scipy.special import betainc, gammaincc, gammaln
+from scipy import stats
+from scipy.special import betainc
 
 import discreet as dc
-from discreet.theory.truncated import log_beta_mass, log_gamma_mass, truncated_beta
+from discreet.theory.truncated import log_beta_mass, truncated_beta
 from folding import every
 
 Floats = npt.NDArray[np.float64]
@@ -86,20 +86,6 @@ def test_log_masses_equal_rational_sums(a: int, b: int, low: int, width: int) ->
 
 def test_the_whole_range_has_mass_one() -> None:
     assert log_beta_mass([0.01, 3, 1e7], [0.2, 1e-3, 5], 0, 1).tolist() == [0, 0, 0]
-    assert abs(float(log_gamma_mass(0.3, 2, 0, np.inf))) < 1e-11
-
-
-@every(("shape", "rate"), [(0.01, 1.0), (1, 3.0), (30, 0.5), (1e6, 1e3)])
-def test_gamma_masses_are_those_of_scipy(shape: float, rate: float) -> None:
-    cuts = stats.gamma.ppf([0.001, 0.2, 0.9], shape, scale=1 / rate)
-    expected = np.log(gammaincc(shape, rate * cuts[:-1]) - gammaincc(shape, rate * cuts[1:]))
-    assert np.allclose(log_gamma_mass(shape, rate, cuts[:-1], cuts[1:]), expected, rtol=1e-8)
-
-
-def test_gamma_masses_far_out() -> None:
-    # Shape 1 is the exponential law, whatever the distance.
-    assert np.allclose(log_gamma_mass(1, 2, [1, 1e3, 1e9], np.inf), [-2, -2e3, -2e9], rtol=1e-12)
-    assert log_gamma_mass(5, 1, 0, 1e-80) == pytest.approx(5 * log(1e-80) - log(120), rel=1e-12)
 
 
 # ------------------------------------------------------------------------------------------ draws
@@ -147,17 +133,5 @@ def test_bad_arguments_are_refused() -> None:
             truncated_beta(a, b, low, high, 1, rng)
         with pytest.raises(dc.InputError, match=r"must be numbers|interval"):
             log_beta_mass(a, b, low, high)
-    for shape, rate, low, high in [(0, 1, 1, 2), (1, 0, 1, 2), (1, nan, 1, 2), (1, 1, 2, 1), (1, 1, 1e101, np.inf)]:
-        with pytest.raises(dc.InputError, match=r"gamma law|interval"):
-            log_gamma_mass(shape, rate, low, high)
     with pytest.raises(dc.InputError, match="shape"):
         truncated_beta([1.0, 2.0], 1, 0.1, 0.9, 3, rng)
-
-
-def test_a_gamma_of_large_shape_has_the_normalisation_of_stirling() -> None:
-    shape, low = 1e8, 1e8 + 2e5
-    grid = low + np.linspace(0, 2e4, 200_001)
-    values = (shape - 1) * np.log(grid / low) - (grid - low)
-    at_low = (shape - 1) * np.log(low) - low - gammaln(shape)
-    expected = at_low + np.log(integrate.trapezoid(np.exp(values), grid))
-    assert log_gamma_mass(shape, 1, low, np.inf) == pytest.approx(expected, rel=1e-6)

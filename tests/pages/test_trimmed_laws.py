@@ -9,6 +9,7 @@ from math import exp, gamma, log, pi, sqrt
 import numpy as np
 import numpy.typing as npt
 import pytest
+from experiments.conjugate_constants import log_gamma_mass
 from experiments.trimmed_laws import (
     BetaBinomial,
     ExponentialRate,
@@ -23,7 +24,7 @@ from scipy.special import beta as beta_function
 import discreet as dc
 from discreet.privacy.guarantee import RECORD_RELATIONS, Relation
 from discreet.theory.likelihood_sensitivity import record_loss
-from discreet.theory.truncated import log_beta_mass, log_gamma_mass
+from discreet.theory.truncated import log_beta_mass
 from folding import every
 from tiny import network_of
 

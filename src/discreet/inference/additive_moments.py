@@ -21,7 +21,7 @@ from discreet.inference.junction_tree import elimination_order
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
-__all__ = ["additive_moments", "moments_cost"]
+__all__ = ["additive_moments"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -29,11 +29,6 @@ CELL_BUDGET = 10_000_000
 """Most cells of all cliques together."""
 CHUNK = 2**20
 """Numbers of the largest clique that are held at once for a chunk of draws: 8 MiB, the fastest of those measured."""
-
-
-def moments_cost(cells: Tables, scopes: Mapping[Scope, object] | tuple[Scope, ...]) -> int:
-    """Cells of all cliques that `additive_moments` goes through for each draw."""
-    return _plan(cells, tuple(scopes))[1]
 
 
 def additive_moments(cells: Tables, parts: Mapping[Scope, Floats], most: int) -> tuple[Floats, Floats]:

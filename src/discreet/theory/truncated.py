@@ -1,10 +1,9 @@
-"""Beta and gamma laws cut to an interval: exact log masses, and draws that are right deep in the tails.
+"""Beta laws cut to an interval: exact log masses, and draws that are right deep in the tails.
 
-One idea serves all. The logit of a Beta variate and the logarithm of a gamma variate have log-concave densities for
-*all* parameters. Downhill from the mode, or from the end of the interval nearest to it, such a density is smooth, so
-its area over a stretch is a short quadrature of values between 0 and 1 (nothing cancels, nothing underflows), and a
-log-concave density of known height and area has a universal envelope whose acceptance is 1/2 whatever the parameters
-(Devroye 1986). No inverse CDF is used.
+The logit of a Beta variate has a log-concave density for *all* parameters. Downhill from the mode, or from the end of
+the interval nearest to it, such a density is smooth, so its area over a stretch is a short quadrature of values between
+0 and 1 (nothing cancels, nothing underflows), and a log-concave density of known height and area has a universal
+envelope whose acceptance is 1/2 whatever the parameters (Devroye 1986). No inverse CDF is used.
 
 Draws use floating point and a seeded generator. They are for analysis on the public side; a draw that is released
 comes from a sampler on a public grid, not from here.
@@ -12,8 +11,7 @@ comes from a sampler on a public grid, not from here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +19,7 @@ from scipy.special import gammaln
 
 from discreet.errors import InputError
 
-__all__ = ["log_beta_mass", "log_gamma_mass", "truncated_beta"]
+__all__ = ["log_beta_mass", "truncated_beta"]
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -38,8 +36,6 @@ FLAT = 500.0
 """Above it `expm1` would soon overflow, and the other form of the same expression is exact."""
 SAFETY = 1e-9
 """Relative enlargement of areas in the envelope, far above the error of the quadrature."""
-FARTHEST = 1e100
-"""Largest `low * rate` of a gamma law, so that no logarithm of a ratio reaches `FLAT`."""
 
 
 def _nodes() -> tuple[Floats, Floats]:
@@ -94,32 +90,6 @@ def log_beta_mass(a: npt.ArrayLike, b: npt.ArrayLike, low: npt.ArrayLike, high: 
     which = np.flatnonzero(~inside | (outside > 0.5))
     result[which] = _beta_hill(first[which], second[which], lower[which], upper[which]).log_mass
     return result.reshape(arrays[0].shape)
-
-
-def log_gamma_mass(shape: npt.ArrayLike, rate: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike) -> Floats:
-    """`ln P(low <= X <= high)` for X ~ Gamma(shape, rate), as `log_beta_mass`.
-
-    Args:
-        shape: from 1e-6 to 1e12.
-        rate: greater than 0; one over the unit of `low` and `high`.
-        low, high: the interval, 0 <= low < high, high possibly infinite; all four are broadcast.
-
-    Returns:
-        Nats, of the shape of the arguments together; within 1e-11 absolutely where the mass is near 1.
-
-    Raises:
-        InputError: a parameter or an interval out of its range.
-
-    Source:
-        As for `log_beta_mass`.
-
-    Example:
-        >>> float(log_gamma_mass(1, 2, 3, np.inf).round(6))
-        -6.0
-    """
-    arrays = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (shape, rate, low, high)))
-    hill, _ = _scaled_gamma_hill(*(np.ravel(array) for array in arrays))
-    return np.asarray(np.minimum(hill.log_mass, 0.0)).reshape(arrays[0].shape)
 
 
 # ------------------------------------------------------------------------------------------------ draws
@@ -181,16 +151,6 @@ def _check_beta(a: Floats, b: Floats, low: Floats, high: Floats) -> None:
         raise InputError("an interval of probabilities needs 0 <= low < high <= 1")
 
 
-def _scaled_gamma_hill(shape: Floats, rate: Floats, low: Floats, high: Floats) -> tuple[_Hill[_GammaSlope], Floats]:
-    """The hill of log X, X ~ Gamma(shape, rate), and the X at its start."""
-    if not (np.all((shape >= SMALLEST) & (shape <= LARGEST)) and np.all((rate > 0) & (rate < np.inf))):
-        raise InputError(f"a gamma law needs a shape from {SMALLEST:g} to {LARGEST:g} and a positive, finite rate")
-    if not np.all((low >= 0) & (low < high) & (low * rate < FARTHEST)):
-        raise InputError(f"an interval needs 0 <= low < high, and low * rate below {FARTHEST:g}")
-    hill = _gamma_hill(shape, low * rate, high * rate)
-    return hill, np.clip(shape / rate, low, high)
-
-
 # ------------------------------------------------------------------------------------------------ one slope
 
 
@@ -232,32 +192,13 @@ class _BetaSlope:
         return _BetaSlope(self.own[which], self.other[which], self.start[which], self.rest[which])
 
 
-@dataclass(frozen=True, eq=False)
-class _GammaSlope:
-    """The density of log X, X ~ Gamma(shape, rate 1), from a start on the far side of its mode; `sign` is the way."""
-
-    shape: Floats
-    start: Floats
-    sign: float
-
-    def fall(self, distance: Floats) -> Floats:
-        """As for `_BetaSlope`."""
-        if self.sign > 0:
-            return self.start * np.expm1(np.minimum(distance, FLAT)) - self.shape * distance
-        return self.start * np.expm1(-distance) + self.shape * distance
-
-    def at(self, which: npt.NDArray[np.intp]) -> _GammaSlope:
-        """Some of the slopes."""
-        return replace(self, shape=self.shape[which], start=self.start[which])
-
-
-def _log_areas(slope: Slope, length: Floats) -> Floats:
+def _log_areas(slope: _BetaSlope, length: Floats) -> Floats:
     """`log of the integral of exp(-fall) over [0, length]`, by Gauss panels that cluster at the start."""
     parts = [np.arange(first, min(first + CHUNK, length.size)) for first in range(0, length.size, CHUNK)]
     return np.concatenate([_few_log_areas(slope.at(part), length[part]) for part in parts])
 
 
-def _few_log_areas(slope: Slope, length: Floats) -> Floats:
+def _few_log_areas(slope: _BetaSlope, length: Floats) -> Floats:
     """The same for one chunk."""
     cut = np.ones_like(length)
     for _ in range(80):
@@ -287,19 +228,16 @@ def _stirling_error(x: Floats) -> Floats:
 # ------------------------------------------------------------------------------------------------ both slopes
 
 
-Slope = TypeVar("Slope", _BetaSlope, _GammaSlope)
-
-
 @dataclass(frozen=True, eq=False)
-class _Hill(Generic[Slope]):
+class _Hill:
     """A log-concave density on an interval: the slopes on both sides of its highest point there.
 
-    One slope may be empty. `log_height` is the log density (of the logit or the logarithm) at that point, lengths are
+    One slope may be empty. `log_height` is the log density (of the logit) at that point, lengths are
     along the slopes, areas are relative to the height.
     """
 
-    up: Slope
-    down: Slope
+    up: _BetaSlope
+    down: _BetaSlope
     lengths: Floats
     log_areas: Floats
     log_height: Floats
@@ -310,7 +248,7 @@ class _Hill(Generic[Slope]):
         return np.asarray(self.log_height + np.logaddexp(*self.log_areas))
 
 
-def _hill(up: Slope, down: Slope, lengths: tuple[Floats, Floats], log_height: Floats) -> _Hill[Slope]:
+def _hill(up: _BetaSlope, down: _BetaSlope, lengths: tuple[Floats, Floats], log_height: Floats) -> _Hill:
     """Fill in the areas; only slopes of some length are integrated."""
     log_areas = np.full((2, log_height.size), -np.inf)
     for row, slope, length in zip(log_areas, (up, down), lengths, strict=True):
@@ -320,7 +258,7 @@ def _hill(up: Slope, down: Slope, lengths: tuple[Floats, Floats], log_height: Fl
     return _Hill(up, down, np.stack(lengths), log_areas, log_height)
 
 
-def _beta_hill(a: Floats, b: Floats, low: Floats, high: Floats) -> _Hill[_BetaSlope]:
+def _beta_hill(a: Floats, b: Floats, low: Floats, high: Floats) -> _Hill:
     """The hill of logit X on [low, high], X ~ Beta(a, b); arrays of one axis."""
     total = a + b
     mode, co_mode = a / total, b / total
@@ -345,22 +283,7 @@ def _beta_hill(a: Floats, b: Floats, low: Floats, high: Floats) -> _Hill[_BetaSl
     return _hill(up, down, (up_length, down_length), log_height)
 
 
-def _gamma_hill(shape: Floats, low: Floats, high: Floats) -> _Hill[_GammaSlope]:
-    """The hill of log X on [low, high], X ~ Gamma(shape, rate 1); arrays of one axis."""
-    start = np.clip(shape, low, high)
-    with np.errstate(divide="ignore"):
-        up_length, down_length = np.log(high / start), np.log(start / np.where(low < start, low, start))
-    log_height = 0.5 * np.log(shape / (2 * np.pi)) - _stirling_error(shape)
-    log_height -= np.where(
-        start > shape,
-        _GammaSlope(shape, shape, 1.0).fall(np.maximum(np.log(start / shape), 0.0)),
-        _GammaSlope(shape, shape, -1.0).fall(np.maximum(np.log(shape / start), 0.0)),
-    )
-    up, down = _GammaSlope(shape, start, 1.0), _GammaSlope(shape, start, -1.0)
-    return _hill(up, down, (up_length, down_length), log_height)
-
-
-def _drawn(hill: _Hill[Slope], which: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Mask, Floats]:
+def _drawn(hill: _Hill, which: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Mask, Floats]:
     """For each entry of `which` a draw from that hill: whether it lies on the slope upwards, and how far along it.
 
     Devroye's envelope: a log-concave density on [0, inf) with mode 0, value 1 there and area A is at most
