@@ -163,3 +163,10 @@ def test_a_chain_from_the_shell(
     told = [run.json(f'query chain-release.json "{question}"') for question in ("P(state | previous=a)", "P(state)")]
     marks = [part["answers"][0]["prior_only"] for part in told]
     assert marks == [[], [["previous"]]]
+    for rest in ("sample chain-release.json -n 5 --output s.csv", "export chain-release.json --output s.bif"):
+        code, _, err = run(rest)
+        assert code == 0 and "not measured, prior only: previous" in err
+    _, explained, _ = run('explain chain-release.json "P(state)"')
+    assert "P(state): not measured, prior only: previous" in explained
+    run.json(command.replace("chain-release", "again").replace("epsilon 2", "epsilon 1"))
+    assert "cannot be combined" in run.fails("combine chain-release.json again.json --data same --output both.json")

@@ -134,7 +134,7 @@ def query(
     told, lines = _read_from(evidence, posterior)
     told["answers"] = [answer_document(part) for part in answers]
     told["effective"] = worth = posterior.effective()
-    if worth < ROUGH:
+    if worth < min(ROUGH, draws):
         lines.append(
             f"the {draws:,} draws are worth {worth:,.0f} independent ones: ends of intervals are rough; ask for more "
             "(--draws)"
@@ -251,6 +251,7 @@ def export(
     if output != "-":
         check_output(Path(output), replace)
     posterior = posterior_of(made, method, draws, seed, None, trust_network)
+    _say_unmeasured(posterior)
     if to == "arviz":
         dc.to_arviz(posterior).to_netcdf(output)
     else:
@@ -260,6 +261,15 @@ def export(
             return
         write_bif(output, bif)
     show(as_json, {"output": output, "format": to}, f"wrote {output}")
+
+
+def _say_unmeasured(posterior: dc.PosteriorDraws) -> None:
+    """What a whole network's probabilities have of the prior alone, on stderr."""
+    from discreet.posterior.basis import prior_only_words
+
+    parts = () if posterior.basis is None else posterior.basis.prior_only(posterior.network.nodes)
+    if parts:
+        say(prior_only_words(parts))
 
 
 def _bif(made: Evidence, posterior: dc.PosteriorDraws, loss: str, plain: bool) -> Bif:
@@ -316,6 +326,7 @@ def sample(
     targets = [] if to_stdout else _targets(Path(output), sets or 1, replace)
     made = load_evidence(release)
     posterior = posterior_of(made, method, draws, seed, None, trust_network)
+    _say_unmeasured(posterior)
     # A stream of random numbers of its own: the posterior's are those of `query`.
     streams = synthetic(posterior, records, np.random.default_rng((seed, 1)), sets=sets)
     if to_stdout:

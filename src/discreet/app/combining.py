@@ -54,7 +54,7 @@ def combine(
         raise InputError("--table names a table of --public; there is none")
     parts = [load_evidence(path) for path in releases]
     counts = None if public is None else public_counts(public, parts[0].network, table=table)
-    made = dc.combine(*parts, data=data, public=counts)  # type: ignore[arg-type]
+    made = _readable(dc.combine(*parts, data=data, public=counts))  # type: ignore[arg-type]
     if output == "-":
         sys.stdout.write(made.dumps())
         return
@@ -76,6 +76,14 @@ def combine(
 
 
 # ----------------------------------------------------------------------------------------------------------- helpers
+
+
+def _readable(made: dc.Combined) -> dc.Combined:
+    """The same, unless nobody could read it."""
+    from discreet.posterior.methods import able_methods
+
+    able_methods(made)
+    return made
 
 
 def _counted(group: Sequence[dc.Release | dc.External]) -> str:

@@ -84,12 +84,9 @@ def answer_lines(answers: Sequence[dc.Answer]) -> str:
 
 def _assumptions(answers: Sequence[dc.Answer]) -> list[str]:
     """What answers have of their prior alone, and pairs that they assume something of: a line of each, each once."""
-    lines = [
-        "not measured, prior only: "
-        + listed([part[0] if len(part) == 1 else f"how {part[1]} depends on {part[0]}" for part in answer.prior_only])
-        for answer in answers
-        if answer.prior_only
-    ]
+    from discreet.posterior.basis import prior_only_words
+
+    lines = [prior_only_words(answer.prior_only) for answer in answers if answer.prior_only]
     lines += [
         "assumed: no table has " + listed([f"{one} with {other}" for one, other in answer.unmeasured])
         for answer in answers

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Literal
 
+from discreet.errors import listed
 from discreet.inference.elimination import requisite
 from discreet.model.network import Network
 from discreet.model.schema import Scope
@@ -22,7 +23,7 @@ from discreet.posterior.saturated import leaves_open, missing_arcs
 from discreet.releases.combined import Combined
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 
-__all__ = ["Basis", "Mark"]
+__all__ = ["Basis", "Mark", "prior_only_words"]
 
 Mark = Literal["measured", "inferred", "assumed", "contradicted", "prior"]
 
@@ -157,3 +158,16 @@ class Basis:
         """Whether a table could contradict what the network says of some of the names: it has a pair not joined."""
         pairs = (pair for table in self._tables for pair in combinations(names & table, 2))
         return any(missing_arcs(self.network, pair) for pair in pairs)
+
+
+def prior_only_words(parts: Iterable[Scope]) -> str:
+    """What `Basis.prior_only` found, in words.
+
+    Args:
+        parts: as it returns them.
+
+    Returns:
+        A line; empty for nothing.
+    """
+    named = [part[0] if len(part) == 1 else f"how {part[1]} depends on {part[0]}" for part in parts]
+    return f"not measured, prior only: {listed(named)}" if named else ""

@@ -53,7 +53,7 @@ from discreet.releases.external import External
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
 
-__all__ = ["Method", "drowned_rows", "noise_aware"]
+__all__ = ["Method", "able_methods", "drowned_rows", "noise_aware"]
 
 Method = Literal["auto", "exact", "pooled", "particles", "choice", "family", "sequential"]
 
@@ -128,7 +128,7 @@ def noise_aware(
     believed = None if learned_prior(combined, prior) else prior_for(combined, prior, draws)
     if not draws > 0:
         raise InputError(f"a posterior needs at least one draw, got {draws}")
-    able = _able(combined)
+    able = able_methods(combined)
     if method != "auto" and method not in able:
         raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(able)}")
     if prior is not None and (able[0] if method == "auto" else method) == "family":
@@ -171,15 +171,25 @@ def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
 # ------------------------------------------------------------------------------------------------------- which way
 
 
-def _able(combined: Combined) -> list[Method]:
-    """Methods that read the evidence, the preferred one first."""
+def able_methods(combined: Combined) -> list[Method]:
+    """Methods of `noise_aware` that read some evidence.
+
+    Args:
+        combined: the evidence.
+
+    Returns:
+        Their names, the preferred one first.
+
+    Raises:
+        InputError: none does.
+    """
     parts = measurements(combined.parts)
     counted = all(measurements([part]) for part in combined.parts)
     exact: list[Method] = ["exact"] if counted else []
     if of_family(combined):
         return ["family", "choice"] if len(combined.data_sets) == 1 else ["family", "sequential"]
     if len(combined.data_sets) > 1:
-        return ["sequential", *exact] if all(_able(part) for part in _apart(combined)) else exact
+        return ["sequential", *exact] if all(able_methods(part) for part in _apart(combined)) else exact
     chosen = sum(release.network_payload.scores(release.calibration) is not None for release in combined.releases)
     if chosen:
         if chosen == len(combined.parts):
@@ -218,7 +228,7 @@ class _Reading:
 def _tables_alone(combined: Combined, believed: Dirichlet | None) -> bool:
     """Whether all that is known comes from tables that are pooled: no prior says anything of the network's rows."""
     parts = _apart(combined)
-    return believed is None and combined.public is None and all("pooled" in _able(part) for part in parts)
+    return believed is None and combined.public is None and all("pooled" in able_methods(part) for part in parts)
 
 
 def _chosen(
@@ -300,7 +310,7 @@ def _apart(combined: Combined) -> list[Combined]:
 
 def _step(part: Combined) -> Method:
     """The method of one data set among several: a family's own prior would leave out what the others say."""
-    return next(method for method in _able(part) if method != "family")
+    return next(method for method in able_methods(part) if method != "family")
 
 
 def _sequential(read: _Reading, rng: np.random.Generator) -> PosteriorDraws:
@@ -318,7 +328,7 @@ def _sequential(read: _Reading, rng: np.random.Generator) -> PosteriorDraws:
 def _learned(combined: Combined, rng: np.random.Generator) -> Dirichlet:
     """The moments of the prior that the first data set's tables teach."""
     first = Combined(_apart(combined)[0].data_sets)
-    if "pooled" not in _able(first):
+    if "pooled" not in able_methods(first):
         return combined.dirichlet
     network, taught = combined.network, worlds(first, PRIOR_DRAWS, rng)
     draws = {node: dirichlet_draws(taught.rows(node).alpha, rng) for node in network.nodes}

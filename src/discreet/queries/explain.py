@@ -14,6 +14,7 @@ from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.query_grammar import Probability, check_names, parse_query
 from discreet.model.score_tables import STEPS
+from discreet.posterior.basis import prior_only_words
 from discreet.posterior.draws import PosteriorDraws, learned_prior
 from discreet.posterior.methods import Method, noise_aware
 from discreet.posterior.pooled.least_squares import pooled_margins
@@ -123,6 +124,8 @@ def explain(
     for query in probabilities:
         try:
             found.append(dependence(posterior, query, level=level, rows=rows))
+            unknown = answer(posterior, query, level=level).prior_only
+            notes += [f"{query}: {prior_only_words(unknown)}"] if unknown else []
         except InputError as error:
             notes.append(f"{query}: {str(error).removeprefix(f'{query}: ')}")
     priors = _other_priors(release, posterior, probabilities, level, rng)
