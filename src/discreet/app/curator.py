@@ -57,6 +57,13 @@ NaValues = Annotated[
     list[str] | None,
     typer.Option("--na-values", help='Words for a missing value, such as "?,NA"; repeatable.'),
 ]
+UnitColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column that tells apart what the account protects, such as patients, where one may have several records: "
+        "a random one of each is kept. Without it every record is taken for one."
+    ),
+]
 OutOfBounds = Annotated[str, typer.Option(help="Numbers outside their public bounds: error, or clip them.")]
 LedgerUrl = Annotated[str, typer.Option("--ledger", help="Database of the ledger.")]
 MechanismName = Annotated[
@@ -217,6 +224,7 @@ def release(
     missing: Missing = "error",
     out_of_bounds: OutOfBounds = "error",
     na_values: NaValues = None,
+    unit_column: UnitColumn = None,
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
@@ -234,7 +242,7 @@ def release(
     chosen.calibrate(structure, believed, promise)
     payer.check(promise)
     to_stdout = _goes_to_stdout(output, as_json)
-    records = _records(data, structure.schema, table, missing, out_of_bounds, na_values)
+    records = _records(data, structure.schema, table, missing, out_of_bounds, na_values, unit_column)
     _pay(chosen, records, believed, promise, payer, None if to_stdout else output, as_json)
 
 
@@ -255,6 +263,7 @@ def structure(
     missing: Missing = "error",
     out_of_bounds: OutOfBounds = "error",
     na_values: NaValues = None,
+    unit_column: UnitColumn = None,
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
@@ -269,7 +278,7 @@ def structure(
     chosen.calibrate(network, believed, promise)
     payer.check(promise)
     to_stdout = _goes_to_stdout(output, as_json)
-    records = _records(data, network.schema, table, missing, out_of_bounds, na_values)
+    records = _records(data, network.schema, table, missing, out_of_bounds, na_values, unit_column)
     _pay(chosen, records, believed, promise, payer, None if to_stdout else output, as_json)
 
 
@@ -329,7 +338,13 @@ def _source(data: str) -> Any:
 
 
 def _records(
-    data: str, schema: dc.Schema, table: str | None, missing: str, out_of_bounds: str, na_values: list[str] | None
+    data: str,
+    schema: dc.Schema,
+    table: str | None,
+    missing: str,
+    out_of_bounds: str,
+    na_values: list[str] | None,
+    unit_column: str | None = None,
 ) -> dc.Records:
     """The private table."""
     return dc.read_records(
@@ -339,6 +354,7 @@ def _records(
         missing=missing,
         out_of_bounds=out_of_bounds,
         na_values=_words(na_values),
+        unit_column=unit_column,
     )
 
 

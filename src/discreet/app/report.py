@@ -177,7 +177,7 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         "mechanism": release.mechanism,
         "delta": as_text(promise.delta),
         "guarantee": str(promise),
-        **({"unit": release.unit_lines} if promise.relation is dc.Relation.METRIC else {}),
+        **({"unit": release.unit_lines} if release.unit_lines else {}),
     }
     if isinstance(release.payload, dc.ChosenNetwork):
         arcs = [list(arc) for arc in release.payload.chosen.arcs]

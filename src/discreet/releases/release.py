@@ -9,7 +9,7 @@ and tested against it.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -25,7 +25,7 @@ from discreet.model.limits import DOCUMENT_BYTES, at_most, check_name, free_cell
 from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.tables import Array, Tables
-from discreet.privacy.guarantee import Guarantee, as_text
+from discreet.privacy.guarantee import Guarantee, Relation, as_text
 from discreet.releases.codec import Part, Positive, decode, encode, shaped, union_of
 from discreet.releases.document import (
     DesignPart,
@@ -67,13 +67,16 @@ class RecordsPolicy:
     Args:
         missing: "error" refuses a table with a missing value; "drop" leaves out every record that has one.
         out_of_bounds: "error" refuses a number outside its public bounds; "clip" moves it to the nearest bound.
+        unit_column: name of the column that told units of protection apart; a random record of each was kept. None
+            where every record was taken for a unit of its own, which nobody checked.
 
     Raises:
-        InputError: another word.
+        InputError: another word, or a column without a name.
     """
 
     missing: str
     out_of_bounds: str
+    unit_column: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse other words."""
@@ -81,6 +84,8 @@ class RecordsPolicy:
             raise InputError(f"missing values are met by 'error' or 'drop', not {shown(self.missing)}")
         if self.out_of_bounds not in ("error", "clip"):
             raise InputError(f"numbers out of bounds are met by 'error' or 'clip', not {shown(self.out_of_bounds)}")
+        if self.unit_column is not None:
+            check_name(self.unit_column, "the unit column")
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,8 +220,18 @@ class Release(Document):
 
     @property
     def unit_lines(self) -> list[str]:
-        """What the amount of a metric's unit is an amount of: a line for each numeric column; see `unit_lines`."""
-        return unit_lines(self.guarantee, () if self.over_design else self.network.variables)
+        """What the unit of the promise is, in words: of a metric see `unit_lines`.
+
+        Of records what told units apart, or whose word it is that each has one record; nothing of the unit "record".
+        """
+        promise, column = self.guarantee, self.policy.unit_column
+        if promise.relation is Relation.METRIC:
+            return unit_lines(promise, () if self.over_design else self.network.variables)
+        if column is not None:
+            return [f"one record of each {promise.unit} was kept, told apart by column {shown(column)}"]
+        if promise.unit == "record":
+            return []
+        return [f"that no {promise.unit} has more than one record is the curator's word: nothing told them apart"]
 
     def dumps(self) -> str:
         """The document as JSON text, a table a line.
@@ -267,6 +282,7 @@ class _Records(Part):
     count: Annotated[int, pydantic.Field(ge=0, strict=True)] | None = None
     missing: Literal["error", "drop"]
     out_of_bounds: Literal["error", "clip"]
+    unit_column: Annotated[str, pydantic.Field(min_length=1)] | None = None
 
 
 class _Head(Part):
@@ -358,7 +374,7 @@ def _document(release: Release) -> dict[str, Any]:
         "private": release.private,
         "guarantee": write_guarantee(guarantee),
         "mechanism": release.mechanism,
-        "records": {**records, "missing": policy.missing, "out_of_bounds": policy.out_of_bounds},
+        "records": {**records, **{name: word for name, word in asdict(policy).items() if word is not None}},
         **over,
         "calibration": encode(release.calibration),
         "payload": encode(release.payload),
@@ -402,7 +418,7 @@ def _head(document: _Head) -> dict[str, Any]:
         "private": document.private,
         "guarantee": read_guarantee(document.guarantee),
         "mechanism": document.mechanism,
-        "policy": RecordsPolicy(document.records.missing, document.records.out_of_bounds),
+        "policy": RecordsPolicy(**document.records.model_dump(exclude={"count"})),
         "records": document.records.count,
     }
 

@@ -24,7 +24,7 @@ from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Relation
 from discreet.releases.release import RecordsPolicy
 from discreet.sensitive.count_sensitivity import Sensitivity, sensitivity
-from discreet.sensitive.records import Records, codes, complete, decode, grouping, refuse_faulty
+from discreet.sensitive.records import Records, codes, decode, grouping, kept, refuse_faulty
 from discreet.sensitive.sources import arrow
 from discreet.theory.audit_size import all_pairs
 from discreet.theory.star_cover import star_cover
@@ -188,14 +188,14 @@ def count(
                 f"the table over {listed(scope)} has {network.cells(scope):,} cells, more than the limit of "
                 f"{cell_limit:,}; ask for a smaller one, or raise the limit"
             )
-    kept = complete(records, network.variables) if records.policy.missing == "drop" else records
+    counted = kept(records, network.variables)
     covers = network.cover_sets(wanted=(*_planned(network), *more))
     tables: dict[tuple[str, ...], Array] = {}
     faulty: set[str] = set()
     report = progress or (lambda _done, _all: None)
     report(0, len(covers))
     for done, cover in enumerate(covers, 1):
-        tables[cover] = _joint_counts(kept, network, cover, faulty)
+        tables[cover] = _joint_counts(counted, network, cover, faulty)
         report(done, len(covers))
     refuse_faulty(name for name in network.nodes if name in faulty)
     return _counts(network, tables, records.policy, more)

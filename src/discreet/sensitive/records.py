@@ -6,9 +6,8 @@ pickle, a log or an error: an error names columns.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import ibis
@@ -20,7 +19,9 @@ import pyarrow.compute
 from discreet.errors import InputError
 from discreet.model.schema import Schema, Variable
 from discreet.releases.release import RecordsPolicy
+from discreet.sensitive.fingerprints import fingerprint, fingerprints
 from discreet.sensitive.sources import arrow, open_source
+from discreet.sensitive.units import Unit, check_unit_type, one_of_each
 from discreet.sensitive.values import canonical, is_number, markers, other_spellings, pattern
 
 __all__ = [
@@ -29,10 +30,10 @@ __all__ = [
     "Records",
     "check",
     "codes",
-    "complete",
     "decode",
     "draft_schema",
     "grouping",
+    "kept",
     "numbers",
     "read_records",
     "refuse_faulty",
@@ -54,12 +55,14 @@ class Records:
         policy: what is done with incomplete records.
         bytewise: whether the engine compares text byte by byte. Where a collation may take different texts for equal, a
             record's state would depend on the other records; fingerprints of the bytes are compared instead.
+        unit: what tells units of protection apart that may have several records; None where each record is one.
     """
 
     table: ir.Table
     schema: Schema
     policy: RecordsPolicy
     bytewise: bool
+    unit: Unit | None = None
 
     def __repr__(self) -> str:
         """Nothing of the records."""
@@ -95,6 +98,7 @@ def read_records(
     missing: str = "error",
     out_of_bounds: str = "error",
     na_values: Iterable[str] = (),
+    unit_column: str | None = None,
 ) -> Records:
     """View a table as records of a schema; nothing but column names and types is read yet.
 
@@ -115,6 +119,9 @@ def read_records(
         na_values: public texts that say that a value is missing, such as `?` or `NA`, in every column; as numbers, too,
             where numbers are wanted (`-9` is then also -9.0). They say how the table writes NULL and are no part of the
             release: what was done with missing values is.
+        unit_column: name of the column that tells units of protection apart, such as patients, where one may have
+            several records: a random one of each is kept, anew for every call (see `sensitive/units.py`). Text or whole
+            numbers. None where every record is a unit of its own.
 
     Returns:
         The view.
@@ -124,12 +131,15 @@ def read_records(
             variable, a policy is not one of the words above, or a state is one of `na_values`.
 
     Guarantee:
-        None spent: nothing leaves. Assumes one row for each unit of protection.
+        None spent: nothing leaves. Without `unit_column` it assumes one row for each unit of protection.
     """
-    policy = RecordsPolicy(missing, out_of_bounds)
+    policy = RecordsPolicy(missing, out_of_bounds, unit_column)
     absent = markers(na_values, schema)
-    expression, bytewise = open_source(source, table, schema.names)
+    beside = [] if unit_column is None or unit_column in schema else [unit_column]
+    expression, bytewise = open_source(source, table, (*schema.names, *beside))
     types = expression.schema()
+    if unit_column is not None:
+        check_unit_type(unit_column, types[unit_column])
     for variable in schema:
         _check_type(variable, types[variable.name])
     if absent:
@@ -142,8 +152,8 @@ def read_records(
             )
             for variable in schema
         }
-        expression = expression.select(**cleaned)
-    return Records(expression, schema, policy, bytewise)
+        expression = expression.select(*beside, **cleaned)
+    return Records(expression, schema, policy, bytewise, None if unit_column is None else Unit(unit_column))
 
 
 def check(records: Records) -> tuple[Faults, ...]:
@@ -161,7 +171,7 @@ def check(records: Records) -> tuple[Faults, ...]:
     Guarantee:
         None: the result must not leave the curator's screen.
     """
-    strict = Records(records.table, records.schema, RecordsPolicy(records.policy.missing, "error"), records.bytewise)
+    strict = replace(records, policy=replace(records.policy, out_of_bounds="error"))
     sums = {}
     for variable in records.schema:
         column = records.table[variable.name]
@@ -190,7 +200,7 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     absent = _missing(column)
     keys: Iterable[object]
     if _textual(column, variable) and not records.bytewise:
-        value, keys = _fingerprint(column), _fingerprints(column, variable.states)
+        value, keys = fingerprint(column), fingerprints(column, variable.states)
     else:
         value, keys = _comparable(column, variable), _keys(column, variable)
     cases = [(value == key, code) for code, key in enumerate(keys)]
@@ -205,10 +215,26 @@ def numbers(records: Records, variable: Variable) -> ir.FloatingColumn:
     return _number(records.table[variable.name])
 
 
-def complete(records: Records, variables: Iterable[Variable]) -> Records:
-    """Only the records without a missing value of these variables; each record decides for itself alone."""
-    present = [codes(records, variable) != MISSING for variable in variables]
-    return Records(records.table.filter(*present), records.schema, records.policy, records.bytewise)
+def kept(records: Records, variables: Iterable[Variable]) -> Records:
+    """The records that count.
+
+    Args:
+        records: as read.
+        variables: that are counted.
+
+    Returns:
+        Under "drop" the records without a missing value of these variables, for which each record decides alone; then
+        one record of each unit, for which each unit does.
+
+    Raises:
+        InputError: a record without a unit.
+    """
+    found = records
+    if records.policy.missing == "drop":
+        found = replace(found, table=found.table.filter(*[codes(found, one) != MISSING for one in variables]))
+    if found.unit is None:
+        return found
+    return replace(found, table=one_of_each(found.table, found.unit, bytewise=found.bytewise), unit=None)
 
 
 def refuse_faulty(columns: Iterable[str]) -> None:
@@ -354,7 +380,7 @@ def _without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, byte
         numbers = [float(text) for text in texts if is_number(text)]
         says_so = column.cast("float64").isin(numbers) if numbers else ibis.literal(False)
     elif column.type().is_string():
-        says_so = column.isin(texts) if bytewise else _fingerprint(column).isin(_fingerprints(column, texts))
+        says_so = column.isin(texts) if bytewise else fingerprint(column).isin(fingerprints(column, texts))
         if numbers_too:
             for spelling in set(filter(None, map(canonical, texts))):
                 says_so |= column.re_search(pattern(spelling))
@@ -366,29 +392,6 @@ def _without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, byte
 def _textual(column: ir.Column, variable: Variable) -> bool:
     """Whether the column's own values are the states' names."""
     return not variable.numeric and column.type().is_string()
-
-
-@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
-def hex(text: str) -> str:  # type: ignore[empty-body]
-    """The bytes of a text in hexadecimal digits: DuckDB, SQLite, MySQL, Spark."""
-
-
-@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
-def md5(text: str) -> str:  # type: ignore[empty-body]
-    """Digest of the bytes of a text: PostgreSQL."""
-
-
-def _fingerprint(column: ir.StringColumn) -> ir.StringColumn:
-    """A text that equals another in every collation exactly if the bytes are equal."""
-    return md5(column) if column.get_backend().name == "postgres" else hex(column)
-
-
-def _fingerprints(column: ir.StringColumn, texts: Iterable[str]) -> list[str]:
-    """What `_fingerprint` makes of each text."""
-    raw = [text.encode("utf-8") for text in texts]
-    if column.get_backend().name == "postgres":
-        return [hashlib.md5(text, usedforsecurity=False).hexdigest() for text in raw]
-    return [text.hex().upper() for text in raw]
 
 
 def _comparable(column: ir.Column, variable: Variable) -> ir.Column:

@@ -19,7 +19,7 @@ from discreet.errors import InputError
 from discreet.model.design import GRID, Design
 from discreet.model.schema import Schema
 from discreet.releases.release import RecordsPolicy
-from discreet.sensitive.records import Records, codes, complete, numbers, read_records, refuse_faulty
+from discreet.sensitive.records import Records, codes, kept, numbers, read_records, refuse_faulty
 from discreet.sensitive.sources import arrow_blocks
 
 __all__ = ["BLOCK", "Integers", "Rows", "grid_rows"]
@@ -163,16 +163,16 @@ def _streamed(design: Design, records: Records) -> Rows:
                 f"variable {variable.name!r} of the design must be in the records' schema, with the same bounds or "
                 "states"
             )
-    kept = complete(records, design.schema) if records.policy.missing == "drop" else records
+    counted = kept(records, design.schema)
     names = [f"c{at}" for at in range(len(design.schema))]
-    coded = {name: codes(kept, variable) for name, variable in zip(names, design.schema, strict=True)}
+    coded = {name: codes(counted, variable) for name, variable in zip(names, design.schema, strict=True)}
     faults = {name: (code < 0).sum() for name, code in coded.items()}
-    found = next(arrow_blocks(kept.table.aggregate(n=kept.table.count(), **faults), 1)).to_pylist()[0]
+    found = next(arrow_blocks(counted.table.aggregate(n=counted.table.count(), **faults), 1)).to_pylist()[0]
     refuse_faulty(variable.name for name, variable in zip(names, design.schema, strict=True) if found[name])
     _require_few(found["n"])
-    columns = kept.table.select(
+    columns = counted.table.select(
         **{
-            name: numbers(kept, variable) if variable.numeric else coded[name]
+            name: numbers(counted, variable) if variable.numeric else coded[name]
             for name, variable in zip(names, design.schema, strict=True)
         }
     )
