@@ -16,8 +16,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from discreet.papers.utility import fourier_deviation, mean_divergence
 from discreet.theory.likelihood_sensitivity import log_range
+from experiments.paper_bounds import fourier_deviation, mean_divergence
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, markdown

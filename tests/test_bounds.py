@@ -11,6 +11,15 @@ from itertools import product
 
 import numpy as np
 import pytest
+from experiments.paper_bounds import (
+    fourier_deviation,
+    largest_noise,
+    loss_of_trimming,
+    map_failure,
+    mean_divergence,
+    stealth_failure,
+    sum_product_bounds,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
@@ -27,15 +36,6 @@ from discreet.papers.distance import (
     le_cam,
     least_distinguishable_stochastic,
     untrimmed_privacy,
-)
-from discreet.papers.utility import (
-    fourier_deviation,
-    largest_noise,
-    loss_of_trimming,
-    map_failure,
-    mean_divergence,
-    stealth_failure,
-    sum_product_bounds,
 )
 from discreet.theory import divergence
 from discreet.theory.adversary import least_distinguishable

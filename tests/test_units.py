@@ -254,7 +254,7 @@ def test_units_from_the_shell(
 def test_intervals_hold_where_records_of_a_unit_are_alike() -> None:
     """5 alike records a person, 100 people, epsilon 5: 95 % intervals of 60 data sets, truths from the prior.
 
-    Kept one by one they hold in at least 46 of them but for a chance below 1e-6 (Binomial(60, .95)). Taken all, they are
+    Kept one by one they hold in at least 46 of them but for a chance below 1e-6, Binomial(60, .95). Taken all, they are
     less than half as wide as they should be and hold in about 37; the seed is fixed.
     """
     rng, held = np.random.default_rng(11), {"who": 0, None: 0}

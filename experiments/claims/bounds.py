@@ -12,8 +12,8 @@ from scipy.special import betaln
 from scipy.stats import beta as beta_law
 
 import discreet as dc
-from discreet.papers.utility import sum_product_bounds
 from discreet.theory.bounds import response_error
+from experiments.paper_bounds import sum_product_bounds
 
 from .claim import Claim, Group, claimed, measured, ratio
 from .noise import binary, chain

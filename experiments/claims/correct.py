@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from discreet.papers.distance import empirical_error
 from discreet.papers.lipschitz import assumption_one, combined_rate, lipschitz_constants
-from discreet.papers.utility import fourier_deviation, largest_noise, stealth_failure
+from experiments.paper_bounds import fourier_deviation, largest_noise, stealth_failure
 
 from .. import d_ind
 from ..networks import asia

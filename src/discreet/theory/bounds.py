@@ -1,6 +1,6 @@
 """Bounds that releases and answers are shown with: the largest noise on counts, and answers from finitely many draws.
 
-Each function states which claim of the papers it is, and what was corrected; more of these are in `papers/utility.py`.
+Each function states which claim of the papers it is, and what was corrected; `experiments/paper_bounds.py` has more.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ def query_deviation(
 
     Source:
         Delta method; computes what Chowdhury et al. (ICML 2020), Theorems 4.1 and 4.2, bound
-        (`papers.utility.sum_product_bounds`).
+        (`experiments.paper_bounds.sum_product_bounds`).
     """
     network = theta.network
     given = Tables(network, variances)
