@@ -492,9 +492,7 @@ def _neighbours(
 
 def _crowd(over: Network | Design, calibration: Any) -> int:
     """How many equal records make a crowd; so many that a trimmed posterior has a peak."""
-    if isinstance(calibration, ObjectiveNoise):
-        return FEW
     if not isinstance(calibration, Trimming) or not isinstance(over, Network):
-        return CROWD
+        return FEW if isinstance(calibration, ObjectiveNoise) else CROWD
     ranges = (log_range(over.schema[node].size, floor) for node, floor in calibration.floors.items())
     return min(math.ceil(PEAK / (calibration.temper * min(filter(None, ranges), default=1.0))), MOST_CROWD)
