@@ -20,7 +20,7 @@ import numpy as np
 import discreet as dc
 from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.noise import ExactNoise
-from discreet.releases.release import RecordsPolicy
+from discreet.releases.policy import RecordsPolicy
 
 from .networks import theta_of
 

@@ -22,7 +22,7 @@ from discreet.releases.kinds.factored_choice import FactoredNoise
 from discreet.releases.kinds.gradient_trace import BITS, ObjectiveNoise
 from discreet.releases.kinds.noisy_sums import VectorNoise
 from discreet.releases.kinds.weight_draws import Truncation
-from discreet.releases.release import RecordsPolicy
+from discreet.releases.policy import RecordsPolicy
 from published import DATA
 
 ADD_REMOVE = dc.Relation.ADD_REMOVE

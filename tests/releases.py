@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 import discreet as dc
-from discreet.releases.release import RecordsPolicy
+from discreet.releases.policy import RecordsPolicy
 
 POLICY = RecordsPolicy("error", "error")
 

@@ -28,6 +28,7 @@ from discreet.mechanisms.planned import planned
 from discreet.mechanisms.posterior_sampler import posterior_sampler
 from discreet.theory.lattice import LatticeLaw
 from discreet.verify import audit as auditing
+from discreet.verify import tiny_data
 from discreet.verify.losses import _credited
 from enumeration import SIDES, Pair, among, choice_loss, gaussian_delta, noise_loss, picked_loss, told_delta
 from flawed import (
@@ -48,7 +49,7 @@ from flawed import (
     recalibrated,
 )
 from folding import every
-from tiny import TINY, all_records, neighbours
+from tiny import STRICT, TINY, all_records, neighbours
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +71,7 @@ def delta_of(name: str) -> str:
     return "1e-4" if name == "gaussian" else "0"
 
 
-FAMILIES = {name: auditing.audit_networks()[name] for name in ("a -> b, three states", "a -> c <- b")}
+FAMILIES = {name: tiny_data.audit_networks()[name] for name in ("a -> b, three states", "a -> c <- b")}
 """Of the audit's networks those that have all that the others have."""
 
 
@@ -84,12 +85,12 @@ def test_every_mechanism_of_the_registry_passes(name: str, relation: dc.Relation
 @every("relation", dc.RECORD_RELATIONS)
 @every("name", mechanisms_over("network"))
 def test_every_mechanism_passes_on_all_networks(name: str, relation: dc.Relation) -> None:
-    passes(name, relation, auditing.audit_networks())
+    passes(name, relation, tiny_data.audit_networks())
 
 
 def test_the_networks_are_those_of_the_audit() -> None:
     findings = dc.audit(laplace(), promise(1, ADD_REMOVE), most=1)
-    assert [finding.network for finding in findings] == list(auditing.audit_networks())
+    assert [finding.network for finding in findings] == list(tiny_data.audit_networks())
 
 
 def passes(name: str, relation: dc.Relation, networks: Mapping[str, dc.Network]) -> None:
@@ -132,7 +133,9 @@ def test_merged_tables_and_several_of_them_pass(relation: dc.Relation) -> None:
 @every("relation", dc.RECORD_RELATIONS)
 def test_neighbours_share_crowds_or_next_to_nothing(relation: dc.Relation) -> None:
     """Each pair differs by one record; some pairs have crowds of equal records, without which no posterior is sharp."""
-    pairs = list(auditing._neighbours(ARC, relation, 1, 40))
+    kinds = tiny_data.kinds_of(ARC)
+    units = tiny_data.units_of(ARC, STRICT)
+    pairs = list(tiny_data.neighbours(units, tiny_data.rests_of(kinds, 1, 40), relation))
     apart = 1 if relation is ADD_REMOVE else 2
     for one, other in pairs:
         moved = Counter(one), Counter(other)
@@ -326,7 +329,7 @@ def test_the_command_prints_a_table(run: Run) -> None:
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0].split() == ["network", "relation", "promised", "measured", "how", "pairs", "holds"]
-    assert len(lines) == 1 + 2 * len(auditing.audit_networks())
+    assert len(lines) == 1 + 2 * len(tiny_data.audit_networks())
     assert all(line.endswith("yes") for line in lines[1:])
 
 
@@ -336,7 +339,7 @@ def test_the_command_prints_json(run: Run) -> None:
     found = json.loads(out)
     assert found["mechanism"] == "fourier"
     assert found["refused"] == {}
-    assert [part["network"] for part in found["findings"]] == list(auditing.audit_networks())
+    assert [part["network"] for part in found["findings"]] == list(tiny_data.audit_networks())
     for part in found["findings"]:
         assert (part["promised"], part["delta"], part["relation"]) == ("1/3", "0", "replace")
         assert part["measured"] == pytest.approx(1 / 3)
@@ -394,7 +397,7 @@ def test_a_delta_makes_the_sampler_statistical(run: Run, monkeypatch: pytest.Mon
     seeded(monkeypatch, 20)
     code, out, _ = run("posterior_sampler", "--delta", "1e-6", "--records", "1", "--relation", "add-remove")
     assert code == 0
-    assert out.count("at least, 99.9999 % sure") == len(auditing.audit_networks())
+    assert out.count("at least, 99.9999 % sure") == len(tiny_data.audit_networks())
 
 
 # ---------------------------------------------------------------------------------------------------- dishonest draws

@@ -13,12 +13,12 @@ import pytest
 import discreet as dc
 from discreet.mechanisms import MECHANISMS, mechanisms_over
 from discreet.releases.kinds.weight_draws import Truncation
-from discreet.verify import audit as auditing
+from discreet.verify import tiny_data
 from discreet.verify.densities import CELLS, truncation_loss
 from discreet.verify.losses import length
 from flawed import ADD_REMOVE, REPLACE, for_adding, misdrawn, promise, recalibrated
 
-DESIGNS = auditing.audit_designs()
+DESIGNS = tiny_data.audit_designs()
 LOOKED_AT = {
     "noisy_moments": {"one number": 1.0, "two numbers": 1.0, "line": 1.0},
     "truncated_posterior": {"line": 0.8, "line in a ball": 0.9},

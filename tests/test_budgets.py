@@ -18,7 +18,12 @@ ROOT = Path(discreet.__file__).parent
 SOURCES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
 LINES, MODULE, MEDIAN, FUNCTION, ARGUMENTS = 46_500, 500, 220, 50, 7
 """Lines of the package, of its largest and of its median file; lines of code of a function, and its arguments."""
-MANY = {"estimators/scores.py: release_score", "queries/decide.py: decide", "queries/decide_number.py: decide_number"}
+MANY = {
+    "estimators/scores.py: release_score",
+    "queries/decide.py: decide",
+    "queries/decide_number.py: decide_number",
+    "sensitive/records.py: read_records",
+}
 """Those of more arguments that are known, most of them options by keyword; none joins them. Commands and constructors
 of estimators are not counted: options are what they are for, and neither are kernels, whose arrays are arguments
 because numba counts references to what holds them."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.queries.synthetic import sample_codes
-from discreet.releases.release import RecordsPolicy
+from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive import counts as counts_module
 from networks import asia, theta_of
 from sources import AB, CANARY, PEER_WARNINGS, alone, column, refusal, same_counts, slow_counts, slow_joint

@@ -37,7 +37,8 @@ from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.kinds.parameter_draws import Tempering, Trimming
 from discreet.releases.kinds.scored_choice import ScoredNoise
 from discreet.releases.kinds.two_stages import Stages
-from discreet.releases.release import RecordsPolicy, release_schema
+from discreet.releases.policy import RecordsPolicy
+from discreet.releases.release import release_schema
 from folding import every
 from networks import asia
 from published import DATA, committed, example

@@ -18,7 +18,7 @@ import discreet as dc
 from discreet.privacy.ledger import Ledger
 from discreet.releases.kinds import DesignCalibration, DesignPayload, TableCalibration, TablePayload
 from discreet.releases.kinds.two_stages import Stages
-from discreet.releases.release import RecordsPolicy
+from discreet.releases.policy import RecordsPolicy
 from registry import DELTA, EVERY, NETWORK, NO_DELTA, RECORDS, RELATIONS, VARIANTS, Variant, arrays
 from strategies import networks
 from tiny import TINY, counts_of, network_of
@@ -357,16 +357,25 @@ def elsewhere(prior: Any) -> Any:
     return dc.Normal(dc.Design(prior.over.features), 1.0) if isinstance(prior, dc.Normal) else ANOTHER
 
 
-def dropped(statistic: Any) -> Any:
-    """The statistic of records of which incomplete ones were left out."""
-    policy = RecordsPolicy("drop", "error")
+def treated(statistic: Any, policy: RecordsPolicy) -> Any:
+    """The statistic of records with which something else was done."""
     match statistic:
         case dc.Counts():
-            return dc.Counts(statistic.tables, policy)
+            return dc.Counts(statistic.tables, policy, statistic.joints)
         case dc.Gradients():
             return dc.Gradients(replace(statistic.rows, policy=policy))
         case _:
             return replace(statistic, policy=policy)
+
+
+def dropped(statistic: Any) -> Any:
+    """Incomplete ones were left out."""
+    return treated(statistic, RecordsPolicy("drop", "error"))
+
+
+def claimed(statistic: Any) -> Any:
+    """The curator says that none is of the same unit as another."""
+    return treated(statistic, RecordsPolicy("error", "error", one_record_a_unit=True))
 
 
 ANOTHER = dc.Dirichlet.uniform(TINY["chain"])
@@ -385,7 +394,11 @@ REFUSED: dict[str, tuple[str, Refusal]] = {
     "overspending": ("would spend more", lambda v, m, c: (overspending(m), c, v.prior, v.promise())),
     "the limit": ("cannot pay", lambda v, m, c: (m, c, v.prior, v.promise("3.0000001"))),
     "relation": ("add-remove guarantee", lambda v, m, c: (m, c, v.prior, v.promise(1, REPLACE))),
-    "unit": ("protects one record", lambda v, m, c: (m, c, v.prior, v.promise(unit="patient"))),
+    "unit": ("protects one record", lambda v, m, c: (m, claimed(c), v.prior, v.promise(unit="patient"))),
+    "a unit that nobody stands for": (
+        "tells them apart",
+        lambda v, m, c: (m, treated(c, RecordsPolicy("error", "error")), v.prior, v.promise(unit="patient")),
+    ),
     "counts beyond the noise": (
         "larger than 9,007,199,254,740,992",
         lambda v, m, c: (m, dc.Counts(c.tables.map(lambda t: t * 2**53), c.policy), v.prior, v.promise()),

@@ -18,7 +18,7 @@ from discreet.model.score_tables import STEPS
 from discreet.privacy.ledger import Ledger
 from discreet.queries.explanation import Changes
 from discreet.releases.kinds.noisy_counts import TableNoise
-from discreet.releases.release import RecordsPolicy
+from discreet.releases.policy import RecordsPolicy
 from folding import every
 from registry import EVERY, NETWORK, Variant
 from shell import Shell, opened

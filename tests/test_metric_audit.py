@@ -19,6 +19,7 @@ from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.releases.kinds.scored_choice import ScoredNoise
 from discreet.theory.score_width import metric_width
 from discreet.verify import audit as auditing
+from discreet.verify import tiny_data
 from discreet.verify.changed_readings import changed_readings
 from folding import every
 from tiny import network_of
@@ -157,7 +158,7 @@ def test_what_has_no_reading_to_change_is_refused() -> None:
     with pytest.raises(dc.InputError, match="needs a network with a numeric variable and its bins"):
         dc.audit(cumulative(), asked, {"states": network_of({"x": 3})})
     with pytest.raises(dc.InputError, match="needs a network with a numeric variable and its bins"):
-        changed_readings(auditing.audit_designs()["line"], Fraction(1), [()])
+        changed_readings(tiny_data.audit_designs()["line"], Fraction(1), [()])
 
 
 # --------------------------------------------------------------------------------------------------------------- pairs

@@ -61,7 +61,7 @@ ENGINES: dict[str, Callable[[pd.DataFrame, Path], dict[str, Any]]] = {"duckdb": 
 def counted(data: pd.DataFrame, engine: str, folder: Path, salt: str, network: dc.Network = PAIR) -> dc.Counts:
     given = ENGINES[engine](data, folder)
     records = dc.read_records(given.pop("source"), network.schema, unit_column="who", **given)
-    return dc.count(replace(records, unit=Unit("who", salt)), network)
+    return dc.count(replace(records, unit=Unit("who", salt=salt)), network)
 
 
 def table(counts: dc.Counts) -> np.ndarray:
@@ -150,7 +150,7 @@ def test_values_that_run_together_are_told_apart() -> None:
         found = []
         for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2]):
             source = pa.Table.from_pandas(data.iloc[order], preserve_index=False)
-            records = replace(dc.read_records(source, over.schema, unit_column="who"), unit=Unit("who", salt))
+            records = replace(dc.read_records(source, over.schema, unit_column="who"), unit=Unit("who", salt=salt))
             found.append(dc.count(records, over).tables["a"])
         assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
 
@@ -241,7 +241,8 @@ def test_units_from_the_shell(
     code, _, err = run(f"{command} --unit-column who")
     assert code == 0 and "one record of each person was kept, told apart by column 'who'" in err
     assert dc.Release.loads(Path("u.json").read_text("utf-8")).records == 100
-    assert "is the curator's word" in run(command.replace("u.json", "w.json"))[2]
+    assert "nothing tells them apart" in run.fails(command.replace("u.json", "w.json"))
+    assert "is the curator's word" in run(f"{command.replace('u.json', 'w.json')} --one-record-a-unit")[2]
     pd.DataFrame({"who": [1, None, 3], "a": "no"}).astype({"who": "Int64"}).to_csv("n.csv", index=False)
     said = run.fails(f"{command.replace('v.csv', 'n.csv').replace('u.json', 'x.json')} --unit-column who")
     assert re.search("'who', which tells units apart", said)

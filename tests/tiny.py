@@ -9,7 +9,7 @@ import numpy as np
 
 import discreet as dc
 from discreet.model.schema import Scope
-from discreet.releases.release import RecordsPolicy
+from discreet.releases.policy import RecordsPolicy
 from discreet.theory.star_cover import star_cover
 
 STRICT = RecordsPolicy("error", "error")

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import discreet
-from discreet.app import analyst, combining, curator, decisions, explaining, figures, network_view, rehearsal
+from discreet.app import analyst, checking, combining, curator, decisions, explaining, figures, network_view, rehearsal
 from discreet.app.arguments import Json
 from discreet.app.terminal import abandon_stdout, answer_document, show
 from discreet.errors import BudgetError, DiscreetError, InputError
@@ -93,8 +93,8 @@ def demo(
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
 for command in (
     demo,
-    curator.schema,
-    curator.check,
+    checking.schema,
+    checking.check,
     curator.structure,
     curator.release,
     analyst.query,

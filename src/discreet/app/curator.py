@@ -1,8 +1,7 @@
-"""Commands of a curator: look at records, keep the ledger, pay and release."""
+"""Commands of a curator: keep the ledger, pay and release."""
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import suppress
 from fractions import Fraction
@@ -32,13 +31,25 @@ from discreet.app.arguments import (
     score_of,
     structure_of,
 )
+from discreet.app.reading import (
+    Data,
+    MaxRecords,
+    Missing,
+    NaValues,
+    OneRecord,
+    OutOfBounds,
+    Reading,
+    TableName,
+    UnitColumn,
+    Weights,
+)
 from discreet.app.report import columns, release_lines, release_summary
 from discreet.app.terminal import abandon_stdout, check_writable, say, show
 from discreet.errors import DiscreetError, InputError, shown
 from discreet.mechanisms import MECHANISMS, Entry
 from discreet.privacy.guarantee import as_text, begins_with_amount
 
-__all__ = ["check", "ledger_app", "release", "schema", "structure"]
+__all__ = ["ledger_app", "release", "structure"]
 
 ledger_app = typer.Typer(rich_markup_mode=None)
 """`ledger open` and `ledger show`."""
@@ -50,21 +61,6 @@ UNIT_HELP = (
 )
 DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
 
-Data = Annotated[str, typer.Argument(help="Parquet or CSV file, glob, or database URL; - reads CSV from stdin.")]
-TableName = Annotated[str | None, typer.Option("--table", help="Table, where DATA is a database URL.")]
-Missing = Annotated[str, typer.Option(help="Records with a missing value: error, or drop them.")]
-NaValues = Annotated[
-    list[str] | None,
-    typer.Option("--na-values", help='Words for a missing value, such as "?,NA"; repeatable.'),
-]
-UnitColumn = Annotated[
-    str | None,
-    typer.Option(
-        help="Column that tells apart what the account protects, such as patients, where one may have several records: "
-        "a random one of each is kept. Without it every record is taken for one."
-    ),
-]
-OutOfBounds = Annotated[str, typer.Option(help="Numbers outside their public bounds: error, or clip them.")]
 LedgerUrl = Annotated[str, typer.Option("--ledger", help="Database of the ledger.")]
 MechanismName = Annotated[
     str | None, typer.Option(help=f"Over a network: {described('network')}. Over a design: {described('design')}.")
@@ -84,71 +80,6 @@ Belief = Annotated[
         f"weight, {DEFAULT_DEVIATION} without it."
     ),
 ]
-
-
-def schema(
-    data: Data,
-    table: TableName = None,
-    na_values: NaValues = None,
-    as_json: Json = False,
-) -> None:
-    """Draft a schema from a codebook or a sample that is NOT private, for you to edit; prints JSON."""
-    draft = dc.draft_schema(_source(data), table=table, na_values=_words(na_values))
-    say("drafted from the data: every state and bound below is a value of it; edit it, and never publish a draft")
-    say("made from private records")
-    show(as_json, draft, json.dumps(draft, indent=1, ensure_ascii=False))
-
-
-def check(
-    data: Data,
-    network: EitherNetwork = None,
-    design: DesignFile = None,
-    score: ScoreFile = None,
-    schema: SchemaFile = None,
-    table: TableName = None,
-    missing: Missing = "error",
-    out_of_bounds: OutOfBounds = "error",
-    na_values: NaValues = None,
-    as_json: Json = False,
-) -> None:
-    """Hold records against the schema; costs nothing. The counts it shows are private: for your own screen."""
-    structure: dc.Network | dc.Design
-    if score is not None:
-        structure, _ = score_of(score, None, None, (network, design, schema))
-    else:
-        structure = structure_of(network, design, schema)
-    records = _records(data, structure.schema, table, missing, out_of_bounds, na_values)
-    faults = dc.check(records)
-    at_fault = [part for part in faults if part.missing or part.unknown or part.out_of_bounds]
-    blocking = [
-        part
-        for part in at_fault
-        if part.unknown or (part.missing and missing == "error") or (part.out_of_bounds and out_of_bounds == "error")
-    ]
-    found = {
-        "ok": not blocking,
-        "columns": [
-            {
-                "column": part.variable,
-                "missing": part.missing,
-                "unknown": part.unknown,
-                "out_of_bounds": part.out_of_bounds,
-            }
-            for part in faults
-        ],
-    }
-    head = ("column", "missing", "unknown state", "out of bounds")
-    rows = [(part.variable, str(part.missing), str(part.unknown), str(part.out_of_bounds)) for part in at_fault]
-    holds = "1 column holds" if len(faults) == 1 else f"{len(faults)} columns hold"
-    verdict = f"{holds} what the schema says" if not at_fault else columns(head, rows)
-    show(as_json, found, verdict)
-    if blocking:
-        say(
-            f"discreet: records are at fault in {len(blocking)} of {len(faults)} columns (these numbers are private); "
-            "mend them, declare the states, or see --missing drop and --out-of-bounds clip; if the table writes "
-            "missing values as a word such as ? or NA, name it with --na-values"
-        )
-        raise typer.Exit(2)
 
 
 @ledger_app.command("open")
@@ -225,6 +156,9 @@ def release(
     out_of_bounds: OutOfBounds = "error",
     na_values: NaValues = None,
     unit_column: UnitColumn = None,
+    max_records: MaxRecords = 1,
+    weights: Weights = "record",
+    one_record_a_unit: OneRecord = False,
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
@@ -239,10 +173,10 @@ def release(
         structure = structure_of(network, design, schema)
         chosen = mechanism_of(_entry(mechanism, structure), _with_share(option, audit), workload)
     believed = belief_of(structure, prior, equivalent_sample_size)
-    chosen.calibrate(structure, believed, promise)
-    payer.check(promise)
+    reading = Reading(table, na_values, missing, out_of_bounds, unit_column, max_records, weights, one_record_a_unit)
+    reading.affordable(chosen, believed, promise, payer)
     to_stdout = _goes_to_stdout(output, as_json)
-    records = _records(data, structure.schema, table, missing, out_of_bounds, na_values, unit_column)
+    records = reading.records(data, structure.schema)
     _pay(chosen, records, believed, promise, payer, None if to_stdout else output, as_json)
 
 
@@ -264,6 +198,9 @@ def structure(
     out_of_bounds: OutOfBounds = "error",
     na_values: NaValues = None,
     unit_column: UnitColumn = None,
+    max_records: MaxRecords = 1,
+    weights: Weights = "record",
+    one_record_a_unit: OneRecord = False,
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: Json = False,
 ) -> None:
@@ -275,10 +212,10 @@ def structure(
     wanted, barred = ("\n".join(arcs) if arcs else () for arcs in (require, forbid))
     chosen = dc.structure(max_parents, max_cells=max_cells, required=wanted, forbidden=barred, first=first or ())
     believed = dc.Dirichlet.uniform(network)
-    chosen.calibrate(network, believed, promise)
-    payer.check(promise)
+    reading = Reading(table, na_values, missing, out_of_bounds, unit_column, max_records, weights, one_record_a_unit)
+    reading.affordable(chosen, believed, promise, payer)
     to_stdout = _goes_to_stdout(output, as_json)
-    records = _records(data, network.schema, table, missing, out_of_bounds, na_values, unit_column)
+    records = reading.records(data, network.schema)
     _pay(chosen, records, believed, promise, payer, None if to_stdout else output, as_json)
 
 
@@ -330,37 +267,6 @@ def _goes_to_stdout(output: Path, as_json: bool) -> bool:
     if not to_stdout:
         _check_output(output)
     return to_stdout
-
-
-def _source(data: str) -> Any:
-    """What `read_records` takes for a DATA argument."""
-    return sys.stdin.buffer if data == "-" else data
-
-
-def _records(
-    data: str,
-    schema: dc.Schema,
-    table: str | None,
-    missing: str,
-    out_of_bounds: str,
-    na_values: list[str] | None,
-    unit_column: str | None = None,
-) -> dc.Records:
-    """The private table."""
-    return dc.read_records(
-        _source(data),
-        schema,
-        table=table,
-        missing=missing,
-        out_of_bounds=out_of_bounds,
-        na_values=_words(na_values),
-        unit_column=unit_column,
-    )
-
-
-def _words(given: list[str] | None) -> list[str]:
-    """The words of an option that commas separate."""
-    return [word for part in given or [] for word in part.split(",")]
 
 
 def _publish(release: dc.Release, path: Path | None) -> Path | None:

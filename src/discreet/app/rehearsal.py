@@ -26,6 +26,7 @@ from discreet.app.arguments import (
     score_of,
     structure_of,
 )
+from discreet.app.reading import MaxRecords, Weights
 from discreet.app.report import (
     UNUSED,
     audit_lines,
@@ -41,6 +42,7 @@ from discreet.mechanisms import MECHANISMS, Over
 from discreet.privacy.guarantee import as_text
 from discreet.releases.kinds.noisy_tables import cut_families
 from discreet.releases.metric_unit import unit_lines
+from discreet.releases.policy import RecordsPolicy
 
 __all__ = ["audit", "plan"]
 
@@ -106,6 +108,8 @@ def audit(
     relation: RelationName = None,
     unit: Unit = "record",
     records: Annotated[int, typer.Option(help="Most records of a data set.")] = 3,
+    max_records: MaxRecords = 1,
+    weights: Weights = "record",
     option: Annotated[list[str] | None, typer.Option(help="Option of the mechanism; repeatable.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -118,12 +122,13 @@ def audit(
     entry = registered(mechanism)
     chosen = mechanism_of(entry, option, None, entry.needed)
     given = delta if delta is not None else DELTA if entry.delta == "needed" else "0"
+    policy = RecordsPolicy("error", "error", unit if max_records > 1 else None, max_records, weights)
     found: list[dc.Finding] = []
     refused: dict[str, str] = {}
     for each in _relations(relation):
         promise = dc.Guarantee(epsilon=epsilon, delta=given, relation=each, unit=unit)
         try:
-            found += dc.audit(chosen, promise, most=records)
+            found += dc.audit(chosen, promise, most=records, policy=policy)
         except InputError as error:
             refused[each] = str(error)
     if not found:

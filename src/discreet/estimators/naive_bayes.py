@@ -44,7 +44,8 @@ from discreet.posterior.methods import noise_aware
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.queries.credible import credible_interval
-from discreet.releases.release import RecordsPolicy, Release
+from discreet.releases.policy import RecordsPolicy
+from discreet.releases.release import Release
 from discreet.sensitive.counts import Counts, count_codes
 
 __all__ = ["PrivateNaiveBayes"]
@@ -427,7 +428,7 @@ def _counted(network: Network, X: Values, y: Any, labels: Values, scopes: Iterab
     classes = codes_of(y, {label: code for code, label in enumerate(labels.tolist())}, refusal)
     features = _feature_codes(tuple(map(network.schema.__getitem__, names)), X)
     codes: Mapping[str, Codes] = {target: classes, **dict(zip(names, features.T, strict=True))}
-    return replace(count_codes(network, codes, scopes), policy=RecordsPolicy("error", "clip"))
+    return replace(count_codes(network, codes, scopes), policy=RecordsPolicy("error", "clip", one_record_a_unit=True))
 
 
 def _feature_codes(variables: Sequence[Variable], X: Values) -> Codes:

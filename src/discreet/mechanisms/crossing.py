@@ -23,11 +23,12 @@ from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.privacy.guarantee import Guarantee, Relation, for_each
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds import Calibration, Payload
 from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
+from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
 from discreet.sensitive.counts import Counts, count
 from discreet.sensitive.gradients import Gradients, gradients
@@ -36,7 +37,7 @@ from discreet.sensitive.records import Records
 from discreet.sensitive.rows import Rows, grid_rows
 from discreet.sensitive.score_sums import ScoreSums
 
-__all__ = ["DesignMechanism", "Mechanism", "Statistic", "release", "simulate", "statistic_of"]
+__all__ = ["DesignMechanism", "Mechanism", "Statistic", "calibrate", "release", "simulate", "statistic_of"]
 
 
 Statistic = Counts | Moments | Gradients | Rows | ScoreSums
@@ -70,6 +71,7 @@ class Mechanism(Generic[C, S, P, O]):
         scopes: sets of variables of a network that it may measure beside the families and what `planned` would.
         of_rows: how its statistic is made of a design's records, where that depends on the mechanism's options.
         only: the network that it is over, where it brings its own; None where it takes any.
+        several: whether its releases can be read by units that have several records.
         metric: whether it takes guarantees under a metric, which speak of changes and not of records; `calibrate` then
             sees to it that the unit is the one that its losses are in.
     """
@@ -83,6 +85,7 @@ class Mechanism(Generic[C, S, P, O]):
     of_rows: Callable[[Rows], S] | None = None
     only: Network | None = None
     metric: bool = False
+    several: bool = True
 
     @property
     def over(self) -> Over:
@@ -149,6 +152,7 @@ def release(
         `guarantee`, for the records behind `statistic`, by the mechanism's own proof; the noise comes from the
         operating system, and there is no argument through which it could be seeded.
     """
+    statistic.policy.check_claim(guarantee)
     calibration = _calibrate(mechanism, statistic, prior, guarantee)
     number = secrets.token_hex(16)
     account.charge(number, mechanism.name, guarantee)
@@ -195,17 +199,38 @@ def _calibrate(mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarant
     if statistic.over != prior.over:
         raise InputError("the counts and the prior are over different networks or designs")
     check_relation(mechanism, guarantee)
-    if guarantee.relation.public_number and statistic.policy.missing == "drop":
-        raise InputError(
-            "dropping incomplete records changes the number of records, which is public when replacing a record or a "
-            "metric is the relation; use missing='error', or an add-remove guarantee"
-        )
-    calibration = mechanism.calibrate(cast(O, prior.over), prior, guarantee)
-    if calibration.total > guarantee.epsilon:
-        raise InputError(f"mechanism {mechanism.name!r} would spend more than the guarantee allows")
+    calibration = calibrate(mechanism, prior, guarantee, statistic.policy)
     mechanism.require(statistic)
     if isinstance(calibration, PlannedNoise | AuditNoise) and isinstance(statistic, Counts):
         statistic.require([*calibration.scopes, *mechanism.scopes(cast(O, prior.over))])
+    return calibration
+
+
+def calibrate(mechanism: Mechanism[C, S, P, O], prior: P, guarantee: Guarantee, policy: RecordsPolicy) -> C:
+    """How a budget becomes noise, for units that may have several records: without data.
+
+    Args:
+        mechanism: any.
+        prior: public, over its network or design.
+        guarantee: wanted for units.
+        policy: what is done with their records.
+
+    Returns:
+        The calibration for one step of a unit: what `for_each` leaves it.
+
+    Raises:
+        InputError: a guarantee that cannot be met.
+    """
+    policy.check(guarantee)
+    if policy.steps > 1 and not mechanism.several:
+        raise InputError(
+            f"mechanism {mechanism.name!r} is read as if every record were a unit of its own; keep one record of each "
+            "(max_records=1), or take another mechanism"
+        )
+    within = for_each(guarantee, policy.steps)
+    calibration = mechanism.calibrate(cast(O, prior.over), prior, within)
+    if calibration.total > within.epsilon:
+        raise InputError(f"mechanism {mechanism.name!r} would spend more than the guarantee allows")
     return calibration
 
 
@@ -244,7 +269,7 @@ def _describe(
         guarantee=guarantee,
         mechanism=mechanism.name,
         policy=statistic.policy,
-        records=statistic.records if guarantee.relation.public_number else None,
+        records=statistic.records // statistic.policy.steps if guarantee.relation.public_number else None,
         prior=prior,
         calibration=measured[0],
         payload=measured[1],

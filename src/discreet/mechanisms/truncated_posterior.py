@@ -100,7 +100,7 @@ def truncated_posterior(
         rounded = np.round(weights, calibration.digits) + 0.0  # no negative zero: its sign was rounded away
         return WeightDraws(design, rounded, calibration.variance, calibration.radius, calibration.temper)
 
-    return Mechanism("truncated_posterior", calibrate, draw, Moments)
+    return Mechanism("truncated_posterior", calibrate, draw, Moments, several=False)
 
 
 def _products(statistic: Moments) -> tuple[Floats, Floats]:

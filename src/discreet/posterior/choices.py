@@ -166,7 +166,7 @@ def coin_posterior(release: Release, prior: Dirichlet | None, draws: int, rng: n
     Raises:
         InputError: another release, a prior over another network, or no draws.
     """
-    payload = release.payload
+    payload = release.told
     if not (isinstance(payload, FactoredChoice) and payload.kind == "categorical"):
         raise InputError(release.reading)
     network = payload.states_network

@@ -190,7 +190,7 @@ def able_methods(combined: Combined) -> list[Method]:
         return ["family", "choice"] if len(combined.data_sets) == 1 else ["family", "sequential"]
     if len(combined.data_sets) > 1:
         return ["sequential", *exact] if all(able_methods(part) for part in _apart(combined)) else exact
-    chosen = sum(release.network_payload.scores(release.calibration) is not None for release in combined.releases)
+    chosen = sum(release.scores is not None for release in combined.releases)
     if chosen:
         if chosen == len(combined.parts):
             return ["choice"]
@@ -289,13 +289,14 @@ def _drawn(
         )
         return PosteriorDraws(drawn.cells, "pooled", drawn.twins, tables=tables)
     if method == "choice":
-        told = [release.network_payload.scores(release.calibration) for release in combined.releases]
+        told = [release.scores for release in combined.releases]
         listed = [scores for scores in told if scores is not None]
         cells, worth = choice_cells(listed, combined.records[0], believed or combined.dirichlet, draws, rng)
         return PosteriorDraws(cells, "choice", worth=worth)
     first = combined.releases[0]
-    assert isinstance(first.payload, ParameterDraws)
-    cells, worth = parameter_cells(first, first.payload, believed or first.dirichlet, draws, rng)
+    payload = first.told
+    assert isinstance(payload, ParameterDraws)
+    cells, worth = parameter_cells(first, payload, believed or first.dirichlet, draws, rng)
     return PosteriorDraws(cells, "particles", worth=worth)
 
 

@@ -188,7 +188,7 @@ def _drawn(factor: OwnFactor, make_up: MakeUp, law: int, records: int, rng: np.r
 
 def _choice(release: Release, factor: OwnFactor) -> FactoredChoice:
     """The payload, after what can be checked of the score."""
-    payload = release.payload
+    payload = release.told
     if not (isinstance(payload, FactoredChoice) and payload.kind == "own"):
         raise InputError("this release is not a choice by a score of the curator's own: read it with `noise_aware`")
     stated = np.zeros(len(payload.candidates)) if payload.base is None else payload.base

@@ -99,8 +99,10 @@ def _tables(release: Release | External, payload: TablePayload | External) -> di
     if isinstance(payload, AuditedTables):
         payload = payload.first  # a pair that no family holds says nothing of one to whoever ignores noise
     network, parts = release.network, payload.measurements
+    steps = release.policy.steps if isinstance(release, Release) else 1
+    parts = tuple(part.per_unit(steps) for part in parts)
     if isinstance(payload, NoisyCounts):
-        return {node: payload.table(node) for node in network.nodes}
+        return {node: payload.table(node) / steps for node in network.nodes}
     if isinstance(payload, NoisyTables):
         noisy = measured(network, parts)
         plain = least_squares(noisy, release.records)

@@ -212,7 +212,7 @@ def _divergence(release: Release) -> tuple[Divergence | None, list[str]]:
         record, change = (None, moved) if relation is Relation.METRIC else (moved, None)
         return Divergence(record, change, True, None, ERROR, {}, 0.0, 0, 0, ()), []
     record = None if relation is Relation.METRIC else record_divergence(release.dirichlet, relation)
-    parts = payload.measurements
+    parts = release.measurements
     if not parts or not poolable(parts):
         return Divergence(record, None, False, None, ERROR, {}, 0.0, 0, 0, ()), []
     margins = pooled_margins(network, parts, release.records)

@@ -74,6 +74,12 @@ class Combined(Document):
         for releases in self.data_sets:
             if len({release.records for release in releases} - {None}) > 1:
                 raise InputError("releases on the same data set state different numbers of records; are they?")
+            kept = {release.policy.units for release in releases if isinstance(release, Release)}
+            if len(kept) > 1:
+                raise InputError(
+                    "releases of one data set that kept other records of its units are neither of the same records nor "
+                    "of independent ones; read the records once (read_records) and make all releases of them"
+                )
         if self.public is not None:
             _check_public(self.public, self.network)
 

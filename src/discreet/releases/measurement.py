@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal, assert_never
+from dataclasses import dataclass, replace
+from typing import Literal, Self, assert_never
 
 import numpy as np
 
@@ -131,6 +131,19 @@ class Measurement:
             return 0.0
         return float(math.floor(self.scale / 2)) if self.whole else self.scale / 2
 
+    def per_unit(self, steps: int) -> Measurement:
+        """The same said of units that count so many steps each: there noise of whole numbers has no steps to speak of.
+
+        Args:
+            steps: at least 1; 1 changes nothing.
+        """
+        if steps == 1:
+            return self
+        law: NoiseLaw = "gaussian" if self.noise == "discrete_gaussian" else "laplace"
+        return replace(
+            self, values=self.values / steps, scale=None if self.scale is None else self.scale / steps, noise=law
+        )
+
     @property
     def table(self) -> bool:
         """Whether every cell of the scope was measured by itself."""
@@ -159,6 +172,12 @@ class Scores:
     base: Floats | None = None
     total: tuple[int, float] | None = None
 
+    def per_unit(self, steps: int) -> Scores:
+        """The same said of units that count so many records each."""
+        tables = {scope: table * steps for scope, table in self.tables.items()}
+        total = None if self.total is None else (round(self.total[0] / steps), self.total[1] / steps)
+        return replace(self, tables=tables, total=total)
+
 
 def spread(values: Iterable[float]) -> str:
     """One number for a line of text, or the smallest and the largest."""
@@ -177,6 +196,14 @@ class Released(ABC):
     def scores(self, calibration: object) -> Scores | None:
         """What was chosen by scores, given the calibration that this agrees with; None where that is another thing."""
         return None
+
+    def per_unit(self, steps: int) -> Self:
+        """The same said of units that count so many records each: what is not in measurements or scores.
+
+        A posterior of so much a record counts a unit for all of its records, and a sum over records is one over units
+        that count for all of theirs; nothing else of a payload is about the number of records.
+        """
+        return self
 
     @abstractmethod
     def agrees(self, calibration: object) -> bool:

@@ -9,7 +9,7 @@ and tested against it.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -51,41 +51,14 @@ from discreet.releases.kinds import (
 )
 from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.kinds.factored_choice import FactoredChoice
-from discreet.releases.measurement import Measurement
+from discreet.releases.measurement import Measurement, Scores
 from discreet.releases.metric_unit import unit_lines
+from discreet.releases.policy import PolicyPart, RecordsPolicy
 
-__all__ = ["FORMAT", "RecordsPolicy", "Release", "read_release", "release_schema"]
+__all__ = ["FORMAT", "Release", "read_release", "release_schema"]
 
 FORMAT = "discreet-release"
 VERSION = 1
-
-
-@dataclass(frozen=True)
-class RecordsPolicy:
-    """What was done with records that are not complete and within bounds; public, fixed before any record is read.
-
-    Args:
-        missing: "error" refuses a table with a missing value; "drop" leaves out every record that has one.
-        out_of_bounds: "error" refuses a number outside its public bounds; "clip" moves it to the nearest bound.
-        unit_column: name of the column that told units of protection apart; a random record of each was kept. None
-            where every record was taken for a unit of its own, which nobody checked.
-
-    Raises:
-        InputError: another word, or a column without a name.
-    """
-
-    missing: str
-    out_of_bounds: str
-    unit_column: str | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse other words."""
-        if self.missing not in ("error", "drop"):
-            raise InputError(f"missing values are met by 'error' or 'drop', not {shown(self.missing)}")
-        if self.out_of_bounds not in ("error", "clip"):
-            raise InputError(f"numbers out of bounds are met by 'error' or 'clip', not {shown(self.out_of_bounds)}")
-        if self.unit_column is not None:
-            check_name(self.unit_column, "the unit column")
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +104,7 @@ class Release(Document):
             )
         if self.records is not None and self.records < 0:
             raise InputError("a number of records cannot be negative")
-        if self.calibration.total > self.guarantee.epsilon:
+        if self.calibration.total * self.policy.steps > self.guarantee.epsilon:
             raise InputError("the calibration spends more epsilon than the guarantee promises")
         if not self.payload.agrees(self.calibration):
             raise InputError("the payload is not what the calibration describes: its kind, or a number such as a scale")
@@ -194,8 +167,19 @@ class Release(Document):
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """What was measured of the records by the states of the network's variables."""
-        return self.network_payload.measurements
+        """What was measured by the states of the network's variables, in units: `policy.steps` of a table are one."""
+        return tuple(part.per_unit(self.policy.steps) for part in self.network_payload.measurements)
+
+    @property
+    def scores(self) -> Scores | None:
+        """What was chosen by scores, of which a unit adds `policy.steps` records' worth; None of another payload."""
+        found = self.network_payload.scores(self.calibration)
+        return found and found.per_unit(self.policy.steps)
+
+    @property
+    def told(self) -> Payload:
+        """The payload as readers take it: said of units, where several steps are one."""
+        return self.payload if self.policy.steps == 1 else self.payload.per_unit(self.policy.steps)
 
     @property
     def over_design(self) -> bool:
@@ -224,14 +208,10 @@ class Release(Document):
 
         Of records what told units apart, or whose word it is that each has one record; nothing of the unit "record".
         """
-        promise, column = self.guarantee, self.policy.unit_column
+        promise = self.guarantee
         if promise.relation is Relation.METRIC:
             return unit_lines(promise, () if self.over_design else self.network.variables)
-        if column is not None:
-            return [f"one record of each {promise.unit} was kept, told apart by column {shown(column)}"]
-        if promise.unit == "record":
-            return []
-        return [f"that no {promise.unit} has more than one record is the curator's word: nothing told them apart"]
+        return self.policy.unit_lines(promise.unit)
 
     def dumps(self) -> str:
         """The document as JSON text, a table a line.
@@ -278,13 +258,6 @@ class Release(Document):
 Day = Annotated[str, pydantic.Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
-class _Records(Part):
-    count: Annotated[int, pydantic.Field(ge=0, strict=True)] | None = None
-    missing: Literal["error", "drop"]
-    out_of_bounds: Literal["error", "clip"]
-    unit_column: Annotated[str, pydantic.Field(min_length=1)] | None = None
-
-
 class _Head(Part):
     """What all releases have."""
 
@@ -295,7 +268,7 @@ class _Head(Part):
     private: Annotated[bool, pydantic.Field(strict=True)]
     guarantee: GuaranteePart
     mechanism: Annotated[str, pydantic.Field(min_length=1)]
-    records: _Records
+    records: PolicyPart
 
 
 class _Document(_Head):
@@ -374,7 +347,7 @@ def _document(release: Release) -> dict[str, Any]:
         "private": release.private,
         "guarantee": write_guarantee(guarantee),
         "mechanism": release.mechanism,
-        "records": {**records, **{name: word for name, word in asdict(policy).items() if word is not None}},
+        "records": {**records, **policy.document()},
         **over,
         "calibration": encode(release.calibration),
         "payload": encode(release.payload),
@@ -418,7 +391,7 @@ def _head(document: _Head) -> dict[str, Any]:
         "private": document.private,
         "guarantee": read_guarantee(document.guarantee),
         "mechanism": document.mechanism,
-        "policy": RecordsPolicy(**document.records.model_dump(exclude={"count"})),
+        "policy": document.records.policy,
         "records": document.records.count,
     }
 

@@ -22,10 +22,11 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Relation
-from discreet.releases.release import RecordsPolicy
+from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.count_sensitivity import Sensitivity, sensitivity
 from discreet.sensitive.records import Records, codes, decode, grouping, kept, refuse_faulty
 from discreet.sensitive.sources import arrow
+from discreet.sensitive.units import amount
 from discreet.theory.audit_size import all_pairs
 from discreet.theory.star_cover import star_cover
 
@@ -263,7 +264,7 @@ def _groups(
     """Records of each group, and for each variable the code of each group; not all groups, if there are more."""
     listed = list(variables)
     keys = {f"k{position}": key(records, variable) for position, variable in enumerate(listed)}
-    rows = arrow(records.table.group_by(**keys).aggregate(n=records.table.count()).limit(most))
+    rows = arrow(records.table.group_by(**keys).aggregate(n=amount(records.table)).limit(most))
     found = [decode(rows[name], variable) for name, variable in zip(keys, listed, strict=True)]
     return rows["n"].to_numpy().astype(np.int64), found
 

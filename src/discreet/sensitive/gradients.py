@@ -17,7 +17,7 @@ from scipy.special import expit
 from discreet.errors import InputError
 from discreet.model.design import GRID, Design
 from discreet.privacy.guarantee import Relation
-from discreet.releases.release import RecordsPolicy
+from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.rows import Integers, Rows
 
 __all__ = ["Gradients", "gradient_sensitivity", "gradients"]

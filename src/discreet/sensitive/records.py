@@ -6,6 +6,7 @@ pickle, a log or an error: an error names columns.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -18,10 +19,10 @@ import pyarrow.compute
 
 from discreet.errors import InputError
 from discreet.model.schema import Schema, Variable
-from discreet.releases.release import RecordsPolicy
+from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.fingerprints import fingerprint, fingerprints
 from discreet.sensitive.sources import arrow, open_source
-from discreet.sensitive.units import Unit, check_unit_type, one_of_each
+from discreet.sensitive.units import Unit, UnitUse, check_unit_type, few_of_each, unit_use
 from discreet.sensitive.values import canonical, is_number, markers, other_spellings, pattern
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Faults",
     "Records",
     "check",
+    "check_units",
     "codes",
     "decode",
     "draft_schema",
@@ -99,6 +101,9 @@ def read_records(
     out_of_bounds: str = "error",
     na_values: Iterable[str] = (),
     unit_column: str | None = None,
+    max_records: int = 1,
+    weights: str = "record",
+    one_record_a_unit: bool = False,
 ) -> Records:
     """View a table as records of a schema; nothing but column names and types is read yet.
 
@@ -120,8 +125,13 @@ def read_records(
             where numbers are wanted (`-9` is then also -9.0). They say how the table writes NULL and are no part of the
             release: what was done with missing values is.
         unit_column: name of the column that tells units of protection apart, such as patients, where one may have
-            several records: a random one of each is kept, anew for every call (see `sensitive/units.py`). Text or whole
-            numbers. None where every record is a unit of its own.
+            several records: `max_records` random ones of each are kept, anew for every call (see `sensitive/units.py`).
+            Text or whole numbers. None where every record is a unit of its own.
+        max_records: most records of a unit that are kept. Each costs its part of epsilon, so that noise grows with it.
+        weights: "record" counts each record once; "unit" counts each unit once, its records in equal parts: noise is
+            then no more than for one record of each, and `max_records` is at most 12.
+        one_record_a_unit: the curator's word that no unit has more than one record, where no column tells them apart
+            and the promise is for another unit than "record". Releases say whose word it is.
 
     Returns:
         The view.
@@ -131,9 +141,13 @@ def read_records(
             variable, a policy is not one of the words above, or a state is one of `na_values`.
 
     Guarantee:
-        None spent: nothing leaves. Without `unit_column` it assumes one row for each unit of protection.
+        None spent: nothing leaves. Without `unit_column` it assumes one row for each unit of protection. Whatever it
+        is, mechanisms are calibrated for as many steps as a unit may count (`releases/policy.py`).
     """
-    policy = RecordsPolicy(missing, out_of_bounds, unit_column)
+    selection = None if unit_column is None else secrets.token_hex(4)
+    policy = RecordsPolicy(
+        missing, out_of_bounds, unit_column, max_records, weights, one_record_a_unit, selection=selection
+    )
     absent = markers(na_values, schema)
     beside = [] if unit_column is None or unit_column in schema else [unit_column]
     expression, bytewise = open_source(source, table, (*schema.names, *beside))
@@ -153,7 +167,10 @@ def read_records(
             for variable in schema
         }
         expression = expression.select(*beside, **cleaned)
-    return Records(expression, schema, policy, bytewise, None if unit_column is None else Unit(unit_column))
+    unit = None
+    if unit_column is not None:
+        unit = Unit(unit_column, max_records, policy.steps if weights == "unit" else None)
+    return Records(expression, schema, policy, bytewise, unit)
 
 
 def check(records: Records) -> tuple[Faults, ...]:
@@ -182,6 +199,24 @@ def check(records: Records) -> tuple[Faults, ...]:
         sums[f"b_{variable.name}"] = (code == UNKNOWN).sum() - bad.sum() if variable.numeric else ibis.literal(0)
     found = arrow(records.table.aggregate(**sums)).to_pylist()[0]
     return tuple(Faults(name, *(int(found[f"{kind}_{name}"] or 0) for kind in "mub")) for name in records.schema.names)
+
+
+def check_units(records: Records) -> UnitUse | None:
+    """How units are spread over the records; None where no column tells them apart.
+
+    Args:
+        records: as read.
+
+    Returns:
+        Numbers that are private: for the curator's screen.
+
+    Raises:
+        InputError: the records cannot be read.
+
+    Guarantee:
+        None: the result must not leave the curator's screen.
+    """
+    return None if records.unit is None else unit_use(records.table, records.unit, bytewise=records.bytewise)
 
 
 def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
@@ -224,7 +259,7 @@ def kept(records: Records, variables: Iterable[Variable]) -> Records:
 
     Returns:
         Under "drop" the records without a missing value of these variables, for which each record decides alone; then
-        one record of each unit, for which each unit does.
+        few records of each unit, for which each unit does.
 
     Raises:
         InputError: a record without a unit.
@@ -234,7 +269,7 @@ def kept(records: Records, variables: Iterable[Variable]) -> Records:
         found = replace(found, table=found.table.filter(*[codes(found, one) != MISSING for one in variables]))
     if found.unit is None:
         return found
-    return replace(found, table=one_of_each(found.table, found.unit, bytewise=found.bytewise), unit=None)
+    return replace(found, table=few_of_each(found.table, found.unit, bytewise=found.bytewise), unit=None)
 
 
 def refuse_faulty(columns: Iterable[str]) -> None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.model.design import GRID, Design
 from discreet.model.schema import Schema
-from discreet.releases.release import RecordsPolicy
+from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.records import Records, codes, kept, numbers, read_records, refuse_faulty
 from discreet.sensitive.sources import arrow_blocks
 
@@ -110,9 +110,12 @@ def grid_rows(design: Design, features: npt.ArrayLike | Records, target: npt.Arr
             allow. The message names columns, never a value.
 
     Guarantee:
-        None spent: nothing leaves. Assumes one row for each unit of protection.
+        None spent: nothing leaves. Of what is in memory it assumes one row for each unit of protection, and the release
+        says that this is the curator's word.
     """
     if isinstance(features, Records):
+        if features.policy.weights == "unit":
+            raise InputError("over a design each record counts once: leave out weights='unit', max_records is enough")
         if target is not None:
             raise InputError("records of a table bring their target with them")
         return _streamed(design, features)
@@ -138,7 +141,7 @@ def grid_rows(design: Design, features: npt.ArrayLike | Records, target: npt.Arr
         for start in range(0, max(len(coordinates), 1), BLOCK):
             yield coordinates[start : start + BLOCK], told[start : start + BLOCK]
 
-    return Rows(design, len(coordinates), RecordsPolicy("error", "clip"), read)
+    return Rows(design, len(coordinates), RecordsPolicy("error", "clip", one_record_a_unit=True), read)
 
 
 def _named(features: object) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.model.design import Design
 from discreet.model.own_factors import OwnFactor
-from discreet.releases.release import RecordsPolicy
+from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.rows import Integers, Rows
 
 __all__ = ["ScoreSums", "score_sums"]

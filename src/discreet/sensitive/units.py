@@ -1,11 +1,14 @@
-"""Units of protection with several records: one of each is kept, by a rule that looks at that unit alone.
+"""Units of protection with several records: few of each are kept, by a rule that looks at that unit alone.
 
-A promise for a person is kept by counts of records only if one person has one record in them. Here a random one of each
-person's records is kept: which one, depends on a digest of that person's records under a salt from the operating
-system, and on nobody else's. Adding, removing or replacing a person so adds, removes or replaces one record, and
-persons are independent of each other even where one person's records are not, so that intervals hold.
+A promise for a person is kept by counts of records only if it is known how many one person has in them. Here at most k
+random ones of each person's records are kept: which ones, depends on digests of that person's records under a salt from
+the operating system, and on nobody else's. Adding or removing a person so adds or removes at most k records.
 
-The estimand is a random record of a random person, not a random record: who has many counts no more than who has one.
+Weights. Where each unit counts once, one that kept m records counts L / m steps for each, L the least number that 1 to
+k divide: L steps in all, whatever m is. Replacing a person so replaces L steps by L others.
+
+The estimand with weights, and with k = 1, is a random record of a random person, not a random record: who has many
+counts no more than who has one. Without weights it is a random one of the records that were kept.
 """
 
 from __future__ import annotations
@@ -21,10 +24,10 @@ from discreet.errors import InputError, shown
 from discreet.sensitive.fingerprints import digest, fingerprint
 from discreet.sensitive.sources import arrow
 
-__all__ = ["Unit", "check_unit_type", "one_of_each"]
+__all__ = ["Unit", "UnitUse", "amount", "check_unit_type", "few_of_each", "unit_use"]
 
-PLACE = "discreet_place_in_unit"
-"""Name of a column that no table has."""
+PLACE, NUMBER, STEPS = "discreet_place_in_unit", "discreet_records_of_unit", "discreet_steps_of_record"
+"""Names of columns that no table has."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,14 @@ class Unit:
 
     Args:
         column: public; its name.
+        most: records of each that are kept.
+        steps: that each unit counts in all, where each counts once; None where each record does.
         salt: private, of the operating system; the same for all passes over one table.
     """
 
     column: str
+    most: int = 1
+    steps: int | None = None
     salt: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
 
 
@@ -57,23 +64,23 @@ def check_unit_type(column: str, kind: Any) -> None:
         )
 
 
-def one_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
-    """One record of each unit.
+def few_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
+    """Few records of each unit.
 
     Args:
         table: records, with the unit's column.
-        unit: what tells units apart.
+        unit: what tells units apart, and how many are kept.
         bytewise: whether the engine compares text byte by byte.
 
     Returns:
-        The records that are kept.
+        The records that are kept; where each unit counts once, with the steps that `amount` adds up.
 
     Raises:
         InputError: a record without a unit, which could be anybody's; or the records cannot be read.
 
     Guarantee:
-        None spent. Data sets that differ in one unit, with however many records, become ones that differ in one record:
-        the records of each unit are ordered by digests of their own.
+        None spent. Data sets that differ in one unit, with however many records, become ones that differ in `unit.most`
+        records, or `unit.steps` steps: the records of each unit are ordered by digests of their own.
     """
     column = table[unit.column]
     if arrow(table.aggregate(n=column.isnull().sum()))["n"][0].as_py():
@@ -81,7 +88,67 @@ def one_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
             f"column {shown(unit.column)}, which tells units apart, has records without a value; leave them out or "
             "say whose they are, nothing was spent"
         )
-    key = fingerprint(column) if column.type().is_string() and not bytewise else column
+    key = _key(table, unit, bytewise=bytewise)
     window = ibis.window(group_by=key, order_by=digest(table, unit.salt))
     ranked = table.mutate(**{PLACE: ibis.row_number().over(window)})
-    return ranked.filter(ranked[PLACE] == 0).drop(PLACE)
+    if unit.steps is not None:
+        own = ibis.window(group_by=key)
+        ranked = ranked.mutate(**{NUMBER: ibis.least(table.count().over(own), unit.most)})
+    found = ranked.filter(ranked[PLACE] < unit.most).drop(PLACE)
+    if unit.steps is None:
+        return found
+    return found.mutate(**{STEPS: (unit.steps // found[NUMBER]).cast("int64")}).drop(NUMBER)
+
+
+def amount(table: ir.Table) -> ir.IntegerScalar:
+    """What the records of a group add to a cell: their number, or their steps where each unit counts once."""
+    if STEPS not in table.columns:
+        return table.count()
+    found: ir.IntegerScalar = table[STEPS].sum().cast("int64")
+    return found
+
+
+@dataclass(frozen=True)
+class UnitUse:
+    """How units are spread over records, for the curator's own screen: private.
+
+    Args:
+        units: how many there are.
+        without: records without a unit.
+        most: records of the unit that has most.
+        beyond: records that are not kept.
+    """
+
+    units: int
+    without: int
+    most: int
+    beyond: int
+
+
+def unit_use(table: ir.Table, unit: Unit, *, bytewise: bool) -> UnitUse:
+    """How units are spread over records.
+
+    Args:
+        table, unit, bytewise: as of `few_of_each`.
+
+    Returns:
+        The numbers.
+
+    Raises:
+        InputError: the records cannot be read.
+
+    Guarantee:
+        None: the result must not leave the curator's screen.
+    """
+    without = arrow(table.aggregate(n=table[unit.column].isnull().sum()))["n"][0].as_py()
+    told = table.filter(table[unit.column].notnull())
+    each = told.group_by(key=_key(told, unit, bytewise=bytewise)).aggregate(n=told.count())
+    beyond = ibis.greatest(each["n"] - unit.most, 0).sum()
+    found = arrow(each.aggregate(units=each.count(), most=each["n"].max(), beyond=beyond)).to_pylist()[0]
+    return UnitUse(int(found["units"]), int(without or 0), int(found["most"] or 0), int(found["beyond"] or 0))
+
+
+def _key(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Column:
+    """What is equal for the records of one unit, and for no others."""
+    column = table[unit.column]
+    return fingerprint(column) if column.type().is_string() and not bytewise else column

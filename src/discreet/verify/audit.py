@@ -19,10 +19,9 @@ waits for one rare answer passes. The audit finds mistakes; it is no defence aga
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain, combinations_with_replacement, product
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -31,13 +30,11 @@ from scipy.special import betaincinv
 
 from discreet.errors import InputError, require
 from discreet.mechanisms import MECHANISMS
-from discreet.mechanisms.crossing import Mechanism, Statistic, check_relation, statistic_of
+from discreet.mechanisms.crossing import Mechanism, calibrate, check_relation
 from discreet.mechanisms.noise import ExactNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.schema import Variable
-from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.kinds.candidate_choice import Selection
@@ -52,16 +49,30 @@ from discreet.releases.kinds.parameter_draws import Tempering, Trimming
 from discreet.releases.kinds.scored_choice import ScoredNoise
 from discreet.releases.kinds.two_stages import Stages
 from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
-from discreet.releases.release import RecordsPolicy
+from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.counts import Counts
 from discreet.sensitive.rows import grid_rows
-from discreet.theory.likelihood_sensitivity import log_range
 from discreet.verify.changed_readings import changed_readings
 from discreet.verify.densities import objective_loss, truncation_loss
 from discreet.verify.losses import loss, refuse_leaks
 from discreet.verify.script import SCRIPTS, Answers, Leak, Log, logged, numbers
+from discreet.verify.tiny_data import (
+    FEW_KINDS,
+    MOST_KINDS,
+    audit_choices,
+    audit_designs,
+    audit_networks,
+    audit_readings,
+    columns_of,
+    crowd_of,
+    kinds_of,
+    neighbours,
+    rests_of,
+    statistic_from,
+    units_of,
+)
 
-__all__ = ["CONFIDENCE", "Finding", "audit", "audit_designs", "audit_networks"]
+__all__ = ["CONFIDENCE", "Finding", "audit"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -69,17 +80,10 @@ Record = tuple[Any, ...]
 Pairs = Mapping[tuple[Any, Any], int]
 """Pairs of data sets, and by how many units they differ: neighbours by one."""
 
+ONE_RECORD = RecordsPolicy("error", "error")
+"""Every record is a unit."""
 MOST_RECORDS = 3
 """Records of the larger of two neighbouring data sets."""
-CROWD = 300
-"""Equal records that some neighbours share: much data, but no more than an exact law of their sample needs."""
-PEAK = 35.0
-"""Nats by which a crowd raises a row of a posterior: draws reveal most when it is sharp, but not so sharp that only the
-coin of 2^-64 (44 nats) leaves the peak."""
-MOST_CROWD = 10_000
-"""Beyond it a crowd takes long to count."""
-FEWER = 3
-"""So many times smaller is a second crowd: it sharpens rows that the first one does not reach."""
 STEPS = 4
 """Grid steps of a row while it is enumerated: the promise does not depend on them."""
 SAMPLES = 20_000
@@ -88,14 +92,10 @@ CONFIDENCE = 1 - 1e-6
 """Of a statistical bound: the chance that it exceeds the truth is one in a million."""
 LEAST_HITS = 200
 """Draws beyond a threshold that is considered: further out a bound is too loose to tell anything."""
+MOST_CHOICES = 8
+"""Answers to a choice that are followed to what is released."""
 EXTREMES = 2
 """Pairs of data sets for a statistical bound."""
-MOST_KINDS, MOST_CHOICES = 12, 8
-"""Kinds of records that make data sets, and answers to a choice that are followed to what is released."""
-FEW_KINDS = 3
-"""The same beside a reading that changes, where it has more bins than that."""
-FEW = 30
-"""The same for a mechanism that is told how many records to expect."""
 SLACK = 1e-7
 """Log ratios are computed in floating point; mechanisms keep more than this back where they are not exact either."""
 VECTOR_SLACK = 1e-12
@@ -138,50 +138,13 @@ class Finding:
         return self.measured <= float(self.guarantee.epsilon) * (1 + 1e-9) + self.slack
 
 
-def audit_networks() -> dict[str, Network]:
-    """The networks of the audit: every shape of family that matters, with two and three states."""
-    return {
-        "one coin": _network({"a": 2}),
-        "a -> b": _network({"a": 2, "b": 2}, "a>b"),
-        "a -> b, three states": _network({"a": 2, "b": 3}, "a>b"),
-        "a -> b -> c": _network({"a": 2, "b": 2, "c": 2}, "a>b b>c"),
-        "a -> c <- b": _network({"a": 2, "b": 2, "c": 2}, "a>c b>c"),
-    }
-
-
-def audit_choices() -> dict[str, Network]:
-    """The variables that a network is chosen over in the audit."""
-    return {
-        "three coins": _network({"a": 2, "b": 2, "c": 2}),
-        "coin, three states, coin": _network({"a": 2, "b": 3, "c": 2}),
-    }
-
-
-def audit_readings() -> dict[str, Network]:
-    """The readings of the audit, for mechanisms under a metric that have no network of their own."""
-    return {"a reading in six bins": Network((Variable.binned("x", (0, 6), 6),), {"x": ()})}
-
-
-def audit_designs() -> dict[str, Design]:
-    """The designs of the audit: every target, with bounds and in a ball, of one or two coordinates."""
-    x, z = (Variable(name, bounds=(-1, 1)) for name in "xz")
-    number, states = Variable("y", bounds=(-1, 1)), Variable("y", ("no", "yes"))
-    return {
-        "one number": Design((x,), intercept=False),
-        "two numbers": Design((x, z), intercept=False),
-        "line": Design((x,), number),
-        "line in a ball": Design((x,), number, 0.5),
-        "two classes": Design((x,), states),
-        "two classes in a ball": Design((x, z), states, 1.0, intercept=False),
-    }
-
-
 def audit(
     mechanism: Mechanism[Any, Any, Any, Any],
     guarantee: Guarantee,
     networks: Mapping[str, Network] | Mapping[str, Design] | None = None,
     *,
     most: int = MOST_RECORDS,
+    policy: RecordsPolicy = ONE_RECORD,
 ) -> tuple[Finding, ...]:
     """Measure a mechanism's loss on all neighbouring data sets of tiny networks or designs.
 
@@ -193,7 +156,8 @@ def audit(
         guarantee: what it shall promise.
         networks: tiny ones, by name, or designs of at most two weights; None for those that the mechanism takes of
             `audit_networks()`, `audit_choices()`, under a metric `audit_readings()`, or `audit_designs()`.
-        most: records of the larger data set.
+        most: records of the larger data set; of units with several records, one more than neighbours share.
+        policy: how many records a unit of protection may have, and what they count.
 
     Returns:
         A finding for each of them.
@@ -204,7 +168,7 @@ def audit(
     """
     check_relation(mechanism, guarantee)
     given = _taken(mechanism, guarantee) if networks is None else networks
-    return tuple(_finding(mechanism, name, over, guarantee, most) for name, over in given.items())
+    return tuple(_finding(mechanism, name, over, guarantee, most, policy) for name, over in given.items())
 
 
 def _taken(mechanism: Mechanism[Any, Any, Any, Any], guarantee: Guarantee) -> dict[str, Network | Design]:
@@ -231,19 +195,26 @@ def _taken(mechanism: Mechanism[Any, Any, Any, Any], guarantee: Guarantee) -> di
 
 
 def _finding(
-    mechanism: Mechanism[Any, Any, Any, Any], name: str, over: Network | Design, guarantee: Guarantee, most: int
+    mechanism: Mechanism[Any, Any, Any, Any],
+    name: str,
+    over: Network | Design,
+    guarantee: Guarantee,
+    most: int,
+    policy: RecordsPolicy,
 ) -> Finding:
     """One network or design."""
     prior = Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
-    calibration = mechanism.calibrate(over, prior, guarantee)
+    calibration = calibrate(mechanism, prior, guarantee, policy)
     continuous = isinstance(calibration, Truncation | ObjectiveNoise)
-    crowd = _crowd(over, calibration)
+    crowd = crowd_of(over, calibration)
     if guarantee.relation is Relation.METRIC:
-        kinds = _kinds(over)
-        rests = _rests(kinds if len(kinds) < MOST_KINDS else _kinds(over, FEW_KINDS), most, crowd)
+        kinds = kinds_of(over)
+        rests = rests_of(kinds if len(kinds) < MOST_KINDS else kinds_of(over, FEW_KINDS), most, crowd)
         apart = changed_readings(over, guarantee.unit_amount, rests)
     else:
-        apart = dict.fromkeys(_neighbours(over, guarantee.relation, 1 if continuous else most, crowd), 1)
+        records = kinds_of(over, MOST_KINDS if policy.steps == 1 else FEW_KINDS)
+        rests = rests_of(records, 1 if continuous else most, crowd)
+        apart = dict.fromkeys(neighbours(units_of(over, policy), rests, guarantee.relation), 1)
     try:
         measured_loss, how = _measure(mechanism, calibration, prior, apart, guarantee)
     except Leak as leak:
@@ -273,14 +244,14 @@ def _measure(
             exact = _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None)
             return max(exact, _largest_bound(mechanism, calibration, prior, pairs, guarantee)), BOUND
         case Truncation():
-            statistics = {data: grid_rows(prior.design, *_columns(prior.design, data)) for data in set(chain(*pairs))}
+            statistics = {data: grid_rows(prior.design, *columns_of(prior.design, data)) for data in set(chain(*pairs))}
             stated = truncation_loss(calibration, prior, statistics, pairs)
             bound = _largest_bound(mechanism, calibration, prior, pairs, guarantee)
             return max(stated, bound), f"density as stated; draws {BOUND}"
         case ObjectiveNoise():
             few = {pair: units for pair, units in pairs.items() if max(map(len, pair)) <= 2}
             _largest_loss(mechanism, calibration, prior, few, guarantee, 0, None)
-            found = {data: _statistic(mechanism, prior.design, data) for data in set(chain(*pairs))}
+            found = {data: statistic_from(mechanism, prior.design, data) for data in set(chain(*pairs))}
             return objective_loss(mechanism, calibration, prior, found, pairs), "densities at points"
         case _:
             raise InputError(f"the audit does not know calibrations of type {type(calibration).__name__}")
@@ -302,7 +273,7 @@ def _largest_loss(
     all that it asked.
     """
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
-    known = {data: _statistic(mechanism, prior.over, data) for data in {data for pair in pairs for data in pair}}
+    known = {data: statistic_from(mechanism, prior.over, data) for data in {data for pair in pairs for data in pair}}
     keys = {data: _key(data, counts) for data, counts in known.items()}
     different = {(keys[one], keys[other]): units for (one, other), units in pairs.items() if keys[one] != keys[other]}
     by_key = {keys[data]: counts for data, counts in known.items()}
@@ -382,7 +353,7 @@ def _statistical(
     outputs, besides = [], set()
     for data in pair:
         many = replace(calibration, draws=calibration.draws * SAMPLES)
-        payload: Any = mechanism.draw(_statistic(mechanism, prior.over, data), prior, many, ExactNoise())
+        payload: Any = mechanism.draw(statistic_from(mechanism, prior.over, data), prior, many, ExactNoise())
         if isinstance(payload, WeightDraws):
             cells = [payload.weights.T]
             besides.add(numbers(replace(payload, weights=np.zeros_like(payload.weights))))
@@ -413,86 +384,3 @@ def _statistical(
                 hits, others = np.sum(sign * one[half:] >= at), np.sum(sign * other[half:] >= at)
                 best = max(best, float(bounds(hits, others)))
     return best
-
-
-# ------------------------------------------------------------------------------------------------------- tiny data sets
-
-
-def _network(sizes: dict[str, int], arcs: str = "") -> Network:
-    """A network from the number of states of each node and arcs such as "a>b b>c"."""
-    pairs = [arc.split(">") for arc in arcs.split()]
-    variables = tuple(Variable(node, tuple(f"s{code}" for code in range(size))) for node, size in sizes.items())
-    return Network(variables, {node: tuple(parent for parent, child in pairs if child == node) for node in sizes})
-
-
-def _counts(network: Network, records: Iterable[Record]) -> Counts:
-    """Counts of the families and of whole records, one kind of record at a time."""
-    tables = {node: np.zeros(network.shape(node), np.int64) for node in network.nodes}
-    whole = np.zeros(tuple(variable.size for variable in network.schema), np.int64)
-    for record, times in Counter(records).items():
-        whole[record] += times
-        code = dict(zip(network.nodes, record, strict=True))
-        for node in network.nodes:
-            tables[node][tuple(code[name] for name in network.family(node))] += times
-    return Counts(Tables(network, tables), RecordsPolicy("error", "error"), {network.nodes: whole})
-
-
-def _statistic(mechanism: Mechanism[Any, Any, Any, Any], over: Network | Design, data: Iterable[Any]) -> Statistic:
-    """What the mechanism draws from, of some records."""
-    if isinstance(over, Network):
-        return _counts(over, data)
-    return statistic_of(mechanism, grid_rows(over, *_columns(over, data)), over)
-
-
-def _columns(design: Design, data: Iterable[Any]) -> tuple[Floats, list[Any] | None]:
-    """Features and target of records."""
-    listed, width = list(data), len(design.features)
-    features = np.array([record[:width] for record in listed], np.float64).reshape(-1, width)
-    return features, None if design.target is None else [record[width] for record in listed]
-
-
-def _kinds(over: Network | Design, most: int = MOST_KINDS) -> list[Record]:
-    """Every record of a network; of a design those at the corners of its bounds, in the middle, and a few more."""
-    if isinstance(over, Network):
-        every = list(product(*(range(variable.size) for variable in over.variables)))
-        # Of many, some that lie evenly among them, the first and the last: the pairs of a hundred kinds are thousands.
-        return [every[at * (len(every) - 1) // (most - 1)] for at in range(most)] if len(every) > most else every
-    bounds = [variable.bounds for variable in over.features if variable.bounds is not None]
-    places = [*product(*bounds), tuple(low / 2 + high / 2 for low, high in bounds)]
-    if over.norm is not None and len(bounds) > 1:
-        # Nearly alike, and told apart by weights along the first axis: their gradients are opposite there.
-        low, high = (0.02 * end for end in bounds[0])
-        places += [(first, *(top for _, top in bounds[1:])) for first in (low, high)]
-    target = over.target
-    ends = [()] if target is None else [(value,) for value in target.bounds or target.states]
-    return [(*place, *end) for place in places for end in ends]
-
-
-def _rests(records: list[Record], most: int, crowd: int) -> Iterator[tuple[Record, ...]]:
-    """The records that two neighbours share: a few, or a crowd or two."""
-    small = (rest for size in range(most) for rest in combinations_with_replacement(records, size))
-    crowds = (
-        (records[0],) * size + (record,) * (size // FEWER) for size in (crowd // FEWER, crowd) for record in records
-    )
-    yield from chain(small, crowds)
-
-
-def _neighbours(
-    over: Network | Design, relation: Relation, most: int, crowd: int
-) -> Iterator[tuple[tuple[Record, ...], tuple[Record, ...]]]:
-    """Every pair of neighbouring data sets, up to the order of their records, and some that share a crowd or two."""
-    records = _kinds(over)
-    for rest in _rests(records, most, crowd):
-        for index, record in enumerate(records):
-            if relation.by_record(add_remove=True, replace=False):
-                yield rest, (*rest, record)
-            else:
-                yield from (((*rest, record), (*rest, other)) for other in records[:index])
-
-
-def _crowd(over: Network | Design, calibration: Any) -> int:
-    """How many equal records make a crowd; so many that a trimmed posterior has a peak."""
-    if not isinstance(calibration, Trimming) or not isinstance(over, Network):
-        return FEW if isinstance(calibration, ObjectiveNoise) else CROWD
-    ranges = (log_range(over.schema[node].size, floor) for node, floor in calibration.floors.items())
-    return min(math.ceil(PEAK / (calibration.temper * min(filter(None, ranges), default=1.0))), MOST_CROWD)

@@ -219,7 +219,7 @@ def weights(
     Source:
         Williams and McSherry (NIPS 2010), Sections 3 and 4; the samplers' modules have the rest.
     """
-    design, prior, payload = release.design, release.prior, release.payload
+    design, prior, payload = release.design, release.prior, release.told
     assert isinstance(prior, Normal)
     if not draws > 0:
         raise InputError(f"a posterior needs at least one draw, got {draws}")
@@ -255,7 +255,7 @@ def quick_estimate(release: Release) -> Floats:
     Raises:
         InputError: a release of something else.
     """
-    payload = release.payload
+    payload = release.told
     if isinstance(payload, WeightDraws):
         return np.asarray(payload.weights.mean(axis=0))
     if not isinstance(payload, NoisyMoments):
@@ -320,7 +320,7 @@ def gradients_of(release: Release) -> NoisyGradients:
     Raises:
         InputError: a release of something else, or one without a number of records.
     """
-    payload = release.payload
+    payload = release.told
     if not isinstance(payload, GradientTrace):
         raise InputError("this release holds no gradients")
     records, scale = _total(release, payload)

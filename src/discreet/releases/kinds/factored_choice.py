@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -137,6 +137,11 @@ class FactoredChoice(Released):
         require(self.kind == "categorical", "only a choice by a categorical factor is of states of a variable")
         name = self.design.names[0]
         return Network((Variable(name, tuple(map(str, range(self.candidates.shape[1])))),), {name: ()})
+
+    def per_unit(self, steps: int) -> FactoredChoice:
+        """See `Released`."""
+        total = self.total and self.total.per_unit(steps)
+        return replace(self, rate=self.rate * steps, total=total)
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""

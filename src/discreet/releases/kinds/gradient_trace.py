@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -113,6 +113,11 @@ class GradientTrace(Released):
     def over(self) -> Design:
         """The design."""
         return self.design
+
+    def per_unit(self, steps: int) -> GradientTrace:
+        """See `Released`."""
+        total = self.total and self.total.per_unit(steps)
+        return replace(self, gradients=self.gradients / steps, scale=self.scale / steps, total=total)
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""

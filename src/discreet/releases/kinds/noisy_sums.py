@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -74,6 +74,10 @@ class NoisyTotal:
         """Refuse what is no noisy number."""
         require(all_positive(self.scale), "a noisy number of records needs a positive, finite noise scale")
 
+    def per_unit(self, steps: int) -> NoisyTotal:
+        """A number of units that count so many records each."""
+        return NoisyTotal(round(self.value / steps), self.scale / steps)
+
 
 def total_line(total: NoisyTotal | None) -> str:
     """How the number of records is told, where it is private, as the end of a line."""
@@ -133,6 +137,11 @@ class NoisyMoments(Released):
     def sums_scale(self) -> float:
         """Scale of the noise in `sums`."""
         return self.scale / GRID**2
+
+    def per_unit(self, steps: int) -> NoisyMoments:
+        """See `Released`."""
+        values = np.rint(self.values / steps).astype(np.int64)
+        return replace(self, values=values, scale=self.scale / steps)
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""

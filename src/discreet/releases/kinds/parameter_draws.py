@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -168,6 +168,11 @@ class ParameterDraws(Released):
     def tables(self) -> FlatTables:
         """The probabilities, with the draws as last axis."""
         return self.cells
+
+    def per_unit(self, steps: int) -> ParameterDraws:
+        """See `Released`."""
+        total = self.total and self.total.per_unit(steps)
+        return replace(self, temper=self.temper * steps, total=total)
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""

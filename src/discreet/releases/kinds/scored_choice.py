@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -220,6 +220,11 @@ class ScoredChoice(Released):
         nats = (self.rate / STEPS * table.steps).reshape(*sizes, table.size)
         total = None if self.total is None else (self.total.value, self.total.scale)
         return Scores({table.scope: np.asarray(nats, np.float64)}, tuple(self.indices.tolist()), table.base, total)
+
+    def per_unit(self, steps: int) -> ScoredChoice:
+        """See `Released`."""
+        total = self.total and self.total.per_unit(steps)
+        return replace(self, rate=self.rate * steps, total=total)
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""

@@ -1,0 +1,175 @@
+"""What was done with records before they were counted: public, fixed before any record is read, said in every release.
+
+A unit of protection that has several records counts up to `steps` times in a table. What one record could cost is
+promised for epsilon / steps (`privacy/guarantee.py: for_each`), so that the unit costs epsilon; and readers take every
+`steps` of a table for one unit, so that intervals go by units and not by records that resemble each other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import MISSING, dataclass, fields
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from discreet.errors import InputError, require, shown
+from discreet.model.limits import check_name
+from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.releases.codec import Part
+
+__all__ = ["MOST_RECORDS", "MOST_WEIGHED", "PolicyPart", "RecordsPolicy"]
+
+MOST_RECORDS = 1000
+"""Of a unit: each costs a thousandth of epsilon then."""
+MOST_WEIGHED = 12
+"""Of a unit whose records share its weight: 27,720 steps hold the shares of 1 to 12 records exactly."""
+
+
+@dataclass(frozen=True)
+class RecordsPolicy:
+    """What was done with records that are not complete and within bounds, and with units that have several.
+
+    Args:
+        missing: "error" refuses a table with a missing value; "drop" leaves out every record that has one.
+        out_of_bounds: "error" refuses a number outside its public bounds; "clip" moves it to the nearest bound.
+        unit_column: name of the column that told units of protection apart; None where every record was taken for a
+            unit of its own, which nobody checked.
+        max_records: of each unit at most so many records were kept, chosen at random by that unit's records alone.
+        weights: "record" counts each record that was kept once; "unit" counts each unit once, its records in equal
+            parts, so that the estimand is a random record of a random unit.
+        one_record_a_unit: whether the curator says that no unit has more than one record, where no column tells.
+        selection: a random word, equal where the same records were kept; None without a column.
+
+    Raises:
+        InputError: another word, a column without a name, or numbers of records without a column or beyond the limits.
+    """
+
+    missing: str
+    out_of_bounds: str
+    unit_column: str | None = None
+    max_records: int = 1
+    weights: str = "record"
+    one_record_a_unit: bool = False
+    selection: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse other words."""
+        if self.missing not in ("error", "drop"):
+            raise InputError(f"missing values are met by 'error' or 'drop', not {shown(self.missing)}")
+        if self.out_of_bounds not in ("error", "clip"):
+            raise InputError(f"numbers out of bounds are met by 'error' or 'clip', not {shown(self.out_of_bounds)}")
+        if self.unit_column is not None:
+            check_name(self.unit_column, "the unit column")
+        self._check_units()
+
+    def _check_units(self) -> None:
+        """Refuse what cannot be done with units."""
+        if self.weights not in ("record", "unit"):
+            raise InputError(f"weights are those of each 'record' or of each 'unit', not {shown(self.weights)}")
+        most = MOST_WEIGHED if self.weights == "unit" else MOST_RECORDS
+        if type(self.max_records) is not int or not 1 <= self.max_records <= most:
+            raise InputError(
+                f"max_records is a whole number from 1 to {most:,}"
+                + (" where each unit counts once" if self.weights == "unit" else "")
+            )
+        if self.unit_column is None:
+            several = self.max_records > 1 or self.weights == "unit"
+            require(not several, "several records of a unit need the column that tells units apart: unit_column")
+            require(self.selection is None, "without a unit column no records are selected")
+        elif self.one_record_a_unit:
+            raise InputError("either a column tells units apart, or the curator says that each has one record")
+
+    @property
+    def steps(self) -> int:
+        """How often a unit may count in any cell of a table: what stands for one unit there."""
+        return math.lcm(*range(1, self.max_records + 1)) if self.weights == "unit" else self.max_records
+
+    @property
+    def units(self) -> tuple[object, ...]:
+        """Equal where the same records of the same units count alike."""
+        return self.unit_column, self.max_records, self.weights, self.selection
+
+    def check(self, guarantee: Guarantee) -> None:
+        """Refuse a promise that records so treated could not keep, or that nobody stands for.
+
+        Args:
+            guarantee: wanted, for units.
+
+        Raises:
+            InputError: as it says.
+        """
+        relation = guarantee.relation
+        if relation.public_number and self.missing == "drop":
+            raise InputError(
+                "dropping incomplete records changes the number of records, which is public when replacing a record or "
+                "a metric is the relation; use missing='error', or an add-remove guarantee"
+            )
+        if relation is Relation.METRIC and self.steps > 1:
+            raise InputError("a metric is about changes in single values, not about units that have several records")
+        if relation.public_number and self.steps > 1 and self.weights == "record":
+            raise InputError(
+                "the number of records of a unit is private, and so is that of all records, which is public when "
+                "replacing is the relation; count each unit once (weights='unit', --weights unit), or ask for an "
+                "add-remove guarantee"
+            )
+
+    def check_claim(self, guarantee: Guarantee) -> None:
+        """Refuse to protect a unit that nothing tells apart, unless the curator says that each has one record.
+
+        Args:
+            guarantee: wanted, for units.
+
+        Raises:
+            InputError: as it says.
+        """
+        stated = guarantee.unit == "record" or self.unit_column is not None or self.one_record_a_unit
+        if guarantee.relation is not Relation.METRIC and not stated:
+            raise InputError(
+                f"the promise is for each {shown(guarantee.unit)}, and nothing tells them apart: name the column that "
+                "does (unit_column, --unit-column), or say that none has more than one record (one_record_a_unit=True, "
+                "--one-record-a-unit); nothing was spent"
+            )
+
+    def unit_lines(self, unit: str) -> list[str]:
+        """What was done with units, in words; nothing where every record is a unit.
+
+        Args:
+            unit: of the promise.
+        """
+        if self.unit_column is None:
+            claim = f"that no {unit} has more than one record is the curator's word: nothing told them apart"
+            return [] if unit == "record" else [claim]
+        apart = f"told apart by column {shown(self.unit_column)}"
+        if self.max_records == 1:
+            return [f"one record of each {unit} was kept, {apart}"]
+        kept = f"at most {self.max_records:,} records of each {unit} were kept, {apart}"
+        if self.weights == "unit":
+            how = f"each {unit} counts once, in {self.steps:,} steps that its records share; noise is in steps"
+        else:
+            how = f"intervals take {self.steps:,} records for one {unit}, as its records may be alike"
+        return [kept, how]
+
+    def document(self) -> dict[str, Any]:
+        """Its part of a release; what nobody asked for is left out."""
+        asked = {field.name: getattr(self, field.name) for field in fields(self)}
+        defaults = {field.name: field.default for field in fields(self) if field.default is not MISSING}
+        return {name: value for name, value in asked.items() if name not in defaults or value != defaults[name]}
+
+
+class PolicyPart(Part):
+    """What a document says of the records."""
+
+    count: Annotated[int, pydantic.Field(ge=0, strict=True)] | None = None
+    missing: Literal["error", "drop"]
+    out_of_bounds: Literal["error", "clip"]
+    unit_column: Annotated[str, pydantic.Field(min_length=1)] | None = None
+    max_records: Annotated[int, pydantic.Field(ge=1, strict=True)] = 1
+    weights: Literal["record", "unit"] = "record"
+    one_record_a_unit: Annotated[bool, pydantic.Field(strict=True)] = False
+    selection: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{8}$")] | None = None
+
+    @property
+    def policy(self) -> RecordsPolicy:
+        """Without the number of records."""
+        return RecordsPolicy(**self.model_dump(exclude={"count"}))

@@ -1,0 +1,204 @@
+"""Networks and designs so small that every data set can be written down, and these data sets, for the audit."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.mechanisms.crossing import Mechanism, Statistic, statistic_of
+from discreet.model.design import Design
+from discreet.model.network import Network
+from discreet.model.schema import Variable
+from discreet.model.tables import Tables
+from discreet.privacy.guarantee import Relation
+from discreet.releases.kinds.gradient_trace import ObjectiveNoise
+from discreet.releases.kinds.parameter_draws import Trimming
+from discreet.releases.policy import RecordsPolicy
+from discreet.sensitive.counts import Counts
+from discreet.sensitive.rows import grid_rows
+from discreet.theory.likelihood_sensitivity import log_range
+
+__all__ = [
+    "FEW_KINDS",
+    "MOST_KINDS",
+    "Unit",
+    "audit_choices",
+    "audit_designs",
+    "audit_networks",
+    "audit_readings",
+    "columns_of",
+    "crowd_of",
+    "kinds_of",
+    "neighbours",
+    "rests_of",
+    "statistic_from",
+    "units_of",
+]
+
+Floats = npt.NDArray[np.float64]
+Record = tuple[Any, ...]
+Unit = tuple[Record, ...]
+"""The records of one unit of protection, each as often as it counts."""
+
+CROWD = 300
+"""Equal records that some neighbours share: much data, but no more than an exact law of their sample needs."""
+PEAK = 35.0
+"""Nats by which a crowd raises a row of a posterior: draws reveal most when it is sharp, but not so sharp that only the
+coin of 2^-64 (44 nats) leaves the peak."""
+MOST_CROWD = 10_000
+"""Beyond it a crowd takes long to count."""
+FEWER = 3
+"""So many times smaller is a second crowd: it sharpens rows that the first one does not reach."""
+FEW_KINDS = 3
+"""The same beside a reading that changes, where it has more bins than that."""
+FEW = 30
+"""The same for a mechanism that is told how many records to expect."""
+MOST_KINDS = 12
+"""Kinds of records, or of units, that make data sets."""
+
+
+def audit_networks() -> dict[str, Network]:
+    """The networks of the audit: every shape of family that matters, with two and three states."""
+    return {
+        "one coin": _network({"a": 2}),
+        "a -> b": _network({"a": 2, "b": 2}, "a>b"),
+        "a -> b, three states": _network({"a": 2, "b": 3}, "a>b"),
+        "a -> b -> c": _network({"a": 2, "b": 2, "c": 2}, "a>b b>c"),
+        "a -> c <- b": _network({"a": 2, "b": 2, "c": 2}, "a>c b>c"),
+    }
+
+
+def audit_choices() -> dict[str, Network]:
+    """The variables that a network is chosen over in the audit."""
+    return {
+        "three coins": _network({"a": 2, "b": 2, "c": 2}),
+        "coin, three states, coin": _network({"a": 2, "b": 3, "c": 2}),
+    }
+
+
+def audit_readings() -> dict[str, Network]:
+    """The readings of the audit, for mechanisms under a metric that have no network of their own."""
+    return {"a reading in six bins": Network((Variable.binned("x", (0, 6), 6),), {"x": ()})}
+
+
+def audit_designs() -> dict[str, Design]:
+    """The designs of the audit: every target, with bounds and in a ball, of one or two coordinates."""
+    x, z = (Variable(name, bounds=(-1, 1)) for name in "xz")
+    number, states = Variable("y", bounds=(-1, 1)), Variable("y", ("no", "yes"))
+    return {
+        "one number": Design((x,), intercept=False),
+        "two numbers": Design((x, z), intercept=False),
+        "line": Design((x,), number),
+        "line in a ball": Design((x,), number, 0.5),
+        "two classes": Design((x,), states),
+        "two classes in a ball": Design((x, z), states, 1.0, intercept=False),
+    }
+
+
+def _network(sizes: dict[str, int], arcs: str = "") -> Network:
+    """A network from the number of states of each node and arcs such as "a>b b>c"."""
+    pairs = [arc.split(">") for arc in arcs.split()]
+    variables = tuple(Variable(node, tuple(f"s{code}" for code in range(size))) for node, size in sizes.items())
+    return Network(variables, {node: tuple(parent for parent, child in pairs if child == node) for node in sizes})
+
+
+def _counts(network: Network, records: Iterable[Record]) -> Counts:
+    """Counts of the families and of whole records, one kind of record at a time."""
+    tables = {node: np.zeros(network.shape(node), np.int64) for node in network.nodes}
+    whole = np.zeros(tuple(variable.size for variable in network.schema), np.int64)
+    for record, times in Counter(records).items():
+        whole[record] += times
+        code = dict(zip(network.nodes, record, strict=True))
+        for node in network.nodes:
+            tables[node][tuple(code[name] for name in network.family(node))] += times
+    return Counts(Tables(network, tables), RecordsPolicy("error", "error"), {network.nodes: whole})
+
+
+def statistic_from(mechanism: Mechanism[Any, Any, Any, Any], over: Network | Design, data: Iterable[Any]) -> Statistic:
+    """What the mechanism draws from, of some records."""
+    if isinstance(over, Network):
+        return _counts(over, data)
+    return statistic_of(mechanism, grid_rows(over, *columns_of(over, data)), over)
+
+
+def columns_of(design: Design, data: Iterable[Any]) -> tuple[Floats, list[Any] | None]:
+    """Features and target of records."""
+    listed, width = list(data), len(design.features)
+    features = np.array([record[:width] for record in listed], np.float64).reshape(-1, width)
+    return features, None if design.target is None else [record[width] for record in listed]
+
+
+def kinds_of(over: Network | Design, most: int = MOST_KINDS) -> list[Record]:
+    """Every record of a network; of a design those at the corners of its bounds, in the middle, and a few more."""
+    if isinstance(over, Network):
+        return _evenly(list(product(*(range(variable.size) for variable in over.variables))), most)
+    bounds = [variable.bounds for variable in over.features if variable.bounds is not None]
+    places = [*product(*bounds), tuple(low / 2 + high / 2 for low, high in bounds)]
+    if over.norm is not None and len(bounds) > 1:
+        # Nearly alike, and told apart by weights along the first axis: their gradients are opposite there.
+        low, high = (0.02 * end for end in bounds[0])
+        places += [(first, *(top for _, top in bounds[1:])) for first in (low, high)]
+    target = over.target
+    ends = [()] if target is None else [(value,) for value in target.bounds or target.states]
+    found = [(*place, *end) for place in places for end in ends]
+    return found if most == MOST_KINDS else _evenly(found, most)
+
+
+def _evenly(every: list[Record], most: int) -> list[Record]:
+    """Of many, some that lie evenly among them, the first and the last: the pairs of a hundred kinds are thousands."""
+    return [every[at * (len(every) - 1) // (most - 1)] for at in range(most)] if len(every) > most else every
+
+
+def rests_of(records: list[Record], most: int, crowd: int) -> Iterator[tuple[Record, ...]]:
+    """The records that two neighbours share: a few, or a crowd or two."""
+    small = (rest for size in range(most) for rest in combinations_with_replacement(records, size))
+    crowds = (
+        (records[0],) * size + (record,) * (size // FEWER) for size in (crowd // FEWER, crowd) for record in records
+    )
+    yield from chain(small, crowds)
+
+
+def units_of(over: Network | Design, policy: RecordsPolicy) -> list[Unit]:
+    """Units of protection as neighbours differ in: the records of each, as often as they count.
+
+    Args:
+        over: public.
+        policy: how many records a unit may have, and what they count.
+
+    Returns:
+        One for every kind of record; of units with several records those of few kinds, with one, two and the most.
+    """
+    if policy.steps == 1:
+        return [(record,) for record in kinds_of(over)]
+    few, sizes = kinds_of(over, FEW_KINDS), {1, min(2, policy.max_records), policy.max_records}
+    return [
+        tuple(record for record in unit for _ in range(policy.steps // size if policy.weights == "unit" else 1))
+        for size in sorted(sizes)
+        for unit in combinations_with_replacement(few, size)
+    ]
+
+
+def neighbours(
+    units: Sequence[Unit], rests: Iterable[tuple[Record, ...]], relation: Relation
+) -> Iterator[tuple[tuple[Record, ...], tuple[Record, ...]]]:
+    """Every pair of data sets that differ in one unit, up to the order of their records."""
+    for rest in rests:
+        for index, unit in enumerate(units):
+            if relation.by_record(add_remove=True, replace=False):
+                yield rest, (*rest, *unit)
+            else:
+                yield from (((*rest, *unit), (*rest, *other)) for other in units[:index])
+
+
+def crowd_of(over: Network | Design, calibration: Any) -> int:
+    """How many equal records make a crowd; so many that a trimmed posterior has a peak."""
+    if not isinstance(calibration, Trimming) or not isinstance(over, Network):
+        return FEW if isinstance(calibration, ObjectiveNoise) else CROWD
+    ranges = (log_range(over.schema[node].size, floor) for node, floor in calibration.floors.items())
+    return min(math.ceil(PEAK / (calibration.temper * min(filter(None, ranges), default=1.0))), MOST_CROWD)
