@@ -90,14 +90,12 @@ def few_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
         )
     key = _key(table, unit, bytewise=bytewise)
     window = ibis.window(group_by=key, order_by=digest(table, unit.salt))
-    ranked = table.mutate(**{PLACE: ibis.row_number().over(window)})
+    number = ibis.least(table.count().over(ibis.window(group_by=key)), unit.most)
+    ranked = table.mutate(**{PLACE: ibis.row_number().over(window), NUMBER: number})
+    found = ranked.filter(ranked[PLACE] < unit.most)
     if unit.steps is not None:
-        own = ibis.window(group_by=key)
-        ranked = ranked.mutate(**{NUMBER: ibis.least(table.count().over(own), unit.most)})
-    found = ranked.filter(ranked[PLACE] < unit.most).drop(PLACE)
-    if unit.steps is None:
-        return found
-    return found.mutate(**{STEPS: (unit.steps // found[NUMBER]).cast("int64")}).drop(NUMBER)
+        found = found.mutate(**{STEPS: (unit.steps // found[NUMBER]).cast("int64")})
+    return found.drop(PLACE, NUMBER)
 
 
 def amount(table: ir.Table) -> ir.IntegerScalar:
