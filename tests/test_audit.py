@@ -160,7 +160,7 @@ def test_independent_draws_cost_alike(draws: int) -> None:
 
 def test_weights_that_underflow_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A crowd of 760 nats: grid points whose weight is 0 for one data set and not for its neighbour."""
-    monkeypatch.setattr(auditing, "PEAK", 760.0)
+    monkeypatch.setattr(tiny_data, "PEAK", 760.0)
     for epsilon in (20, 60):
         findings = dc.audit(posterior_sampler(), promise(epsilon, ADD_REMOVE), {"coin": COIN, **FAMILIES}, most=1)
         assert all(0.4 * epsilon < finding.measured <= epsilon for finding in findings)
@@ -202,7 +202,7 @@ def test_what_is_measured_is_what_enumeration_finds(name: str, monkeypatch: pyte
         case _:
             expected = choice_loss(flaw.make(), network, guarantee, pairs)
     monkeypatch.setattr(auditing, "STEPS", 1)
-    monkeypatch.setattr(auditing, "_neighbours", lambda *_: iter(pairs))
+    monkeypatch.setattr(auditing, "neighbours", lambda *_: iter(pairs))
     (finding,) = dc.audit(flaw.make(), guarantee, {"tiny": network})
     assert finding.measured == pytest.approx(expected, rel=1e-7)
     assert finding.pairs == len(pairs)
@@ -461,7 +461,7 @@ def test_every_dishonest_draw_is_found(name: str) -> None:
 
 def test_a_coin_that_is_ignored_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A crowd of 760 nats, where weights underflow: only a coin that is heeded keeps the promise."""
-    monkeypatch.setattr(auditing, "PEAK", 760.0)
+    monkeypatch.setattr(tiny_data, "PEAK", 760.0)
     honest = posterior_sampler()
     ignored = by_source(honest, Coinless)
     with_coin, without = (

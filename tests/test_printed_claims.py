@@ -50,7 +50,7 @@ def audited(
     pairs: Sequence[Pair],
 ) -> dc.Finding:
     """The audit on these data sets alone."""
-    monkeypatch.setattr(auditing, "_neighbours", lambda *_: iter(pairs))
+    monkeypatch.setattr(auditing, "neighbours", lambda *_: iter(pairs))
     monkeypatch.setattr(auditing, "STEPS", 1)
     (finding,) = dc.audit(mechanism, guarantee, {"printed": network})
     assert finding.exact

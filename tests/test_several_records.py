@@ -21,7 +21,7 @@ from discreet.mechanisms.crossing import calibrate
 from discreet.privacy.guarantee import for_each
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.records import check_units
-from discreet.verify.tiny_data import audit_networks
+from discreet.verify.tiny_data import audit_networks, units_of
 from registry import EVERY, Variant
 from sources import PEER_WARNINGS
 from test_units import ENGINES, KINDS, NEW, PAIR, PEOPLE, Person, frame, table
@@ -128,6 +128,14 @@ def test_no_unit_that_counts_once_costs_more_than_was_promised(name: str) -> Non
     for relation in variant.relations:
         found = losses(variant, relation, SHARED[3])
         assert found and all(finding.holds and not finding.leak for finding in found)
+
+
+def test_the_audit_looks_at_units_of_all_sizes() -> None:
+    arc = audit_networks()["a -> b"]
+    rows, shared = units_of(arc, ROWS[3]), units_of(arc, SHARED[3])
+    assert {len(unit) for unit in rows} == {1, 2, 3} and {len(unit) for unit in shared} == {6}
+    assert {len(set(unit)) for unit in rows} == {len(set(unit)) for unit in shared} == {1, 2, 3}
+    assert units_of(arc, RecordsPolicy("error", "error")) == [((a, b),) for a, b in product((0, 1), repeat=2)]
 
 
 def test_a_mechanism_that_is_read_record_by_record_takes_one_of_each() -> None:

@@ -30,12 +30,12 @@ from scipy.special import betaincinv
 
 from discreet.errors import InputError, require
 from discreet.mechanisms import MECHANISMS
-from discreet.mechanisms.crossing import Mechanism, calibrate, check_relation
+from discreet.mechanisms.crossing import Mechanism, check_relation
 from discreet.mechanisms.noise import ExactNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.privacy.guarantee import Guarantee, Relation, for_each
 from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.kinds.candidate_choice import Selection
 from discreet.releases.kinds.chosen_network import StructureNoise
@@ -156,7 +156,7 @@ def audit(
         guarantee: what it shall promise.
         networks: tiny ones, by name, or designs of at most two weights; None for those that the mechanism takes of
             `audit_networks()`, `audit_choices()`, under a metric `audit_readings()`, or `audit_designs()`.
-        most: records of the larger data set; of units with several records, one more than neighbours share.
+        most: records of the larger data set; of units with several records, one more than two neighbours share.
         policy: how many records a unit of protection may have, and what they count.
 
     Returns:
@@ -204,7 +204,9 @@ def _finding(
 ) -> Finding:
     """One network or design."""
     prior = Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
-    calibration = calibrate(mechanism, prior, guarantee, policy)
+    policy.check(guarantee)
+    # What it says that it spends is no evidence: a bug may be there.
+    calibration = mechanism.calibrate(over, prior, for_each(guarantee, policy.steps))
     continuous = isinstance(calibration, Truncation | ObjectiveNoise)
     crowd = crowd_of(over, calibration)
     if guarantee.relation is Relation.METRIC:
