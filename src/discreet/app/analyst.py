@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -83,6 +83,12 @@ Assuming = Annotated[
         "audit says (robust; the default where there is one), or nothing: bounds of all that is possible."
     ),
 ]
+Inside = Annotated[
+    str,
+    typer.Option(
+        help="Law of numbers inside their bins, for E(X), median(X), quantile(X, 0.9) and P(X > 40): smooth or uniform."
+    ),
+]
 Covariates = Annotated[
     str | None,
     typer.Option(
@@ -103,6 +109,7 @@ def query(
     draws: Draws = 1000,
     trust_network: TrustNetwork = False,
     assume: Assuming = None,
+    inside: Inside = "smooth",
     covariates: Covariates = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -117,7 +124,7 @@ def query(
     if isinstance(evidence, dc.Release) and evidence.over_design:
         if isinstance(evidence.payload, dc.FactoredChoice) and evidence.payload.kind == "categorical" and prior is None:
             posterior = posterior_of(evidence, method, draws, seed)
-            show_states(posterior, _answers(posterior, asked, level, predictive, assume), as_json)
+            show_states(posterior, _answers(posterior, asked, level, predictive, assume, inside), as_json)
             return
         more = bool(asked) or prior is not None or method != "noise-aware" or predictive or trust_network
         _show_weights(evidence, more, covariates, level, draws, seed, as_json)
@@ -130,7 +137,7 @@ def query(
         return
     believed = _believed(evidence, prior, equivalent_sample_size, seed)
     posterior = posterior_of(evidence, method, draws, seed, believed, trust_network)
-    answers = _answers(posterior, asked, level, predictive, assume)
+    answers = _answers(posterior, asked, level, predictive, assume, inside)
     told, lines = _read_from(evidence, posterior)
     told["answers"] = [answer_document(part) for part in answers]
     told["effective"] = worth = posterior.effective()
@@ -175,11 +182,17 @@ def fit(release: ReleaseFile, as_json: Json = False) -> None:
 
 
 def _answers(
-    posterior: dc.PosteriorDraws, asked: list[str] | None, level: float, predictive: bool, assume: str | None
+    posterior: dc.PosteriorDraws,
+    asked: list[str] | None,
+    level: float,
+    predictive: bool,
+    assume: str | None,
+    inside: str,
 ) -> tuple[dc.Answer, ...]:
     """To the queries, or to all marginals without any."""
     if asked:
-        return dc.answer_many(posterior, asked, level=level, predictive=predictive, assume=cast(Any, assume))
+        how: Any = {"assume": assume, "inside": inside}
+        return dc.answer_many(posterior, asked, level=level, predictive=predictive, **how)
     if assume is not None:
         raise InputError("--assume is about several variables at once; name the queries")
     return dc.marginals(posterior, {}, level=level, predictive=predictive)

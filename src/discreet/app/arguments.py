@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +18,7 @@ from discreet.model.arcs import begins_as_bif
 from discreet.model.bif import parse_bif
 from discreet.model.json_files import read_packed_text, read_text
 from discreet.model.limits import NETWORK_BYTES, QUERIES, QUERIES_BYTES, at_most
+from discreet.model.query_grammar import BEGINS
 
 __all__ = [
     "AMOUNT_HELP",
@@ -293,7 +293,7 @@ def check_draws(draws: int, level: float) -> None:
 
 def queries_of(word: str) -> list[str]:
     """A query, or those of a file; see `queries_in`."""
-    if re.match(r"\s*(P|MAP|MPE)\s*\(", word):
+    if BEGINS.match(word):
         return [word]
     try:
         text = read_text(word, "queries", QUERIES_BYTES)

@@ -66,7 +66,8 @@ def answer_lines(answers: Sequence[dc.Answer]) -> str:
         level = answer.level
         for index, row in enumerate(answer.rows):
             shown = _state_lines(row, None if index == 0 else answer.rows[0])
-            numbers = (f"{row['mean']:.4f}", f"{row['lower']:.4f} to {row['upper']:.4f}")
+            form = ".4f" if answer.unit == "probability" else ".6g"
+            numbers = (f"{row['mean']:{form}}", f"{row['lower']:{form}} to {row['upper']:{form}}")
             shares = (_percent(row.get("best")), _noise_share(row), (answer.basis or "") if index == 0 else "")
             rows.append((answer.query if index == 0 else "", shown[0], *numbers, *shares))
             rows += [("", state, "", "", "", "", "") for state in shown[1:]]
@@ -78,8 +79,18 @@ def answer_lines(answers: Sequence[dc.Answer]) -> str:
         for answer in answers
         if answer.left_out
     ]
-    notes = [*_assumptions(answers), *partial]
+    notes = [*_assumptions(answers), *_bin_lines(answers), *partial]
     return "\n".join([table, *([""] if notes else []), *notes])
+
+
+def _bin_lines(answers: Sequence[dc.Answer]) -> list[str]:
+    """Of numbers what their intervals hold, and how much narrower they are under the law inside bins."""
+    return [
+        f"{answer.query}: by the {answer.inside} law inside bins {answer.rows[0]['law_lower']:.6g} to "
+        f"{answer.rows[0]['law_upper']:.6g}; the interval above holds whatever the law is"
+        for answer in answers
+        if answer.inside is not None
+    ]
 
 
 def _assumptions(answers: Sequence[dc.Answer]) -> list[str]:

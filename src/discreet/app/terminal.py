@@ -31,7 +31,8 @@ def answer_document(answer: dc.Answer) -> dict[str, object]:
     head = {"query": answer.query, "kind": answer.kind, "level": answer.level, "left_out": answer.left_out}
     basis = {"basis": answer.basis, "unmeasured": [list(pair) for pair in answer.unmeasured]}
     basis["prior_only"] = [list(part) for part in answer.prior_only]
-    return {**head, **basis, "values": [dict(row) for row in answer.rows]}
+    numbers = {} if answer.inside is None else {"unit": answer.unit, "inside": answer.inside}
+    return {**head, **basis, **numbers, "values": [dict(row) for row in answer.rows]}
 
 
 def fit_document(checked: dc.FitCheck) -> dict[str, object]:

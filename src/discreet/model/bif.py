@@ -354,7 +354,8 @@ class _Parser:
             self.fail(name.at, f"variable {shown(name.text)}: discreet-bounds are two numbers, got {len(bounds)}")
         try:
             pair = None if bounds is None else (bounds[0], bounds[1])
-            return Variable(name.text, states, bounds=pair, bins=numeric.get("discreet-bins", ()))
+            kind = "integer" if "discreet-integer" in numeric else "real"
+            return Variable(name.text, states, bounds=pair, bins=numeric.get("discreet-bins", ()), type=kind)
         except InputError as error:
             self.fail(name.at, str(error))
 
@@ -379,7 +380,7 @@ class _Parser:
     def read_numeric(self, text: str, at: int, numeric: dict[str, tuple[float, ...]]) -> None:
         """Keep the bounds or bins of a variable; other properties say nothing that is used."""
         key, _, value = text.partition(" ")
-        if key in ("discreet-bounds", "discreet-bins"):
+        if key in ("discreet-bounds", "discreet-bins", "discreet-integer"):
             numeric[key] = self.floats(value, at)
 
     def floats(self, text: str, at: int) -> tuple[float, ...]:

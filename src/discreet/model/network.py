@@ -467,7 +467,7 @@ class Network:
                 )
             if variable.bounds is None and set(variable.states) != set(own.states):
                 raise InputError(f"variable {shown(own.name)} has other states in the schema than in the network")
-            replaced[own.name] = Variable(own.name, own.states, bounds=variable.bounds, bins=variable.bins)
+            replaced[own.name] = replace(variable, states=own.states)
         return replace(self, variables=tuple(replaced.get(variable.name, variable) for variable in self.variables))
 
 

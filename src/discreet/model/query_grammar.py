@@ -3,6 +3,9 @@
     P(A, B | C=c, D=d)      joint probabilities of A and B; P(A=a, B | C=c) keeps the rows with A=a
     MAP(A, B | C=c)         the most probable joint state of A and B
     MPE(| C=c)              the most probable joint state of all variables that are not observed
+    E(X | C=c)              the mean of a numeric variable
+    quantile(X, 0.9 | C=c)  the number below which that share of it lies; median(X | C=c)
+    P(X > 40 | C=c)         the share of its numbers above one; also >=, < and <=
 
 Names that hold a comma, an equal sign, a bar or a bracket are written in double quotes. A query is public: it is
 written down without a look at the records, so a release can be planned for it.
@@ -10,9 +13,10 @@ written down without a look at the records, so a release can be planned for it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import NoReturn
 
@@ -23,9 +27,12 @@ from discreet.errors import InputError, listed, shown
 from discreet.model.limits import QUERY_CHARACTERS, at_most, repeated
 from discreet.model.schema import Schema
 
-__all__ = ["Explanation", "Probability", "Query", "asked_cells", "check_names", "parse_query"]
+__all__ = ["BEGINS", "Explanation", "NumberQuery", "Probability", "Query", "asked_cells", "check_names", "parse_query"]
 
+BEGINS = re.compile(r"\s*(P|MAP|MPE|E|median|quantile)\s*\(")
+"""How every query begins."""
 TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
+COMPARED_WITH = re.compile(r"(.+?)\s*(<=|>=|<|>)\s*(\S+)", re.DOTALL)
 EQUAL = re.compile(r"\s*=")
 BLANKS = re.compile(r"\s*")
 COMPARED = 1000
@@ -79,7 +86,48 @@ class Explanation:
         return _written(self.kind.upper(), tuple((name, None) for name in self.targets), self.evidence)
 
 
-Query = Probability | Explanation
+@dataclass(frozen=True)
+class NumberQuery:
+    """`E(X | evidence)`, `quantile(X, p | evidence)` or `P(X > c | evidence)`.
+
+    Args:
+        asked: "mean", "quantile", or a comparison: ">", ">=", "<" or "<=".
+        variable: numeric, with bins.
+        at: the share of a quantile, or the number of a comparison; None of a mean.
+        evidence: observed variables with their states.
+    """
+
+    asked: str
+    variable: str
+    at: float | None
+    evidence: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """What the answer is called."""
+        return self.asked if self.asked in ("mean", "quantile") else self.bins.kind
+
+    @property
+    def bins(self) -> Probability:
+        """The probabilities of the bins, from which it is answered."""
+        return Probability(((self.variable, None),), self.evidence)
+
+    @property
+    def targets(self) -> tuple[tuple[str, None]]:
+        """As of a probability."""
+        return ((self.variable, None),)
+
+    def __str__(self) -> str:
+        """As it is written."""
+        head = {"mean": "E", "quantile": "quantile"}.get(self.asked, "P")
+        at = "" if self.at is None else f"{self.at:.15g}"
+        told = {"mean": "", "quantile": f", {at}"}.get(self.asked, f" {self.asked} {at}")
+        text = _written(head, self.targets, self.evidence)
+        name = _named(self.variable)
+        return text.replace(f"{head}({name}", f"{head}({name}{told}", 1)
+
+
+Query = Probability | Explanation | NumberQuery
 
 
 def asked_cells(query: Probability, schema: Schema) -> npt.NDArray[np.intp]:
@@ -120,17 +168,22 @@ def parse_query(text: str, schema: Schema) -> Query:
         'P(smoke | O2=>=5)'
     """
     at_most(QUERY_CHARACTERS, text, "characters of a query")
-    match = re.fullmatch(r"\s*(P|MAP|MPE)\s*\((.*)\)\s*", text, re.DOTALL)
-    if match is None:
-        _refuse(text, "write P(A, B | C=c), MAP(A, B | C=c) or MPE(| C=c)")
-    targets, evidence = _items(match[2], text)
+    match = BEGINS.match(text)
+    body = None if match is None else re.fullmatch(r"(.*)\)\s*", text[match.end() :], re.DOTALL)
+    if match is None or body is None:
+        _refuse(text, "write P(A, B | C=c), MAP(A, B | C=c), MPE(| C=c), or E(X | C=c) of numbers")
+    targets, evidence = _items(body[1], text)
     observed = []
     for name, state in evidence:
         if state is None:
             _refuse(text, f"the evidence {shown(name)} needs a state, as in NAME=STATE")
         observed.append((name, state))
     query: Query
-    if match[1] == "P":
+    if match[1] in ("E", "median", "quantile"):
+        query = _of_numbers(match[1], targets, tuple(observed), text)
+    elif match[1] == "P" and len(targets) == 1 and (compared := _comparison(*targets[0], schema)):
+        query = replace(compared, evidence=tuple(observed))
+    elif match[1] == "P":
         if not targets:
             _refuse(text, "P needs at least one variable before the bar")
         query = Probability(tuple(targets), tuple(observed))
@@ -154,7 +207,7 @@ def check_names(asked: Query, schema: Schema) -> None:
     Raises:
         InputError: an unknown variable or state, a variable that is named twice, or nothing left to explain.
     """
-    targets = asked.targets if isinstance(asked, Probability) else tuple((name, None) for name in asked.targets)
+    targets = tuple((name, None) for name in asked.targets) if isinstance(asked, Explanation) else asked.targets
     named = [*targets, *asked.evidence]
     twice = repeated(name for name, _ in named)
     for name, state in named:
@@ -165,6 +218,8 @@ def check_names(asked: Query, schema: Schema) -> None:
             _refuse(str(asked), f"variable {shown(name)} is named twice")
         if state is not None and not schema[name].has(state):
             _refuse(str(asked), f"{shown(name)} has no state {shown(state)}; its states: {listed(schema[name].states)}")
+    if isinstance(asked, NumberQuery) and (schema[asked.variable].bounds is None or not schema[asked.variable].size):
+        _refuse(str(asked), f"{shown(asked.variable)} has no numeric bounds and bins; ask for P({asked.variable})")
     if isinstance(asked, Explanation) and len(asked.evidence) == len(schema):
         _refuse(str(asked), "every variable is observed; nothing is left to explain")
 
@@ -178,6 +233,41 @@ def _similar(name: str, schema: Schema) -> str | None:
 
 
 # ------------------------------------------------------------------------------------------------------------ text
+
+
+def _of_numbers(
+    head: str, targets: list[tuple[str, str | None]], observed: tuple[tuple[str, str], ...], text: str
+) -> NumberQuery:
+    """A mean or a quantile."""
+    names = [name for name, _ in targets]
+    if any(state is not None for _, state in targets) or len(names) != 1 + (head == "quantile"):
+        _refuse(text, "write E(X | C=c), median(X | C=c) or quantile(X, 0.9 | C=c) of one numeric variable")
+    if head == "E":
+        return NumberQuery("mean", names[0], None, observed)
+    share = 0.5 if head == "median" else _float(names[1])
+    if share is None or not 0 < share < 1:
+        _refuse(text, "the share of a quantile is a number between 0 and 1, such as 0.9")
+    return NumberQuery("quantile", names[0], share, observed)
+
+
+def _comparison(name: str, state: str | None, schema: Schema) -> NumberQuery | None:
+    """What compares a variable with a number; None of what does not. An equal sign parts a name from a state."""
+    if name in schema:
+        return None
+    match = COMPARED_WITH.fullmatch(name if state is None else f"{name}={state}")
+    number = None if match is None else _float(match[3])
+    if match is None or number is None or match[1] not in schema:
+        return None
+    return NumberQuery(match[2], match[1], number)
+
+
+def _float(text: str) -> float | None:
+    """A finite number, or None."""
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
 
 
 def _items(body: str, text: str) -> tuple[list[tuple[str, str | None]], list[tuple[str, str | None]]]:
@@ -228,7 +318,7 @@ def _written(head: str, targets: Sequence[tuple[str, str | None]], evidence: Seq
     """Text that `parse_query` reads back."""
 
     def item(name: str, state: str | None) -> str:
-        left = f'"{name}"' if re.search(r'[,|="()]|^\s|\s$', name) else name
+        left = _named(name)
         if state is None:
             return left
         return f'{left}="{state}"' if re.search(r'[,|)"]|^\s|\s$', state) else f"{left}={state}"
@@ -236,6 +326,11 @@ def _written(head: str, targets: Sequence[tuple[str, str | None]], evidence: Seq
     before = ", ".join(item(name, state) for name, state in targets)
     after = ", ".join(item(name, state) for name, state in evidence)
     return f"{head}({before} | {after})" if before and after else f"{head}({f'| {after}' if after else before})"
+
+
+def _named(name: str) -> str:
+    """A name as it is written."""
+    return f'"{name}"' if re.search(r'[,|="()]|^\s|\s$', name) else name
 
 
 def _refuse(text: str, reason: str) -> NoReturn:

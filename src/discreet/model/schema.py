@@ -27,6 +27,10 @@ Scope = tuple[str, ...]
 AXES_LIMIT = 31
 CELLS_LIMIT = 2**28
 """Largest table of a family that can be held at all: 2 GiB."""
+WHOLE = 2.0**53
+"""Largest whole number that all floats up to it tell from its neighbours."""
+MOST_RATIO = 300.0
+"""Logarithm of the largest ratio of the last bin to the first."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half a character, which no file can hold."""
 
@@ -36,13 +40,15 @@ class Variable:
     """One column: categorical states, or numeric bounds with optional cut points.
 
     Cut points `c_1 < ... < c_m` inside the bounds `(lo, hi)` make a numeric column categorical with the m + 1 states
-    `[lo, c_1), [c_1, c_2), ..., [c_m, hi]`, named `lo_to_c1` and so on unless `states` names them.
+    `[lo, c_1), [c_1, c_2), ..., [c_m, hi]`, named `lo_to_c1` and so on unless `states` names them. Of whole numbers
+    each cut point is the first of its bin, and names have the last: `18_to_64`.
 
     Args:
         name: the column's name, not empty.
         states: distinct, non-empty names in a fixed order; at least one unless `bounds` are given.
         bounds: public smallest and largest value, in the unit of the column; finite.
-        bins: public cut points, strictly increasing and strictly inside the bounds.
+        bins: public cut points, strictly increasing and strictly inside the bounds (of whole numbers also the last).
+        type: of the numbers: "real", or "integer", whose bounds and cut points are whole, as is every value.
 
     Raises:
         InputError: a name is empty or twice there, bounds or cut points are not finite and increasing, or the number of
@@ -51,12 +57,15 @@ class Variable:
     Example:
         >>> Variable("age", bounds=(0, 120), bins=(18, 65)).states
         ('0_to_18', '18_to_65', '65_to_120')
+        >>> Variable("children", bounds=(0, 20), bins=(1, 3), type="integer").states
+        ('0', '1_to_2', '3_to_20')
     """
 
     name: str
     states: tuple[str, ...] = ()
     bounds: tuple[float, float] | None = None
     bins: tuple[float, ...] = ()
+    type: str = "real"
 
     def __post_init__(self) -> None:
         """Normalise the containers, then refuse what is not a variable."""
@@ -76,6 +85,8 @@ class Variable:
                 )
             if not self.states:
                 raise InputError(f"variable {shown(self.name)}: declare its states, or numeric bounds")
+            if self.type != "real":
+                raise InputError(f"variable {shown(self.name)}: a type of numbers needs their bounds")
         else:
             self._check_numeric()
         if any(not isinstance(state, str) or not state for state in self.states):
@@ -103,14 +114,20 @@ class Variable:
         """Check bounds and cut points, and name the bins."""
         if self.bounds is None or len(self.bounds) != 2:
             raise InputError(f"variable {shown(self.name)}: bounds are a pair (smallest, largest)")
-        edges = (self.bounds[0], *self.bins, self.bounds[1])
+        if self.type not in ("real", "integer"):
+            raise InputError(f"variable {shown(self.name)}: numbers are of type 'real' or 'integer'")
+        whole = self.type == "integer"
+        edges = self.edges
+        if whole and not all(math.isfinite(edge) and edge == int(edge) and abs(edge) <= WHOLE for edge in edges):
+            raise InputError(f"variable {shown(self.name)}: bounds and bins of whole numbers are whole, up to 2^53")
         if not all(map(math.isfinite, edges)) or not all(a < b for a, b in pairwise(edges)):
             raise InputError(
                 f"variable {shown(self.name)}: bounds and bins must be finite and strictly increasing, "
                 f"smallest < cut points < largest"
             )
         if self.bins and not self.states:
-            names = tuple(f"{a:.15g}_to_{b:.15g}" for a, b in pairwise(edges))
+            ends = ((a, b - 1 if whole else b) for a, b in pairwise(edges))
+            names = tuple(f"{a:.16g}" if a == b else f"{a:.16g}_to_{b:.16g}" for a, b in ends)
             object.__setattr__(self, "states", names)
         if self.states and len(self.states) != len(self.bins) + 1:
             raise InputError(
@@ -119,13 +136,18 @@ class Variable:
             )
 
     @staticmethod
-    def binned(name: str, bounds: tuple[float, float], number: int) -> Variable:
-        """A numeric variable with equally wide bins.
+    def binned(
+        name: str, bounds: tuple[float, float], number: int, *, type: str = "real", ratio: float = 1.0
+    ) -> Variable:
+        """A numeric variable with equally wide bins, or each wider than the last.
 
         Args:
             name: of the column.
             bounds: public smallest and largest value.
-            number: of bins, from 2 to 65,536.
+            number: of bins, from 2 to 65,536; of whole numbers fewer where some would be empty.
+            type: "real" or "integer".
+            ratio: of the width of each bin to the one before it, at least 1: more than 1 for numbers of which most are
+                small, such as wages.
 
         Returns:
             The variable.
@@ -136,11 +158,29 @@ class Variable:
         Example:
             >>> Variable.binned("age", (0, 100), 4).bins
             (25.0, 50.0, 75.0)
+            >>> Variable.binned("wage", (0, 1500), 4, ratio=2).bins
+            (100.0, 300.0, 700.0)
         """
         if isinstance(number, bool) or not isinstance(number, int) or not 2 <= number <= STATES:
             raise InputError(f"variable {shown(name)}: from 2 to {STATES:,} bins, not {number}")
-        low, high = Variable(name, bounds=bounds).bounds or (0.0, 0.0)
-        return Variable(name, bounds=(low, high), bins=tuple(low + (high - low) * k / number for k in range(1, number)))
+        if not (math.isfinite(ratio) and ratio >= 1 and number * math.log(ratio) < MOST_RATIO):
+            raise InputError(f"variable {shown(name)}: the ratio of bins is at least 1, and the last of finite width")
+        low, *_, high = Variable(name, bounds=bounds, type=type).edges
+        parts = (k / number if ratio == 1 else (ratio**k - 1) / (ratio**number - 1) for k in range(1, number))
+        cuts = (low + (high - low) * part for part in parts)
+        kept = cuts if type == "real" else sorted({float(math.ceil(cut)) for cut in cuts} - {low, high})
+        return Variable(name, bounds=bounds, bins=tuple(kept), type=type)
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """Where bins begin, and where the last one ends: of whole numbers the first that is beyond it.
+
+        Raises:
+            InputError: the variable is not numeric.
+        """
+        if self.bounds is None:
+            raise InputError(f"variable {shown(self.name)} holds no numbers: it has no bounds")
+        return (self.bounds[0], *self.bins, self.bounds[1] + (self.type == "integer"))
 
     @property
     def numeric(self) -> bool:
@@ -277,7 +317,7 @@ def _states(part: Mapping[str, Any]) -> list[Any]:
 
 def _variable(part: Mapping[str, Any]) -> Variable:
     """One variable of a schema file."""
-    odd = set(part) - {"name", "states", "bounds", "bins"}
+    odd = set(part) - {"name", "states", "bounds", "bins", "type"}
     if odd or "name" not in part:
         raise InputError(f"a variable has a name, and states or bounds and bins; got {sorted(part)[:5]}")
     return Variable(
@@ -285,4 +325,5 @@ def _variable(part: Mapping[str, Any]) -> Variable:
         part.get("states", ()),
         bounds=part.get("bounds"),
         bins=part.get("bins", ()),
+        type=part.get("type", "real"),
     )

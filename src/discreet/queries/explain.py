@@ -12,7 +12,7 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.query_grammar import Probability, check_names, parse_query
+from discreet.model.query_grammar import NumberQuery, Probability, check_names, parse_query
 from discreet.model.score_tables import STEPS
 from discreet.posterior.basis import prior_only_words
 from discreet.posterior.draws import PosteriorDraws, learned_prior
@@ -111,8 +111,9 @@ def explain(
     for query in parsed:
         check_names(query, release.network.schema)
     divergence, notes = _divergence(release)
-    probabilities = [query for query in parsed if isinstance(query, Probability)]
-    others = [query for query in parsed if not isinstance(query, Probability)]
+    told = [query.bins if isinstance(query, NumberQuery) else query for query in parsed]
+    probabilities = [query for query in told if isinstance(query, Probability)]
+    others = [query for query in told if not isinstance(query, Probability)]
     notes += [f"{query}: only probabilities are taken apart; ask for P(...)" for query in others]
     if not probabilities:
         return Explanation(promise, telling, divergence, (), (), tuple(notes))

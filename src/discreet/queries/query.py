@@ -16,14 +16,17 @@ import numpy.typing as npt
 
 from discreet.errors import QUOTED_CHARACTERS, InputError, shown
 from discreet.inference import elimination
-from discreet.model.query_grammar import Explanation, Probability, Query, check_names, parse_query
+from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.draws import Posterior, PosteriorDraws
 from discreet.queries.allowed import allowed
+from discreet.queries.bin_laws import BinLaw, Inside, check_inside
+from discreet.queries.counted_draws import counted, resampled, those
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.given import Both, Given, both_given
 from discreet.queries.noise_share import noise_share, noise_share_error
+from discreet.queries.number_answers import number_draws, number_row
 
 __all__ = [
     "Answer",
@@ -44,11 +47,6 @@ Assume = Literal["network", "robust", "nothing"]
 
 ROW_LIMIT = 4096
 """Most rows of one answer."""
-MOST_LEFT_OUT = 0.5
-"""Share of the draws above which an answer is refused: evidence that most of the posterior rules out is a mistake of
-whoever gave it, or of the network."""
-LEAST_EFFECTIVE_DRAWS = 20
-"""Effective draws below which weighted ones carry no interval: a 95 % interval leaves out one in twenty."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class Answer:
 
     Args:
         query: as text.
-        kind: "marginal", "conditional", "map" or "mpe".
+        kind: "marginal", "conditional", "map", "mpe", "mean" or "quantile".
         level: posterior probability of each interval.
         rows: `{"state": {variable: state}, "mean": x, "lower": x, "upper": x, "noise": x, "noise_error": x}` for every
             joint state asked for. "noise" is the part of the variance that the privacy noise makes, as in
@@ -65,6 +63,8 @@ class Answer:
             at most 16 rows, by decreasing mean, and each has "best": the share of draws under which it is the most
             probable. The first is the most probable on average over the posterior, where there are at most 4,096 joint
             states, else the most probable on average of those that follow; the others are those that most draws favour.
+            Of numbers there is one row, whose "mean" is by the law inside bins. Its "lower" and "upper" hold whatever
+            the law inside bins is; "law_lower" and "law_upper" if it is the stated one.
         unit: of the numbers.
         left_out: share of the draws under which the evidence is impossible; they are left out of all numbers.
         basis: what the answer rests on: "measured" (all its variables lie in one released table), "inferred" (each pair
@@ -75,6 +75,7 @@ class Answer:
         prior_only: what the answer needs and nothing measured, so that only the prior says it: `(node,)` for a node
             that no table holds, `(parent, node)` for how a node depends on a parent that no table holds it with; at
             most 20.
+        inside: of numbers, the law inside bins by which the mean and "law_lower" and "law_upper" are.
     """
 
     query: str
@@ -86,6 +87,7 @@ class Answer:
     basis: Mark | None = None
     unmeasured: tuple[tuple[str, str], ...] = ()
     prior_only: tuple[Scope, ...] = ()
+    inside: Inside | None = None
 
 
 def answer(
@@ -95,6 +97,7 @@ def answer(
     level: float,
     predictive: bool = False,
     assume: Assume | None = None,
+    inside: Inside = "smooth",
 ) -> Answer:
     """Ask a posterior.
 
@@ -116,6 +119,8 @@ def answer(
             they are off by as much as audited pairs, or else a sceptical prior, say; "nothing",
             which gives the interval of all answers that the measured margins allow (`allowed.py`), around the mean of
             "network". None: robust where pairs were audited, else network.
+        inside: law of numbers inside their bins, for means, quantiles and comparisons: "smooth" or "uniform"; see
+            `bin_laws.py`.
 
     Returns:
         Means and intervals.
@@ -127,9 +132,10 @@ def answer(
             "nothing" for an explanation, a predictive answer, or more rows than bounds are found for.
     """
     check_level(level)
+    check_inside(inside)
     asked = _read(query, posterior.network.schema)
     both = both_given(_assuming(posterior, assume, predictive), asked.evidence, predictive)
-    return _answer(asked, both, level, nothing=assume == "nothing")
+    return _answer(asked, both, level, inside, nothing=assume == "nothing")
 
 
 def answer_many(
@@ -139,6 +145,7 @@ def answer_many(
     level: float,
     predictive: bool = False,
     assume: Assume | None = None,
+    inside: Inside = "smooth",
 ) -> tuple[Answer, ...]:
     """Ask a posterior many queries; what they share is computed once.
 
@@ -151,6 +158,7 @@ def answer_many(
         level: posterior probability of each interval, between 0 and 1.
         predictive: as in `answer`.
         assume: as in `answer`.
+        inside: as in `answer`.
 
     Returns:
         For each query, in their order, exactly what `answer` returns.
@@ -159,7 +167,8 @@ def answer_many(
         InputError: as in `answer`; the message has the position of the query, counted from 1, and its text.
     """
     check_level(level)
-    if isinstance(queries, str | Probability | Explanation):
+    check_inside(inside)
+    if isinstance(queries, str | Query):
         raise InputError("answer_many takes a list of queries; answer takes one")
     groups: dict[tuple[tuple[str, str], ...], dict[str, tuple[Query, list[int]]]] = {}
     for position, query in enumerate(queries):
@@ -173,7 +182,7 @@ def answer_many(
         both = both_given(believed, evidence, predictive)
         for asked, positions in group.values():
             with _named(positions[0], asked):
-                found = _answer(asked, both, level, nothing=assume == "nothing")
+                found = _answer(asked, both, level, inside, nothing=assume == "nothing")
                 answers |= dict.fromkeys(positions, found)
     return tuple(answers[position] for position in range(len(answers)))
 
@@ -216,7 +225,7 @@ def marginals(
 
 def _read(query: str | Query, schema: Schema) -> Query:
     """A query that fits the schema."""
-    if not isinstance(query, str | Probability | Explanation):
+    if not isinstance(query, str | Query):
         raise InputError(f"a query is text or a parsed query, not a {type(query).__name__}")
     asked = parse_query(query, schema) if isinstance(query, str) else query
     check_names(asked, schema)
@@ -229,7 +238,7 @@ def _named(position: int, query: object) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        text = str(query) if isinstance(query, str | Probability | Explanation) else type(query).__name__
+        text = str(query) if isinstance(query, str | Query) else type(query).__name__
         reason = str(error).removeprefix(f"query {shown(text.strip())}: ").removeprefix(f"{text}: ")
         raise InputError(f"query {position + 1}, {text.strip()[:QUOTED_CHARACTERS]}: {reason}") from None
 
@@ -247,7 +256,7 @@ def _assuming(posterior: Posterior, assume: Assume | None, predictive: bool) -> 
     return posterior.assuming("robust" if assume == "robust" else "network")
 
 
-def _answer(asked: Query, both: Both, level: float, *, nothing: bool = False) -> Answer:
+def _answer(asked: Query, both: Both, level: float, inside: Inside, *, nothing: bool = False) -> Answer:
     """The answer to a query that fits the schema."""
     schema = both.given.cells.network.schema
     match asked:
@@ -255,6 +264,10 @@ def _answer(asked: Query, both: Both, level: float, *, nothing: bool = False) ->
             about = both.about((name for name, _ in asked.targets), most=ROW_LIMIT)
             found = _probability(asked, about, level)
             return _bounded(asked, about, found) if nothing and found.basis != "measured" else found
+        case NumberQuery() if nothing:
+            raise InputError(f"{asked}: bounds that assume nothing are of probabilities of states; ask for P(...)")
+        case NumberQuery():
+            return _number(asked, both.about((asked.variable,), most=ROW_LIMIT), level, inside)
         case Explanation() if nothing:
             raise InputError(f"{asked}: bounds that assume nothing are of probabilities; ask for P(...)")
         case Explanation():
@@ -318,8 +331,8 @@ def _explanation(asked: Explanation, targets: Sequence[str], both: Both, level: 
         draws, best = np.stack([part.probability for part in found]), [float(part.best) for part in found]
         twins = None if twin is None else np.stack([twin.probability(part.states) for part in found])
     else:
-        possible, weights = _counted(asked, table, both.weights)
-        kept = _those(table, possible)
+        possible, weights = counted(asked, table, both.weights)
+        kept = those(table, possible)
         best_of = kept.argmax(axis=0)
         if both.weights is None:
             means, shares = kept.mean(axis=-1), np.bincount(best_of, minlength=len(table)) / best_of.size
@@ -359,13 +372,13 @@ def _summarised(
     best: Sequence[float] | None = None,
 ) -> Answer:
     """An answer with one row for each joint state; `draws` and `twins` have shape (states, draws)."""
-    possible, weights = _counted(asked, draws, both.weights)
-    kept = np.clip(_those(draws, possible), 0.0, 1.0)  # products of probabilities may exceed 1 by a rounding
+    possible, weights = counted(asked, draws, both.weights)
+    kept = np.clip(those(draws, possible), 0.0, 1.0)  # products of probabilities may exceed 1 by a rounding
     mean = kept.mean(axis=-1) if both.weights is None else kept @ weights
-    lower, upper = credible_interval(kept if both.weights is None else kept[:, _resampled(weights)], level)
+    lower, upper = credible_interval(kept if both.weights is None else kept[:, resampled(weights)], level)
     share = error = np.full(len(draws), np.nan)
     if twins is not None:
-        again = np.clip(_those(twins, possible), 0.0, 1.0)
+        again = np.clip(those(twins, possible), 0.0, 1.0)
         share, error = noise_share(kept, again), noise_share_error(kept, again, both.effective)
     rows = []
     for i, state in enumerate(states):
@@ -373,53 +386,42 @@ def _summarised(
         known = not np.isnan(share[i])
         noise = {"noise": float(share[i]) if known else None, "noise_error": float(error[i]) if known else None}
         rows.append({"state": dict(state), **numbers, **noise, **({} if best is None else {"best": best[i]})})
-    observed = {name for name, _ in asked.evidence}
-    names = {name for state in states[:1] for name in state} | observed
-    basis, unmeasured = (None, ()) if both.basis is None else both.basis.of(names, given=observed, read=both.read)
+    names = {name for state in states[:1] for name in state}
     found = Answer(str(asked), asked.kind, level, tuple(rows), left_out=float(1 - possible.mean()))
-    prior_only = () if both.basis is None else both.basis.prior_only(names, given=observed)
+    return _resting(found, asked, names, both)
+
+
+def _resting(found: Answer, asked: Query, names: set[str], both: Both) -> Answer:
+    """The answer with what it rests on."""
+    if both.basis is None:
+        return found
+    observed = {name for name, _ in asked.evidence}
+    basis, unmeasured = both.basis.of(names | observed, given=observed, read=both.read)
+    prior_only = both.basis.prior_only(names | observed, given=observed)
     return replace(found, basis=basis, unmeasured=unmeasured, prior_only=prior_only)
 
 
-def _counted(asked: Query, draws: Floats, weights: Floats | None) -> tuple[npt.NDArray[np.bool_], Floats]:
-    """Which draws count, shape (draws,), and how much each of these does, in all 1.
-
-    Raises:
-        InputError: the evidence is impossible under too many of them, or weights leave too few.
-    """
-    possible = ~np.isnan(draws[0])
-    refuse_impossible(int((~possible).sum()), possible.size, f"{asked}: the evidence")
-    share = np.ones(int(possible.sum())) if weights is None else weights[possible]
-    share = share / share.sum()
-    if weights is not None and 1 / (share**2).sum() < min(LEAST_EFFECTIVE_DRAWS, share.size):
-        raise InputError(
-            f"{asked}: weighted by the probability of the evidence fewer than {LEAST_EFFECTIVE_DRAWS} effective draws "
-            "are left; ask for more draws, or leave out predictive"
-        )
-    return possible, share
-
-
-def _those(draws: Floats, possible: npt.NDArray[np.bool_]) -> Floats:
-    """Some of the draws; the array itself where it is all: a copy's order in memory would change how sums round."""
-    return draws if possible.all() else draws[..., possible]
-
-
-def refuse_impossible(impossible: int, draws: int, what: str) -> None:
-    """Refuse evidence that most draws make impossible.
-
-    Args:
-        impossible: number of draws under which it has probability 0.
-        draws: of the posterior.
-        what: it is, at the beginning of the message.
-
-    Raises:
-        InputError: more than half of the draws.
-    """
-    if impossible > MOST_LEFT_OUT * draws:
-        raise InputError(f"{what} is impossible under {impossible} of {draws} draws; check its states")
-
-
-def _resampled(weights: Floats) -> npt.NDArray[np.intp]:
-    """Positions at which draws that count alike would lie, each as often as its weight says, shape (draws,)."""
-    steps = (np.arange(weights.size) + 0.5) / weights.size
-    return np.searchsorted(np.cumsum(weights), steps * np.sum(weights)).clip(max=weights.size - 1)
+def _number(asked: NumberQuery, both: Both, level: float, inside: Inside) -> Answer:
+    """A mean, a quantile or a share of a numeric variable."""
+    variable = both.given.cells.network.schema[asked.variable]
+    draws = _probability_draws(asked.bins, both.given)
+    twins = None if both.twin is None else _probability_draws(asked.bins, both.twin)
+    possible, weights = counted(asked, draws, both.weights)
+    law = BinLaw(variable, those(draws, possible), inside)
+    row = number_row(asked, law, level, weights, alike=both.weights is None)
+    noise = error = None
+    if twins is not None:
+        laws = (law, BinLaw(variable, those(twins, possible), inside))
+        one, other = (number_draws(asked, each)[0] for each in laws)
+        noise = float(noise_share(one, other))
+        error = float(noise_share_error(one, other, both.effective))
+    found = Answer(
+        str(asked),
+        asked.kind,
+        level,
+        ({**row, "noise": noise, "noise_error": error},),
+        unit="probability" if asked.kind in ("marginal", "conditional") else f"number of {asked.variable}",
+        left_out=float(1 - possible.mean()),
+        inside=inside,
+    )
+    return _resting(found, asked, {asked.variable}, both)

@@ -25,6 +25,7 @@ from discreet.inference.sampling import sample_codes
 from discreet.model.schema import Schema, Scope, Variable
 from discreet.model.tables import Array, Tables
 from discreet.posterior.draws import Posterior, PosteriorDraws, joint_draws
+from discreet.queries.bin_laws import BinLaw
 
 __all__ = ["FORMATS", "format_of", "sample_codes", "sample_records", "stream_records", "synthetic", "write_records"]
 
@@ -47,12 +48,13 @@ def sample_records(theta: Tables, n: int, rng: np.random.Generator) -> pa.Table:
 
     Returns:
         An Arrow table with a column for each variable, in the network's order: names of states, or, for a numeric
-        variable, numbers spread evenly over the drawn bin.
+        variable, numbers in the drawn bin by the smooth law of `bin_laws.py`; int64 where they are whole, else float64.
 
     Raises:
         InputError: a negative number of records.
     """
-    return pa.Table.from_batches([_batch(theta.network.schema, sample_codes(theta, n, rng), rng)])
+    laws = _number_laws(theta)
+    return pa.Table.from_batches([_batch(theta.network.schema, sample_codes(theta, n, rng), laws, rng)])
 
 
 def synthetic(
@@ -138,30 +140,48 @@ def _mean(cells: Tables) -> Tables:
 
 def _stream(law: RakedLaw, n: int, rng: np.random.Generator, block: int) -> pa.RecordBatchReader:
     """Records of one set, made block by block as they are read."""
-    schema = law.network.schema
+    schema, laws = law.network.schema, _number_laws(law.theta)
     blocks = raked_blocks(law, n, rng, min(block, max(1, BLOCK_VALUES // len(schema))))
-    return pa.RecordBatchReader.from_batches(_arrow_schema(schema), (_batch(schema, codes, rng) for codes in blocks))
+    return pa.RecordBatchReader.from_batches(
+        _arrow_schema(schema), (_batch(schema, codes, laws, rng) for codes in blocks)
+    )
 
 
 def _arrow_schema(schema: Schema) -> pa.Schema:
-    """Text for states, float64 for numbers."""
-    return pa.schema([(variable.name, pa.float64() if variable.numeric else pa.string()) for variable in schema])
+    """Text for states, int64 or float64 for numbers."""
+    kinds = {"integer": pa.int64(), "real": pa.float64()}
+    return pa.schema(
+        [(variable.name, kinds[variable.type] if variable.numeric else pa.string()) for variable in schema]
+    )
 
 
-def _batch(schema: Schema, codes: dict[str, Array], rng: np.random.Generator) -> pa.RecordBatch:
+def _number_laws(theta: Tables) -> dict[str, BinLaw]:
+    """Of each numeric variable how its numbers lie, by the shares of its bins; evenly where these are out of reach."""
+    found = dict[str, BinLaw]()
+    one = Tables(theta.network, lambda node: theta[node][..., None], draws=1)
+    for variable in theta.network.schema:
+        if variable.numeric:
+            try:
+                shares = elimination.joint(one, (variable.name,), {}).reshape(variable.size, -1)
+                found[variable.name] = BinLaw(variable, shares)
+            except InputError:
+                found[variable.name] = BinLaw(variable, np.ones((variable.size, 1)), "uniform")
+    return found
+
+
+def _batch(
+    schema: Schema, codes: dict[str, Array], laws: Mapping[str, BinLaw], rng: np.random.Generator
+) -> pa.RecordBatch:
     """Codes as a batch of records."""
-    columns = [_column(variable, codes[variable.name], rng) for variable in schema]
+    columns = [_column(variable, codes[variable.name], laws, rng) for variable in schema]
     return pa.RecordBatch.from_arrays(columns, schema=_arrow_schema(schema))
 
 
-def _column(variable: Variable, codes: Array, rng: np.random.Generator) -> pa.Array:
-    """Names of states, or numbers spread evenly over their bins."""
-    if variable.bounds is None:
+def _column(variable: Variable, codes: Array, laws: Mapping[str, BinLaw], rng: np.random.Generator) -> pa.Array:
+    """Names of states, or numbers in their bins."""
+    if variable.name not in laws:
         return pa.array(variable.states, pa.string()).take(pa.array(codes))
-    edges = np.array([variable.bounds[0], *variable.bins, variable.bounds[1]])
-    low, high = edges[codes], edges[codes + 1]
-    # Rounding may reach the upper end, which belongs to the next bin.
-    return pa.array(np.minimum(low + (high - low) * rng.random(len(codes)), np.nextafter(high, low)))
+    return pa.array(laws[variable.name].sample(codes, rng))
 
 
 # ------------------------------------------------------------------------------------------------------- files

@@ -193,7 +193,10 @@ def check(records: Records) -> tuple[Faults, ...]:
     for variable in records.schema:
         column = records.table[variable.name]
         code = codes(strict, variable)
-        bad = (code == UNKNOWN) if not variable.numeric else _number(column).isnull() & (code == UNKNOWN)
+        bad = code == UNKNOWN
+        if variable.bounds is not None:
+            number = _number(column)
+            bad &= number.isnull() | number.between(*variable.bounds)
         sums[f"m_{variable.name}"] = (code == MISSING).sum()
         sums[f"u_{variable.name}"] = bad.sum()
         sums[f"b_{variable.name}"] = (code == UNKNOWN).sum() - bad.sum() if variable.numeric else ibis.literal(0)
@@ -467,6 +470,9 @@ def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool) -> ir.Integ
     lo, hi = variable.bounds
     number = _number(column)
     outside = [] if clip else [((number < lo) | (number > hi), UNKNOWN)]
+    if variable.type == "integer":
+        inside = ibis.least(ibis.greatest(number, lo), hi)
+        outside.append((inside.cast("int64").cast("float64") != inside, UNKNOWN))
     below = [(number < cut, code) for code, cut in enumerate(variable.bins)]
     # Infinite values compare as numbers do; a text that is no number is unknown, an absent one missing.
     return ibis.cases(

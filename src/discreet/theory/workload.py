@@ -29,7 +29,15 @@ from discreet.inference.interactions import Blur, centred, pooled_variances, sub
 from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.query_grammar import Explanation, Probability, Query, asked_cells, check_names, parse_query
+from discreet.model.query_grammar import (
+    Explanation,
+    NumberQuery,
+    Probability,
+    Query,
+    asked_cells,
+    check_names,
+    parse_query,
+)
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.theory.star_cover import Group, group_costs, shared_by, star_lengths
@@ -224,6 +232,8 @@ def _parts(network: Network, query: Query) -> list[Part]:
     """What is differentiated for a query: targets, codes of the evidence, and which cells of the targets count."""
     schema = network.schema
     evidence = {name: schema[name].code(state) for name, state in query.evidence}
+    if isinstance(query, NumberQuery):
+        query = query.bins
     if isinstance(query, Explanation):
         names = query.targets or tuple(name for name in schema.names if name not in evidence)
         return [((name,), evidence, np.arange(schema[name].size)) for name in names]
