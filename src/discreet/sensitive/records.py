@@ -6,6 +6,7 @@ pickle, a log or an error: an error names columns.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -340,8 +341,8 @@ def draft_schema(
         na_values: texts that say that a value is missing; they become no states.
 
     Returns:
-        The draft: `{"variables": [{"name", "states"} or {"name", "bounds", "bins"}, ...]}`. States that are numbers are
-        in the order of numbers, others in that of letters.
+        The draft: `{"variables": [{"name", "states"} or {"name", "bounds", "bins", "type"}, ...]}`. States that are
+        numbers are in the order of numbers, others in that of letters.
 
     Raises:
         InputError: the source cannot be read or has no header, or a textual column has more distinct values than that.
@@ -381,6 +382,10 @@ def draft_schema(
             raise InputError(
                 f"column {name!r} has more than {most_states} distinct values and no numbers; leave it out"
             )
+        if column.type().is_integer():
+            inner = sorted({math.ceil(cut) for cut in (a, b, c)} - {int(lo)})
+            drafts.append({"name": name, "bounds": [int(lo), int(hi)], "bins": inner, "type": "integer"})
+            continue
         drafts.append({"name": name, "bounds": [lo, hi], "bins": sorted({a, b, c} - {lo, hi})})
     return {"variables": drafts}
 
