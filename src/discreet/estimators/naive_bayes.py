@@ -428,7 +428,7 @@ def _counted(network: Network, X: Values, y: Any, labels: Values, scopes: Iterab
     classes = codes_of(y, {label: code for code, label in enumerate(labels.tolist())}, refusal)
     features = _feature_codes(tuple(map(network.schema.__getitem__, names)), X)
     codes: Mapping[str, Codes] = {target: classes, **dict(zip(names, features.T, strict=True))}
-    return replace(count_codes(network, codes, scopes), policy=RecordsPolicy("error", "clip", one_record_a_unit=True))
+    return replace(count_codes(network, codes, scopes), policy=RecordsPolicy("error", "clip"))
 
 
 def _feature_codes(variables: Sequence[Variable], X: Values) -> Codes:

@@ -141,7 +141,7 @@ def grid_rows(design: Design, features: npt.ArrayLike | Records, target: npt.Arr
         for start in range(0, max(len(coordinates), 1), BLOCK):
             yield coordinates[start : start + BLOCK], told[start : start + BLOCK]
 
-    return Rows(design, len(coordinates), RecordsPolicy("error", "clip", one_record_a_unit=True), read)
+    return Rows(design, len(coordinates), RecordsPolicy("error", "clip"), read)
 
 
 def _named(features: object) -> bool:
