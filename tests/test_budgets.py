@@ -76,7 +76,7 @@ def test_functions_have_few_arguments() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['def f():\n    """One."""\n' + "    pass\n" * 51, "def f(a, b, c, d, e, g, h, i): ..."]
+    "text", ['def f():\n    """One."""\n' + "    pass\n" * FUNCTION, "def f(a, b, c, d, e, g, h, i): ..."]
 )
 def test_what_is_beyond_them_would_be_seen(text: str) -> None:
     (node,) = ast.parse(text).body
