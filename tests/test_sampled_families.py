@@ -250,7 +250,7 @@ def test_a_family_and_a_score_are_released_and_read_from_the_shell(
     waits = np.minimum(rng.exponential(8, 2000), 59.0)
     (tmp_path / "w.csv").write_text("wait\n" + "\n".join(f"{x:.1f}" for x in waits) + "\n")
     (tmp_path / "a.csv").write_text("a\n" + "no\nyes\nyes\nyes\n" * 100)
-    run("ledger open acc --epsilon 20 --relation add-remove --unit patient")
+    run("ledger open acc --epsilon 20 --relation add-remove")
     run("release w.csv --score f.json --account acc --epsilon 3 --output r.json")
     (row,) = run.json("query r.json")["parameters"]
     assert row["name"] == "rate"

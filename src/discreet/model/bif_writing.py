@@ -89,6 +89,7 @@ def plain_names(bif: Bif) -> Bif:
         different by a number where needed; its properties say which name was which.
 
     Example:
+        >>> from discreet.model.schema import Variable
         >>> bif = Bif((Variable("O2 level", ("<5", "?")),), {"O2 level": ()}, {})
         >>> plain = plain_names(bif)
         >>> plain.variables[0].name, plain.variables[0].states, plain.properties[1]

@@ -166,8 +166,8 @@ class Variable:
         if not (math.isfinite(ratio) and ratio >= 1 and number * math.log(ratio) < MOST_RATIO):
             raise InputError(f"variable {shown(name)}: the ratio of bins is at least 1, and the last of finite width")
         low, *_, high = Variable(name, bounds=bounds, type=type).edges
-        parts = (k / number if ratio == 1 else (ratio**k - 1) / (ratio**number - 1) for k in range(1, number))
-        cuts = (low + (high - low) * part for part in parts)
+        whole = number if ratio == 1 else ratio**number - 1
+        cuts = (low + (high - low) * (k if ratio == 1 else ratio**k - 1) / whole for k in range(1, number))
         kept = cuts if type == "real" else sorted({float(math.ceil(cut)) for cut in cuts} - {low, high})
         return Variable(name, bounds=bounds, bins=tuple(kept), type=type)
 
