@@ -180,6 +180,14 @@ def test_projects_are_drafted_from_what_is_public(
     assert run("init ages.parquet --output a.toml")[0] == 0
     (age,) = Project.read("a.toml").network.variables
     assert age.type == "integer" and age.bounds == (0, 89)
+    Path("arcs.txt").write_text('smoke -> lung\n"age group" -> lung\n', "utf-8")
+    assert run("init sample.csv --unit-column who --network arcs.txt --output c.toml")[0] == 0
+    assert Project.read("c.toml").network.parents["lung"] == ("smoke", "age group")
+    assert run("init sample.csv --network naive-bayes:lung --output d.toml")[0] == 0
+    assert Project.read("d.toml").network.parents["smoke"] == ("lung",)
+    assert run("init d.toml --network none --output e.toml")[0] == 0
+    assert not Project.read("e.toml").network.arcs
+    assert "lung" in run("show c.toml")[1]
     assert run("init asia.bif --output b.toml")[0] == 0
     assert Project.read("b.toml").network == dc.Network.read("asia.bif")
     shown = run("init asia.bif --output -")[1]

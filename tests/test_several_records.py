@@ -18,11 +18,12 @@ import pytest
 import discreet as dc
 import shell
 from discreet.mechanisms.crossing import calibrate
+from discreet.posterior.evidence import blur, choice_scales
 from discreet.privacy.guarantee import for_each
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.records import check_units
 from discreet.verify.tiny_data import audit_networks, units_of
-from registry import EVERY, Variant
+from registry import EVERY, Variant, family
 from sources import PEER_WARNINGS
 from test_units import ENGINES, KINDS, NEW, PAIR, PEOPLE, Person, frame, table
 
@@ -159,7 +160,7 @@ def test_gaussian_noise_for_k_records_is_hardly_more_than_k_times_that_for_one()
     """Group privacy is almost tight for it: k times the sensitivity needs exactly k times the scale."""
     network = audit_networks()["a -> b"]
     prior, most = dc.Dirichlet.uniform(network), 0.0
-    for epsilon, delta, number in product((0.1, 1, 5), ("1e-9", "1e-6", "1e-3"), (2, 3, 10)):
+    for epsilon, delta, number in product((0.1, 1, 5), ("1e-9", "1e-6", "1e-3"), (2, 3, 10, 2520)):
         promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=ADD_REMOVE, unit="patient")
         one = dc.gaussian().calibrate(network, prior, promise).scale
         each = dc.gaussian().calibrate(network, prior, for_each(promise, number)).scale
@@ -222,6 +223,58 @@ def test_releases_that_kept_other_records_are_not_read_as_of_the_same() -> None:
     other = dc.simulate(dc.laplace(), two_years(2, "record")[0], PRIOR, promised(), rng=rng)
     with pytest.raises(dc.InputError, match="kept other records"):
         dc.combine(same[0], other, data="same")
+
+
+def test_stars_are_read_by_people() -> None:
+    """Tables whose noise agrees on what they share: totals near 200 people, and noise in people, too."""
+    network = dc.Network.from_edges([("a", "b"), ("a", "c")], [dc.Variable(name, ("n", "y")) for name in "abc"])
+    rng = np.random.default_rng(4)
+    data = {name: rng.choice(["n", "y"], 600) for name in "abc"}
+    source = pa.table({"who": np.arange(600) // 3, **data})
+    read = dc.read_records(source, network.schema, unit_column="who", max_records=3, weights="unit")
+    release = dc.simulate(
+        dc.planned(audit=0), dc.count(read, network), dc.Dirichlet.uniform(network), promised(20), rng=rng
+    )
+    pairs = list(zip(release.measurements, release.payload.measurements, strict=True))
+    assert any(part.star is not None for part, _ in pairs)
+    for part, raw in pairs:
+        assert abs(part.values.sum() - 200) < 10 and abs(raw.values.sum() - 1200) < 60
+        assert blur(part).variance(()) == pytest.approx(blur(raw).variance(()) / 36, rel=1e-6)
+    posterior = dc.noise_aware(release, draws=400, rng=rng, prior=dc.Dirichlet.uniform(network, 1.0))
+    assert 0.85 < float(posterior.cells["a"][1].std()) / math.sqrt(0.25 / 200) < 1.3
+
+
+def test_explain_says_what_a_unit_can_change_and_not_one_of_its_records() -> None:
+    """At one promise a unit of two records changes as much as a unit of one: the sampler is tempered for it."""
+    found = {}
+    for most in (1, 2):
+        counts, rng = two_years(most, "record")
+        for name, mechanism in (("sampler", dc.posterior_sampler()), ("score", dc.sampled(family(PAIR)))):
+            made = dc.simulate(mechanism, counts, mechanism_prior(mechanism), promised("0.5"), rng=rng)
+            told = dc.explain(made, [], draws=50, rng=rng)
+            assert told.divergence is not None
+            found[name, most] = told.divergence.record
+            if name == "sampler":
+                found["told", most] = told.telling.draws_distance
+    for name in ("sampler", "score", "told"):
+        assert found[name, 2] == pytest.approx(found[name, 1], rel=0.02)
+
+
+def mechanism_prior(mechanism: dc.Mechanism[Any]) -> dc.Dirichlet:
+    return PRIOR if mechanism.only is None else dc.Dirichlet.uniform(mechanism.only)
+
+
+def test_the_noise_in_a_choice_of_pairs_is_told_in_units() -> None:
+    network = dc.Network.empty([dc.Variable(f"v{at}", ("n", "y")) for at in range(8)])
+    rng = np.random.default_rng(6)
+    source = pa.table({"who": np.arange(3000) // 2, **{name: rng.choice(["n", "y"], 3000) for name in network.nodes}})
+    read = dc.read_records(source, network.schema, unit_column="who", max_records=2)
+    release = dc.simulate(
+        dc.planned(audit="0.4"), dc.count(read, network), dc.Dirichlet.uniform(network), promised(4), rng=rng
+    )
+    assert isinstance(release.payload, dc.AuditedTables) and release.payload.chosen
+    wanted = float(release.calibration.choice_scale(release.payload.chosen)) / 2
+    assert set(choice_scales(dc.evidence_of(release)).values()) == {wanted}
 
 
 def test_over_a_design_each_record_counts_once() -> None:

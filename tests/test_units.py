@@ -249,6 +249,34 @@ def test_units_from_the_shell(
     assert len(dc.Ledger(LEDGER).account("people").charges()) == 2
 
 
+def test_estimators_protect_units_of_one_row_if_the_curator_says_so() -> None:
+    """Rows in memory have no column that tells units apart; nothing is charged before the word is given."""
+    rng = np.random.default_rng(3)
+    X, promise = rng.uniform(0, 1, (200, 2)), dc.Guarantee(epsilon=1, delta=0, relation=ADD_REMOVE, unit="person")
+    account = dc.Ledger("sqlite://").open("a", dc.Guarantee(epsilon=9, delta=0, relation=ADD_REMOVE, unit="person"))
+    paid: dict[str, Any] = {"bounds": (0, 1), "guarantee": promise, "account": account, "draws": 100, "random_state": 0}
+    classes, numbers = np.where(X[:, 0] > 0.5, "y", "n"), X[:, 0] / 2
+    made = {
+        dc.PrivateNaiveBayes: ({"classes": ("n", "y"), "bins": 2}, classes),
+        dc.PrivateLogisticRegression: ({"classes": ("n", "y"), "records": 200}, classes),
+        dc.PrivateLinearRegression: ({"target_bounds": (0, 1)}, numbers),
+        dc.PrivatePrincipalDirection: ({}, None),
+    }
+    for at, (kind, (more, y)) in enumerate(made.items()):
+        with pytest.raises(dc.InputError, match="one_record_a_unit=True"):
+            kind(**paid, **more).fit(X, y)
+        assert len(account.charges()) == at
+        fitted = kind(**paid, **more, one_record_a_unit=True).fit(X, y)
+        assert "is the curator's word" in " ".join(fitted.release_.unit_lines)
+        if kind is dc.PrivateLinearRegression:
+            score = dc.release_score(fitted, X, y, guarantee=promise, account=another_account(promise), draws=100)
+            assert score.release.policy.one_record_a_unit
+
+
+def another_account(promise: dc.Guarantee) -> dc.Account:
+    return dc.Ledger("sqlite://").open("b", promise)
+
+
 # ------------------------------------------------------------------------------------------------------------- coverage
 
 

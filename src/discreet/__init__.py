@@ -95,10 +95,11 @@ if TYPE_CHECKING:
     from discreet.releases.release import Release
     from discreet.sensitive.count_sensitivity import sensitivity
     from discreet.sensitive.counts import Counts, count, count_codes
+    from discreet.sensitive.drafts import draft_schema
     from discreet.sensitive.gradients import Gradients, gradients
     from discreet.sensitive.moments import Moments, moments
     from discreet.sensitive.public import public_counts
-    from discreet.sensitive.records import Records, check, draft_schema, read_records
+    from discreet.sensitive.records import Records, check, read_records
     from discreet.sensitive.rows import Rows, grid_rows
     from discreet.sensitive.score_sums import ScoreSums
     from discreet.theory.bounds import draws_for_loss
@@ -192,7 +193,8 @@ _HOMES = {
     "sensitive.counts": ("Counts", "count", "count_codes"),
     "sensitive.gradients": ("Gradients", "gradients"),
     "sensitive.moments": ("Moments", "moments"),
-    "sensitive.records": ("Records", "check", "draft_schema", "read_records"),
+    "sensitive.drafts": ("draft_schema",),
+    "sensitive.records": ("Records", "check", "read_records"),
     "sensitive.rows": ("Rows", "grid_rows"),
     "sensitive.count_sensitivity": ("sensitivity",),
     "sensitive.score_sums": ("ScoreSums",),

@@ -23,6 +23,7 @@ from discreet.model.query_grammar import BEGINS
 __all__ = [
     "AMOUNT_HELP",
     "NETWORK_HELP",
+    "PROJECT",
     "DesignFile",
     "Draws",
     "EitherNetwork",
@@ -45,6 +46,7 @@ __all__ = [
     "mechanism_of",
     "named_network",
     "network_in",
+    "network_over",
     "prior_of",
     "queries_in",
     "queries_of",
@@ -58,6 +60,8 @@ PREDICTS = {"number": "a number", "class": "one of two classes", "nothing": "not
 DEFAULT_CONCENTRATION, DEFAULT_DEVIATION = "0.25", 1.0
 """The curator's priors: of every cell of a network, and of every weight of a design in its coordinates."""
 
+PROJECT = ".toml"
+"""How the name of a project file ends."""
 NO_ARCS, NAIVE_BAYES = "none", "naive-bayes"
 """Networks that need no file: `none`, and `naive-bayes:TARGET`."""
 ALL_VARIABLES = "with all variables and their states (`discreet schema` drafts one from a sample that is not private)"
@@ -211,18 +215,23 @@ def structure_of(network: str | None, design: Path | None, schema: Path | None =
             raise InputError("a design has the bounds of its columns itself; leave out --schema")
         return read_design_file(design)
     assert network is not None
-    if network.endswith(".toml"):
+    if network.endswith(PROJECT) and schema is not None:
+        raise InputError("a project file has the variables itself; leave out --schema")
+    return network_over(network, None if schema is None else dc.Schema.read(schema))
+
+
+def network_over(word: str, schema: dc.Schema | None) -> dc.Network:
+    """The network that a word or a file names, over the variables of a schema where it has none of its own."""
+    named = named_network(word, schema)
+    return named or network_in(read_packed_text(word, "network", NETWORK_BYTES), word, schema)
+
+
+def named_network(word: str, schema: dc.Schema | None) -> dc.Network | None:
+    """The network of a word that a schema is enough for, or of a project file; None where it names another file."""
+    if word.endswith(PROJECT):
         from discreet.model.project import Project
 
-        if schema is not None:
-            raise InputError("a project file has the variables itself; leave out --schema")
-        return Project.read(network).network
-    named = named_network(network, schema)
-    return named or network_in(read_packed_text(network, "network", NETWORK_BYTES), network, schema)
-
-
-def named_network(word: str, schema: Path | None) -> dc.Network | None:
-    """The network of a word that a schema is enough for; None where the word is a file's name."""
+        return Project.read(word).network
     kind, colon, target = word.partition(":")
     if word != NO_ARCS and kind != NAIVE_BAYES:
         return None
@@ -230,11 +239,10 @@ def named_network(word: str, schema: Path | None) -> dc.Network | None:
         raise InputError(f"{NAIVE_BAYES} needs the variable from which arcs lead to all others: {NAIVE_BAYES}:TARGET")
     if schema is None:
         raise InputError(f"the network {shown(word)} needs --schema FILE, {ALL_VARIABLES}")
-    listed = dc.Schema.read(schema)
-    return dc.Network.naive_bayes(listed, target) if colon else dc.Network.empty(listed)
+    return dc.Network.naive_bayes(schema, target) if colon else dc.Network.empty(schema)
 
 
-def network_in(text: str, where: str, schema: Path | None) -> dc.Network:
+def network_in(text: str, where: str, schema: dc.Schema | None) -> dc.Network:
     """The network of a text: BIF or a release of `structure`, with bounds and bins of a schema; or arcs over one."""
     chosen = text.lstrip().startswith("{")
     if not (chosen or where.endswith((".bif", ".bif.gz")) or begins_as_bif(text)):
@@ -243,7 +251,7 @@ def network_in(text: str, where: str, schema: Path | None) -> dc.Network:
                 f"{shown_path(where)} does not begin as BIF does, so it is taken for arcs: add --schema FILE, "
                 f"{ALL_VARIABLES}"
             )
-        return dc.Network.parse_edges(text, dc.Schema.read(schema), where=where)
+        return dc.Network.parse_edges(text, schema, where=where)
     found = (
         dc.Release.loads(text).learned_network
         if chosen
@@ -251,11 +259,10 @@ def network_in(text: str, where: str, schema: Path | None) -> dc.Network:
     )
     if schema is None:
         return found
-    listed = dc.Schema.read(schema)
-    beside = [variable.name for variable in listed if variable.name not in found.schema]
+    beside = [variable.name for variable in schema if variable.name not in found.schema]
     if beside:
-        say(f"not in the network, and not used: {', '.join(map(repr, beside[:8]))} of {schema}")
-    return found.with_variables([variable for variable in listed if variable.name in found.schema])
+        say(f"not in the network, and not used: {', '.join(map(repr, beside[:8]))} of the schema")
+    return found.with_variables([variable for variable in schema if variable.name in found.schema])
 
 
 def belief_of(structure: dc.Network | dc.Design, text: str | None, records: float) -> dc.Dirichlet | dc.Normal:

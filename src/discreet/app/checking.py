@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import discreet as dc
 from discreet.app.arguments import (
+    PROJECT,
     DesignFile,
     EitherNetwork,
     Json,
     Replace,
     SchemaFile,
     ScoreFile,
+    network_over,
     score_of,
-    structure_of,
 )
 from discreet.app.reading import (
-    SUFFIX,
     Data,
-    MaxRecords,
-    Missing,
     NaValues,
-    OutOfBounds,
     Reading,
     TableName,
     UnitColumn,
+    reads_records,
     source_of,
     words_in,
 )
@@ -81,16 +79,17 @@ def init(
     """Draft a project file to edit, which every command takes in place of a network: variables, arcs, unit, account."""
     from discreet.model.project import Project, draft_project
 
-    if data.endswith(SUFFIX):
+    if data.endswith(PROJECT):
         if network is None:
             raise InputError("a project file is drafted already: edit it, or name a --network whose arcs it shall have")
-        project = Project.read(data).with_network(network_of(network))
+        project = Project.read(data)
+        project = project.with_network(network_over(network, dc.Schema(project.network.variables)))
     else:
         words = words_in(na_values)
         said = {"data": source, "table": table, "na_values": words or None}
-        own = network_of(data) if is_network(data) else _without(unit_column, _variables(data, table, words))
+        own = dc.Network.read(data) if is_network(data) else _without(unit_column, _variables(data, table, words))
         if network is not None:
-            own = dc.Network.from_edges(network_of(network).arcs, own.variables)
+            own = network_over(network, dc.Schema(own.variables))
         project = draft_project(
             own,
             source={name: value for name, value in said.items() if value is not None},
@@ -119,37 +118,26 @@ def _without(unit_column: str | None, variables: Sequence[dc.Variable]) -> dc.Ne
     return dc.Network.empty([variable for variable in variables if variable.name != unit_column])
 
 
-def network_of(network: str) -> dc.Network:
-    """A network that a word names."""
-    found = structure_of(network, None)
-    assert isinstance(found, dc.Network)
-    return found
-
-
 def is_network(data: str) -> bool:
     """Whether a file is one of a network, and no table."""
     return data.endswith((".bif", ".bif.gz"))
 
 
+@reads_records
 def check(
     data: Data,
     network: EitherNetwork = None,
     design: DesignFile = None,
     score: ScoreFile = None,
     schema: SchemaFile = None,
-    table: TableName = None,
-    missing: Missing = None,
-    out_of_bounds: OutOfBounds = None,
-    na_values: NaValues = None,
-    unit_column: UnitColumn = None,
-    max_records: MaxRecords = None,
+    *,
+    how: Mapping[str, Any],
     as_json: Json = False,
 ) -> None:
     """Hold records against the schema; costs nothing. The counts it shows are private: for your own screen."""
     from discreet.sensitive.records import check_units
 
-    how = {"table": table, "missing": missing, "out_of_bounds": out_of_bounds, "na_values": na_values}
-    reading = Reading.of(data, network, **how, unit_column=unit_column, max_records=max_records)
+    reading = Reading.of(data, network, how)
     structure: dc.Network | dc.Design
     if score is not None:
         structure, _ = score_of(score, None, None, (network, design, schema))

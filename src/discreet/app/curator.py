@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -30,19 +31,7 @@ from discreet.app.arguments import (
     registered,
     score_of,
 )
-from discreet.app.reading import (
-    DEFAULT_LEDGER,
-    Data,
-    MaxRecords,
-    Missing,
-    NaValues,
-    OneRecord,
-    OutOfBounds,
-    Reading,
-    TableName,
-    UnitColumn,
-    Weights,
-)
+from discreet.app.reading import DEFAULT_LEDGER, Data, Reading, reads_records
 from discreet.app.report import columns, release_lines, release_summary
 from discreet.app.terminal import abandon_stdout, check_writable, say, show
 from discreet.errors import DiscreetError, InputError, shown
@@ -133,6 +122,7 @@ def ledger_show(
     show(as_json, {"ledger": book.place, "accounts": shown}, f"{text}\n\nledger: {book.place}")
 
 
+@reads_records
 def release(
     data: Data,
     epsilon: Annotated[str, typer.Option(help="Budget of this release, as decimal text.")],
@@ -154,30 +144,13 @@ def release(
     prior: Belief = None,
     equivalent_sample_size: EquivalentSampleSize = 1.0,
     schema: SchemaFile = None,
-    table: TableName = None,
-    missing: Missing = None,
-    out_of_bounds: OutOfBounds = None,
-    na_values: NaValues = None,
-    unit_column: UnitColumn = None,
-    max_records: MaxRecords = None,
-    weights: Weights = None,
-    one_record_a_unit: OneRecord = False,
+    *,
+    how: Mapping[str, Any],
     ledger: ProjectLedger = None,
     as_json: Json = False,
 ) -> None:
     """Count the records, charge the account, add exact noise, and write a file that is safe to publish."""
-    reading = Reading.of(
-        data,
-        network,
-        table=table,
-        missing=missing,
-        out_of_bounds=out_of_bounds,
-        na_values=na_values,
-        unit_column=unit_column,
-        max_records=max_records,
-        weights=weights,
-        one_record_a_unit=one_record_a_unit,
-    )
+    reading = Reading.of(data, network, how)
     payer = reading.payer(account, ledger)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
@@ -194,6 +167,7 @@ def release(
     _pay(chosen, records, believed, promise, payer, None if to_stdout else output, as_json)
 
 
+@reads_records
 def structure(
     data: Data,
     epsilon: Annotated[str, typer.Option(help="Budget of this choice, as decimal text; a release costs its own.")],
@@ -207,29 +181,13 @@ def structure(
     first: Annotated[
         list[str] | None, typer.Option(help="Variable that is placed first, before others; repeatable, in order.")
     ] = None,
-    table: TableName = None,
-    missing: Missing = None,
-    out_of_bounds: OutOfBounds = None,
-    na_values: NaValues = None,
-    unit_column: UnitColumn = None,
-    max_records: MaxRecords = None,
-    weights: Weights = None,
-    one_record_a_unit: OneRecord = False,
+    *,
+    how: Mapping[str, Any],
     ledger: ProjectLedger = None,
     as_json: Json = False,
 ) -> None:
     """Choose the arcs of a network by the records, with noise, and write a file that is safe to publish."""
-    reading = Reading.of(
-        data,
-        table=table,
-        missing=missing,
-        out_of_bounds=out_of_bounds,
-        na_values=na_values,
-        unit_column=unit_column,
-        max_records=max_records,
-        weights=weights,
-        one_record_a_unit=one_record_a_unit,
-    )
+    reading = Reading.of(data, None, how)
     payer = reading.payer(account, ledger)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation=limit.relation, unit=limit.unit)

@@ -51,7 +51,8 @@ def show_network(
 
 def _network(source: str, schema: Path | None) -> dc.Network:
     """The network that a file, standard input or a word says."""
-    named = named_network(source, schema)
+    variables = None if schema is None else dc.Schema.read(schema)
+    named = named_network(source, variables)
     if named is not None:
         return named
     what = "network or release"
@@ -60,7 +61,7 @@ def _network(source: str, schema: Path | None) -> dc.Network:
     else:
         text = read_packed_text(source, what, DOCUMENT_BYTES)
     if not text.lstrip().startswith("{"):
-        return network_in(text, "stdin" if source == "-" else source, schema)
+        return network_in(text, "stdin" if source == "-" else source, variables)
     if schema is not None:
         raise InputError("a release has its schema itself; leave out --schema")
     release = dc.loads(text)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import discreet as dc
-from discreet.app.arguments import structure_of
+from discreet.app.arguments import PROJECT, structure_of
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.project import Project
 from discreet.releases.policy import RecordsPolicy
@@ -21,24 +23,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_LEDGER",
-    "SUFFIX",
     "Data",
     "MaxRecords",
-    "Missing",
     "NaValues",
-    "OneRecord",
-    "OutOfBounds",
     "Reading",
     "TableName",
     "UnitColumn",
     "Weights",
+    "reads_records",
     "source_of",
     "words_in",
 ]
 
 DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
-SUFFIX = ".toml"
-"""Of a project file."""
 
 Data = Annotated[
     str,
@@ -78,6 +75,35 @@ OutOfBounds = Annotated[
 ]
 
 
+def _options(
+    table: TableName = None,
+    missing: Missing = None,
+    out_of_bounds: OutOfBounds = None,
+    na_values: NaValues = None,
+    unit_column: UnitColumn = None,
+    max_records: MaxRecords = None,
+    weights: Weights = None,
+    one_record_a_unit: OneRecord = False,
+) -> None:
+    """The options of `read_records` that commands have."""
+
+
+def reads_records(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that has these options in the place of its parameter `how`, which is what was given of them."""
+    own, options = (inspect.signature(each, eval_str=True).parameters for each in (command, _options))
+    listed = [each for name, one in own.items() for each in (options.values() if name == "how" else (one,))]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        how = {name: given.pop(name) for name in options}
+        command(**given, how=how)
+
+    told = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in listed]
+    run.__signature__ = inspect.Signature(told)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in told}
+    return run
+
+
 @dataclass(frozen=True)
 class Reading:
     """How records are read: the options of `read_records`, as a command line and a project file give them.
@@ -93,7 +119,7 @@ class Reading:
     project: Project | None = None
 
     @staticmethod
-    def of(data: str, network: str | None = None, **given: Any) -> Reading:
+    def of(data: str, network: str | None, given: Mapping[str, Any]) -> Reading:
         """From a command line, whose words come before those of a project file.
 
         Args:
@@ -104,7 +130,7 @@ class Reading:
         Raises:
             InputError: a project file that is none, or that does not say where the records are.
         """
-        named = next((word for word in (data, network) if word is not None and word.endswith(SUFFIX)), None)
+        named = next((word for word in (data, network) if word is not None and word.endswith(PROJECT)), None)
         project = None if named is None else Project.read(named)
         options = {name: value for name, value in given.items() if value is not None and value is not False}
         if "na_values" in options:

@@ -80,6 +80,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             `private_scorer`. Metrics that are computed of `predict` are exact, and nothing can stop them.
         draws: of the posterior.
         random_state: of the posterior's draws, never of the privacy noise.
+        one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
+            "record"; releases say whose word it is.
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
@@ -124,6 +126,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         scored_records: ScoredRecords = "private",
         draws: int = 1000,
         random_state: Any = None,
+        one_record_a_unit: bool = False,
     ) -> None:
         self.bounds = bounds
         self.target_bounds = target_bounds
@@ -138,6 +141,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         self.scored_records = scored_records
         self.draws = draws
         self.random_state = random_state
+        self.one_record_a_unit = one_record_a_unit
 
     def fit(self, X: Any, y: Any, **options: Any) -> Self:
         """Sum, charge the account, release, and estimate; the posterior is drawn when it is asked for.
@@ -165,7 +169,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         if guarantee.relation.public_number and len(given.X) <= design.size:
             raise InputError(f"{design.size} weights need more records than that; their number is public here")
-        statistic = moments(grid_rows(design, given.X[:, columns], given.y))
+        statistic = moments(grid_rows(design, given.X[:, columns], given.y, one_record_a_unit=self.one_record_a_unit))
         prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
         if self.method == "moments":
             released = release(noisy_moments(), statistic, prior, guarantee, account=account)

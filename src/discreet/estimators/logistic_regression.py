@@ -120,6 +120,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             `private_scorer`. Metrics that are computed of `predict` are exact, and nothing can stop them.
         draws: of the posterior.
         random_state: of the posterior's draws, never of the privacy noise.
+        one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
+            "record"; releases say whose word it is.
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
@@ -165,6 +167,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         scored_records: ScoredRecords = "private",
         draws: int = 1000,
         random_state: Any = None,
+        one_record_a_unit: bool = False,
     ) -> None:
         self.classes = classes
         self.bounds = bounds
@@ -182,6 +185,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         self.scored_records = scored_records
         self.draws = draws
         self.random_state = random_state
+        self.one_record_a_unit = one_record_a_unit
 
     def fit(self, X: Any, y: Any, **options: Any) -> Self:
         """Charge the account and release; the posterior is drawn when it is asked for.
@@ -216,7 +220,9 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         refusal = f"Unknown label type: y holds a label that is none of the declared classes: {', '.join(states)}"
         codes = codes_of(np.asarray(given.y), {label: code for code, label in enumerate(labels.tolist())}, refusal)
         mechanism = self._mechanism(guarantee, len(codes), len(design.features))
-        statistic = gradients(grid_rows(design, given.X[:, columns], states[codes]))
+        statistic = gradients(
+            grid_rows(design, given.X[:, columns], states[codes], one_record_a_unit=self.one_record_a_unit)
+        )
         prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
         released = release(mechanism, statistic, prior, guarantee, account=account)
         given.describe(self)

@@ -85,6 +85,8 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         draws: of the posterior; 1,000 give the ends of a 95 % interval to about 0.1 standard deviations.
         target: name of the class in the release.
         random_state: of the posterior's draws; the noise never comes from it.
+        one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
+            "record"; releases say whose word it is.
 
     Attributes:
         release_: safe to publish; `from_release` makes a fitted estimator of it.
@@ -128,6 +130,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         draws: int = 1000,
         target: str = "class",
         random_state: Any = None,
+        one_record_a_unit: bool = False,
     ) -> None:
         self.classes = classes
         self.features = features
@@ -140,6 +143,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         self.draws = draws
         self.target = target
         self.random_state = random_state
+        self.one_record_a_unit = one_record_a_unit
 
     def fit(self, X: Any, y: Any, **options: Any) -> Self:
         """Count, charge the account, release, and draw the posterior.
@@ -169,6 +173,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         require_drawable(draws, len(labels) * (1 + sum(variable.size for variable in variables)))
         network = _star(self.target, labels, variables)
         counts = _counted(network, given.X[:, columns], given.y, labels, mechanism.scopes(network))
+        counts = replace(counts, policy=RecordsPolicy("error", "clip", one_record_a_unit=self.one_record_a_unit))
         released = release(mechanism, counts, Dirichlet.uniform(network), guarantee, account=account)
         given.describe(self)
         self.__dict__.pop("posterior_", None)
@@ -428,7 +433,7 @@ def _counted(network: Network, X: Values, y: Any, labels: Values, scopes: Iterab
     classes = codes_of(y, {label: code for code, label in enumerate(labels.tolist())}, refusal)
     features = _feature_codes(tuple(map(network.schema.__getitem__, names)), X)
     codes: Mapping[str, Codes] = {target: classes, **dict(zip(names, features.T, strict=True))}
-    return replace(count_codes(network, codes, scopes), policy=RecordsPolicy("error", "clip"))
+    return count_codes(network, codes, scopes)
 
 
 def _feature_codes(variables: Sequence[Variable], X: Values) -> Codes:

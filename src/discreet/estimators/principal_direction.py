@@ -68,6 +68,8 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         prior_deviation: standard deviation of each coordinate of theta a priori, in the scaled coordinates.
         draws: of the posterior.
         random_state: of the posterior's draws, never of the choice.
+        one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
+            "record"; releases say whose word it is.
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
@@ -108,6 +110,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         prior_deviation: float = 0.5,
         draws: int = 1000,
         random_state: Any = None,
+        one_record_a_unit: bool = False,
     ) -> None:
         self.bounds = bounds
         self.guarantee = guarantee
@@ -120,6 +123,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.prior_deviation = prior_deviation
         self.draws = draws
         self.random_state = random_state
+        self.one_record_a_unit = one_record_a_unit
 
     def fit(self, X: Any, y: Any = None, **options: Any) -> Self:
         """Charge the account and choose; the posterior is drawn when it is first needed.
@@ -154,7 +158,8 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             positive_number(self.tau, "tau"),
         )
         prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
-        released = release(factored(factor), grid_rows(design, given.X[:, columns]), prior, guarantee, account=account)
+        rows = grid_rows(design, given.X[:, columns], one_record_a_unit=self.one_record_a_unit)
+        released = release(factored(factor), rows, prior, guarantee, account=account)
         given.describe(self)
         self._columns = columns
         self.release_, self._later = released, later

@@ -7,7 +7,7 @@ therefore are other estimators, and transformers that learn, refused here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -200,6 +200,7 @@ def _release_accuracy(
     right = codes_of(target, position, refusal) == codes_of(predicted, position, refusal)
     network = accuracy_network()
     counts = count_codes(network, {"prediction": right.astype(np.intp)})
+    counts = replace(counts, policy=replace(counts.policy, one_record_a_unit=fitted.one_record_a_unit))
     return release(laplace(), counts, Dirichlet.uniform(network, 1.0), guarantee, account=account)
 
 
@@ -210,5 +211,5 @@ def _release_error(fitted: Any, predicted: Values, target: Values, guarantee: Gu
     # A target far out overflows to infinity, which is clipped; a warning would be a word about a record.
     with np.errstate(over="ignore"):
         errors = np.minimum(np.abs(target - predicted), upper - lower)
-    statistic = moments(grid_rows(design, errors[:, None]))
+    statistic = moments(grid_rows(design, errors[:, None], one_record_a_unit=fitted.one_record_a_unit))
     return release(noisy_moments(), statistic, Normal(design, 1.0), guarantee, account=account)

@@ -73,7 +73,8 @@ def choice_scales(evidence: Combined) -> dict[Scope, float]:
     for release in evidence.releases:
         if isinstance(release.calibration, AuditNoise):
             chosen = [part.scope for part in measurements([release]) if part.audit == "chosen"]
-            found |= {scope: float(release.calibration.choice_scale(len(chosen))) for scope in chosen}
+            scale = float(release.calibration.choice_scale(len(chosen))) / release.policy.steps
+            found |= dict.fromkeys(chosen, scale)
     return found
 
 

@@ -188,7 +188,7 @@ def _telling(release: Release) -> Telling:
     records = records_to_tell(ERROR, epsilon, delta)
     # A pure epsilon is 2 L for each record.
     necessary = None if delta else least_distinguishable(epsilon / 2, 1, ERROR)
-    payload = release.payload
+    payload = release.told
     number, together = None, None
     if isinstance(payload, ParameterDraws) and not delta:
         number, together = payload.draws, _drawn_distance(epsilon, payload.total)
@@ -203,13 +203,13 @@ def _drawn_distance(epsilon: float, total: NoisyTotal | None) -> float:
 
 def _divergence(release: Release) -> tuple[Divergence | None, list[str]]:
     """How far posteriors are apart, or why that cannot be told."""
-    network, payload, relation = release.network, release.network_payload, release.guarantee.relation
+    network, payload, relation = release.network, release.told, release.guarantee.relation
     if isinstance(payload, ParameterDraws) and payload.floors:
         moved = range_divergence(payload.temper * record_loss(network, payload.floors, relation))
         return Divergence(moved, None, True, None, ERROR, {}, 0.0, 0, 0, ()), []
     if isinstance(release.calibration, ScoredNoise):
         # Of a family it is the posterior in which a record counts so much.
-        moved = range_divergence(release.calibration.rate * release.calibration.width / STEPS)
+        moved = range_divergence(release.calibration.rate * release.policy.steps * release.calibration.width / STEPS)
         record, change = (None, moved) if relation is Relation.METRIC else (moved, None)
         return Divergence(record, change, True, None, ERROR, {}, 0.0, 0, 0, ()), []
     record = None if relation is Relation.METRIC else record_divergence(release.dirichlet, relation)

@@ -6,9 +6,8 @@ pickle, a log or an error: an error names columns.
 
 from __future__ import annotations
 
-import math
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -34,12 +33,13 @@ __all__ = [
     "check_units",
     "codes",
     "decode",
-    "draft_schema",
     "grouping",
     "kept",
+    "number_of",
     "numbers",
     "read_records",
     "refuse_faulty",
+    "without",
 ]
 
 MISSING = -1
@@ -159,7 +159,7 @@ def read_records(
         _check_type(variable, types[variable.name])
     if absent:
         cleaned = {
-            variable.name: _without(
+            variable.name: without(
                 expression[variable.name],
                 absent,
                 numbers_too=variable.numeric or bool(other_spellings(variable)),
@@ -196,7 +196,7 @@ def check(records: Records) -> tuple[Faults, ...]:
         code = codes(strict, variable)
         bad = code == UNKNOWN
         if variable.bounds is not None:
-            number = _number(column)
+            number = number_of(column)
             bad &= number.isnull() | number.between(*variable.bounds)
         sums[f"m_{variable.name}"] = (code == MISSING).sum()
         sums[f"u_{variable.name}"] = bad.sum()
@@ -251,7 +251,7 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
 
 def numbers(records: Records, variable: Variable) -> ir.FloatingColumn:
     """The column of a numeric variable as numbers of 64 bits; NULL where there is none."""
-    return _number(records.table[variable.name])
+    return number_of(records.table[variable.name])
 
 
 def kept(records: Records, variables: Iterable[Variable]) -> Records:
@@ -329,67 +329,6 @@ def decode(values: pa.ChunkedArray, variable: Variable) -> Any:
     return decoded
 
 
-def draft_schema(
-    source: Any, *, table: str | None = None, most_states: int = 50, na_values: Iterable[str] = ()
-) -> Mapping[str, object]:
-    """Draft a schema from a codebook or a sample that is NOT private, for a human to edit.
-
-    Args:
-        source: as in `read_records`.
-        table: as in `read_records`.
-        most_states: a numeric column with more distinct values gets bounds and quartiles instead of states.
-        na_values: texts that say that a value is missing; they become no states.
-
-    Returns:
-        The draft: `{"variables": [{"name", "states"} or {"name", "bounds", "bins", "type"}, ...]}`. States that are
-        numbers are in the order of numbers, others in that of letters.
-
-    Raises:
-        InputError: the source cannot be read or has no header, or a textual column has more distinct values than that.
-
-    Guarantee:
-        None: every state and bound is a value of the source. Never publish a draft made from private records.
-    """
-    expression, bytewise = open_source(source, table)
-    if all(is_number(name) for name in expression.columns):
-        raise InputError(
-            "every column is called as a number; if the file has no header, write the names of its columns into a "
-            "first line"
-        )
-    absent = tuple(na_values)
-    drafts: list[dict[str, object]] = []
-    for name in expression.columns:
-        column = expression[name]
-        if absent:
-            column = _without(column, absent, numbers_too=True, bytewise=bytewise)
-        values = arrow(expression.select(value=column).distinct().limit(most_states + 2))["value"].drop_null()
-        if len(values) <= most_states:
-            drafts.append({"name": name, "states": _in_order(map(_spelled, values.to_pylist()))})
-            continue
-        number = _number(column)
-        cuts = arrow(
-            expression.aggregate(
-                lo=number.min(),
-                a=number.quantile(0.25),
-                b=number.quantile(0.5),
-                c=number.quantile(0.75),
-                hi=number.max(),
-                n=number.count(),
-            )
-        )
-        lo, a, b, c, hi, count = (cuts[part][0].as_py() for part in ("lo", "a", "b", "c", "hi", "n"))
-        if not count:
-            raise InputError(
-                f"column {name!r} has more than {most_states} distinct values and no numbers; leave it out"
-            )
-        if column.type().is_integer():
-            inner = sorted({math.ceil(cut) for cut in (a, b, c)} - {int(lo)})
-            drafts.append({"name": name, "bounds": [int(lo), int(hi)], "bins": inner, "type": "integer"})
-            continue
-        drafts.append({"name": name, "bounds": [lo, hi], "bins": sorted({a, b, c} - {lo, hi})})
-    return {"variables": drafts}
-
-
 # ------------------------------------------------------------------------------------------------------- columns
 
 
@@ -417,7 +356,7 @@ def _check_type(variable: Variable, kind: Any) -> None:
         )
 
 
-def _without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, bytewise: bool) -> ir.Column:
+def without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, bytewise: bool) -> ir.Column:
     """The column with NULL for what says that a value is missing; `numbers_too` where its text is read as numbers."""
     if column.type().is_numeric():
         numbers = [float(text) for text in texts if is_number(text)]
@@ -462,7 +401,7 @@ def _may_be_nan(column: ir.Column) -> bool:
     return bool((kind.is_floating() or kind.is_decimal()) and column.get_backend().has_operation(ops.IsNan))
 
 
-def _number(column: ir.Column) -> ir.FloatingColumn:
+def number_of(column: ir.Column) -> ir.FloatingColumn:
     """The column as numbers; NULL where there is none."""
     number = column.try_cast("float64") if column.type().is_string() else column.cast("float64")
     nan = column.type().is_string() or _may_be_nan(column)
@@ -473,7 +412,7 @@ def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool) -> ir.Integ
     """Position of the bin of a number: bins are closed below, the last one on both sides."""
     assert variable.bounds is not None
     lo, hi = variable.bounds
-    number = _number(column)
+    number = number_of(column)
     outside = [] if clip else [((number < lo) | (number > hi), UNKNOWN)]
     if variable.type == "integer":
         inside = ibis.least(ibis.greatest(number, lo), hi)
@@ -487,18 +426,3 @@ def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool) -> ir.Integ
         *below,
         else_=len(variable.bins),
     )
-
-
-def _in_order(states: Iterable[str]) -> list[str]:
-    """States by number if all are numbers, else by letter."""
-    listed = list(states)
-    if all(map(is_number, listed)):
-        return sorted(listed, key=lambda state: (float(state), state))
-    return sorted(listed)
-
-
-def _spelled(value: object) -> str:
-    """A value of a sample as the name of a state."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.15g}" if isinstance(value, float) else str(value)

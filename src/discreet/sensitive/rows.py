@@ -89,7 +89,13 @@ class Rows:
         return np.concatenate([target for _, target in self.blocks()])
 
 
-def grid_rows(design: Design, features: npt.ArrayLike | Records, target: npt.ArrayLike | None = None) -> Rows:
+def grid_rows(
+    design: Design,
+    features: npt.ArrayLike | Records,
+    target: npt.ArrayLike | None = None,
+    *,
+    one_record_a_unit: bool = False,
+) -> Rows:
     """Put records onto the grid.
 
     Args:
@@ -100,6 +106,8 @@ def grid_rows(design: Design, features: npt.ArrayLike | Records, target: npt.Arr
             What is in memory is in the units of the bounds, and clipped to them.
         target: of an array or a frame of features alone, where the design has a target: numbers, or names of its two
             states. A frame may have it as a column instead.
+        one_record_a_unit: of what is in memory, the curator's word that no unit has more than one record, where the
+            promise is for another unit than "record"; records of a table bring what was said of them.
 
     Returns:
         The rows.
@@ -110,8 +118,7 @@ def grid_rows(design: Design, features: npt.ArrayLike | Records, target: npt.Arr
             allow. The message names columns, never a value.
 
     Guarantee:
-        None spent: nothing leaves. Of what is in memory it assumes one row for each unit of protection, and the release
-        says that this is the curator's word.
+        None spent: nothing leaves. Of what is in memory it assumes one row for each unit of protection.
     """
     if isinstance(features, Records):
         if features.policy.weights == "unit":
@@ -121,7 +128,8 @@ def grid_rows(design: Design, features: npt.ArrayLike | Records, target: npt.Arr
         return _streamed(design, features)
     if _named(features):
         if target is None:
-            return _streamed(design, read_records(features, design.schema, out_of_bounds="clip"))
+            found = read_records(features, design.schema, out_of_bounds="clip", one_record_a_unit=one_record_a_unit)
+            return _streamed(design, found)
         features = _by_name(design, features)
     table = _numbers(features, "the features")
     if table.ndim != 2 or table.shape[1] != len(design.features):
@@ -141,7 +149,7 @@ def grid_rows(design: Design, features: npt.ArrayLike | Records, target: npt.Arr
         for start in range(0, max(len(coordinates), 1), BLOCK):
             yield coordinates[start : start + BLOCK], told[start : start + BLOCK]
 
-    return Rows(design, len(coordinates), RecordsPolicy("error", "clip"), read)
+    return Rows(design, len(coordinates), RecordsPolicy("error", "clip", one_record_a_unit=one_record_a_unit), read)
 
 
 def _named(features: object) -> bool:
