@@ -175,6 +175,7 @@ def test_projects_are_drafted_from_what_is_public(
     assert project.network.nodes == ("smoke", "lung", "age group") and project.source == "private.parquet"
     assert project.sections["unit"] == {"name": "patient", "column": "who"}
     assert "exists" in run.fails(f"{command} p.toml")
+    assert "ends in .toml" in run.fails(f"{command} p.txt")
     assert run(f"{command} p.toml --replace")[0] == 0
     pa.parquet.write_table(pa.table({"age": np.arange(500) % 90}), "ages.parquet")
     assert run("init ages.parquet --output a.toml")[0] == 0

@@ -31,7 +31,7 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from discreet.errors import InputError, listed, shown, shown_path
+from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.model.arcs import parents_in, quoted
 from discreet.model.json_files import read_text, write_whole
 from discreet.model.limits import NETWORK_BYTES
@@ -152,8 +152,10 @@ class Project:
             replace: whether a file that is there is replaced.
 
         Raises:
-            InputError: a file that is there, or a place that cannot be written.
+            InputError: a name that commands would not take for a project, a file that is there, or a place that cannot
+                be written.
         """
+        require(str(path).endswith(".toml"), f"a project file ends in .toml, and {shown_path(path)} does not")
         try:
             write_whole(self.text, Path(path), "project", replace=replace)
         except FileExistsError:
