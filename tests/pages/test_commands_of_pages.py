@@ -20,15 +20,16 @@ pytestmark = PEER_WARNINGS
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_commands_of_the_readme_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("page", ["README.md", "docs/records.md"])
+def test_the_commands_of_pages_run(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Ours in this process, which has loaded what they need; the shell's own lines, and pipes, in a shell."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```sh\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
     skipped = ("make", "pip", "git", "python -m venv")
     lines = [line for block in blocks for line in block.splitlines() if not line.startswith(skipped)]
-    assert sum(line.startswith("discreet ") for line in lines) >= 5
+    assert sum(line.startswith("discreet ") for line in lines) >= 4
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     for ours, group in groupby(lines, lambda line: line.startswith("discreet ")):

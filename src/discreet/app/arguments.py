@@ -66,7 +66,7 @@ AMOUNT_HELP = "A metric's amount is in the unit of the bounds of the released co
 NETWORK_HELP = (
     "The public structure: a BIF file, or, with a --schema that has all variables and their states, a file of arcs "
     "(lines such as 'smoke -> lung', or CSV from,to), none for no arcs, or naive-bayes:TARGET; or a release of "
-    "`structure`, which chose it by the records"
+    "`structure`, which chose it by the records; or a project file (.toml)"
 )
 EitherNetwork = Annotated[str | None, typer.Option("--network", help=f"{NETWORK_HELP}; or name a --design.")]
 DesignFile = Annotated[
@@ -211,6 +211,12 @@ def structure_of(network: str | None, design: Path | None, schema: Path | None =
             raise InputError("a design has the bounds of its columns itself; leave out --schema")
         return read_design_file(design)
     assert network is not None
+    if network.endswith(".toml"):
+        from discreet.model.project import Project
+
+        if schema is not None:
+            raise InputError("a project file has the variables itself; leave out --schema")
+        return Project.read(network).network
     named = named_network(network, schema)
     return named or network_in(read_packed_text(network, "network", NETWORK_BYTES), network, schema)
 

@@ -1,17 +1,28 @@
-"""Commands that look at a table before anything is released: draft a schema, hold records against one."""
+"""Commands before anything is released: draft a schema or a project file, hold records against one."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import discreet as dc
-from discreet.app.arguments import DesignFile, EitherNetwork, Json, SchemaFile, ScoreFile, score_of, structure_of
+from discreet.app.arguments import (
+    DesignFile,
+    EitherNetwork,
+    Json,
+    Replace,
+    SchemaFile,
+    ScoreFile,
+    score_of,
+    structure_of,
+)
 from discreet.app.reading import (
+    SUFFIX,
     Data,
     MaxRecords,
     Missing,
@@ -25,12 +36,13 @@ from discreet.app.reading import (
 )
 from discreet.app.report import columns
 from discreet.app.terminal import say, show
-from discreet.errors import shown
+from discreet.errors import InputError, shown
+from discreet.model.schema import schema_of_parts
 
 if TYPE_CHECKING:
     from discreet.sensitive.records import Faults
 
-__all__ = ["check", "schema"]
+__all__ = ["check", "init", "schema"]
 
 
 def schema(
@@ -46,6 +58,79 @@ def schema(
     show(as_json, draft, json.dumps(draft, indent=1, ensure_ascii=False))
 
 
+def init(
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="What is public: a sample or codebook that is NOT private, a BIF file, JSON of variables, or a "
+            "project file whose arcs are to be others."
+        ),
+    ],
+    output: Annotated[Path, typer.Option(help="The project file, .toml; - writes stdout.")],
+    network: EitherNetwork = None,
+    source: Annotated[
+        str | None, typer.Option(help="Where the private records are: file, glob or database URL.")
+    ] = None,
+    unit: Annotated[str, typer.Option(help="What is protected, such as patient.")] = "record",
+    unit_column: UnitColumn = None,
+    account: Annotated[str | None, typer.Option(help="Account that pays.")] = None,
+    table: TableName = None,
+    na_values: NaValues = None,
+    replace: Replace = False,
+) -> None:
+    """Draft a project file to edit, which every command takes in place of a network: variables, arcs, unit, account."""
+    from discreet.model.project import Project, draft_project
+
+    if data.endswith(SUFFIX):
+        if network is None:
+            raise InputError("a project file is drafted already: edit it, or name a --network whose arcs it shall have")
+        project = Project.read(data).with_network(network_of(network))
+    else:
+        words = words_in(na_values)
+        said = {"data": source, "table": table, "na_values": words or None}
+        own = network_of(data) if is_network(data) else _without(unit_column, _variables(data, table, words))
+        if network is not None:
+            own = dc.Network.from_edges(network_of(network).arcs, own.variables)
+        project = draft_project(
+            own,
+            source={name: value for name, value in said.items() if value is not None},
+            unit={"name": unit, **({} if unit_column is None else {"column": unit_column})},
+            account=account,
+        )
+    if str(output) == "-":
+        show(False, {}, project.text.rstrip())
+    else:
+        project.save(output, replace=replace)
+        show(False, {}, f"wrote {output}")
+    say("every state and bound in it must be public, whether a record has it or not; edit it, and hold the records")
+    say("against it with `discreet check`")
+
+
+def _variables(data: str, table: str | None, na_values: list[str]) -> tuple[dc.Variable, ...]:
+    """The variables of JSON, or of a sample that is public."""
+    if data.endswith(".json"):
+        return dc.Schema.read(data).variables
+    draft = dc.draft_schema(source_of(data), table=table, na_values=na_values)
+    return schema_of_parts(draft["variables"], "the draft").variables
+
+
+def _without(unit_column: str | None, variables: Sequence[dc.Variable]) -> dc.Network:
+    """Variables without arcs, and without the column that tells units apart."""
+    return dc.Network.empty([variable for variable in variables if variable.name != unit_column])
+
+
+def network_of(network: str) -> dc.Network:
+    """A network that a word names."""
+    found = structure_of(network, None)
+    assert isinstance(found, dc.Network)
+    return found
+
+
+def is_network(data: str) -> bool:
+    """Whether a file is one of a network, and no table."""
+    return data.endswith((".bif", ".bif.gz"))
+
+
 def check(
     data: Data,
     network: EitherNetwork = None,
@@ -53,23 +138,24 @@ def check(
     score: ScoreFile = None,
     schema: SchemaFile = None,
     table: TableName = None,
-    missing: Missing = "error",
-    out_of_bounds: OutOfBounds = "error",
+    missing: Missing = None,
+    out_of_bounds: OutOfBounds = None,
     na_values: NaValues = None,
     unit_column: UnitColumn = None,
-    max_records: MaxRecords = 1,
+    max_records: MaxRecords = None,
     as_json: Json = False,
 ) -> None:
     """Hold records against the schema; costs nothing. The counts it shows are private: for your own screen."""
     from discreet.sensitive.records import check_units
 
+    how = {"table": table, "missing": missing, "out_of_bounds": out_of_bounds, "na_values": na_values}
+    reading = Reading.of(data, network, **how, unit_column=unit_column, max_records=max_records)
     structure: dc.Network | dc.Design
     if score is not None:
         structure, _ = score_of(score, None, None, (network, design, schema))
     else:
-        structure = structure_of(network, design, schema)
-    reading = Reading(table, na_values, missing, out_of_bounds, unit_column, max_records)
-    records = reading.records(data, structure.schema)
+        structure = reading.over(network, design, schema)
+    records = reading.records(structure.schema)
     faults = dc.check(records)
     use = check_units(records)
     at_fault = [part for part in faults if part.missing or part.unknown or part.out_of_bounds]
@@ -82,12 +168,12 @@ def check(
     if use is not None:
         verdict += (
             f"\n{use.units:,} units with up to {use.most:,} records; {use.beyond:,} records are left out, beyond "
-            f"{max_records:,} a unit (these numbers are private)"
+            f"{reading.policy.max_records:,} a unit (these numbers are private)"
         )
     show(as_json, {"ok": not blocking and not lost, **units, "columns": listed}, verdict)
     if lost:
-        say(f"discreet: column {shown(str(unit_column))} has records without a value; leave them out or say whose")
-        say("they are")
+        say(f"discreet: column {shown(str(reading.policy.unit_column))} has records without a value: leave them out,")
+        say("or say whose they are")
     if blocking:
         say(
             f"discreet: records are at fault in {blocking} of {len(faults)} columns (these numbers are private); "

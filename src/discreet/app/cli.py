@@ -94,6 +94,7 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args
 for command in (
     demo,
     checking.schema,
+    checking.init,
     checking.check,
     curator.structure,
     curator.release,

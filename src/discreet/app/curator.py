@@ -29,9 +29,9 @@ from discreet.app.arguments import (
     mechanism_of,
     registered,
     score_of,
-    structure_of,
 )
 from discreet.app.reading import (
+    DEFAULT_LEDGER,
     Data,
     MaxRecords,
     Missing,
@@ -59,9 +59,10 @@ RELATION_HELP = "Neighbours: add-remove or replace one record; metric promises l
 UNIT_HELP = (
     f"What one record stands for; of a metric the change that has distance 1: '1 mmHg in one reading'. {AMOUNT_HELP}"
 )
-DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
-
 LedgerUrl = Annotated[str, typer.Option("--ledger", help="Database of the ledger.")]
+ProjectLedger = Annotated[
+    str | None, typer.Option("--ledger", help="Database of the ledger.", show_default=DEFAULT_LEDGER)
+]
 MechanismName = Annotated[
     str | None, typer.Option(help=f"Over a network: {described('network')}. Over a design: {described('design')}.")
 ]
@@ -134,9 +135,11 @@ def ledger_show(
 
 def release(
     data: Data,
-    account: Annotated[str, typer.Option(help=f"Account that pays; it fixes the relation and the unit. {AMOUNT_HELP}")],
     epsilon: Annotated[str, typer.Option(help="Budget of this release, as decimal text.")],
     output: Annotated[Path, typer.Option(help="New file for the release; - writes stdout.")],
+    account: Annotated[
+        str | None, typer.Option(help=f"Account that pays; it fixes the relation and the unit. {AMOUNT_HELP}")
+    ] = None,
     network: EitherNetwork = None,
     design: DesignFile = None,
     score: ScoreFile = None,
@@ -152,40 +155,51 @@ def release(
     equivalent_sample_size: EquivalentSampleSize = 1.0,
     schema: SchemaFile = None,
     table: TableName = None,
-    missing: Missing = "error",
-    out_of_bounds: OutOfBounds = "error",
+    missing: Missing = None,
+    out_of_bounds: OutOfBounds = None,
     na_values: NaValues = None,
     unit_column: UnitColumn = None,
-    max_records: MaxRecords = 1,
-    weights: Weights = "record",
+    max_records: MaxRecords = None,
+    weights: Weights = None,
     one_record_a_unit: OneRecord = False,
-    ledger: LedgerUrl = DEFAULT_LEDGER,
+    ledger: ProjectLedger = None,
     as_json: Json = False,
 ) -> None:
     """Count the records, charge the account, add exact noise, and write a file that is safe to publish."""
-    payer = dc.Ledger(ledger).account(account)
+    reading = Reading.of(
+        data,
+        network,
+        table=table,
+        missing=missing,
+        out_of_bounds=out_of_bounds,
+        na_values=na_values,
+        unit_column=unit_column,
+        max_records=max_records,
+        weights=weights,
+        one_record_a_unit=one_record_a_unit,
+    )
+    payer = reading.payer(account, ledger)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
     structure: dc.Network | dc.Design
     if score is not None:
         structure, chosen = score_of(score, mechanism, option, (network, design, schema, audit, workload))
     else:
-        structure = structure_of(network, design, schema)
+        structure = reading.over(network, design, schema)
         chosen = mechanism_of(_entry(mechanism, structure), _with_share(option, audit), workload)
     believed = belief_of(structure, prior, equivalent_sample_size)
-    reading = Reading(table, na_values, missing, out_of_bounds, unit_column, max_records, weights, one_record_a_unit)
     reading.affordable(chosen, believed, promise, payer)
     to_stdout = _goes_to_stdout(output, as_json)
-    records = reading.records(data, structure.schema)
+    records = reading.records(structure.schema)
     _pay(chosen, records, believed, promise, payer, None if to_stdout else output, as_json)
 
 
 def structure(
     data: Data,
-    schema: Annotated[Path, typer.Option(help=f"JSON {ALL_VARIABLES}.")],
-    account: Annotated[str, typer.Option(help="Account that pays; it fixes the relation and the unit.")],
     epsilon: Annotated[str, typer.Option(help="Budget of this choice, as decimal text; a release costs its own.")],
     output: Annotated[Path, typer.Option(help="New file for the choice, which --network takes; - writes stdout.")],
+    schema: Annotated[Path | None, typer.Option(help=f"JSON {ALL_VARIABLES}; or name a project file.")] = None,
+    account: Annotated[str | None, typer.Option(help="Account that pays; it fixes the relation and the unit.")] = None,
     max_parents: Annotated[int, typer.Option(help="Most parents of a variable; 1 chooses a tree.")] = 2,
     max_cells: Annotated[int, typer.Option(help="Most cells of a variable's table with its parents.")] = 1000,
     require: Annotated[list[str] | None, typer.Option(help="Arc that there shall be, 'a -> b'; repeatable.")] = None,
@@ -194,28 +208,38 @@ def structure(
         list[str] | None, typer.Option(help="Variable that is placed first, before others; repeatable, in order.")
     ] = None,
     table: TableName = None,
-    missing: Missing = "error",
-    out_of_bounds: OutOfBounds = "error",
+    missing: Missing = None,
+    out_of_bounds: OutOfBounds = None,
     na_values: NaValues = None,
     unit_column: UnitColumn = None,
-    max_records: MaxRecords = 1,
-    weights: Weights = "record",
+    max_records: MaxRecords = None,
+    weights: Weights = None,
     one_record_a_unit: OneRecord = False,
-    ledger: LedgerUrl = DEFAULT_LEDGER,
+    ledger: ProjectLedger = None,
     as_json: Json = False,
 ) -> None:
     """Choose the arcs of a network by the records, with noise, and write a file that is safe to publish."""
-    network = dc.Network.empty(dc.Schema.read(schema))
-    payer = dc.Ledger(ledger).account(account)
+    reading = Reading.of(
+        data,
+        table=table,
+        missing=missing,
+        out_of_bounds=out_of_bounds,
+        na_values=na_values,
+        unit_column=unit_column,
+        max_records=max_records,
+        weights=weights,
+        one_record_a_unit=one_record_a_unit,
+    )
+    payer = reading.payer(account, ledger)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation=limit.relation, unit=limit.unit)
     wanted, barred = ("\n".join(arcs) if arcs else () for arcs in (require, forbid))
     chosen = dc.structure(max_parents, max_cells=max_cells, required=wanted, forbidden=barred, first=first or ())
+    network = reading.variables(schema)
     believed = dc.Dirichlet.uniform(network)
-    reading = Reading(table, na_values, missing, out_of_bounds, unit_column, max_records, weights, one_record_a_unit)
     reading.affordable(chosen, believed, promise, payer)
     to_stdout = _goes_to_stdout(output, as_json)
-    records = reading.records(data, network.schema)
+    records = reading.records(network.schema)
     _pay(chosen, records, believed, promise, payer, None if to_stdout else output, as_json)
 
 

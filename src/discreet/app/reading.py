@@ -3,24 +3,54 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import discreet as dc
+from discreet.app.arguments import structure_of
+from discreet.errors import InputError, shown, shown_path
+from discreet.model.project import Project
+from discreet.releases.policy import RecordsPolicy
 
 if TYPE_CHECKING:
     from discreet.sensitive.records import Faults
 
 __all__ = [
-    "Data", "MaxRecords", "Missing", "NaValues", "OneRecord", "OutOfBounds", "Reading", "TableName", "UnitColumn",
-    "Weights", "source_of", "words_in",
-]  # fmt: skip
+    "DEFAULT_LEDGER",
+    "SUFFIX",
+    "Data",
+    "MaxRecords",
+    "Missing",
+    "NaValues",
+    "OneRecord",
+    "OutOfBounds",
+    "Reading",
+    "TableName",
+    "UnitColumn",
+    "Weights",
+    "source_of",
+    "words_in",
+]
 
-Data = Annotated[str, typer.Argument(help="Parquet or CSV file, glob, or database URL; - reads CSV from stdin.")]
+DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
+SUFFIX = ".toml"
+"""Of a project file."""
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="Parquet or CSV file, glob, or database URL; - reads CSV from stdin. Or a project file (.toml; `init` "
+        "drafts one) that says where the records are, and all else that is public."
+    ),
+]
 TableName = Annotated[str | None, typer.Option("--table", help="Table, where DATA is a database URL.")]
-Missing = Annotated[str, typer.Option(help="Records with a missing value: error, or drop them.")]
+Missing = Annotated[
+    str | None, typer.Option(help="Records with a missing value: error, or drop them.", show_default="error")
+]
 NaValues = Annotated[
     list[str] | None,
     typer.Option("--na-values", help='Words for a missing value, such as "?,NA"; repeatable.'),
@@ -32,37 +62,109 @@ UnitColumn = Annotated[
         "random ones of each are kept."
     ),
 ]
-MaxRecords = Annotated[int, typer.Option(help="Records of each unit that are kept at most.")]
+MaxRecords = Annotated[int | None, typer.Option(help="Records of each unit that are kept at most.", show_default="1")]
 Weights = Annotated[
-    str, typer.Option(help="record: each record counts once, at its part of epsilon; unit: each unit counts once.")
+    str | None,
+    typer.Option(
+        help="record: each record counts once, at its part of epsilon; unit: each unit counts once.",
+        show_default="record",
+    ),
 ]
 OneRecord = Annotated[
     bool, typer.Option("--one-record-a-unit", help="Your word that no unit has more than one record; releases say so.")
 ]
-OutOfBounds = Annotated[str, typer.Option(help="Numbers outside their public bounds: error, or clip them.")]
+OutOfBounds = Annotated[
+    str | None, typer.Option(help="Numbers outside their public bounds: error, or clip them.", show_default="error")
+]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How records are read: the options of `read_records`, as a command line gives them."""
+    """How records are read: the options of `read_records`, as a command line and a project file give them.
 
-    table: str | None
-    na_values: list[str] | None
-    missing: str
-    out_of_bounds: str
-    unit_column: str | None
-    max_records: int = 1
-    weights: str = "record"
-    one_record_a_unit: bool = False
+    Args:
+        data: where they are.
+        options: of `read_records`, those that were given.
+        project: the file that gave some, if there is one.
+    """
 
-    def records(self, data: str, schema: dc.Schema) -> dc.Records:
+    data: str
+    options: Mapping[str, Any]
+    project: Project | None = None
+
+    @staticmethod
+    def of(data: str, network: str | None = None, **given: Any) -> Reading:
+        """From a command line, whose words come before those of a project file.
+
+        Args:
+            data: as it was given: the records, or a project file.
+            network: as it was given; it may be a project file, too.
+            given: options of `read_records`; None and False for those that were not.
+
+        Raises:
+            InputError: a project file that is none, or that does not say where the records are.
+        """
+        named = next((word for word in (data, network) if word is not None and word.endswith(SUFFIX)), None)
+        project = None if named is None else Project.read(named)
+        options = {name: value for name, value in given.items() if value is not None and value is not False}
+        if "na_values" in options:
+            options["na_values"] = words_in(options["na_values"])
+        if project is None or named != data:
+            return Reading(data, {**(project.reading if project else {}), **options}, project)
+        if project.source is None:
+            raise InputError(f"{shown_path(data)} does not say where the records are: data of [source]; or name them")
+        return Reading(project.source, {**project.reading, **options}, project)
+
+    def over(self, network: str | None, design: Path | None, schema: Path | None) -> dc.Network | dc.Design:
+        """What was named, or the project's network."""
+        if self.project is not None and network is None and design is None:
+            if schema is not None:
+                raise InputError("the project file has the variables itself; leave out --schema")
+            return self.project.network
+        return structure_of(network, design, schema)
+
+    def variables(self, schema: Path | None) -> dc.Network:
+        """The variables of a schema, or of the project, without arcs."""
+        if (schema is None) == (self.project is None):
+            raise InputError("name the variables once: --schema, or a project file")
+        if self.project is not None:
+            return dc.Network.empty(self.project.network.variables)
+        assert schema is not None
+        return dc.Network.empty(dc.Schema.read(schema))
+
+    def records(self, schema: dc.Schema) -> dc.Records:
         """The private table."""
-        return dc.read_records(source_of(data), schema, **{**vars(self), "na_values": words_in(self.na_values)})
+        return dc.read_records(source_of(self.data), schema, **self.options)
 
     def blocks(self, faults: Faults) -> bool:
         """Whether what was found in a column stands against a release."""
-        absent = faults.missing and self.missing == "error"
-        return bool(faults.unknown or absent or (faults.out_of_bounds and self.out_of_bounds == "error"))
+        absent = faults.missing and self.policy.missing == "error"
+        return bool(faults.unknown or absent or (faults.out_of_bounds and self.policy.out_of_bounds == "error"))
+
+    @property
+    def policy(self) -> RecordsPolicy:
+        """What is done with the records."""
+        words = {name: word for name, word in self.options.items() if name not in ("table", "na_values")}
+        return RecordsPolicy(**{"missing": "error", "out_of_bounds": "error", **words})
+
+    def payer(self, account: str | None, ledger: str | None) -> dc.Account:
+        """The account that pays, which protects the project's unit.
+
+        Raises:
+            InputError: no account was named, or it protects another unit.
+        """
+        said = {} if self.project is None else self.project.sections.get("account", {})
+        name = account or said.get("name")
+        if name is None:
+            raise InputError("name the account that pays: --account, or name of [account] in a project file")
+        found = dc.Ledger(ledger or said.get("ledger", DEFAULT_LEDGER)).account(name)
+        unit = None if self.project is None else self.project.sections.get("unit", {}).get("name")
+        if unit is not None and unit != found.limit.unit:
+            raise InputError(
+                f"account {shown(name)} protects each {found.limit.unit}, and the project says {shown(unit)}: open an "
+                "account for that unit, or mend the project file"
+            )
+        return found
 
     def affordable(
         self,
@@ -73,12 +175,9 @@ class Reading:
     ) -> None:
         """Refuse what could not be released, whatever the records are, before they are read."""
         from discreet.mechanisms.crossing import calibrate
-        from discreet.releases.policy import RecordsPolicy
 
-        words = {name: word for name, word in vars(self).items() if name not in ("table", "na_values")}
-        policy = RecordsPolicy(**words)
-        policy.check_claim(promise)
-        calibrate(chosen, believed, promise, policy)
+        self.policy.check_claim(promise)
+        calibrate(chosen, believed, promise, self.policy)
         payer.check(promise)
 
 

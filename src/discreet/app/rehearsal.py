@@ -122,7 +122,8 @@ def audit(
     entry = registered(mechanism)
     chosen = mechanism_of(entry, option, None, entry.needed)
     given = delta if delta is not None else DELTA if entry.delta == "needed" else "0"
-    policy = RecordsPolicy("error", "error", unit if max_records > 1 else None, max_records, weights)
+    most = max_records or 1
+    policy = RecordsPolicy("error", "error", unit if most > 1 else None, most, weights or "record")
     found: list[dc.Finding] = []
     refused: dict[str, str] = {}
     for each in _relations(relation):

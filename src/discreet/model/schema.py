@@ -19,7 +19,7 @@ from discreet.errors import InputError, listed, shown, shown_path
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES, STATES, check_name, check_states, repeated
 
-__all__ = ["Schema", "Scope", "Variable", "table_cells"]
+__all__ = ["Schema", "Scope", "Variable", "schema_of_parts", "table_cells"]
 
 Scope = tuple[str, ...]
 """Names of the variables of a table, one for each axis."""
@@ -300,13 +300,29 @@ class Schema:
         """
         document = read_json(read_text(path, "schema", NETWORK_BYTES), f"schema {shown_path(path)}", NETWORK_BYTES)
         parts = document.get("variables") if isinstance(document, dict) else None
-        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-            raise InputError(f"schema {shown_path(path)} needs a list of objects under 'variables'")
-        try:
-            check_states(map(_states, parts))
-            return Schema(tuple(_variable(part) for part in parts))
-        except InputError as error:
-            raise InputError(f"schema {shown_path(path)}: {error}") from None
+        return schema_of_parts(parts, f"schema {shown_path(path)}")
+
+
+def schema_of_parts(parts: object, what: str) -> Schema:
+    """The schema of the variables of a file.
+
+    Args:
+        parts: what it says of each: `{"name": ..., "states": [...]}` or `{"name": ..., "bounds": ..., "bins": ...}`.
+        what: the file, for errors.
+
+    Returns:
+        The schema.
+
+    Raises:
+        InputError: not of this form, or not a schema.
+    """
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise InputError(f"{what} needs a list of objects under 'variables'")
+    try:
+        check_states(map(_states, parts))
+        return Schema(tuple(_variable(part) for part in parts))
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from None
 
 
 def _states(part: Mapping[str, Any]) -> list[Any]:

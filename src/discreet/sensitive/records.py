@@ -6,6 +6,7 @@ pickle, a log or an error: an error names columns.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from discreet.errors import InputError
-from discreet.model.schema import WHOLE, Schema, Variable
+from discreet.model.schema import Schema, Variable
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.fingerprints import fingerprint, fingerprints
 from discreet.sensitive.sources import arrow, open_source
@@ -340,8 +341,8 @@ def draft_schema(
         na_values: texts that say that a value is missing; they become no states.
 
     Returns:
-        The draft: `{"variables": [{"name", "states"} or {"name", "bounds", "bins"}, ...]}`, with the "type" of
-        whole numbers. States that are numbers are in the order of numbers, others in that of letters.
+        The draft: `{"variables": [{"name", "states"} or {"name", "bounds", "bins", "type"}, ...]}`. States that are
+        numbers are in the order of numbers, others in that of letters.
 
     Raises:
         InputError: the source cannot be read or has no header, or a textual column has more distinct values than that.
@@ -366,18 +367,26 @@ def draft_schema(
             drafts.append({"name": name, "states": _in_order(map(_spelled, values.to_pylist()))})
             continue
         number = _number(column)
-        quartiles = {part: number.quantile(k / 4) for k, part in enumerate("abc", 1)}
-        others = {"lo": number.min(), "hi": number.max(), "n": number.count()}
-        odd = _fractional(number, -WHOLE, WHOLE).sum()
-        told = arrow(expression.aggregate(**quartiles, **others, odd=odd)).to_pylist()[0]
-        lo, hi, count, cuts = told["lo"], told["hi"], told["n"], {told[part] for part in "abc"}
+        cuts = arrow(
+            expression.aggregate(
+                lo=number.min(),
+                a=number.quantile(0.25),
+                b=number.quantile(0.5),
+                c=number.quantile(0.75),
+                hi=number.max(),
+                n=number.count(),
+            )
+        )
+        lo, a, b, c, hi, count = (cuts[part][0].as_py() for part in ("lo", "a", "b", "c", "hi", "n"))
         if not count:
             raise InputError(
                 f"column {name!r} has more than {most_states} distinct values and no numbers; leave it out"
             )
-        whole = not told["odd"] and max(-lo, hi) <= WHOLE
-        kept = sorted({-(-cut // 1) if whole else cut for cut in cuts} - {lo, hi})
-        drafts.append({"name": name, "bounds": [lo, hi], "bins": kept, **({"type": "integer"} if whole else {})})
+        if column.type().is_integer():
+            inner = sorted({math.ceil(cut) for cut in (a, b, c)} - {int(lo)})
+            drafts.append({"name": name, "bounds": [int(lo), int(hi)], "bins": inner, "type": "integer"})
+            continue
+        drafts.append({"name": name, "bounds": [lo, hi], "bins": sorted({a, b, c} - {lo, hi})})
     return {"variables": drafts}
 
 
@@ -460,12 +469,6 @@ def _number(column: ir.Column) -> ir.FloatingColumn:
     return number.isnan().ifelse(ibis.null("float64"), number) if nan else number
 
 
-def _fractional(number: ir.FloatingColumn, lo: float, hi: float) -> ir.BooleanColumn:
-    """Whether a number is not whole; one out of bounds counts as the bound, so that all fit an integer."""
-    inside = ibis.least(ibis.greatest(number, lo), hi)
-    return inside.cast("int64").cast("float64") != inside
-
-
 def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool) -> ir.IntegerColumn:
     """Position of the bin of a number: bins are closed below, the last one on both sides."""
     assert variable.bounds is not None
@@ -473,7 +476,8 @@ def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool) -> ir.Integ
     number = _number(column)
     outside = [] if clip else [((number < lo) | (number > hi), UNKNOWN)]
     if variable.type == "integer":
-        outside.append((_fractional(number, lo, hi), UNKNOWN))
+        inside = ibis.least(ibis.greatest(number, lo), hi)
+        outside.append((inside.cast("int64").cast("float64") != inside, UNKNOWN))
     below = [(number < cut, code) for code, cut in enumerate(variable.bins)]
     # Infinite values compare as numbers do; a text that is no number is unknown, an absent one missing.
     return ibis.cases(
