@@ -19,6 +19,7 @@ from discreet.model.bif import Bif, parse_bif
 from discreet.model.bif_writing import format_bif
 from discreet.model.query_grammar import NumberQuery, parse_query
 from discreet.queries.bin_laws import BinLaw, Inside
+from discreet.releases.document import DesignPart, read_design, write_design
 from sources import PEER_WARNINGS
 
 pytestmark = PEER_WARNINGS
@@ -55,6 +56,18 @@ def test_what_is_no_type_of_numbers_is_refused(given: dict[str, Any], words: str
         dc.Variable("x", **given)
 
 
+def test_a_draft_tells_whole_numbers() -> None:
+    sample = pa.table({"a": [*range(100)], "b": [k / 4 for k in range(100)], "c": [float(k) for k in range(100)]})
+    drafted = dc.draft_schema(sample)["variables"]
+    assert [part.get("type") for part in drafted] == ["integer", None, None]  # type: ignore[attr-defined]
+    assert drafted[0]["bins"] == [25, 50, 75]  # type: ignore[index]
+
+
+def test_numbers_with_a_fraction_are_not_predicted_from(posterior: dc.PosteriorDraws) -> None:
+    with pytest.raises(dc.InputError, match="'age' that is none of its states"):
+        dc.predict(posterior, pa.table({"age": [40.0, 40.5]}), "sex", level=0.9)
+
+
 def test_bins_from_bounds() -> None:
     even = dc.Variable.binned("x", (0, 10), 4, type="integer")
     assert even.bins == (3.0, 6.0, 9.0) and even.states == ("0_to_2", "3_to_5", "6_to_8", "9_to_10")
@@ -74,6 +87,8 @@ def test_types_travel_with_files(tmp_path: Path) -> None:
     )
     assert dc.Schema.read(tmp_path / "s.json").variables == (AGE,)
     release = released(1000, np.random.default_rng(1))
+    design = dc.Design((dc.Variable("n", bounds=(0, 9), type="integer"),))
+    assert read_design(DesignPart.model_validate(write_design(design))) == design
     assert dc.Release.loads(release.dumps()).network == NETWORK and '"integer"' in release.dumps()
 
 
@@ -136,13 +151,46 @@ def test_whole_numbers_by_summing_over_each(listed: list[float], inside: Inside)
         assert each[numbers <= found].sum() >= share - 1e-6 and each[numbers < found].sum() <= share + 1e-6
 
 
+@pytest.mark.parametrize("rate", [-0.21, -0.04, 0.003, 0.1])
+def test_a_law_that_is_log_linear_everywhere_is_found(rate: float) -> None:
+    """Density exp(rate x) in bins of one width: every mean, quantile and share is known; of whole numbers summed up."""
+    real = dc.Variable.binned("x", (-10, 50), 6)
+    edges, places = np.array(real.edges), np.arange(-10, 50)
+    law = BinLaw(real, np.diff(np.exp(rate * edges))[:, None] / np.ptp(np.exp(rate * edges)))
+    whole = np.exp(rate * places) / np.exp(rate * places).sum()
+    integers = dc.Variable.binned("x", (-10, 49), 6, type="integer")
+    of_whole = BinLaw(integers, whole.reshape(6, 10).sum(axis=1)[:, None])
+    top, low = edges[-1], edges[0]
+    grown = np.exp(rate * (top - low))
+    assert law.mean()[0] == pytest.approx((top * grown - low) / (grown - 1) - 1 / rate, abs=1e-8)
+    assert of_whole.mean()[0] == pytest.approx(whole @ places, abs=1e-8)
+    for share in (0.01, 0.3, 0.5, 0.99):
+        assert law.quantile(share)[0] == pytest.approx(low + np.log1p(share * (grown - 1)) / rate, abs=1e-7)
+        assert of_whole.quantile(share)[0] == places[np.searchsorted(np.cumsum(whole), share)]
+    for number in (-3, 0, 17):
+        assert of_whole.above(number, itself=False)[0][0] == pytest.approx(whole[places > number].sum(), abs=1e-9)
+
+
+@given(listed=shares, inside=st.sampled_from(LAWS), share=st.floats(0.001, 0.999))
+def test_quantiles_are_the_inverse_of_shares(listed: list[float], inside: Inside, share: float) -> None:
+    law = law_of(WAIT, listed, inside)
+    assert law.up_to(law.quantile(share)[0])[0] == pytest.approx(share, abs=1e-6)
+    assert law.quantile(share / 2)[0] <= law.quantile(share)[0]
+
+
+def test_states_that_are_no_bins_do_not_count() -> None:
+    listed = np.array([[1, 2, 4, 3, 90]]).T / 100
+    own, more = law_of(AGE, [1, 2, 4, 3], "log-linear"), BinLaw(AGE, listed)
+    assert more.mean()[0] == pytest.approx(own.mean()[0]) and more.mean_ends()[1][0] == pytest.approx(64.8)
+
+
 def test_the_ends_are_those_of_the_worst_laws() -> None:
-    law = law_of(AGE, [1, 2, 4, 3], "smooth")
+    law = law_of(AGE, [1, 2, 4, 3], "log-linear")
     assert law.mean_ends()[0][0] == pytest.approx((0 + 2 * 18 + 4 * 40 + 3 * 65) / 10)
     assert law.mean_ends()[1][0] == pytest.approx((17 + 2 * 39 + 4 * 64 + 3 * 99) / 10)
     assert [part[0] for part in law.above(39, itself=False)] == pytest.approx([0.7, 0.7, 0.7])
     assert [part[0] for part in law.above(40, itself=False)[1:]] == pytest.approx([0.3, 0.7])
-    real = law_of(WAIT, [1, 2, 4, 3], "smooth")
+    real = law_of(WAIT, [1, 2, 4, 3], "log-linear")
     assert [part[0] for part in real.above(10, itself=True)] == pytest.approx([0.7, 0.7, 0.7])
     assert [part[0] for part in real.above(10, itself=False)[1:]] == pytest.approx([0.3, 0.7])
     assert [part[0] for part in real.above(60, itself=True)[1:]] == pytest.approx([0.0, 0.3])
@@ -161,7 +209,7 @@ def test_uniform_numbers_are_the_same_under_both_laws(inside: Inside) -> None:
 def test_samples_follow_the_law() -> None:
     """200,000 numbers: shares within 6 standard errors, 28 of them, false alarms below 1e-7 in all; fixed seed."""
     rng, listed = np.random.default_rng(3), [1, 2, 4, 3]
-    for variable, inside in ((AGE, "smooth"), (AGE, "uniform"), (WAIT, "smooth"), (WAIT, "uniform")):
+    for variable, inside in ((AGE, "log-linear"), (AGE, "uniform"), (WAIT, "log-linear"), (WAIT, "uniform")):
         law = law_of(variable, listed, inside)  # type: ignore[arg-type]
         codes = rng.choice(4, 200_000, p=np.array(listed) / 10)
         numbers = law.sample(codes, rng)
@@ -170,7 +218,7 @@ def test_samples_follow_the_law() -> None:
         for at in (3, 12, 18, 25, 39, 50, 59):
             wanted = law.up_to(at)[0]
             assert abs((numbers < at).mean() - wanted) < 6 * np.sqrt(max(wanted * (1 - wanted), 1e-6) / 2e5) + 1e-6
-    empty = law_of(AGE, [1, 0, 1, 0], "smooth")
+    empty = law_of(AGE, [1, 0, 1, 0], "log-linear")
     assert {*empty.sample(np.array([1, 1, 3]), rng).tolist()} <= {*range(18, 40), *range(65, 100)}
 
 
@@ -228,7 +276,9 @@ def test_queries_of_numbers_are_read_and_written() -> None:
         ("E(age | age=0_to_17)", "named twice"),
         ("P(sex > 3)", "no numeric bounds"),
         ("P(age > many)", "no variable 'age > many'"),
-        ("P(wait | age > 40)", "needs a state"),
+        ("P(wait | age > 40)", "not a comparison of 'age'; name one, such as age=40_to_64"),
+        ("P(age | wait >= 4)", "such as wait=0_to_5"),
+        ("P(wait | sex > 3)", "not a comparison of 'sex'; name one$"),
     ],
 )
 def test_what_is_no_question_about_numbers_is_refused(text: str, words: str) -> None:
@@ -249,7 +299,7 @@ def test_answers_about_numbers(posterior: dc.PosteriorDraws) -> None:
     }
     for found, (text, truth) in zip(dc.answer_many(posterior, list(wanted), level=0.99), wanted.items(), strict=True):
         (row,) = found.rows
-        assert found.query == text.replace("median(age)", "quantile(age, 0.5)") and found.inside == "smooth"
+        assert found.query == text.replace("median(age)", "quantile(age, 0.5)") and found.inside == "log-linear"
         assert row["lower"] <= row["law_lower"] <= row["mean"] <= row["law_upper"] <= row["upper"]
         assert row["lower"] <= truth <= row["upper"]
         assert 0 <= row["noise"] <= 1
@@ -282,7 +332,7 @@ def test_intervals_are_wider_at_higher_levels_and_shares_fall(posterior: dc.Post
 def test_predictive_answers_and_refusals(posterior: dc.PosteriorDraws) -> None:
     (row,) = dc.answer(posterior, "E(age | sex=m)", level=0.95, predictive=True).rows
     assert row["lower"] < row["mean"] < row["upper"]
-    with pytest.raises(dc.InputError, match="smooth or uniform"):
+    with pytest.raises(dc.InputError, match="log-linear or uniform"):
         dc.answer(posterior, "E(age)", level=0.95, inside="flat")  # type: ignore[arg-type]
     with pytest.raises(dc.InputError, match="bounds that assume nothing"):
         dc.answer(posterior, "E(age)", level=0.95, assume="nothing")
@@ -330,11 +380,11 @@ def test_numbers_from_the_shell(
     Path("r.json").write_text(released(2000, np.random.default_rng(2)).dumps(), "utf-8")
     told = run.json('query r.json "E(age | sex=m)" "P(wait > 7)" --draws 200')["answers"]
     assert [part["kind"] for part in told] == ["mean", "marginal"]
-    assert told[0]["unit"] == "number of age" and told[0]["inside"] == "smooth"
+    assert told[0]["unit"] == "number of age" and told[0]["inside"] == "log-linear"
     assert told[0]["values"][0]["lower"] <= told[0]["values"][0]["law_lower"]
     shown = run('query r.json "E(age)" --inside uniform --draws 200')[1]
-    assert "by the uniform law inside bins" in shown and "whatever the law is" in shown
+    assert "by the uniform law inside bins" in shown and "age=mean" not in shown and "whatever the law is" in shown
     code, _, said = run('query r.json "E(age)" --inside flat --draws 200')
-    assert code == 2 and "smooth or uniform" in said
+    assert code == 2 and "log-linear or uniform" in said
     assert run("sample r.json -n 50 --output s.csv --draws 200")[0] == 0
     assert pd.read_csv("s.csv")["age"].dtype == np.int64

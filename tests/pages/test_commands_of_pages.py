@@ -41,9 +41,10 @@ def test_the_commands_of_pages_run(
             assert code == 0, f"{line}: {capfd.readouterr().err}"
 
 
-def test_the_examples_of_the_documentation_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["estimators.md", "numbers.md"])
+def test_the_examples_of_the_documentation_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    page = ROOT / "docs" / "estimators.md"
+    page = ROOT / "docs" / name
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     found = doctest.testfile(str(page), module_relative=False, optionflags=flags)
     assert found.failed == 0

@@ -86,7 +86,8 @@ Assuming = Annotated[
 Inside = Annotated[
     str,
     typer.Option(
-        help="Law of numbers inside their bins, for E(X), median(X), quantile(X, 0.9) and P(X > 40): smooth or uniform."
+        help="Law of numbers inside their bins, for E(X), median(X), quantile(X, 0.9) and P(X > 40): log-linear or "
+        "uniform."
     ),
 ]
 Covariates = Annotated[
@@ -109,7 +110,7 @@ def query(
     draws: Draws = 1000,
     trust_network: TrustNetwork = False,
     assume: Assuming = None,
-    inside: Inside = "smooth",
+    inside: Inside = "log-linear",
     covariates: Covariates = None,
     seed: Seed = 0,
     as_json: Json = False,

@@ -79,6 +79,7 @@ def _document(network: dc.Network) -> dict[str, Any]:
             "name": variable.name,
             "states": list(variable.states),
             **({} if variable.bounds is None else {"bounds": list(variable.bounds), "bins": list(variable.bins)}),
+            **({"type": variable.type} if variable.type != "real" else {}),
             "parents": list(network.parents[variable.name]),
         }
         for variable in network.schema

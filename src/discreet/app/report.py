@@ -66,6 +66,8 @@ def answer_lines(answers: Sequence[dc.Answer]) -> str:
         level = answer.level
         for index, row in enumerate(answer.rows):
             shown = _state_lines(row, None if index == 0 else answer.rows[0])
+            if answer.inside is not None:  # of numbers the query says which variable
+                shown = list(row["state"].values())  # type: ignore[attr-defined]
             form = ".4f" if answer.unit == "probability" else ".6g"
             numbers = (f"{row['mean']:{form}}", f"{row['lower']:{form}} to {row['upper']:{form}}")
             shares = (_percent(row.get("best")), _noise_share(row), (answer.basis or "") if index == 0 else "")

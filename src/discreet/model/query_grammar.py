@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -25,7 +26,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError, listed, shown
 from discreet.model.limits import QUERY_CHARACTERS, at_most, repeated
-from discreet.model.schema import Schema
+from discreet.model.schema import Schema, Variable
 
 __all__ = ["BEGINS", "Explanation", "NumberQuery", "Probability", "Query", "asked_cells", "check_names", "parse_query"]
 
@@ -175,6 +176,8 @@ def parse_query(text: str, schema: Schema) -> Query:
     targets, evidence = _items(body[1], text)
     observed = []
     for name, state in evidence:
+        if compared := _comparison(name, state, schema):
+            _refuse_observed(compared, schema[compared.variable], text)
         if state is None:
             _refuse(text, f"the evidence {shown(name)} needs a state, as in NAME=STATE")
         observed.append((name, state))
@@ -259,6 +262,15 @@ def _comparison(name: str, state: str | None, schema: Schema) -> NumberQuery | N
     if match is None or number is None or match[1] not in schema:
         return None
     return NumberQuery(match[2], match[1], number)
+
+
+def _refuse_observed(compared: NumberQuery, variable: Variable, text: str) -> NoReturn:
+    """Refuse a comparison as evidence, naming the bin in which its number is."""
+    near = ""
+    if variable.numeric and variable.size and compared.at is not None:
+        state = variable.states[bisect_right(variable.bins, compared.at)]
+        near = f", such as {_named(variable.name)}={state}"
+    _refuse(text, f"evidence is a state, not a comparison of {shown(variable.name)}; name one{near}")
 
 
 def _float(text: str) -> float | None:

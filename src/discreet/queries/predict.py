@@ -294,7 +294,9 @@ def _number_codes(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64]:
     """Bins are closed below, the last one on both sides; states that are numbers are compared as numbers."""
     if variable.bounds is not None:
         inside = (numbers >= variable.bounds[0]) & (numbers <= variable.bounds[1])
-        return np.where(inside, np.searchsorted(variable.bins, numbers, side="right"), OUTSIDE)
+        found = np.where(inside, np.searchsorted(variable.bins, numbers, side="right"), OUTSIDE)
+        odd = (variable.type == "integer") & inside & (numbers != np.floor(numbers))
+        return np.where(odd, UNKNOWN, found)
     try:
         values = np.array([float(state) for state in variable.states])
     except ValueError:

@@ -97,7 +97,7 @@ def answer(
     level: float,
     predictive: bool = False,
     assume: Assume | None = None,
-    inside: Inside = "smooth",
+    inside: Inside = "log-linear",
 ) -> Answer:
     """Ask a posterior.
 
@@ -119,7 +119,7 @@ def answer(
             they are off by as much as audited pairs, or else a sceptical prior, say; "nothing",
             which gives the interval of all answers that the measured margins allow (`allowed.py`), around the mean of
             "network". None: robust where pairs were audited, else network.
-        inside: law of numbers inside their bins, for means, quantiles and comparisons: "smooth" or "uniform"; see
+        inside: law of numbers inside their bins, for means, quantiles and comparisons: "log-linear" or "uniform"; see
             `bin_laws.py`.
 
     Returns:
@@ -145,7 +145,7 @@ def answer_many(
     level: float,
     predictive: bool = False,
     assume: Assume | None = None,
-    inside: Inside = "smooth",
+    inside: Inside = "log-linear",
 ) -> tuple[Answer, ...]:
     """Ask a posterior many queries; what they share is computed once.
 

@@ -48,7 +48,8 @@ def sample_records(theta: Tables, n: int, rng: np.random.Generator) -> pa.Table:
 
     Returns:
         An Arrow table with a column for each variable, in the network's order: names of states, or, for a numeric
-        variable, numbers in the drawn bin by the smooth law of `bin_laws.py`; int64 where they are whole, else float64.
+        variable, numbers in the drawn bin by the log-linear law of `bin_laws.py`, int64 where they are whole, else
+        float64.
 
     Raises:
         InputError: a negative number of records.

@@ -116,6 +116,7 @@ class _Column(Part):
     name: str
     states: Items[str] | None = None
     bounds: tuple[Finite, Finite] | None = None
+    type: Literal["integer"] | None = None
 
 
 class DesignPart(Part):
@@ -220,9 +221,11 @@ def read_design_file(path: str | Path) -> Design:
 def _column(variable: Variable) -> dict[str, Any]:
     """Variable of a design to document."""
     states = {"states": list(variable.states)} if variable.states else {}
-    return {"name": variable.name, **states} | ({} if variable.bounds is None else {"bounds": list(variable.bounds)})
+    typed = {"type": variable.type} if variable.type != "real" else {}
+    bounds = {} if variable.bounds is None else {"bounds": list(variable.bounds)}
+    return {"name": variable.name, **states, **bounds, **typed}
 
 
 def _variable(part: _Column) -> Variable:
     """Document to variable."""
-    return Variable(part.name, tuple(part.states or ()), bounds=part.bounds)
+    return Variable(part.name, tuple(part.states or ()), bounds=part.bounds, type=part.type or "real")
