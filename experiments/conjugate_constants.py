@@ -18,9 +18,9 @@ import numpy.typing as npt
 from scipy.special import betaln, logsumexp
 
 import discreet as dc
-from discreet.papers.lipschitz import attribute_loss
 from discreet.theory.likelihood_sensitivity import log_range, record_loss
 from discreet.theory.truncated import log_beta_mass
+from experiments.paper_lipschitz import attribute_loss
 
 from .trimmed_laws import ExponentialRate, LaplaceRate, NormalPrecision, NormalPrecisionMatrix, TrimmedGamma
 

@@ -27,11 +27,11 @@ from matplotlib.figure import Figure
 from scipy.special import betaln
 from scipy.stats import binom
 
-from discreet.papers.distance import close_distance, empirical_error, le_cam, least_distinguishable_stochastic
 from discreet.theory.adversary import least_distinguishable
 from discreet.theory.divergence import range_distance
 from discreet.theory.likelihood_sensitivity import log_range
 from discreet.theory.truncated import log_beta_mass
+from experiments.paper_distance import close_distance, empirical_error, le_cam, least_distinguishable_stochastic
 
 from .conjugate_constants import beta_printed
 from .harness import Experiment, Task, command

@@ -20,9 +20,9 @@ from scipy.optimize import brentq
 from scipy.special import betaln, gammaln
 
 import discreet as dc
-from discreet.papers.distance import historical_theorem_8_2
 from discreet.theory.renyi import delta_of, dirichlet_renyi
 from discreet.theory.truncated import log_beta_mass
+from experiments.paper_distance import historical_theorem_8_2
 
 from . import conjugate_constants as conjugate
 from .conjugate_constants import CHAIN, FAMILIES, FLOOR, NARROW, NETWORK, UNIFORM, VECTORS

@@ -24,7 +24,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import discreet as dc
-from discreet.papers.lipschitz import assumption_one, assumption_two, lipschitz_constants
+from experiments.paper_lipschitz import assumption_one, assumption_two, lipschitz_constants
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, markdown

@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.papers.lipschitz import attribute_loss
 from discreet.queries.synthetic import sample_codes
 from discreet.theory.contrasts import coefficients, family_tables, stealth_shift
 from discreet.theory.likelihood_sensitivity import floor_for, log_range, record_loss
 from discreet.theory.truncated import truncated_beta
+from experiments.paper_lipschitz import attribute_loss
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]

@@ -20,6 +20,14 @@ from experiments.paper_bounds import (
     stealth_failure,
     sum_product_bounds,
 )
+from experiments.paper_distance import (
+    close_distance,
+    empirical_error,
+    historical_theorem_8_2,
+    le_cam,
+    least_distinguishable_stochastic,
+    untrimmed_privacy,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
@@ -29,14 +37,6 @@ from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.papers.distance import (
-    close_distance,
-    empirical_error,
-    historical_theorem_8_2,
-    le_cam,
-    least_distinguishable_stochastic,
-    untrimmed_privacy,
-)
 from discreet.theory import divergence
 from discreet.theory.adversary import least_distinguishable
 from discreet.theory.bounds import draws_for_loss, largest_integer_noise, response_error

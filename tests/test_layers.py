@@ -29,7 +29,6 @@ MAY_IMPORT = {
     "queries": {"model", "privacy", "releases", "inference", "theory", "posterior"},
     "estimators": {*CORE, "sensitive", "mechanisms", "posterior", "queries"},
     "verify": {*CORE, "sensitive", "mechanisms", "posterior", "queries"},
-    "papers": {"model", "privacy", "inference", "theory"},
     "app": {*CORE, "sensitive", "mechanisms", "posterior", "queries", "estimators", "verify"},
 }
 """Besides itself and `errors`, which all folders may import."""

@@ -7,11 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-import discreet as dc
-from discreet.papers.lipschitz import (
+from experiments.paper_lipschitz import (
     assumption_one,
     assumption_two,
     attribute_loss,
@@ -19,6 +15,10 @@ from discreet.papers.lipschitz import (
     lipschitz_constants,
     may_be_private,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+
+import discreet as dc
 from discreet.theory.likelihood_sensitivity import floor_for, log_range, record_loss
 from folding import every
 from tiny import TINY, Record, all_records, network_of

@@ -14,6 +14,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from experiments.paper_lipschitz import attribute_loss
 from experiments.printed import (
     COIN,
     CoinChoice,
@@ -30,7 +31,6 @@ from experiments.printed import (
 
 import discreet as dc
 from discreet.mechanisms.laplace import laplace
-from discreet.papers.lipschitz import attribute_loss
 from discreet.theory.contrasts import family_tables
 from discreet.theory.divergence import dirichlet_kl
 from discreet.theory.likelihood_sensitivity import record_loss

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments.paper_lipschitz import assumption_one, lipschitz_constants
 
 import discreet as dc
 from discreet.model.score_tables import STEPS
 from discreet.model.smooth_scores import smoothed
-from discreet.papers.lipschitz import assumption_one, lipschitz_constants
 from discreet.theory.score_width import metric_width
 from folding import every
 from tiny import counts_of, network_of

@@ -13,9 +13,9 @@ from scipy.optimize import brentq, minimize
 from scipy.special import betainc, betaincc
 from scipy.stats import binom
 
-from discreet.papers.distance import empirical_error
-from discreet.papers.lipschitz import assumption_one, combined_rate, lipschitz_constants
 from experiments.paper_bounds import fourier_deviation, largest_noise, stealth_failure
+from experiments.paper_distance import empirical_error
+from experiments.paper_lipschitz import assumption_one, combined_rate, lipschitz_constants
 
 from .. import d_ind
 from ..networks import asia

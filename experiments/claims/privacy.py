@@ -10,9 +10,9 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import betaln
 from scipy.stats import binom
 
-from discreet.papers.distance import historical_theorem_8_2
-from discreet.papers.lipschitz import assumption_two, lipschitz_constants
 from discreet.theory.likelihood_sensitivity import floor_for
+from experiments.paper_distance import historical_theorem_8_2
+from experiments.paper_lipschitz import assumption_two, lipschitz_constants
 
 from ..printed import first_stage_loss, map_as_printed, sampler_loss, two_stage_loss, untrimmed_inside
 from ..trimmed_laws import BetaBinomial

@@ -11,9 +11,9 @@ from scipy.stats import beta as beta_law
 from scipy.stats import betabinom
 
 import discreet as dc
-from discreet.papers.lipschitz import assumption_one, lipschitz_constants, may_be_private
 from discreet.theory.choice_likelihood import exact_log_marginal, lower_log_marginal, upper_log_marginal
 from discreet.theory.factors import CategoricalFactor
+from experiments.paper_lipschitz import assumption_one, lipschitz_constants, may_be_private
 
 from .. import d_ind
 from .claim import Claim, Group, claimed, measured

@@ -133,7 +133,7 @@ def least_distinguishable(lipschitz: float, draws: int, failure: float) -> float
     """Distance below which an adversary cannot tell data sets apart from draws, by the paper's argument.
 
     `rho >= 3 ln(1 / delta) / (4 L n)` is NECESSARY for the posteriors' L1 distance to exceed the adversary's error of
-    `papers.distance.empirical_error`; it is not sufficient.
+    `experiments.paper_distance.empirical_error`; it is not sufficient.
 
     Args:
         lipschitz: L of Assumption 1, greater than 0.

@@ -108,8 +108,8 @@ def record_loss(network: Network, floors: Mapping[str, float], relation: Relatio
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Theorem 8.1 and Lemma 24, corrected: the `2 max_k v_k ln(1 / w)` printed there
-        as "classical" is for one changed attribute (`papers.lipschitz.attribute_loss`), and too small for a record.
-        Five independent bits with w = 0.1: 22.0, not 4.6.
+        as "classical" is for one changed attribute (`experiments.paper_lipschitz.attribute_loss`), and too small for a
+        record. Five independent bits with w = 0.1: 22.0, not 4.6.
 
     Example:
         >>> from discreet.model.schema import Variable
