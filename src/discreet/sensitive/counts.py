@@ -1,7 +1,8 @@
 """Counts: how many records fall into each cell of each family's table, and of the tables that `planned` may measure.
 
-One grouped count for each cover set of the network (few scans of the records, done by the engine, out of core), then
-marginalised. A record with an unknown state is found on the way: no pass is spent on validation alone.
+One grouped count for each cover set of the network, then marginalised: all of a file or a frame in one pass over it
+(`local_counts.py`), of others by the engine, a scan each, out of core. A record with an unknown state is found on the
+way: no pass is spent on validation alone.
 """
 
 from __future__ import annotations
@@ -200,8 +201,7 @@ def count(
 def _tables(
     records: Records, network: Network, covers: tuple[Scope, ...], report: Callable[[int, int], None]
 ) -> tuple[Mapping[Scope, Array], Collection[str]]:
-    """The tables of the cover sets, counted in one pass where the source can be read here, else by its engine; and the
-    columns at fault."""
+    """The tables of the cover sets, and the columns at fault: counted in one pass here, where that can be, or there."""
     if records.unit is None:
         report(0, 1)
         found = local_tables(records.local, records.table, network.variables, covers, records.policy)

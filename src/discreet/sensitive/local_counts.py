@@ -1,8 +1,8 @@
 """Local counts: tables of several sets of variables at once, from one pass over blocks of Arrow in this process.
 
-Files, frames and Arrow tables come in blocks of records. Each column becomes codes of states by the rules of `values.py`,
-applied to the few distinct texts of a block, and all tables are counted from the codes. What the blocks cannot tell
-exactly as the engine would, such as decimal columns, is left to the engine; a test holds the two ways together.
+Files, frames and Arrow tables come in blocks of records. Each column becomes codes of states by the rules of
+`values.py`, applied to the few distinct texts of a block, and all tables are counted from the codes. What the blocks
+cannot tell exactly as the engine would, such as decimal columns, is left to it; a test holds the two ways together.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class _Rule:
     @cached_property
     def states(self) -> Mapping[pa.DataType, pa.Array]:
         """States and NULL, in the order of their codes; of numbers there are none to be found as text."""
-        # A builder, because `pa.array` would import pandas where it is installed: .4 s of a small count.
+        # A builder, because `pa.array` would import pandas where it is installed, .4 s of a small count.
         builder = pa.lib.StringBuilder()
         builder.append_values([] if self.variable.numeric else [*self.variable.states, None])
         known = builder.finish()
@@ -201,7 +201,7 @@ class _Rule:
             return self._filled(np.array(two, self.kind), column.cast(pa.uint8()))
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             return self._text(column.cast(pa.large_string()) if kind == pa.string_view() else column)
-        number = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)  # NaN where it is NULL
+        number = np.where(_null(column), np.nan, _plain(column).astype(np.float64))
         found = self._bins(number) if self.variable.numeric else self._same_number(number)
         none = np.isnan(number)
         if self.absent:
@@ -217,19 +217,14 @@ class _Rule:
 
     def _filled(self, codes: Array, index: pa.Array) -> Array:
         """Codes at some places; NULL is missing."""
-        if index.null_count:
-            place = index.cast(pa.int64()).fill_null(len(codes))
-            return np.append(codes, np.array(self.missing, self.kind))[place.to_numpy()]
-        return codes[index.to_numpy(zero_copy_only=False)]
+        return np.append(codes, np.array(self.missing, self.kind))[_places(index, len(codes))]
 
     def _text(self, column: pa.Array) -> Array:
         """Codes of a column of text."""
         found = pa.compute.index_in(column, value_set=self.states[column.type])
-        if not found.null_count:
-            return found.to_numpy().astype(self.kind)
-        other = found.is_null()
-        codes = found.fill_null(0).to_numpy().astype(self.kind)
-        codes[other.to_numpy(zero_copy_only=False)] = self._indexed(column.filter(other).dictionary_encode())
+        codes = _places(found, 0).astype(self.kind)
+        if found.null_count:
+            codes[_null(found)] = self._indexed(column.filter(found.is_null()).dictionary_encode())
         return codes
 
     def _distinct(self, texts: pa.Array) -> Array:
@@ -238,11 +233,11 @@ class _Rule:
             found = self._bins(self.numbers(texts))
         else:
             place = pa.compute.index_in(texts, value_set=self.states[texts.type])
-            found = place.fill_null(self.unknown).to_numpy().astype(self.kind)
+            found = _places(place, self.unknown).astype(self.kind)
         if self.spelled or self.absent:
             for at in range(len(found)) if self.variable.numeric else (found == self.unknown).nonzero()[0].tolist():
                 found[at] = self._other(texts[at].as_py(), int(found[at]))
-        found[texts.is_null().to_numpy(zero_copy_only=False)] = self.missing
+        found[_null(texts)] = self.missing
         return found
 
     def _other(self, text: str | None, code: int) -> int:
@@ -267,3 +262,22 @@ class _Rule:
         order = np.argsort(states)
         place = np.minimum(np.searchsorted(states[order], number), len(states) - 1)
         return np.where(states[order][place] == number, order[place], self.unknown).astype(self.kind)
+
+
+def _places(index: pa.Array, otherwise: int) -> Array:
+    """Whole numbers, with another one for NULL."""
+    return np.where(_null(index), otherwise, _plain(index)) if index.null_count else _plain(index)
+
+
+def _plain(column: pa.Array) -> Array:
+    """Numbers as they lie in memory, whatever stands in place of NULL; `to_numpy` would import pandas."""
+    kind = np.dtype(column.type.to_pandas_dtype())
+    return np.frombuffer(column.buffers()[1] or b"", kind, count=len(column), offset=column.offset * kind.itemsize)
+
+
+def _null(column: pa.Array) -> Array:
+    """Where a column has no value."""
+    if not column.null_count:
+        return np.zeros(len(column), bool)
+    bits = np.frombuffer(column.buffers()[0], np.uint8)
+    return np.unpackbits(bits, count=column.offset + len(column), bitorder="little")[column.offset :] == 0
