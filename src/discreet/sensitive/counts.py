@@ -202,7 +202,7 @@ def _tables(
     records: Records, network: Network, covers: tuple[Scope, ...], report: Callable[[int, int], None]
 ) -> tuple[Mapping[Scope, Array], Collection[str]]:
     """The tables of the cover sets, and the columns at fault: counted in one pass here, where that can be, or there."""
-    if records.unit is None:
+    if records.unit is None and records.local is not None:
         report(0, 1)
         found = local_tables(records.local, records.table, network.variables, covers, records.policy)
         if found is not None:

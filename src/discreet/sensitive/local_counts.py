@@ -46,12 +46,12 @@ class LocalTables:
 
 
 def local_tables(
-    local: Local | None, table: ir.Table, variables: Sequence[Variable], scopes: Iterable[Scope], policy: RecordsPolicy
+    local: Local, table: ir.Table, variables: Sequence[Variable], scopes: Iterable[Scope], policy: RecordsPolicy
 ) -> LocalTables | None:
     """Count the records of each cell of several tables, in one pass.
 
     Args:
-        local: the source as blocks; None where it has none.
+        local: the source as blocks.
         table: the records as the engine would read them; blocks of another table are not taken for it.
         variables: all that are counted; under "drop" a record that misses one of them is left out.
         scopes: sets of these variables.
@@ -66,7 +66,7 @@ def local_tables(
     Guarantee:
         None spent: nothing leaves.
     """
-    if local is None or local.table is not table:
+    if local.table is not table:
         return None
     blocks = guarded_read(lambda: local.blocks([variable.name for variable in variables]))
     if blocks is None or not all(_same_kind(blocks.schema.field(one.name).type, table[one.name]) for one in variables):
@@ -121,7 +121,7 @@ def _pieces(codes: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
 
 def _add(table: Array, columns: Sequence[Array], sizes: Sequence[int]) -> None:
     """Add records to a flat table; two bytes for the position of a cell are twice as fast as eight."""
-    position = columns[0].astype(np.uint16 if table.size <= 2**16 else np.int64)
+    position: Any = columns[0].astype(np.uint16 if table.size < 2**16 else np.int64)
     for column, size in zip(columns[1:], sizes[1:], strict=True):
         position *= position.dtype.type(size)
         position += column
@@ -280,4 +280,5 @@ def _null(column: pa.Array) -> Array:
     if not column.null_count:
         return np.zeros(len(column), bool)
     bits = np.frombuffer(column.buffers()[0], np.uint8)
-    return np.unpackbits(bits, count=column.offset + len(column), bitorder="little")[column.offset :] == 0
+    there = np.unpackbits(bits, count=column.offset + len(column), bitorder="little")[column.offset :]
+    return np.equal(there, 0)
