@@ -87,7 +87,9 @@ def duckdb(path: str, network: dc.Network) -> tuple[float, dict[str, list[float]
         columns = ", ".join(f'"{name}"' for name in family)
         table = np.zeros(network.shape(node))
         for *row, number in base.execute(f"SELECT {columns}, count(*) FROM r GROUP BY ALL").fetchall():
-            table[tuple(network.schema[name].states.index(state) for name, state in zip(family, row))] = number
+            table[tuple(network.schema[name].states.index(state) for name, state in zip(family, row, strict=True))] = (
+                number
+            )
         tables[node] = normalised(table + 1.0)
     return cpu_s() - start, tables
 
