@@ -108,7 +108,7 @@ def letters(size: int) -> tuple[pa.Table, dc.Network]:
 # ------------------------------------------------------------------------------------------- the same as the engine
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(parts=st.integers(0, 8).flatmap(lambda size: st.tuples(columns(size), columns(size))), options=OPTIONS)
 def test_blocks_say_what_the_engine_says(
     parts: tuple[tuple[dc.Variable, pa.Array], tuple[dc.Variable, pa.Array]], options: dict[str, Any]
@@ -126,12 +126,23 @@ def test_blocks_say_what_the_engine_says(
 @every("kind", (pa.string(), TEXT_KINDS[-1]))
 @every("variable", VARIABLES)
 def test_every_text_is_what_the_engine_takes_it_for(variable: dc.Variable, kind: pa.DataType) -> None:
-    """One after the other, so that no text hides behind another's fault."""
+    """One text at a time, so that no text hides behind another's fault."""
     found = []
     for text in TEXTS:
         records = dc.read_records(pa.table({"x": arrow_column([text], kind)}), dc.Schema((variable,)))
         found.append(outcome(records, alone(variable)) == outcome(replace(records, local=None), alone(variable)))
     assert found == [True] * len(TEXTS)
+
+
+def test_what_is_no_state_is_neither_a_state_nor_missing() -> None:
+    for value in ("q", "A", ""):
+        for kind in TEXT_KINDS:
+            table = pa.table({"x": arrow_column(["a", "b", value, None], kind)})
+            refusal(
+                lambda table=table: dc.count(dc.read_records(table, dc.Schema((AB,)), missing="drop"), alone(AB)), "x"
+            )
+    with pytest.raises(dc.InputError, match="'x'"):
+        dc.count(dc.read_records(pa.table({"x": ["a", None]}), dc.Schema((AB,))), alone(AB))
 
 
 def test_columns_of_a_frame_that_start_in_the_middle() -> None:

@@ -217,7 +217,7 @@ class _Rule:
 
     def _filled(self, codes: Array, index: pa.Array) -> Array:
         """Codes at some places; NULL is missing."""
-        return np.append(codes, np.array(self.missing, self.kind))[_places(index, len(codes))]
+        return np.take(np.append(codes, np.array(self.missing, self.kind)), _places(index, len(codes)))
 
     def _text(self, column: pa.Array) -> Array:
         """Codes of a column of text."""
