@@ -56,7 +56,7 @@ UNREADABLE = "the records could not be read to the end"
 SERVER_HINT = "does the server answer, and are its name, port, user, password and base right?"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Local:
     """A source that can be read in this process, in blocks of Arrow, and what it stands for.
 
