@@ -145,6 +145,14 @@ def test_what_is_no_state_is_neither_a_state_nor_missing() -> None:
         dc.count(dc.read_records(pa.table({"x": ["a", None]}), dc.Schema((AB,))), alone(AB))
 
 
+def test_a_full_dictionary_of_one_byte_has_room_for_null() -> None:
+    texts = [f"s{at}" for at in range(128)]
+    table = pa.table({"x": arrow_column([*texts, None], pa.dictionary(pa.int8(), pa.string()))})
+    network = alone(dc.Variable("x", tuple(texts)))
+    found = dc.count(dc.read_records(table, network.schema, missing="drop"), network)
+    assert found.tables["x"].tolist() == [1] * 128
+
+
 def test_columns_of_a_frame_that_start_in_the_middle() -> None:
     """Validity is a bit a record: a slice starts inside a byte."""
     table = pa.table({"x": ["b", None, "a", None, "b", "a"], "y": pa.array([1, 0, 1, 0, None, 1], pa.int8())}).slice(2)

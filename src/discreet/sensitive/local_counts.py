@@ -265,8 +265,11 @@ class _Rule:
 
 
 def _places(index: pa.Array, otherwise: int) -> Array:
-    """Whole numbers, with another one for NULL."""
-    return np.where(_null(index), otherwise, _plain(index)) if index.null_count else _plain(index)
+    """Whole numbers, with another one for NULL, which a narrower type might not hold."""
+    found = _plain(index).astype(np.int64)
+    if index.null_count:
+        found[_null(index)] = otherwise
+    return found
 
 
 def _plain(column: pa.Array) -> Array:
