@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,11 @@ pytestmark = PEER_WARNINGS
 
 def read(table: Any, network: dc.Network, **options: str) -> dc.Records:
     return dc.read_records(table, network.schema, **options)
+
+
+def by_engine(records: dc.Records) -> dc.Records:
+    """The same records, which are not read in blocks."""
+    return replace(records, local=None)
 
 
 def forbidden(*_arguments: object) -> None:
@@ -166,6 +172,7 @@ def test_a_family_larger_than_the_limit_is_refused_before_a_record_is_read(monke
     largest = max(math.prod(theta.network.shape(node)) for node in theta.network.nodes)
     dc.count(records, theta.network, cell_limit=largest)
     monkeypatch.setattr(counts_module, "arrow", forbidden)
+    monkeypatch.setattr(counts_module, "local_tables", forbidden)
     message = refusal(lambda: dc.count(records, theta.network, cell_limit=largest - 1, progress=forbidden))
     assert "cells" in message
 
@@ -190,7 +197,7 @@ def test_identifiers_in_place_of_states_are_refused_without_being_listed(monkeyp
 
     fetch = counts_module.arrow
     monkeypatch.setattr(counts_module, "arrow", watched)
-    message = refusal(lambda: dc.count(read(table, network), network), "x")
+    message = refusal(lambda: dc.count(by_engine(read(table, network)), network), "x")
     assert "'y'" not in message
     assert fetched
     assert max(fetched) <= 10  # two columns of two states and a missing value make nine groups; one more is proof
@@ -198,12 +205,13 @@ def test_identifiers_in_place_of_states_are_refused_without_being_listed(monkeyp
 
 def test_progress_is_reported_before_the_first_scan_and_after_each() -> None:
     theta = theta_of("child")
-    records = read(dc.sample_records(theta, 20, np.random.default_rng(0)), theta.network)
-    calls: list[tuple[int, int]] = []
-    dc.count(records, theta.network, (), progress=lambda done, total: calls.append((done, total)))
+    local = read(dc.sample_records(theta, 20, np.random.default_rng(0)), theta.network)
     scans = len(theta.network.cover_sets(wanted=measured(theta.network)))
     assert 1 < scans < len(theta.network.maximal_families)
-    assert calls == [(done, scans) for done in range(scans + 1)]
+    for records, total in ((local, 1), (by_engine(local), scans)):
+        calls: list[tuple[int, int]] = []
+        dc.count(records, theta.network, (), progress=lambda *call, calls=calls: calls.append(call))
+        assert calls == [(done, total) for done in range(total + 1)]
 
 
 # -------------------------------------------------------------------------------------------------------- validation

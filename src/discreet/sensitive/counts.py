@@ -1,13 +1,14 @@
 """Counts: how many records fall into each cell of each family's table, and of the tables that `planned` may measure.
 
-One grouped count for each cover set of the network (few scans of the records, done by the engine, out of core), then
-marginalised. A record with an unknown state is found on the way: no pass is spent on validation alone.
+One grouped count for each cover set of the network, then marginalised: all of a file or a frame in one pass over it
+(`local_counts.py`), of others by the engine, a scan each, out of core. A record with an unknown state is found on the
+way: no pass is spent on validation alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -24,6 +25,7 @@ from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.count_sensitivity import Sensitivity, sensitivity
+from discreet.sensitive.local_counts import local_tables
 from discreet.sensitive.records import Records, codes, decode, grouping, kept, refuse_faulty
 from discreet.sensitive.sources import arrow
 from discreet.sensitive.units import amount
@@ -189,17 +191,31 @@ def count(
                 f"the table over {listed(scope)} has {network.cells(scope):,} cells, more than the limit of "
                 f"{cell_limit:,}; ask for a smaller one, or raise the limit"
             )
+    tables, faulty = _tables(
+        records, network, network.cover_sets(wanted=(*_planned(network), *more)), progress or (lambda _done, _all: None)
+    )
+    refuse_faulty(name for name in network.nodes if name in faulty)
+    return _counts(network, tables, records.policy, more)
+
+
+def _tables(
+    records: Records, network: Network, covers: tuple[Scope, ...], report: Callable[[int, int], None]
+) -> tuple[Mapping[Scope, Array], Collection[str]]:
+    """The tables of the cover sets, and the columns at fault: counted in one pass here, where that can be, or there."""
+    if records.unit is None and records.local is not None:
+        report(0, 1)
+        found = local_tables(records.local, records.table, network.variables, covers, records.policy)
+        if found is not None:
+            report(1, 1)
+            return found.tables, found.faulty
     counted = kept(records, network.variables)
-    covers = network.cover_sets(wanted=(*_planned(network), *more))
-    tables: dict[tuple[str, ...], Array] = {}
+    tables: dict[Scope, Array] = {}
     faulty: set[str] = set()
-    report = progress or (lambda _done, _all: None)
     report(0, len(covers))
     for done, cover in enumerate(covers, 1):
         tables[cover] = _joint_counts(counted, network, cover, faulty)
         report(done, len(covers))
-    refuse_faulty(name for name in network.nodes if name in faulty)
-    return _counts(network, tables, records.policy, more)
+    return tables, faulty
 
 
 def count_codes(network: Network, codes: Mapping[str, Array], scopes: Iterable[Scope] | None = None) -> Counts:

@@ -35,7 +35,7 @@ def draft_schema(
     Guarantee:
         None: every state and bound is a value of the source. Never publish a draft made from private records.
     """
-    expression, bytewise = open_source(source, table)
+    expression, bytewise, _ = open_source(source, table)
     if all(is_number(name) for name in expression.columns):
         raise InputError(
             "every column is called as a number; if the file has no header, write the names of its columns into a "

@@ -19,13 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import ibis
+import numpy as np
+import pyarrow as pa
 
 from discreet.errors import InputError
 
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["FOLDER_VARIABLE", "MEMORY_SHARE", "open_engine"]
+__all__ = ["FOLDER_VARIABLE", "MEMORY_SHARE", "open_engine", "query_batches", "text_numbers"]
 
 FOLDER_VARIABLE = "DISCREET_TMPDIR"
 """Environment variable with the folder that private folders are made in; without, the system's for temporary files."""
@@ -76,6 +78,38 @@ def open_engine(database: Path | None = None) -> Any:
         engine = ibis.duckdb.connect(database, read_only=True)
     _settle(engine.con, place)
     return engine
+
+
+def query_batches(engine: Any, query: str, size: int) -> pa.RecordBatchReader:
+    """What a query of DuckDB returns, as it comes; Ibis 12 calls this by a name that DuckDB 2 has no longer.
+
+    Args:
+        engine: of `open_engine`.
+        query: in its SQL.
+        size: most records of a batch.
+
+    Returns:
+        The batches; the engine can do nothing else until they are read.
+    """
+    relation = engine.con.sql(query)
+    return (getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch)(size)
+
+
+def text_numbers(engine: Any, texts: pa.Array) -> Any:
+    """Texts as DuckDB reads them as numbers, while a query of the same engine may still run.
+
+    Args:
+        engine: of `open_engine`.
+        texts: any.
+
+    Returns:
+        float64 array; NaN where there is no number.
+    """
+    cursor = engine.con.cursor()
+    cursor.register("texts", pa.Table.from_arrays([texts], ["value"]))
+    # Insertion order is kept, as DuckDB promises unless told otherwise.
+    found = cursor.execute("SELECT TRY_CAST(value AS DOUBLE) AS number FROM texts").fetchnumpy()["number"]
+    return np.ma.filled(np.ma.asarray(found, float), np.nan)
 
 
 def _settle(connection: Any, place: Path) -> None:

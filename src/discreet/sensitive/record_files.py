@@ -11,7 +11,9 @@ import glob
 import gzip
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,8 +23,9 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from discreet.errors import InputError, shown, shown_path
+from discreet.sensitive.engine import query_batches
 
-__all__ = ["COLUMN_LIMIT", "FOOTER_LIMIT", "HEADER_LIMIT", "open_file", "parse_csv", "positions"]
+__all__ = ["BLOCK", "COLUMN_LIMIT", "FOOTER_LIMIT", "HEADER_LIMIT", "Blocks", "open_file", "parse_csv", "positions"]
 
 COLUMN_LIMIT = 2**14
 """Most columns of a file, as in a spreadsheet: the engine takes about 0.1 ms for each, wanted or not."""
@@ -30,6 +33,8 @@ HEADER_LIMIT = 2**20
 """Most bytes of the first line of a CSV file, unpacked."""
 FOOTER_LIMIT = 2**25
 """Most bytes of a Parquet file's footer, which is parsed whole: about 300 bytes for each column of each row group."""
+BLOCK = 2**16
+"""Records of a block."""
 LINE_LIMIT = 2 * 10**6
 """Most bytes of a line of a CSV file: the engine's own limit, which its parallel reader does not always keep."""
 STRIDE = 2**24
@@ -51,7 +56,22 @@ FILE_READERS: Mapping[str, str] = {
 }
 
 
-def open_file(engine: Any, path: str, wanted: tuple[str, ...] | None) -> ir.Table:
+@dataclass(frozen=True)
+class Blocks:
+    """Columns of records as Arrow.
+
+    Args:
+        schema: names and types.
+        read: the blocks, from the first record on.
+    """
+
+    schema: pa.Schema
+    read: Callable[[], Iterator[pa.RecordBatch]]
+
+
+def open_file(
+    engine: Any, path: str, wanted: tuple[str, ...] | None
+) -> tuple[ir.Table, Callable[[Sequence[str]], Blocks | None]]:
     """A file or a glob of files; CSV fields stay text, so that no engine guesses what a state means.
 
     Args:
@@ -60,7 +80,7 @@ def open_file(engine: Any, path: str, wanted: tuple[str, ...] | None) -> ir.Tabl
         wanted: columns to read; None reads all.
 
     Returns:
-        A table of the engine.
+        A table of the engine; and the blocks of some of its columns, by their names.
 
     Raises:
         InputError: no such file, no known format, a header or footer beyond the limits, or a column that is not there.
@@ -79,14 +99,14 @@ def open_file(engine: Any, path: str, wanted: tuple[str, ...] | None) -> ir.Tabl
     # DuckDB would take a path with brackets for a pattern, and a folder `x=1` for a column.
     literal = "[" + ", ".join(_text(re.sub(r"([*?[])", r"[\1]", name)) for name in found) + "]"
     if kind == "parquet":
-        return _view(engine, *_parquet(literal, found[0], wanted))
+        return _view(engine, *_parquet(literal, found[0], wanted)), partial(_parquet_blocks, found)
     headers = {_header(name) for name in found}
     if len(headers) > 1:
         raise InputError(f"the files of {shown_path(path)} differ in their headers")
     for name in found:
         if _long_line_in(name):
             raise InputError(f"{shown_path(name)} has a line of more than {LINE_LIMIT:,} bytes; is it CSV?")
-    return _view(engine, *_csv(literal, *headers.pop(), wanted))
+    return _view(engine, *_csv(literal, *headers.pop(), wanted)), partial(_csv_blocks, engine)
 
 
 def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
@@ -186,6 +206,31 @@ def _parquet(literal: str, first: str, wanted: tuple[str, ...] | None) -> tuple[
     names = footer.schema.to_arrow_schema().names
     chosen = [names[position] for position in positions(names, wanted)]
     return [(_identifier(name), name) for name in chosen], f"read_parquet({literal}, hive_partitioning = false)"
+
+
+def _parquet_blocks(paths: Sequence[str], names: Sequence[str]) -> Blocks | None:
+    """Columns of Parquet files, text as places in its dictionary; None where the files differ in their types."""
+    schemas = [pyarrow.parquet.read_schema(path) for path in paths]
+    if any(schema.names.count(name) != 1 for schema in schemas for name in names):
+        return None
+    kinds = [pa.schema([(name, schema.field(name).type) for name in names]) for schema in schemas]
+    if any(kind != kinds[0] for kind in kinds):
+        return None
+    text = [name for name in names if kinds[0].field(name).type in (pa.string(), pa.large_string())]
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for path in paths:
+            with pyarrow.parquet.ParquetFile(path, read_dictionary=text, pre_buffer=False) as file:
+                yield from file.iter_batches(BLOCK, columns=list(names))
+
+    return Blocks(kinds[0], read)
+
+
+def _csv_blocks(engine: Any, names: Sequence[str]) -> Blocks:
+    """Columns of the view of CSV files, as the engine parses them, once."""
+    query = f"SELECT {', '.join(map(_identifier, names))} FROM records"
+    schema = pa.schema([(name, pa.string()) for name in names])
+    return Blocks(schema, lambda: iter(query_batches(engine, query, BLOCK)))
 
 
 def _csv(

@@ -21,7 +21,7 @@ from discreet.errors import InputError
 from discreet.model.schema import Schema, Variable
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.fingerprints import fingerprint, fingerprints
-from discreet.sensitive.sources import arrow, open_source
+from discreet.sensitive.sources import Local, arrow, open_source
 from discreet.sensitive.units import Unit, UnitUse, check_unit_type, few_of_each, unit_use
 from discreet.sensitive.values import canonical, is_number, markers, other_spellings, pattern
 
@@ -59,6 +59,7 @@ class Records:
         bytewise: whether the engine compares text byte by byte. Where a collation may take different texts for equal, a
             record's state would depend on the other records; fingerprints of the bytes are compared instead.
         unit: what tells units of protection apart that may have several records; None where each record is one.
+        local: the source in blocks of Arrow, where it is a file or a frame.
     """
 
     table: ir.Table
@@ -66,6 +67,7 @@ class Records:
     policy: RecordsPolicy
     bytewise: bool
     unit: Unit | None = None
+    local: Local | None = None
 
     def __repr__(self) -> str:
         """Nothing of the records."""
@@ -151,7 +153,7 @@ def read_records(
     )
     absent = markers(na_values, schema)
     beside = [] if unit_column is None or unit_column in schema else [unit_column]
-    expression, bytewise = open_source(source, table, (*schema.names, *beside))
+    expression, bytewise, local = open_source(source, table, (*schema.names, *beside))
     types = expression.schema()
     if unit_column is not None:
         check_unit_type(unit_column, types[unit_column])
@@ -168,10 +170,11 @@ def read_records(
             for variable in schema
         }
         expression = expression.select(*beside, **cleaned)
+        local = None if local is None else replace(local, table=expression, absent=absent)
     unit = None
     if unit_column is not None:
         unit = Unit(unit_column, max_records, policy.steps if weights == "unit" else None)
-    return Records(expression, schema, policy, bytewise, unit)
+    return Records(expression, schema, policy, bytewise, unit, local)
 
 
 def check(records: Records) -> tuple[Faults, ...]:

@@ -8,7 +8,8 @@ means is not its business.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,12 +21,13 @@ import pyarrow as pa
 
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.frames import arrow_table, guarded
-from discreet.sensitive.engine import open_engine
-from discreet.sensitive.record_files import open_file, parse_csv, positions
+from discreet.sensitive.engine import open_engine, query_batches
+from discreet.sensitive.record_files import BLOCK, Blocks, open_file, parse_csv, positions
 
-__all__ = ["arrow", "arrow_blocks", "open_source"]
+__all__ = ["Local", "arrow", "arrow_blocks", "guarded_read", "open_source"]
 
 T = TypeVar("T")
+BlockReader = Callable[[Sequence[str]], Blocks | None]
 
 EMBEDDED = ("sqlite", "duckdb")
 """Databases that are a file."""
@@ -54,7 +56,24 @@ UNREADABLE = "the records could not be read to the end"
 SERVER_HINT = "does the server answer, and are its name, port, user, password and base right?"
 
 
-def open_source(source: Any, table: str | None, wanted: Iterable[str] | None = None) -> tuple[ir.Table, bool]:
+@dataclass(frozen=True, eq=False, repr=False)
+class Local:
+    """A source that can be read in this process, in blocks of Arrow, and what it stands for.
+
+    Args:
+        table: the same records as an expression.
+        blocks: from names of columns to the blocks; None where it turns out that the engine must read them.
+        absent: texts that stand for missing values, which the expression has as NULL.
+    """
+
+    table: ir.Table
+    blocks: BlockReader
+    absent: tuple[str, ...] = ()
+
+
+def open_source(
+    source: Any, table: str | None, wanted: Iterable[str] | None = None
+) -> tuple[ir.Table, bool, Local | None]:
     """The table of any source, as `read_records` takes it.
 
     Args:
@@ -64,15 +83,21 @@ def open_source(source: Any, table: str | None, wanted: Iterable[str] | None = N
 
     Returns:
         (an expression over these columns, of which nothing but column names and types is read; whether its text is
-        compared byte by byte). A database may have columns whose collation takes different texts for equal; files and
-        frames have not.
+        compared byte by byte; files and frames as blocks). A database may have columns whose collation takes different
+        texts for equal; files and frames have not.
 
     Raises:
         InputError: the source cannot be opened, or a column is not there or there twice.
     """
     foreign = isinstance(source, ir.Table) or (isinstance(source, str) and "://" in source)
     names = None if wanted is None else tuple(wanted)
-    return _guarded(lambda: _open(source, table, names), "the records cannot be read"), not foreign
+    found, blocks = _guarded(lambda: _open(source, table, names), "the records cannot be read")
+    return found, not foreign, None if blocks is None else Local(found, blocks)
+
+
+def guarded_read(read: Callable[[], T]) -> T:
+    """Read records; a failure is an `InputError` without a value."""
+    return _guarded(read, UNREADABLE)
 
 
 def arrow(expression: ir.Table) -> pa.Table:
@@ -87,7 +112,7 @@ def arrow(expression: ir.Table) -> pa.Table:
     Raises:
         InputError: the engine failed; the message has no value.
     """
-    return _guarded(expression.to_pyarrow, UNREADABLE)
+    return guarded_read(expression.to_pyarrow)
 
 
 def arrow_blocks(expression: ir.Table, size: int) -> Iterator[pa.Table]:
@@ -123,10 +148,7 @@ def _batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
         parts = iter(partial(engine.raw_sql(query).fetchmany, size), [])
         columns = (list(map(pa.array, zip(*part, strict=True), schema.types)) for part in parts)
         return (pa.RecordBatch.from_arrays(part, schema=schema) for part in columns)
-    # Ibis 12 calls this by a name that DuckDB 2 has no longer.
-    relation = engine.con.sql(query)
-    read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
-    return (batch.cast(schema) for batch in read(size))
+    return (batch.cast(schema) for batch in query_batches(engine, query, size))
 
 
 def _guarded(read: Callable[[], T], failure: str, hint: str = "look at it with a tool of your own.") -> T:
@@ -135,14 +157,14 @@ def _guarded(read: Callable[[], T], failure: str, hint: str = "look at it with a
     return guarded(read, failure, lambda kind: f"; {HINTS.get(kind, hint)} {note}")
 
 
-def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> ir.Table:
-    """The Ibis table of any source."""
+def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tuple[ir.Table, BlockReader | None]:
+    """The Ibis table of any source, and how to read it in blocks."""
     if isinstance(source, str) and "://" in source:
-        return _columns(_connect(source, table), wanted)
+        return _columns(_connect(source, table), wanted), None
     if table is not None:
         raise InputError("only a database URL takes the name of a table")
     if isinstance(source, ir.Table):
-        return _columns(source if _is_bound(source) else open_engine().create_view("records", source), wanted)
+        return _columns(source if _is_bound(source) else open_engine().create_view("records", source), wanted), None
     if isinstance(source, str | Path):
         return open_file(open_engine(), str(source), wanted)
     if hasattr(source, "read"):
@@ -215,6 +237,12 @@ def _open_base(kind: str, place: str) -> Any:
     raise InputError("reading from sqlite needs its driver; install discreet[sqlite]")
 
 
-def _in_memory(table: pa.Table) -> ir.Table:
-    """An Arrow table as a view of an engine of its own."""
-    return open_engine().create_view("records", ibis.memtable(table))
+def _in_memory(table: pa.Table) -> tuple[ir.Table, BlockReader]:
+    """An Arrow table as a view of an engine of its own, and in blocks."""
+    view = open_engine().create_view("records", ibis.memtable(table))
+
+    def blocks(names: Sequence[str]) -> Blocks:
+        columns = table.select(list(names))
+        return Blocks(columns.schema, lambda: iter(columns.to_batches(BLOCK)))
+
+    return view, blocks
