@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.frames import arrow_table, guarded
+from discreet.sensitive.dialects import engine_of, require_known
 from discreet.sensitive.engine import open_engine
 from discreet.sensitive.record_files import open_file, parse_csv, positions
 
@@ -72,7 +73,10 @@ def open_source(source: Any, table: str | None, wanted: Iterable[str] | None = N
     """
     foreign = isinstance(source, ir.Table) or (isinstance(source, str) and "://" in source)
     names = None if wanted is None else tuple(wanted)
-    return _guarded(lambda: _open(source, table, names), "the records cannot be read"), not foreign
+    found = _guarded(lambda: _open(source, table, names), "the records cannot be read")
+    if foreign:
+        require_known(engine_of(found) or "this engine")
+    return found, not foreign
 
 
 def arrow(expression: ir.Table) -> pa.Table:
@@ -172,7 +176,9 @@ def _is_bound(table: ir.Table) -> bool:
 
 def _connect(url: str, table: str | None) -> ir.Table:
     """A table of a database; no part of a URL that may be a password is ever shown."""
-    kind, _, place = url.partition("://")
+    spelled, _, place = url.partition("://")
+    # The ledger's URLs name SQLAlchemy's driver; Ibis has one driver for each engine.
+    kind = spelled.removesuffix("+psycopg") if spelled.startswith("postgres") else spelled
     if kind not in (*EMBEDDED, *SERVERS):
         raise InputError(
             f"cannot read records from {shown(kind + '://')}; give a path or glob of files on this machine, or the "
@@ -180,15 +186,26 @@ def _connect(url: str, table: str | None) -> ir.Table:
         )
     if table is None:
         raise InputError("a database URL needs the name of its table")
-    try:
-        base = _guarded(
-            lambda: _open_base(kind, place) if kind in EMBEDDED else _open_server(url, kind),
-            "the database cannot be opened",
-            HINTS["IOException"] if kind in EMBEDDED else SERVER_HINT,
-        )
-        return base.table(table)
-    except ibis.common.exceptions.TableNotFound:
-        raise InputError(f"the database has no table {shown(table)}") from None
+    base = _guarded(
+        lambda: _open_base(kind, place) if kind in EMBEDDED else _open_server(f"{kind}://{place}", kind),
+        "the database cannot be opened",
+        HINTS["IOException"] if kind in EMBEDDED else SERVER_HINT,
+    )
+    return _find_table(base, table)
+
+
+def _find_table(base: Any, name: str) -> ir.Table:
+    """A table by its name, which may have a dot in it, or that of its schema, and of a catalog, before it."""
+    *place, last = name.split(".")
+    wanted = [(name, None), *([(last, place[0] if len(place) == 1 else tuple(place))] if place else [])]
+    for one, database in wanted:
+        try:
+            return base.table(one, database=database)
+        except ibis.common.exceptions.TableNotFound:
+            pass
+    raise InputError(
+        f"the database has no table {shown(name)} that this user may read; write that of a schema as schema.table"
+    )
 
 
 def _open_server(url: str, kind: str) -> Any:
