@@ -1,4 +1,4 @@
-"""The same integers on every engine: on clean and dirty tables, whatever collations the text has, under all policies."""
+"""The same integers on every engine, on clean and dirty tables, whatever collations text has, under all policies."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
+import sqlglot
 
 import discreet as dc
-from discreet.sensitive.records import check_units
+from discreet.releases.policy import RecordsPolicy
+from discreet.sensitive import dialects
+from discreet.sensitive.grouped import together
+from discreet.sensitive.records import Records, check_units
 from engines import DATABASES, ENGINES, on_parquet
-from sources import CANARY, PEER_WARNINGS
+from folding import every
+from postgres import Server
+from sources import AB, CANARY, PEER_WARNINGS, alone
 
 pytestmark = PEER_WARNINGS
 
@@ -126,3 +133,80 @@ def test_units_are_told_apart_by_their_bytes(engine: str, tmp_path: Path) -> Non
             # Numbers and logical values are written otherwise on each engine, so that other records are kept.
     use = check_units(records)
     assert use is not None and use.units == 3
+
+
+# ---------------------------------------------------------------------------------------------- how a table is named
+
+
+def test_a_server_is_read_by_either_url_and_a_table_by_its_schema(server: Server) -> None:
+    """The URL of a ledger is one of records."""
+    server.run('CREATE SCHEMA ward; CREATE TABLE ward.visits (x text); CREATE TABLE "ward.visits" (x text)')
+    server.run("INSERT INTO ward.visits VALUES ('a'), ('b'), ('b'); INSERT INTO \"ward.visits\" VALUES ('a')")
+    url = server.url()
+    for one in (url, url.replace("+psycopg", ""), url.replace("postgresql+psycopg", "postgres")):
+        for table, wanted in (("ward.visits", [1, 0]), ("ward", None), ("nowhere.visits", None), ("visits", None)):
+            try:
+                records = dc.read_records(one, alone(AB).schema, table=table)
+            except dc.InputError as refused:
+                assert wanted is None and "schema.table" in str(refused)
+                continue
+            assert dc.count(records, alone(AB)).tables["x"].tolist() == wanted  # a name with a dot comes first
+            records.table.get_backend().disconnect()
+    server.run('DROP TABLE "ward.visits"')
+    records = dc.read_records(url, alone(AB).schema, table="ward.visits")
+    assert dc.count(records, alone(AB)).tables["x"].tolist() == [1, 2]
+    records.table.get_backend().disconnect()
+
+
+# ------------------------------------------------------------------------------------- engines that do not run here
+
+
+VISITS = ibis.table({"x": "string", "y": "string", "z": "int64"}, name="visits")
+WRITTEN = {
+    "athena": ('"t0"."x"', 'TRY_CAST("t0"."y" AS DOUBLE)'),
+    "bigquery": ("TO_HEX(CAST(`t0`.`x` AS BYTES))", "SAFE_CAST(`t0`.`y` AS FLOAT64)"),
+    "clickhouse": ('"t0"."x"', """accurateCastOrNull("t0"."y", 'Nullable(Float64)')"""),
+    "databricks": ("CAST(`t0`.`x` AS STRING) COLLATE UTF8_BINARY", "TRY_CAST(`t0`.`y` AS DOUBLE)"),
+    "duckdb": ('CAST("t0"."x" AS TEXT) COLLATE "C"', 'TRY_CAST("t0"."y" AS DOUBLE)'),
+    "mssql": ("( [t0].[x] + '.' ) COLLATE Latin1_General_100_BIN2", "TRY_CAST([t0].[y] AS FLOAT)"),
+    "mysql": ("HEX(CAST(`t0`.`x` AS CHAR CHARACTER SET utf8mb4))", None),
+    "postgres": ('CAST("t0"."x" AS VARCHAR) COLLATE "C"', None),
+    "pyspark": ("CAST(`t0`.`x` AS STRING) COLLATE UTF8_BINARY", "TRY_CAST(`t0`.`y` AS DOUBLE)"),
+    "snowflake": ("""COLLATE("t0"."x", 'utf8')""", 'TRY_TO_DOUBLE("t0"."y")'),
+    "sqlite": ('CAST("t0"."x" AS TEXT) COLLATE BINARY', None),
+    "trino": ('"t0"."x"', 'TRY_CAST("t0"."y" AS DOUBLE)'),
+}
+"""By engine, a text that is compared byte by byte, and the number in one, or None where a pattern stands before it."""
+
+
+def written(value: ibis.Value, engine: str) -> str:
+    """SQL of one value, without a connection."""
+    text = " ".join(str(ibis.to_sql(VISITS.select(k=value), dialect=engine)).split())
+    return text.removeprefix("SELECT ").split(" AS `k`")[0].split(' AS "k"')[0].split(" AS [k]")[0]
+
+
+@every("engine", WRITTEN)
+def test_sql_of_engines_that_do_not_run_here(engine: str) -> None:
+    """As their manuals say it; each request for all sets at once is read back by the parser of its dialect."""
+    text, number = WRITTEN[engine]
+    assert written(dialects.bytewise(VISITS.x), engine) == text
+    if number is None:
+        assert "[0-9]" in written(dialects.Parsed(VISITS.y).to_expr(), engine)
+    else:
+        assert written(dialects.Parsed(VISITS.y).to_expr(), engine) == number
+    # Ibis writes numbers of Spark by the options of its session.
+    second = dc.Variable("y", ("c", "d")) if engine == "pyspark" else dc.Variable("y", **AGES)
+    variables = (AB, second, *([dc.Variable("z", **AGES)] if engine != "pyspark" else []))
+    records = Records(VISITS, dc.Schema(variables), RecordsPolicy("error", "error"), False)
+    whole = ibis.to_sql(together(records, [("x", "y"), tuple(one.name for one in variables[1:])]), dialect=engine)
+    (read,) = sqlglot.parse(str(whole), dialect={"mssql": "tsql", "pyspark": "spark"}.get(engine, engine))
+    assert read is not None and whole.count("GROUP BY") == 2
+    digested = written(dialects.digest(VISITS, "s"), engine)
+    assert "MD5" in digested.upper() and len(digested) < 5000
+
+
+def test_an_engine_of_which_nothing_is_known_is_refused() -> None:
+    assert {*dialects.TEXT, *dialects.STAND_IN} == WRITTEN.keys()
+    for engine in ("druid", "oracle", "datafusion"):
+        with pytest.raises(dc.InputError, match=f"how {engine} compares text.*Parquet"):
+            dialects.require_known(engine)

@@ -19,7 +19,18 @@ from ibis.backends.sql.compilers.base import SQLGlotCompiler, sge
 
 from discreet.errors import InputError
 
-__all__ = ["TEXT", "bytewise", "digest", "engine_of", "is_nan", "matches", "parsed", "require_known", "teach"]
+__all__ = [
+    "TEXT",
+    "bytewise",
+    "digest",
+    "engine_of",
+    "is_missing",
+    "is_present",
+    "matches",
+    "number",
+    "require_known",
+    "teach",
+]
 
 Rule = Callable[[Any, Any], Any]
 """From a compiler of Ibis and the SQL of a value to SQL."""
@@ -48,6 +59,7 @@ TEXT: dict[str, Rule] = {
     "trino": _as_it_stands,
 }
 """By dialect, a text that is compared byte by byte."""
+UTF8 = sge.DataType(this=sge.DataType.Type.CHARACTER_SET, kind=sge.Var(this="utf8mb4"))
 STAND_IN: dict[str, Rule] = {
     "bigquery": lambda compiler, text: compiler.f.to_hex(compiler.cast(text, dt.binary)),
     # With a mark behind it, as SQL Server ignores blanks at the end under every collation.
@@ -55,7 +67,7 @@ STAND_IN: dict[str, Rule] = {
         this=sge.paren(sge.Add(this=text, expression=sge.convert("."))),
         expression=sge.to_identifier("Latin1_General_100_BIN2"),
     ),
-    "mysql": lambda compiler, text: compiler.f.anon.hex(sge.CastToStrType(this=text, to=sge.Var(this="utf8mb4"))),
+    "mysql": lambda compiler, text: compiler.f.anon.hex(sge.Cast(this=text, to=UTF8)),
 }
 """By dialect, another text that is equal to another's exactly if their bytes are, where no collation says that."""
 GUARDED = ("mysql", "postgres", "sqlite")
@@ -119,7 +131,7 @@ def _write_matches(compiler: Any, op: ops.Node, *, arg: Any, pattern: str) -> An
 def _write_parsed(compiler: Any, op: Parsed, *, arg: Any) -> Any:
     """SQL."""
     if _dialect(compiler) == "snowflake":
-        return sge.TryCast(this=arg, to=compiler.type_mapper.from_ibis(op.dtype))
+        return compiler.f.anon.TRY_TO_DOUBLE(arg)
     if _dialect(compiler) not in GUARDED:
         return compiler.visit_TryCast(op, arg=arg, to=op.dtype)
     found = []
@@ -189,15 +201,31 @@ def matches(text: ir.StringColumn, pattern: str) -> ir.BooleanColumn:
     return found
 
 
-def parsed(text: ir.StringColumn) -> ir.FloatingColumn:
-    """The numbers of 64 bits that texts are; NULL, and never a failure, where one is none."""
-    found: ir.FloatingColumn = Parsed(text).to_expr()
-    return found
+def number(column: ir.Column) -> ir.FloatingColumn:
+    """A column as numbers of 64 bits; NULL, and never a failure, where there is none."""
+    text = column.type().is_string()
+    found: ir.FloatingColumn = Parsed(column).to_expr() if text else column.cast("float64")
+    return NotANumber(found).to_expr().ifelse(ibis.null("float64"), found) if text or _may_be_nan(column) else found
 
 
-def is_nan(number: ir.FloatingColumn) -> ir.BooleanColumn:
-    """Whether a number is NaN; never, where an engine has none."""
-    found: ir.BooleanColumn = NotANumber(number).to_expr()
+def is_missing(column: ir.Column) -> ir.BooleanColumn:
+    """Whether the value is missing."""
+    return column.isnull() | _is_nan(column) if _may_be_nan(column) else column.isnull()
+
+
+def is_present(column: ir.Column) -> ir.BooleanColumn:
+    """Whether the value is not missing, in words from which a server can tell that most are not: it plans by that."""
+    return column.notnull() & ~_is_nan(column) if _may_be_nan(column) else column.notnull()
+
+
+def _may_be_nan(column: ir.Column) -> bool:
+    """Whether a column of numbers can hold NaN."""
+    return bool(column.type().is_floating() or column.type().is_decimal())
+
+
+def _is_nan(column: ir.Column) -> ir.BooleanColumn:
+    """Whether a number is NaN."""
+    found: ir.BooleanColumn = NotANumber(column.cast("float64")).to_expr()
     return found
 
 
@@ -211,13 +239,13 @@ def digest(table: ir.Table, salt: str) -> ir.StringColumn:
     Returns:
         Equal for records that are equal in every column, and for no others but by a chance of 2^-128.
     """
-    text = ibis.literal(salt)
-    for name in table.columns:
-        value = table[name].cast("string")
-        # With its length in front no value can pass for a part of the next.
-        text = text + value.isnull().ifelse("n", ibis.literal("v") + value.length().cast("string") + ":" + value)
+    values = [table[name].cast("string") for name in table.columns]
+    # With its length in front no value can pass for a part of the next.
+    parts = [
+        one.isnull().ifelse("n", ibis.literal("v").concat(one.length().cast("string"), ":", one)) for one in values
+    ]
     # Columns of different collations leave their sum without one, and PostgreSQL sorts no such text.
-    found: ir.StringColumn = bytewise(Digest(text).to_expr())
+    found: ir.StringColumn = bytewise(Digest(ibis.literal(salt).concat(*parts)).to_expr())
     return found
 
 

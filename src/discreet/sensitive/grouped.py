@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import ibis
 import ibis.expr.types as ir
@@ -20,7 +21,7 @@ from discreet.model.tables import Array
 from discreet.sensitive.dialects import engine_of
 from discreet.sensitive.records import Records, codes, decode, grouping
 from discreet.sensitive.sources import arrow
-from discreet.sensitive.units import amount
+from discreet.sensitive.units import STEPS, amount
 
 __all__ = ["Joint", "grouped_joints"]
 
@@ -75,9 +76,11 @@ def _variables(records: Records, scope: Scope) -> list[Variable]:
 
 def _request(records: Records, scope: Scope, key: Key = grouping) -> ir.Table:
     """Records of each group: `k0`, `k1`, ... for the variables, and `n`; not all groups, if there are too many."""
-    variables = _variables(records, scope)
-    keys = {f"k{at}": key(records, variable) for at, variable in enumerate(variables)}
-    return records.table.group_by(**keys).aggregate(n=amount(records.table)).limit(_most(variables) + 1)
+    # Of its own columns alone: what several scopes share PostgreSQL would write down whole before it groups.
+    table = records.table.select(*scope, *(name for name in records.table.columns if name == STEPS))
+    variables, narrow = _variables(records, scope), replace(records, table=table)
+    keys = {f"k{at}": key(narrow, variable) for at, variable in enumerate(variables)}
+    return table.group_by(**keys).aggregate(n=amount(table)).limit(_most(variables) + 1)
 
 
 def _split(records: Records, scopes: Sequence[Scope]) -> list[pa.Table]:

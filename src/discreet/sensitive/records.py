@@ -19,7 +19,7 @@ import pyarrow.compute
 from discreet.errors import InputError
 from discreet.model.schema import Schema, Variable
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive.dialects import TEXT, bytewise, engine_of, is_nan, matches, parsed
+from discreet.sensitive.dialects import TEXT, bytewise, engine_of, is_missing, is_present, matches, number
 from discreet.sensitive.sources import arrow, open_source
 from discreet.sensitive.units import Unit, UnitUse, check_unit_type, few_of_each, unit_use
 from discreet.sensitive.values import canonical, is_number, markers, other_spellings, pattern
@@ -192,7 +192,7 @@ def check(records: Records) -> tuple[Faults, ...]:
     for variable in records.schema:
         column = records.table[variable.name]
         code = codes(strict, variable)
-        bad = (code == UNKNOWN) if not variable.numeric else _number(column).isnull() & (code == UNKNOWN)
+        bad = (code == UNKNOWN) if not variable.numeric else number(column).isnull() & (code == UNKNOWN)
         sums[f"m_{variable.name}"] = (code == MISSING).sum()
         sums[f"u_{variable.name}"] = bad.sum()
         sums[f"b_{variable.name}"] = (code == UNKNOWN).sum() - bad.sum() if variable.numeric else ibis.literal(0)
@@ -231,7 +231,7 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     column = records.table[variable.name]
     if variable.numeric:
         return _bin_codes(column, variable, clip=records.policy.out_of_bounds == "clip")
-    absent = _missing(column)
+    absent = is_missing(column)
     value, keys = _comparable(column, variable), _keys(column, variable)
     if _textual(column, variable) and not records.bytewise:
         value, keys = bytewise(column), [bytewise(ibis.literal(state)) for state in variable.states]
@@ -244,7 +244,7 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
 
 def numbers(records: Records, variable: Variable) -> ir.FloatingColumn:
     """The column of a numeric variable as numbers of 64 bits; NULL where there is none."""
-    return _number(records.table[variable.name])
+    return number(records.table[variable.name])
 
 
 def kept(records: Records, variables: Iterable[Variable]) -> Records:
@@ -263,7 +263,7 @@ def kept(records: Records, variables: Iterable[Variable]) -> Records:
     """
     found = records
     if records.policy.missing == "drop":
-        found = replace(found, table=found.table.filter(*[~_missing(found.table[one.name]) for one in variables]))
+        found = replace(found, table=found.table.filter(*[is_present(found.table[one.name]) for one in variables]))
     if found.unit is None:
         return found
     return replace(found, table=few_of_each(found.table, found.unit, bytewise=found.bytewise), unit=None)
@@ -363,15 +363,15 @@ def draft_schema(
         if len(values) <= most_states:
             drafts.append({"name": name, "states": _in_order(map(_spelled, values.to_pylist()))})
             continue
-        number = _number(column)
+        numeric = number(column)
         cuts = arrow(
             expression.aggregate(
-                lo=number.min(),
-                a=number.quantile(0.25),
-                b=number.quantile(0.5),
-                c=number.quantile(0.75),
-                hi=number.max(),
-                n=number.count(),
+                lo=numeric.min(),
+                a=numeric.quantile(0.25),
+                b=numeric.quantile(0.5),
+                c=numeric.quantile(0.75),
+                hi=numeric.max(),
+                n=numeric.count(),
             )
         )
         lo, a, b, c, hi, count = (cuts[part][0].as_py() for part in ("lo", "a", "b", "c", "hi", "n"))
@@ -446,34 +446,17 @@ def _keys(column: ir.Column, variable: Variable) -> Iterable[object]:
     return variable.states
 
 
-def _missing(column: ir.Column) -> ir.BooleanColumn:
-    """Whether the value is missing."""
-    return column.isnull() | is_nan(column.cast("float64")) if _may_be_nan(column) else column.isnull()
-
-
-def _may_be_nan(column: ir.Column) -> bool:
-    """Whether a column of numbers can hold NaN."""
-    return bool(column.type().is_floating() or column.type().is_decimal())
-
-
-def _number(column: ir.Column) -> ir.FloatingColumn:
-    """The column as numbers; NULL where there is none."""
-    number = parsed(column) if column.type().is_string() else column.cast("float64")
-    nan = column.type().is_string() or _may_be_nan(column)
-    return is_nan(number).ifelse(ibis.null("float64"), number) if nan else number
-
-
 def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool) -> ir.IntegerColumn:
     """Position of the bin of a number: bins are closed below, the last one on both sides."""
     assert variable.bounds is not None
     lo, hi = variable.bounds
-    number = _number(column)
-    outside = [] if clip else [((number < lo) | (number > hi), UNKNOWN)]
-    below = [(number < cut, code) for code, cut in enumerate(variable.bins)]
+    value = number(column)
+    outside = [] if clip else [((value < lo) | (value > hi), UNKNOWN)]
+    below = [(value < cut, code) for code, cut in enumerate(variable.bins)]
     # Infinite values compare as numbers do; a text that is no number is unknown, an absent one missing.
     return ibis.cases(
-        (_missing(column), MISSING),
-        (number.isnull(), UNKNOWN),
+        (is_missing(column), MISSING),
+        (value.isnull(), UNKNOWN),
         *outside,
         *below,
         else_=len(variable.bins),

@@ -23,6 +23,7 @@ from discreet.model.frames import arrow_table, guarded
 from discreet.sensitive.dialects import engine_of, require_known
 from discreet.sensitive.engine import open_engine
 from discreet.sensitive.record_files import open_file, parse_csv, positions
+from discreet.sensitive.spark import SPARK, open_spark
 
 __all__ = ["arrow", "arrow_blocks", "open_source"]
 
@@ -32,7 +33,7 @@ EMBEDDED = ("sqlite", "duckdb")
 """Databases that are a file."""
 SERVERS = (
     "athena", "bigquery", "clickhouse", "databricks", "druid", "exasol", "flink", "impala", "materialize", "mssql",
-    "mysql", "oracle", "postgres", "postgresql", "pyspark", "risingwave", "singlestoredb", "snowflake", "trino",
+    "mysql", "oracle", "postgres", "postgresql", "risingwave", "sc", "singlestoredb", "snowflake", "spark", "trino",
 )  # fmt: skip
 """Other databases that Ibis reads; what it runs in this process (such as `datafusion`) would spill as it likes."""
 HINTS = {
@@ -47,6 +48,9 @@ HINTS = {
     "OperationalError": "is the database there, and does it let you in?",
     "KeyError": "do its columns hold text, numbers or logical values?",
     "NotImplementedException": "do its columns hold text, numbers or logical values?",
+    "ParseException": "is it Spark 4 or newer? Earlier ones have no collations.",
+    "Py4JJavaError": "do the workers run, and is every file of the table there?",
+    "PySparkRuntimeError": "does its Java run, and has the session not been stopped?",
     "OutOfMemoryException": "is a cell very large, or no room left for what does not fit into memory?",
     "UnicodeDecodeError": "is it UTF-8 text, not packed?",
 }
@@ -203,6 +207,8 @@ def _find_table(base: Any, name: str) -> ir.Table:
             return base.table(one, database=database)
         except ibis.common.exceptions.TableNotFound:
             pass
+    if base.name != "pyspark":  # whose session may be others', too
+        base.disconnect()
     raise InputError(
         f"the database has no table {shown(name)} that this user may read; write that of a schema as schema.table"
     )
@@ -211,9 +217,10 @@ def _find_table(base: Any, name: str) -> ir.Table:
 def _open_server(url: str, kind: str) -> Any:
     """A connection to a server."""
     try:
-        return ibis.connect(url)
+        return open_spark(url) if kind in SPARK else ibis.connect(url)
     except ImportError:
-        wanted = "discreet[postgres]" if kind.startswith("postgres") else f"ibis-framework[{kind}]"
+        extra = "spark" if kind in SPARK else "postgres" if kind.startswith("postgres") else None
+        wanted = f"discreet[{extra}]" if extra else f"ibis-framework[{kind}]"
     raise InputError(f"reading from {kind} needs its driver; install {wanted}")
 
 

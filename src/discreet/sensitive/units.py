@@ -25,7 +25,7 @@ from discreet.sensitive.dialects import bytewise as by_bytes
 from discreet.sensitive.dialects import digest, teach
 from discreet.sensitive.sources import arrow
 
-__all__ = ["Unit", "UnitUse", "amount", "check_unit_type", "few_of_each", "unit_use"]
+__all__ = ["STEPS", "Unit", "UnitUse", "amount", "check_unit_type", "few_of_each", "unit_use"]
 
 PLACE, NUMBER, STEPS = "discreet_place_in_unit", "discreet_records_of_unit", "discreet_steps_of_record"
 """Names of columns that no table has."""
