@@ -201,7 +201,11 @@ def _connect(url: str, table: str | None) -> ir.Table:
 def _find_table(base: Any, name: str) -> ir.Table:
     """A table by its name, which may have a dot in it, or that of its schema, and of a catalog, before it."""
     *place, last = name.split(".")
-    wanted = [(name, None), *([(last, place[0] if len(place) == 1 else tuple(place))] if place else [])]
+    wanted: list[tuple[str, str | tuple[str, ...] | None]] = []
+    if not place or base.name != "pyspark":  # which looks for a name in parts, and does not find it when it reads
+        wanted.append((name, None))
+    if place:
+        wanted.append((last, place[0] if len(place) == 1 else tuple(place)))
     for one, database in wanted:
         try:
             return base.table(one, database=database)
