@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ibis
@@ -15,11 +18,12 @@ import pytest
 import sqlglot
 
 import discreet as dc
+import shell
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive import dialects
 from discreet.sensitive.grouped import together
 from discreet.sensitive.records import Records, check_units
-from engines import DATABASES, ENGINES, on_parquet
+from engines import DATABASES, ENGINES, on_parquet, on_spark, spark
 from folding import every
 from postgres import Server
 from sources import AB, CANARY, PEER_WARNINGS, alone
@@ -96,7 +100,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("loose", [False, True], ids=["usual collation", "loose collation"])
+@pytest.mark.parametrize("loose", [False, True], ids=["usual", "loose"])
 @pytest.mark.parametrize("engine", DATABASES)
 def test_counts_and_checks_are_those_of_parquet(engine: str, loose: bool, tmp_path: Path) -> None:
     seen = []
@@ -158,6 +162,41 @@ def test_a_server_is_read_by_either_url_and_a_table_by_its_schema(server: Server
     records.table.get_backend().disconnect()
 
 
+def test_spark_that_is_not_there_is_refused_in_a_line_and_nothing_is_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = shell.opened(tmp_path, monkeypatch, capfd)
+    release = shell.RELEASE.replace("d.parquet", "spark:// --table clinic.visits")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pyspark.sql", None)  # as where the extra is not installed
+        assert "discreet[spark]" in run.fails(release)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pyspark.sql", SimpleNamespace(SparkSession=SimpleNamespace(builder=None)))
+        patch.setattr(shutil, "which", lambda _name: None)
+        patch.delenv("JAVA_HOME", raising=False)
+        assert "needs Java" in run.fails(release)
+    assert not dc.Ledger(shell.LEDGER).account("add-remove").charges()
+
+
+def test_spark_reads_a_table_by_its_parts_and_a_stopped_session_is_refused(tmp_path: Path) -> None:
+    base, held = spark(), table()
+    path = on_parquet(held, tmp_path, False)["source"]
+    base.raw_sql(f"CREATE DATABASE IF NOT EXISTS clinic LOCATION '{tmp_path / 'clinic'}'")
+    base.raw_sql(f"CREATE TABLE clinic.visits USING parquet AS SELECT * FROM parquet.`{path}`")
+    wanted = outcome({"source": path})
+    for name in ("clinic.visits", "spark_catalog.clinic.visits"):
+        assert outcome({"source": "spark://", "table": name}) == wanted
+    for name in ("clinic.nothing", "nowhere.visits", "nothing"):
+        with pytest.raises(dc.InputError):
+            dc.read_records("spark://", CHAIN.schema, table=name)
+    base.raw_sql("DROP DATABASE clinic CASCADE")
+    records = dc.read_records(on_spark(held, tmp_path, False)["source"], CHAIN.schema)
+    base._session.stop()
+    spark.cache_clear()
+    with pytest.raises(dc.InputError, match="has its session been stopped"):
+        dc.count(records, CHAIN)
+
+
 # ------------------------------------------------------------------------------------- engines that do not run here
 
 
@@ -210,3 +249,25 @@ def test_an_engine_of_which_nothing_is_known_is_refused() -> None:
     for engine in ("druid", "oracle", "datafusion"):
         with pytest.raises(dc.InputError, match=f"how {engine} compares text.*Parquet"):
             dialects.require_known(engine)
+
+
+# ------------------------------------------------------------------------------------------------------------ the page
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a command's connection ends with it
+def test_the_page_leads_from_nothing_to_a_release(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By a role that may read one table, and nothing else."""
+    page = (Path(__file__).parent.parent / "docs" / "engines.md").read_text()
+    sql, lines = page.split("```sql\n")[1].split("```")[0], page.split("```sh\n")[1].split("```")[0].splitlines()
+    server.make_base("hospital")
+    server.run(sql, "hospital")
+    monkeypatch.chdir(tmp_path)
+    start, end = lines.index("cat > visits.bif <<'BIF'"), lines.index("BIF")
+    (tmp_path / "visits.bif").write_text("\n".join(lines[start + 1 : end]))
+    run, url = shell.Shell(capfd), server.url("hospital", "counter")
+    for line in lines[end + 1 :]:
+        code, out, err = run(line.removeprefix("discreet ").replace("$URL", url))
+        assert code == 0, (line, err)
+    assert "yes" in out and "measured" in out

@@ -37,7 +37,9 @@ SERVERS = (
 )  # fmt: skip
 """Other databases that Ibis reads; what it runs in this process (such as `datafusion`) would spill as it likes."""
 HINTS = {
+    "AnalysisException": "are there such a catalog, schema and table, and may you read them?",
     "ArrowInvalid": "is it whole, and if it is CSV, has every row as many fields as the header?",
+    "AttributeError": "if it is of Spark, has its session been stopped?",
     "BadGzipFile": "is it packed, as its name says?",
     "BinderException": "are the names of its columns all different?",
     "ConversionException": "do its columns have the types that the schema needs?",
