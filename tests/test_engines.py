@@ -20,13 +20,14 @@ import sqlglot
 import discreet as dc
 import shell
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive import dialects
+from discreet.sensitive import dialects, grouped
 from discreet.sensitive.grouped import together
 from discreet.sensitive.records import Records, check_units
+from discreet.sensitive.sources import arrow
 from engines import DATABASES, ENGINES, on_parquet, on_spark, spark
 from folding import every
 from postgres import Server
-from sources import AB, CANARY, PEER_WARNINGS, alone
+from sources import AB, CANARY, PEER_WARNINGS, alone, refusal
 
 pytestmark = PEER_WARNINGS
 
@@ -137,6 +138,23 @@ def test_units_are_told_apart_by_their_bytes(engine: str, tmp_path: Path) -> Non
             # Numbers and logical values are written otherwise on each engine, so that other records are kept.
     use = check_units(records)
     assert use is not None and use.units == 3
+
+
+@pytest.mark.parametrize("engine", DATABASES)
+def test_identifiers_stay_on_the_engine(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each set of variables has its own limit of groups, also in one request for all."""
+    network = dc.Network((AB, dc.Variable("y", ("a", "b"))), {"x": (), "y": ()})
+    held = pa.table({"x": [f"{CANARY}-{at}" for at in range(3000)], "y": ["a", "b"] * 1500})
+    given, fetched = ENGINES[engine](held, tmp_path, False), []
+
+    def watched(expression: Any) -> pa.Table:
+        fetched.append(arrow(expression))
+        return fetched[-1]
+
+    monkeypatch.setattr(grouped, "arrow", watched)
+    records = dc.read_records(given["source"], network.schema, table=given.get("table"))
+    message = refusal(lambda: dc.count(records, network), "x")
+    assert "'y'" not in message and 0 < sum(map(len, fetched)) <= 10
 
 
 # ---------------------------------------------------------------------------------------------- how a table is named
