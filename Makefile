@@ -44,7 +44,7 @@ ANSWERS_STAMP = $(call STAMP_OF,answers)
 PAGES_STAMP = $(call STAMP_OF,pages,docs README.md)
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo install postgres test test-thorough test-answers test-pages check format lint types mutants coverage bench peers experiments test-newest test-lowest clean
+.PHONY: demo install postgres test test-thorough test-spark test-answers test-pages check format lint types mutants coverage bench peers experiments test-newest test-lowest clean
 
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
@@ -120,6 +120,12 @@ $(VENV)/peers/%/.installed: bench/environments/%.txt
 
 experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds docs/experiments, twenty minutes
 	$(BIN)/python -m experiments --quick
+
+# Spark warns of its libraries' next versions; its tests are those that `make test` skips where pyspark is absent.
+test-spark:  ## the tests of engines on a Spark of this machine, in an environment with the extra; needs Java, 5 minutes
+	test -x $(VENV)-spark/bin/python || $(PYTHON) -m venv $(VENV)-spark
+	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[dev,spark]'
+	$(VENV)-spark/bin/python -m pytest -q -W default tests/test_engines.py -k spark
 
 test-newest:  ## the tests on the newest versions that pyproject.toml allows, in an environment made for it
 	$(PYTHON) -m venv --clear $(VENV)-newest

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -38,7 +36,6 @@ def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[postgres.Server]:
+def server() -> postgres.Server:
     """A PostgreSQL; one for each process of the tests, where any of its tests asks for it."""
-    with postgres.serving() as running:
-        yield running
+    return postgres.running()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib.util
 import os
@@ -13,8 +14,9 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -133,6 +135,15 @@ def serving() -> Iterator[Server]:
             process.send_signal(signal.SIGQUIT)  # at once
             process.wait(CALM_S)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@cache
+def running() -> Server:
+    """One server for each process of the tests, which stops with it."""
+    stack = ExitStack()
+    found = stack.enter_context(serving())
+    atexit.register(stack.close)
+    return found
 
 
 def wait_for(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:

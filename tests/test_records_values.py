@@ -88,8 +88,7 @@ def test_words_for_missing_values_are_missing_in_every_source(kind: str, tmp_pat
     assert counted(source(texts[:4]), AB, na_values=WORDS, missing="drop", **name) == [1, 1]
     numbers = ["0", "?", "1.0", "-9", "-9.0", "NA"]
     assert counted(source(numbers), N01, na_values=WORDS, missing="drop", **name) == [1, 1]
-    if kind != "sqlite":  # which has no safe conversion of text
-        assert faults(source(numbers), AGE, na_values=WORDS, **name) == (4, 0, 0)
+    assert faults(source(numbers), AGE, na_values=WORDS, **name) == (4, 0, 0)
 
 
 @every("kind", [pa.int64(), pa.float32(), pa.decimal128(9, 2)])

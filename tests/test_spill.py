@@ -53,7 +53,7 @@ def watch():
 
 watcher = threading.Thread(target=watch)
 watcher.start()
-# What a count does to a column of text; text of databases is compared by fingerprint, which does not fill the memory.
+# What a count does to a column of text.
 arrow(records.table.group_by("x").aggregate(n=records.table.count()).limit(4))
 done.set()
 watcher.join()

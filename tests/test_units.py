@@ -19,6 +19,7 @@ from scipy import stats
 import discreet as dc
 import shell
 from discreet.sensitive.units import Unit
+from engines import on_postgres
 from folding import every
 from shell import LEDGER
 from sources import PEER_WARNINGS
@@ -55,7 +56,12 @@ def csv(data: pd.DataFrame, folder: Path) -> dict[str, Any]:
     return {"source": str(file)}
 
 
-ENGINES: dict[str, Callable[[pd.DataFrame, Path], dict[str, Any]]] = {"duckdb": duckdb, "sqlite": sqlite, "csv": csv}
+ENGINES: dict[str, Callable[[pd.DataFrame, Path], dict[str, Any]]] = {
+    "duckdb": duckdb,
+    "sqlite": sqlite,
+    "csv": csv,
+    "postgres": lambda data, folder: on_postgres(pa.Table.from_pandas(data, preserve_index=False), folder, False),
+}
 
 
 def counted(data: pd.DataFrame, engine: str, folder: Path, salt: str, network: dc.Network = PAIR) -> dc.Counts:

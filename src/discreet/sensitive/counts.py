@@ -1,34 +1,31 @@
 """Counts: how many records fall into each cell of each family's table, and of the tables that `planned` may measure.
 
 One grouped count for each cover set of the network, then marginalised: all of a file or a frame in one pass over it
-(`local_counts.py`), of others by the engine, a scan each, out of core. A record with an unknown state is found on the
+(`local_counts.py`), of others by the engine (`grouped.py`). A record with an unknown state is found on the
 way: no pass is spent on validation alone.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import NoReturn
 
-import ibis.expr.types as ir
 import numpy as np
 
 from discreet.errors import InputError, listed
 from discreet.model.arrays import margin
 from discreet.model.network import Network
-from discreet.model.schema import Scope, Variable
+from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.count_sensitivity import Sensitivity, sensitivity
+from discreet.sensitive.grouped import grouped_joints
 from discreet.sensitive.local_counts import local_tables
-from discreet.sensitive.records import Records, codes, decode, grouping, kept, refuse_faulty
-from discreet.sensitive.sources import arrow
-from discreet.sensitive.units import amount
+from discreet.sensitive.records import Records, kept, refuse_faulty
 from discreet.theory.audit_size import all_pairs
 from discreet.theory.star_cover import star_cover
 
@@ -212,8 +209,9 @@ def _tables(
     tables: dict[Scope, Array] = {}
     faulty: set[str] = set()
     report(0, len(covers))
-    for done, cover in enumerate(covers, 1):
-        tables[cover] = _joint_counts(counted, network, cover, faulty)
+    for done, (cover, (table, bad)) in enumerate(zip(covers, grouped_joints(counted, covers), strict=True), 1):
+        tables[cover] = table
+        faulty |= bad
         report(done, len(covers))
     return tables, faulty
 
@@ -249,40 +247,6 @@ def count_codes(network: Network, codes: Mapping[str, Array], scopes: Iterable[S
 def _planned(network: Network) -> tuple[Scope, ...]:
     """Sets of variables that `planned` may measure; every family lies in one."""
     return tuple(scope for group in star_cover(network) for scope in group)
-
-
-def _joint_counts(records: Records, network: Network, cover: tuple[str, ...], faulty: set[str]) -> Array:
-    """Counts of the joint states of a cover set; adds the columns that hold no state to `faulty`."""
-    variables = [network.schema[name] for name in cover]
-    shape = tuple(variable.size for variable in variables)
-    # Valid records make at most this many groups, one code more in each column for values that are missing; a column
-    # of identifiers would make millions, and the limit keeps them out of memory.
-    most = math.prod(size + 1 for size in shape)
-    rows, found = _groups(records, variables, most + 1, grouping)
-    if len(rows) > most and all(position.min() >= 0 for position in found):
-        # Only states, in more spellings than there are states: their codes have one each.
-        rows, found = _groups(records, variables, most + 1, codes)
-    for name, position in zip(cover, found, strict=True):
-        if np.any(position < 0):
-            faulty.add(name)
-    table = np.zeros(shape, np.int64)
-    if not faulty.intersection(cover):
-        np.add.at(table, tuple(found), rows)
-    return table
-
-
-def _groups(
-    records: Records,
-    variables: Iterable[Variable],
-    most: int,
-    key: Callable[[Records, Variable], ir.Column],
-) -> tuple[Array, list[Array]]:
-    """Records of each group, and for each variable the code of each group; not all groups, if there are more."""
-    listed = list(variables)
-    keys = {f"k{position}": key(records, variable) for position, variable in enumerate(listed)}
-    rows = arrow(records.table.group_by(**keys).aggregate(n=amount(records.table)).limit(most))
-    found = [decode(rows[name], variable) for name, variable in zip(keys, listed, strict=True)]
-    return rows["n"].to_numpy().astype(np.int64), found
 
 
 def _counts(

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from discreet.errors import InputError
-from discreet.sensitive.records import number_of, without
+from discreet.sensitive.dialects import number
+from discreet.sensitive.records import without
 from discreet.sensitive.sources import arrow, open_source
 from discreet.sensitive.values import is_number
 
@@ -35,7 +36,7 @@ def draft_schema(
     Guarantee:
         None: every state and bound is a value of the source. Never publish a draft made from private records.
     """
-    expression, bytewise, _ = open_source(source, table)
+    expression, exact, _ = open_source(source, table)
     if all(is_number(name) for name in expression.columns):
         raise InputError(
             "every column is called as a number; if the file has no header, write the names of its columns into a "
@@ -46,20 +47,20 @@ def draft_schema(
     for name in expression.columns:
         column = expression[name]
         if absent:
-            column = without(column, absent, numbers_too=True, bytewise=bytewise)
+            column = without(column, absent, numbers_too=True, exact=exact)
         values = arrow(expression.select(value=column).distinct().limit(most_states + 2))["value"].drop_null()
         if len(values) <= most_states:
             drafts.append({"name": name, "states": _in_order(map(_spelled, values.to_pylist()))})
             continue
-        number = number_of(column)
+        numeric = number(column)
         cuts = arrow(
             expression.aggregate(
-                lo=number.min(),
-                a=number.quantile(0.25),
-                b=number.quantile(0.5),
-                c=number.quantile(0.75),
-                hi=number.max(),
-                n=number.count(),
+                lo=numeric.min(),
+                a=numeric.quantile(0.25),
+                b=numeric.quantile(0.5),
+                c=numeric.quantile(0.75),
+                hi=numeric.max(),
+                n=numeric.count(),
             )
         )
         lo, a, b, c, hi, count = (cuts[part][0].as_py() for part in ("lo", "a", "b", "c", "hi", "n"))

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import weakref
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from discreet.errors import InputError
+from discreet.sensitive.dialects import number
 
 if sys.platform != "win32":
     import fcntl
@@ -96,7 +98,7 @@ def query_batches(engine: Any, query: str, size: int) -> pa.RecordBatchReader:
 
 
 def text_numbers(engine: Any, texts: pa.Array) -> Any:
-    """Texts as DuckDB reads them as numbers, while a query of the same engine may still run.
+    """Texts as numbers, by the rule of all engines, while a query of the same engine may still run.
 
     Args:
         engine: of `open_engine`.
@@ -108,8 +110,15 @@ def text_numbers(engine: Any, texts: pa.Array) -> Any:
     cursor = engine.con.cursor()
     cursor.register("texts", pa.Table.from_arrays([texts], ["value"]))
     # Insertion order is kept, as DuckDB promises unless told otherwise.
-    found = cursor.execute("SELECT TRY_CAST(value AS DOUBLE) AS number FROM texts").fetchnumpy()["number"]
+    found = cursor.execute(_number_query()).fetchnumpy()["number"]
     return np.ma.filled(np.ma.asarray(found, float), np.nan)
+
+
+@cache
+def _number_query() -> str:
+    """SQL for the numbers that texts are."""
+    texts = ibis.table({"value": "string"}, name="texts")
+    return str(ibis.to_sql(texts.select(number=number(texts.value)), dialect="duckdb"))
 
 
 def _settle(connection: Any, place: Path) -> None:

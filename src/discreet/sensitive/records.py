@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import ibis
-import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.compute
@@ -20,7 +19,7 @@ import pyarrow.compute
 from discreet.errors import InputError
 from discreet.model.schema import Schema, Variable
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive.fingerprints import fingerprint, fingerprints
+from discreet.sensitive.dialects import TEXT, bytewise, engine_of, is_missing, is_present, matches, number
 from discreet.sensitive.sources import Local, arrow, open_source
 from discreet.sensitive.units import Unit, UnitUse, check_unit_type, few_of_each, unit_use
 from discreet.sensitive.values import canonical, is_number, markers, other_spellings, pattern
@@ -35,7 +34,6 @@ __all__ = [
     "decode",
     "grouping",
     "kept",
-    "number_of",
     "numbers",
     "read_records",
     "refuse_faulty",
@@ -57,7 +55,7 @@ class Records:
         schema: public.
         policy: what is done with incomplete records.
         bytewise: whether the engine compares text byte by byte. Where a collation may take different texts for equal, a
-            record's state would depend on the other records; fingerprints of the bytes are compared instead.
+            record's state would depend on the other records; text is then compared as `dialects.py` says.
         unit: what tells units of protection apart that may have several records; None where each record is one.
         local: the source in blocks of Arrow, where it is a file or a frame.
     """
@@ -153,7 +151,7 @@ def read_records(
     )
     absent = markers(na_values, schema)
     beside = [] if unit_column is None or unit_column in schema else [unit_column]
-    expression, bytewise, local = open_source(source, table, (*schema.names, *beside))
+    expression, exact, local = open_source(source, table, (*schema.names, *beside))
     types = expression.schema()
     if unit_column is not None:
         check_unit_type(unit_column, types[unit_column])
@@ -165,7 +163,7 @@ def read_records(
                 expression[variable.name],
                 absent,
                 numbers_too=variable.numeric or bool(other_spellings(variable)),
-                bytewise=bytewise,
+                exact=exact,
             )
             for variable in schema
         }
@@ -174,7 +172,7 @@ def read_records(
     unit = None
     if unit_column is not None:
         unit = Unit(unit_column, max_records, policy.steps if weights == "unit" else None)
-    return Records(expression, schema, policy, bytewise, unit, local)
+    return Records(expression, schema, policy, exact, unit, local)
 
 
 def check(records: Records) -> tuple[Faults, ...]:
@@ -199,8 +197,8 @@ def check(records: Records) -> tuple[Faults, ...]:
         code = codes(strict, variable)
         bad = code == UNKNOWN
         if variable.bounds is not None:
-            number = number_of(column)
-            bad &= number.isnull() | number.between(*variable.bounds)
+            value = number(column)
+            bad &= value.isnull() | value.between(*variable.bounds)
         sums[f"m_{variable.name}"] = (code == MISSING).sum()
         sums[f"u_{variable.name}"] = bad.sum()
         sums[f"b_{variable.name}"] = (code == UNKNOWN).sum() - bad.sum() if variable.numeric else ibis.literal(0)
@@ -239,22 +237,20 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     column = records.table[variable.name]
     if variable.numeric:
         return _bin_codes(column, variable, clip=records.policy.out_of_bounds == "clip")
-    absent = _missing(column)
-    keys: Iterable[object]
+    absent = is_missing(column)
+    value, keys = _comparable(column, variable), _keys(column, variable)
     if _textual(column, variable) and not records.bytewise:
-        value, keys = fingerprint(column), fingerprints(column, variable.states)
-    else:
-        value, keys = _comparable(column, variable), _keys(column, variable)
+        value, keys = bytewise(column), [bytewise(ibis.literal(state)) for state in variable.states]
     cases = [(value == key, code) for code, key in enumerate(keys)]
     if _textual(column, variable):
         spelled = other_spellings(variable).items()
-        cases += [(column.re_search(pattern(spelling)), code) for spelling, code in spelled]
+        cases += [(matches(column, pattern(spelling)), code) for spelling, code in spelled]
     return ibis.cases((absent, MISSING), *cases, else_=UNKNOWN)
 
 
 def numbers(records: Records, variable: Variable) -> ir.FloatingColumn:
     """The column of a numeric variable as numbers of 64 bits; NULL where there is none."""
-    return number_of(records.table[variable.name])
+    return number(records.table[variable.name])
 
 
 def kept(records: Records, variables: Iterable[Variable]) -> Records:
@@ -273,7 +269,7 @@ def kept(records: Records, variables: Iterable[Variable]) -> Records:
     """
     found = records
     if records.policy.missing == "drop":
-        found = replace(found, table=found.table.filter(*[codes(found, one) != MISSING for one in variables]))
+        found = replace(found, table=found.table.filter(*[is_present(found.table[one.name]) for one in variables]))
     if found.unit is None:
         return found
     return replace(found, table=few_of_each(found.table, found.unit, bytewise=found.bytewise), unit=None)
@@ -302,11 +298,15 @@ def grouping(records: Records, variable: Variable) -> ir.Column:
         variable: of their schema.
 
     Returns:
-        The raw column of a textual variable that is compared byte by byte (grouping text is twice as fast as grouping
-        codes), else its codes. Where states have other spellings, there may be more texts than states.
+        The text of a textual variable where an engine compares it byte by byte (grouping text is twice as fast as
+        grouping codes), else its codes. Where states have other spellings, there may be more texts than states.
     """
     column = records.table[variable.name]
-    return column if _textual(column, variable) and records.bytewise else codes(records, variable)
+    if not _textual(column, variable):
+        return codes(records, variable)
+    if records.bytewise:
+        return column
+    return bytewise(column) if engine_of(records.table) in TEXT else codes(records, variable)
 
 
 def decode(values: pa.ChunkedArray, variable: Variable) -> Any:
@@ -359,16 +359,18 @@ def _check_type(variable: Variable, kind: Any) -> None:
         )
 
 
-def without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, bytewise: bool) -> ir.Column:
+def without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, exact: bool) -> ir.Column:
     """The column with NULL for what says that a value is missing; `numbers_too` where its text is read as numbers."""
     if column.type().is_numeric():
         numbers = [float(text) for text in texts if is_number(text)]
         says_so = column.cast("float64").isin(numbers) if numbers else ibis.literal(False)
     elif column.type().is_string():
-        says_so = column.isin(texts) if bytewise else fingerprint(column).isin(fingerprints(column, texts))
+        says_so = column.isin(texts)
+        if not exact:
+            says_so = bytewise(column).isin([bytewise(ibis.literal(text)) for text in texts])
         if numbers_too:
             for spelling in set(filter(None, map(canonical, texts))):
-                says_so |= column.re_search(pattern(spelling))
+                says_so |= matches(column, pattern(spelling))
     else:
         return column
     return says_so.ifelse(ibis.null(column.type()), column)
@@ -393,38 +395,20 @@ def _keys(column: ir.Column, variable: Variable) -> Iterable[object]:
     return variable.states
 
 
-def _missing(column: ir.Column) -> ir.BooleanColumn:
-    """Whether the value is missing."""
-    return column.isnull() | column.cast("float64").isnan() if _may_be_nan(column) else column.isnull()
-
-
-def _may_be_nan(column: ir.Column) -> bool:
-    """Whether the column can hold NaN; SQLite stores it as NULL and has no function for it."""
-    kind = column.type()
-    return bool((kind.is_floating() or kind.is_decimal()) and column.get_backend().has_operation(ops.IsNan))
-
-
-def number_of(column: ir.Column) -> ir.FloatingColumn:
-    """The column as numbers; NULL where there is none."""
-    number = column.try_cast("float64") if column.type().is_string() else column.cast("float64")
-    nan = column.type().is_string() or _may_be_nan(column)
-    return number.isnan().ifelse(ibis.null("float64"), number) if nan else number
-
-
 def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool) -> ir.IntegerColumn:
     """Position of the bin of a number: bins are closed below, the last one on both sides."""
     assert variable.bounds is not None
     lo, hi = variable.bounds
-    number = number_of(column)
-    outside = [] if clip else [((number < lo) | (number > hi), UNKNOWN)]
+    value = number(column)
+    outside = [] if clip else [((value < lo) | (value > hi), UNKNOWN)]
     if variable.type == "integer":
-        inside = ibis.least(ibis.greatest(number, lo), hi)
+        inside = ibis.least(ibis.greatest(value, lo), hi)
         outside.append((inside.cast("int64").cast("float64") != inside, UNKNOWN))
-    below = [(number < cut, code) for code, cut in enumerate(variable.bins)]
+    below = [(value < cut, code) for code, cut in enumerate(variable.bins)]
     # Infinite values compare as numbers do; a text that is no number is unknown, an absent one missing.
     return ibis.cases(
-        (_missing(column), MISSING),
-        (number.isnull(), UNKNOWN),
+        (is_missing(column), MISSING),
+        (value.isnull(), UNKNOWN),
         *outside,
         *below,
         else_=len(variable.bins),

@@ -21,8 +21,10 @@ import pyarrow as pa
 
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.frames import arrow_table, guarded
+from discreet.sensitive.dialects import engine_of, require_known
 from discreet.sensitive.engine import open_engine, query_batches
 from discreet.sensitive.record_files import BLOCK, Blocks, open_file, parse_csv, positions
+from discreet.sensitive.spark import SPARK, hush, open_spark
 
 __all__ = ["Local", "arrow", "arrow_blocks", "guarded_read", "open_source"]
 
@@ -33,11 +35,13 @@ EMBEDDED = ("sqlite", "duckdb")
 """Databases that are a file."""
 SERVERS = (
     "athena", "bigquery", "clickhouse", "databricks", "druid", "exasol", "flink", "impala", "materialize", "mssql",
-    "mysql", "oracle", "postgres", "postgresql", "pyspark", "risingwave", "singlestoredb", "snowflake", "trino",
+    "mysql", "oracle", "postgres", "postgresql", "risingwave", "sc", "singlestoredb", "snowflake", "spark", "trino",
 )  # fmt: skip
 """Other databases that Ibis reads; what it runs in this process (such as `datafusion`) would spill as it likes."""
 HINTS = {
+    "AnalysisException": "are there such a catalog, schema and table, may you read them, and has its session been stopped?",
     "ArrowInvalid": "is it whole, and if it is CSV, has every row as many fields as the header?",
+    "AttributeError": "if it is of Spark, has its session been stopped?",
     "BadGzipFile": "is it packed, as its name says?",
     "BinderException": "are the names of its columns all different?",
     "ConversionException": "do its columns have the types that the schema needs?",
@@ -48,6 +52,9 @@ HINTS = {
     "OperationalError": "is the database there, and does it let you in?",
     "KeyError": "do its columns hold text, numbers or logical values?",
     "NotImplementedException": "do its columns hold text, numbers or logical values?",
+    "ParseException": "is it Spark 4 or newer? Earlier ones have no collations.",
+    "Py4JJavaError": "do the workers run, and is every file of the table there?",
+    "PySparkRuntimeError": "does its Java run, and has the session not been stopped?",
     "OutOfMemoryException": "is a cell very large, or no room left for what does not fit into memory?",
     "UnicodeDecodeError": "is it UTF-8 text, not packed?",
 }
@@ -92,6 +99,11 @@ def open_source(
     foreign = isinstance(source, ir.Table) or (isinstance(source, str) and "://" in source)
     names = None if wanted is None else tuple(wanted)
     found, blocks = _guarded(lambda: _open(source, table, names), "the records cannot be read")
+    if foreign:
+        engine = engine_of(found) or "this engine"
+        require_known(engine)
+        if engine == "pyspark":
+            hush()
     return found, not foreign, None if blocks is None else Local(found, blocks)
 
 
@@ -194,7 +206,9 @@ def _is_bound(table: ir.Table) -> bool:
 
 def _connect(url: str, table: str | None) -> ir.Table:
     """A table of a database; no part of a URL that may be a password is ever shown."""
-    kind, _, place = url.partition("://")
+    spelled, _, place = url.partition("://")
+    # The ledger's URLs name SQLAlchemy's driver; Ibis has one driver for each engine.
+    kind = spelled.removesuffix("+psycopg") if spelled.startswith("postgres") else spelled
     if kind not in (*EMBEDDED, *SERVERS):
         raise InputError(
             f"cannot read records from {shown(kind + '://')}; give a path or glob of files on this machine, or the "
@@ -202,23 +216,41 @@ def _connect(url: str, table: str | None) -> ir.Table:
         )
     if table is None:
         raise InputError("a database URL needs the name of its table")
-    try:
-        base = _guarded(
-            lambda: _open_base(kind, place) if kind in EMBEDDED else _open_server(url, kind),
-            "the database cannot be opened",
-            HINTS["IOException"] if kind in EMBEDDED else SERVER_HINT,
-        )
-        return base.table(table)
-    except ibis.common.exceptions.TableNotFound:
-        raise InputError(f"the database has no table {shown(table)}") from None
+    base = _guarded(
+        lambda: _open_base(kind, place) if kind in EMBEDDED else _open_server(f"{kind}://{place}", kind),
+        "the database cannot be opened",
+        HINTS["IOException"] if kind in EMBEDDED else SERVER_HINT,
+    )
+    return _find_table(base, table)
+
+
+def _find_table(base: Any, name: str) -> ir.Table:
+    """A table by its name, which may have a dot in it, or that of its schema, and of a catalog, before it."""
+    *place, last = name.split(".")
+    wanted: list[tuple[str, str | tuple[str, ...] | None]] = []
+    if not place or base.name != "pyspark":  # which looks for a name in parts, and does not find it when it reads
+        wanted.append((name, None))
+    if place:
+        wanted.append((last, place[0] if len(place) == 1 else tuple(place)))
+    for one, database in wanted:
+        try:
+            return base.table(one, database=database)
+        except ibis.common.exceptions.TableNotFound:
+            pass
+    if base.name != "pyspark":  # whose session may be others', too
+        base.disconnect()
+    raise InputError(
+        f"the database has no table {shown(name)} that this user may read; write that of a schema as schema.table"
+    )
 
 
 def _open_server(url: str, kind: str) -> Any:
     """A connection to a server."""
     try:
-        return ibis.connect(url)
+        return open_spark(url) if kind in SPARK else ibis.connect(url)
     except ImportError:
-        wanted = "discreet[postgres]" if kind.startswith("postgres") else f"ibis-framework[{kind}]"
+        extra = "spark" if kind in SPARK else "postgres" if kind.startswith("postgres") else None
+        wanted = f"discreet[{extra}]" if extra else f"ibis-framework[{kind}]"
     raise InputError(f"reading from {kind} needs its driver; install {wanted}")
 
 

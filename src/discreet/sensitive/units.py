@@ -21,10 +21,11 @@ import ibis
 import ibis.expr.types as ir
 
 from discreet.errors import InputError, shown
-from discreet.sensitive.fingerprints import digest, fingerprint
+from discreet.sensitive.dialects import bytewise as by_bytes
+from discreet.sensitive.dialects import digest, teach
 from discreet.sensitive.sources import arrow
 
-__all__ = ["Unit", "UnitUse", "amount", "check_unit_type", "few_of_each", "unit_use"]
+__all__ = ["STEPS", "Unit", "UnitUse", "amount", "check_unit_type", "few_of_each", "unit_use"]
 
 PLACE, NUMBER, STEPS = "discreet_place_in_unit", "discreet_records_of_unit", "discreet_steps_of_record"
 """Names of columns that no table has."""
@@ -88,6 +89,7 @@ def few_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
             f"column {shown(unit.column)}, which tells units apart, has records without a value; leave them out or "
             "say whose they are, nothing was spent"
         )
+    teach(table)
     key = _key(table, unit, bytewise=bytewise)
     window = ibis.window(group_by=key, order_by=digest(table, unit.salt))
     number = ibis.least(table.count().over(ibis.window(group_by=key)), unit.most)
@@ -149,4 +151,4 @@ def unit_use(table: ir.Table, unit: Unit, *, bytewise: bool) -> UnitUse:
 def _key(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Column:
     """What is equal for the records of one unit, and for no others."""
     column = table[unit.column]
-    return fingerprint(column) if column.type().is_string() and not bytewise else column
+    return by_bytes(column) if column.type().is_string() and not bytewise else column

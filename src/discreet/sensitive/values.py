@@ -6,17 +6,23 @@ regular expression for engines, and a test holds the two together. Each value is
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 
 from discreet.errors import InputError
 from discreet.model.schema import Schema, Variable
 
-__all__ = ["canonical", "is_number", "markers", "other_spellings", "pattern"]
+__all__ = ["INFINITE", "NUMBER", "canonical", "is_number", "markers", "other_spellings", "pattern", "whole"]
 
 BLANKS = " \t\r\n"
 """What may stand around a number or a logical word."""
+NUMBER = (
+    "[+-]?(([0-9]{1,200}([.][0-9]{0,90})?|[.][0-9]{1,90})([eE][+-]?[0-9]{1,2})?"
+    "|[0-9]([.][0-9]{0,90})?[eE][+-]?([0-2][0-9]{2}|30[0-7]))"
+)
+"""A decimal number that 64 bits hold whatever its digits are: PostgreSQL refuses a larger or smaller one."""
+INFINITE = "([iI][nN][fF]([iI][nN][iI][tT][yY])?|[1-9]([.][0-9]{0,90})?[eE][+]?(30[89]|3[1-9][0-9]|[4-9][0-9]{2}))"
+"""A number without its sign that is infinite, or as good as that in 64 bits."""
 PLAIN = re.compile(r"([+-]?)0*([0-9]*)(?:[.]([0-9]*?)0*)?")
 """Sign, whole part and fraction of a plain decimal number, or marks without a digit."""
 LOGICAL = ("true", "false")
@@ -60,16 +66,20 @@ def pattern(spelling: str) -> str:
         >>> pattern("7.5")
         '^[ \\t\\r\\n]*([+]?0*7[.]50*)[ \\t\\r\\n]*$'
     """
-    blanks = r"[ \t\r\n]*"
     if spelling in LOGICAL:
         core = "".join(f"[{letter.upper()}{letter}]" for letter in spelling)
     elif spelling == "0":
         core = "[+-]?(0+([.]0*)?|[.]0+)"
     else:
-        whole, _, fraction = spelling.removeprefix("-").partition(".")
+        digits, _, fraction = spelling.removeprefix("-").partition(".")
         sign = "-" if spelling.startswith("-") else "[+]?"
-        core = f"{sign}0*{whole if whole != '0' else ''}" + (f"[.]{fraction}0*" if fraction else "([.]0*)?")
-    return f"^{blanks}({core}){blanks}$"
+        core = f"{sign}0*{digits if digits != '0' else ''}" + (f"[.]{fraction}0*" if fraction else "([.]0*)?")
+    return whole(core)
+
+
+def whole(core: str) -> str:
+    """A regular expression for texts of which all but the blanks around it matches another one."""
+    return rf"^[ \t\r\n]*({core})[ \t\r\n]*$"
 
 
 def other_spellings(variable: Variable) -> Mapping[str, int]:
@@ -96,18 +106,19 @@ def other_spellings(variable: Variable) -> Mapping[str, int]:
 
 
 def is_number(text: str) -> bool:
-    """Whether a state's name is a finite number.
+    """Whether a text is a finite number, to every engine.
 
     Args:
-        text: the name.
+        text: any.
 
     Returns:
         True for what a numeric column may be compared with.
+
+    Example:
+        >>> [is_number(text) for text in (" 007.50", "1e-120", "1e400", "1_0", "0x1", "inf")]
+        [True, True, False, False, False, False]
     """
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+    return re.match(whole(NUMBER), text) is not None
 
 
 def markers(na_values: Iterable[str], schema: Schema) -> tuple[str, ...]:

@@ -1,0 +1,49 @@
+"""Spark: a session from a URL. The library is an extra, and is imported where a session is wanted."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+from typing import Any
+
+import ibis
+
+from discreet.errors import InputError
+
+__all__ = ["SPARK", "hush", "open_spark"]
+
+SPARK = ("sc", "spark")
+"""What URLs of Spark begin with."""
+QUIET = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}
+
+
+def hush() -> None:
+    """Keep Spark's library from writing its errors, which may quote a record, where an error is told by us."""
+    importlib.import_module("pyspark.logger").PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+
+
+def open_spark(url: str) -> Any:
+    """A session of Spark, or the one that this process has.
+
+    Args:
+        url: `spark://host:port` of a master; `spark://` for the one that Spark itself is set up with, in
+            `spark-defaults.conf` or by `spark-submit`; `sc://host:port` of a Spark Connect.
+
+    Returns:
+        A backend of Ibis.
+
+    Raises:
+        InputError: no Java is here, where the session would run in this process.
+        ImportError: the extra is not installed.
+    """
+    builder = importlib.import_module("pyspark.sql").SparkSession.builder
+    if url.startswith("sc://"):
+        hush()
+        return ibis.pyspark.connect(builder.remote(url).getOrCreate())
+    if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+        raise InputError("Spark needs Java, and none is here: install one, or name a Spark Connect as sc://host:port")
+    hush()
+    for name, value in QUIET.items():
+        builder = builder.config(name, value)
+    return ibis.pyspark.connect((builder if url == "spark://" else builder.master(url)).getOrCreate())

@@ -1,0 +1,319 @@
+"""The same integers on every engine, on clean and dirty tables, whatever collations text has, under all policies."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pytest
+import sqlglot
+
+import discreet as dc
+import shell
+from discreet.releases.policy import RecordsPolicy
+from discreet.sensitive import dialects, grouped
+from discreet.sensitive.grouped import together
+from discreet.sensitive.records import Records, check_units
+from discreet.sensitive.sources import arrow
+from engines import DATABASES, ENGINES, on_parquet, on_spark, spark
+from folding import every
+from postgres import Server
+from sources import AB, CANARY, PEER_WARNINGS, alone, refusal
+
+pytestmark = PEER_WARNINGS
+
+AGES = {"bounds": (0, 120), "bins": (18, 65)}
+VARIABLES = (
+    dc.Variable("case", ("a", "A", "a ", "é")),
+    dc.Variable("number", ("0", "1")),
+    dc.Variable("word", ("true", "false")),
+    dc.Variable("age", **AGES),
+    dc.Variable("years", **AGES),
+    dc.Variable("whole", ("0", "1")),
+    dc.Variable("flag", ("true", "false")),
+)
+CHAIN = dc.Network(
+    VARIABLES, {one.name: () if not at else (VARIABLES[at - 1].name,) for at, one in enumerate(VARIABLES)}
+)
+CLEAN: dict[str, list[Any]] = {
+    "case": ["a", "A", "a ", "é"],
+    "number": ["0", "1", " 1.0", "+0", "-0.00"],
+    "word": ["true", "FALSE", " True"],
+    "age": [0.0, 17.5, 18.0, 65.0, 120.0],
+    "years": ["0", "17.5", " 18 ", "+65.", "1.2e2", ".5", "1E1", "\t20\r\n", "4e-120", "7E-07", "2.5e001"],
+    "whole": [0, 1],
+    "flag": [True, False],
+}
+OUTSIDE: dict[str, list[Any]] = {
+    "age": [-1.0, 120.5, math.inf, -math.inf],
+    "years": ["-1", "1e99", "inf", "-Infinity", "+INF", "9" * 60, "1e100", "-3.5E+307", "9" * 200, "1e308", "-2.5e999"],
+}
+MISSING: dict[str, list[Any]] = {"age": [None, math.nan], **{name: [None] for name in CLEAN if name != "age"}}
+UNKNOWN: dict[str, list[Any]] = {
+    "case": ["e", "É", "á", " a", "A ", "a\u0301", "", CANARY],
+    "number": ["1e0", "2", "", "0x1", CANARY],
+    "word": ["yes", "t", ""],
+    "years": [
+        "",
+        "nan",
+        "x",
+        "1,5",
+        "0x1A",
+        "1 0",
+        "--1",
+        "e5",
+        ".",
+        CANARY,
+        "1_0",
+        "1d",
+        "1f",
+        "0x1p3",
+        "1L",
+        "\v1",
+        "1\f",
+        "1\u2028",
+        "1\u2029",
+        "1\u0085",
+        "\u00a01",
+        "1e4000",
+        "22e400",
+        "22e100",
+        "9" * 400,
+        "\u0661",
+        "1\x01",
+        "\x1f1",
+    ],
+    "whole": [2, -1],
+}
+KINDS = (pa.string(), pa.string(), pa.string(), pa.float64(), pa.string(), pa.int64(), pa.bool_())
+SCHEMA = pa.schema(list(zip(CLEAN, KINDS, strict=True)))
+
+
+def table(*faults: dict[str, list[Any]], only: str | None = None) -> pa.Table:
+    """300 records whose values are all of them that are clean, and those at fault in some columns."""
+    rng = np.random.default_rng(7)
+    columns = {}
+    for name, clean in CLEAN.items():
+        values = clean + [value for fault in faults if only in (None, name) for value in fault.get(name, [])]
+        columns[name] = [values[at % len(values)] for at in rng.permutation(300)]
+    return pa.table(columns, SCHEMA)
+
+
+def outcome(given: dict[str, Any], **options: Any) -> Any:
+    """All counts, or the message that refuses."""
+    records = dc.read_records(given["source"], CHAIN.schema, table=given.get("table"), **options)
+    try:
+        counts = dc.count(records, CHAIN)
+    except dc.InputError as refused:
+        return str(refused)
+    return {str(scope): one.tolist() for scope, one in {**counts.tables, **counts.joints}.items()}
+
+
+TABLES = {
+    "clean": table(),
+    "missing": table(MISSING),
+    "outside": table(OUTSIDE),
+    "missing and outside": table(MISSING, OUTSIDE),
+    "unknown": table(UNKNOWN),
+    "one column unknown": table(UNKNOWN, only="years"),
+    "dirty": table(MISSING, OUTSIDE, UNKNOWN),
+    "empty": table().slice(0, 0),
+}
+
+
+@pytest.mark.parametrize("loose", [False, True], ids=["usual", "loose"])
+@pytest.mark.parametrize("engine", DATABASES)
+def test_counts_and_checks_are_those_of_parquet(engine: str, loose: bool, tmp_path: Path) -> None:
+    seen = []
+    for name, held in TABLES.items():
+        one, other = on_parquet(held, tmp_path, loose), ENGINES[engine](held, tmp_path, loose)
+        words: dict[str, Any]
+        for words in ({}, {"na_values": ("e", "x", "2")}):
+            checked = [dc.check(dc.read_records(each["source"], CHAIN.schema, table=each.get("table"), **words))
+                       for each in (one, other)]  # fmt: skip
+            assert checked[0] == checked[1], (name, words)
+        for missing, outside in itertools.product(("error", "drop"), ("error", "clip")):
+            options = {"missing": missing, "out_of_bounds": outside}
+            wanted = outcome(one, **options)
+            assert outcome(other, **options) == wanted, (name, options)
+            seen.append(type(wanted))
+    assert seen.count(dict) >= 12 and seen.count(str) >= 12  # the tables are not all refused, and not all counted
+
+
+@pytest.mark.parametrize("engine", DATABASES)
+def test_units_are_told_apart_by_their_bytes(engine: str, tmp_path: Path) -> None:
+    """Those that a collation takes for one are several, and the same records of them are kept as of Parquet."""
+    held = table()
+    for who in (["p", "P", "p ", "é", "e"], [1, 2, 3]):
+        units = held.append_column("who", pa.array([who[at % len(who)] for at in range(300)]))
+        for most, weights in ((1, "record"), (3, "record"), (3, "unit")):
+            found = []
+            for load in (on_parquet, ENGINES[engine]):
+                given = load(units, tmp_path, True)
+                records = dc.read_records(given["source"], CHAIN.schema, table=given.get("table"), unit_column="who",
+                                          max_records=most, weights=weights)  # fmt: skip
+                assert records.unit is not None
+                found.append(dc.count(replace(records, unit=replace(records.unit, salt="s")), CHAIN))
+            assert found[0].records == found[1].records == len(who) * (6 if weights == "unit" else most)
+            # Numbers and logical values are written otherwise on each engine, so that other records are kept.
+    use = check_units(records)
+    assert use is not None and use.units == 3
+
+
+@pytest.mark.parametrize("engine", DATABASES)
+def test_identifiers_stay_on_the_engine(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each set of variables has its own limit of groups, also in one request for all."""
+    network = dc.Network((AB, dc.Variable("y", ("a", "b"))), {"x": (), "y": ()})
+    held = pa.table({"x": [f"{CANARY}-{at}" for at in range(3000)], "y": ["a", "b"] * 1500})
+    given, fetched = ENGINES[engine](held, tmp_path, False), []
+
+    def watched(expression: Any) -> pa.Table:
+        fetched.append(arrow(expression))
+        return fetched[-1]
+
+    monkeypatch.setattr(grouped, "arrow", watched)
+    records = dc.read_records(given["source"], network.schema, table=given.get("table"))
+    message = refusal(lambda: dc.count(records, network), "x")
+    assert "'y'" not in message and 0 < sum(map(len, fetched)) <= 10
+
+
+# ---------------------------------------------------------------------------------------------- how a table is named
+
+
+def test_a_server_is_read_by_either_url_and_a_table_by_its_schema(server: Server) -> None:
+    """The URL of a ledger is one of records."""
+    server.run('CREATE SCHEMA ward; CREATE TABLE ward.visits (x text); CREATE TABLE "ward.visits" (x text)')
+    server.run("INSERT INTO ward.visits VALUES ('a'), ('b'), ('b'); INSERT INTO \"ward.visits\" VALUES ('a')")
+    url = server.url()
+    for one in (url, url.replace("+psycopg", ""), url.replace("postgresql+psycopg", "postgres")):
+        for table, wanted in (("ward.visits", [1, 0]), ("ward", None), ("nowhere.visits", None), ("visits", None)):
+            try:
+                records = dc.read_records(one, alone(AB).schema, table=table)
+            except dc.InputError as refused:
+                assert wanted is None and "schema.table" in str(refused)
+                continue
+            assert dc.count(records, alone(AB)).tables["x"].tolist() == wanted  # a name with a dot comes first
+            records.table.get_backend().disconnect()
+    server.run('DROP TABLE "ward.visits"')
+    records = dc.read_records(url, alone(AB).schema, table="ward.visits")
+    assert dc.count(records, alone(AB)).tables["x"].tolist() == [1, 2]
+    records.table.get_backend().disconnect()
+
+
+def test_spark_that_is_not_there_is_refused_in_a_line_and_nothing_is_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = shell.opened(tmp_path, monkeypatch, capfd)
+    release = shell.RELEASE.replace("d.parquet", "spark:// --table clinic.visits")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pyspark.sql", None)  # as where the extra is not installed
+        assert "discreet[spark]" in run.fails(release)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pyspark.sql", SimpleNamespace(SparkSession=SimpleNamespace(builder=None)))
+        patch.setattr(shutil, "which", lambda _name: None)
+        patch.delenv("JAVA_HOME", raising=False)
+        assert "needs Java" in run.fails(release)
+    assert not dc.Ledger(shell.LEDGER).account("add-remove").charges()
+
+
+def test_spark_reads_a_table_by_its_parts_and_a_stopped_session_is_refused(tmp_path: Path) -> None:
+    base, held = spark(), table()
+    path = on_parquet(held, tmp_path, False)["source"]
+    base.raw_sql(f"CREATE DATABASE IF NOT EXISTS clinic LOCATION '{tmp_path / 'clinic'}'")
+    base.raw_sql(f"CREATE TABLE clinic.visits USING parquet AS SELECT * FROM parquet.`{path}`")
+    wanted = outcome({"source": path})
+    for name in ("clinic.visits", "spark_catalog.clinic.visits"):
+        assert outcome({"source": "spark://", "table": name}) == wanted
+    for name in ("clinic.nothing", "nowhere.visits", "nothing"):
+        with pytest.raises(dc.InputError):
+            dc.read_records("spark://", CHAIN.schema, table=name)
+    base.raw_sql("DROP DATABASE clinic CASCADE")
+    records = dc.read_records(on_spark(held, tmp_path, False)["source"], CHAIN.schema)
+    base._session.stop()
+    spark.cache_clear()
+    with pytest.raises(dc.InputError, match="has its session been stopped"):
+        dc.count(records, CHAIN)
+
+
+# ------------------------------------------------------------------------------------- engines that do not run here
+
+
+VISITS = ibis.table({"x": "string", "y": "string", "z": "int64"}, name="visits")
+WRITTEN = {
+    "athena": ('"t0"."x"', 'TRY_CAST("t0"."y" AS DOUBLE)'),
+    "bigquery": ("TO_HEX(CAST(`t0`.`x` AS BYTES))", "SAFE_CAST(`t0`.`y` AS FLOAT64)"),
+    "clickhouse": ('"t0"."x"', """accurateCastOrNull("t0"."y", 'Nullable(Float64)')"""),
+    "databricks": ("CAST(`t0`.`x` AS STRING) COLLATE UTF8_BINARY", "TRY_CAST(`t0`.`y` AS DOUBLE)"),
+    "duckdb": ('CAST("t0"."x" AS TEXT) COLLATE "C"', 'TRY_CAST("t0"."y" AS DOUBLE)'),
+    "mssql": ("( [t0].[x] + '.' ) COLLATE Latin1_General_100_BIN2", "TRY_CAST([t0].[y] AS FLOAT)"),
+    "mysql": ("HEX(CAST(`t0`.`x` AS CHAR CHARACTER SET utf8mb4))", "CAST(`t0`.`y` AS DOUBLE)"),
+    "postgres": ('CAST("t0"."x" AS VARCHAR) COLLATE "C"', 'CAST("t0"."y" AS DOUBLE PRECISION)'),
+    "pyspark": ("CAST(`t0`.`x` AS STRING) COLLATE UTF8_BINARY", "TRY_CAST(`t0`.`y` AS DOUBLE)"),
+    "snowflake": ("""COLLATE("t0"."x", 'utf8')""", 'TRY_TO_DOUBLE("t0"."y")'),
+    "sqlite": ('CAST("t0"."x" AS TEXT) COLLATE BINARY', 'CAST("t0"."y" AS REAL)'),
+    "trino": ('"t0"."x"', 'TRY_CAST("t0"."y" AS DOUBLE)'),
+}
+"""By engine, a text that is compared byte by byte, and the number in one, behind a pattern."""
+
+
+def written(value: ibis.Value, engine: str) -> str:
+    """SQL of one value, without a connection."""
+    text = " ".join(str(ibis.to_sql(VISITS.select(k=value), dialect=engine)).split())
+    return text.removeprefix("SELECT ").split(" AS `k`")[0].split(' AS "k"')[0].split(" AS [k]")[0]
+
+
+@every("engine", WRITTEN)
+def test_sql_of_engines_that_do_not_run_here(engine: str) -> None:
+    """As their manuals say it; each request for all sets at once is read back by the parser of its dialect."""
+    text, number = WRITTEN[engine]
+    assert written(dialects.bytewise(VISITS.x), engine) == text
+    parsed = written(dialects.Parsed(VISITS.y).to_expr(), engine)
+    assert f"THEN {number}" in parsed if engine not in dialects.WITHOUT_PATTERNS else parsed == number
+    assert parsed.count(r"\z" if engine in dialects.JAVA else "*$'") == (engine not in dialects.WITHOUT_PATTERNS) * 3
+    # Ibis writes numbers of Spark by the options of its session.
+    second = dc.Variable("y", ("c", "d")) if engine == "pyspark" else dc.Variable("y", **AGES)
+    variables = (AB, second, *([dc.Variable("z", **AGES)] if engine != "pyspark" else []))
+    records = Records(VISITS, dc.Schema(variables), RecordsPolicy("error", "error"), False)
+    whole = ibis.to_sql(together(records, [("x", "y"), tuple(one.name for one in variables[1:])]), dialect=engine)
+    (read,) = sqlglot.parse(str(whole), dialect={"mssql": "tsql", "pyspark": "spark"}.get(engine, engine))
+    assert read is not None and whole.count("GROUP BY") == 2
+    digested = written(dialects.digest(VISITS, "s"), engine)
+    assert "MD5" in digested.upper() and len(digested) < 5000
+
+
+def test_an_engine_of_which_nothing_is_known_is_refused() -> None:
+    assert {*dialects.TEXT, *dialects.STAND_IN} == WRITTEN.keys()
+    for engine in ("druid", "oracle", "datafusion"):
+        with pytest.raises(dc.InputError, match=f"how {engine} compares text.*Parquet"):
+            dialects.require_known(engine)
+
+
+# ------------------------------------------------------------------------------------------------------------ the page
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a command's connection ends with it
+def test_the_page_leads_from_nothing_to_a_release(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By a role that may read one table, and nothing else."""
+    page = (Path(__file__).parent.parent / "docs" / "engines.md").read_text()
+    sql, lines = page.split("```sql\n")[1].split("```")[0], page.split("```sh\n")[1].split("```")[0].splitlines()
+    server.make_base("hospital")
+    server.run(sql, "hospital")
+    monkeypatch.chdir(tmp_path)
+    start, end = lines.index("cat > visits.bif <<'BIF'"), lines.index("BIF")
+    (tmp_path / "visits.bif").write_text("\n".join(lines[start + 1 : end]))
+    run, url = shell.Shell(capfd), server.url("hospital", "counter")
+    for line in lines[end + 1 :]:
+        code, out, err = run(line.removeprefix("discreet ").replace("$URL", url))
+        assert code == 0, (line, err)
+    assert "yes" in out and "measured" in out
