@@ -295,6 +295,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "noise_aware",
     "Method",
     "Mixing",
+    "at_random",
     "to_arviz",
     "plug_in",
     "weights",

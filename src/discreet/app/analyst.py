@@ -60,6 +60,12 @@ METHODS: dict[str, dc.Method] = {
     "plug-in": "auto",
 }
 
+GAPS = {
+    "at-random": "at random, given what was seen in the families of the record (--missing state: as counted)",
+    "state": "a state like others (--missing at-random: of complete records)",
+}
+"""What is made of missing values that were kept."""
+
 Queries = Annotated[
     list[str] | None,
     typer.Argument(
@@ -83,6 +89,14 @@ Assuming = Annotated[
         "audit says (robust; the default where there is one), or nothing: bounds of all that is possible."
     ),
 ]
+MissingAs = Annotated[
+    str | None,
+    typer.Option(
+        "--missing",
+        help="Of a release that keeps missing values: at-random, complete records if gaps are random given what was "
+        "seen (the default there); or state, gaps as they were counted.",
+    ),
+]
 Covariates = Annotated[
     str | None,
     typer.Option(
@@ -103,6 +117,7 @@ def query(
     draws: Draws = 1000,
     trust_network: TrustNetwork = False,
     assume: Assuming = None,
+    missing: MissingAs = None,
     covariates: Covariates = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -129,9 +144,12 @@ def query(
         show_parameters(evidence, more, level, draws, seed, as_json)
         return
     believed = _believed(evidence, prior, equivalent_sample_size, seed)
-    posterior = posterior_of(evidence, method, draws, seed, believed, trust_network)
+    posterior = posterior_of(evidence, method, draws, seed, believed, trust_network, missing)
     answers = _answers(posterior, asked, level, predictive, assume)
     told, lines = _read_from(evidence, posterior)
+    if dc.evidence_of(evidence).network.may_be_missing:
+        told["missing"] = how = "state" if posterior.network.may_be_missing else "at-random"
+        lines.append(f"missing values: {GAPS[how]}")
     told["answers"] = [answer_document(part) for part in answers]
     told["effective"] = worth = posterior.effective()
     if worth < min(ROUGH, draws):
@@ -224,6 +242,7 @@ def export(
             "the file's comments say which is which.",
         ),
     ] = False,
+    missing: MissingAs = None,
     loss: Annotated[
         str | None,
         typer.Option(
@@ -250,7 +269,7 @@ def export(
     made = load_evidence(release)
     if output != "-":
         check_output(Path(output), replace)
-    posterior = posterior_of(made, method, draws, seed, None, trust_network)
+    posterior = posterior_of(made, method, draws, seed, None, trust_network, missing)
     _say_unmeasured(posterior)
     if to == "arviz":
         dc.to_arviz(posterior).to_netcdf(output)
@@ -307,6 +326,7 @@ def sample(
         int | None, typer.Option(min=1, help="Synthetic sets to be analysed together, in numbered files.")
     ] = None,
     kind: Annotated[str | None, typer.Option("--format", help="Of stdout: parquet, csv or arrow.")] = None,
+    missing: MissingAs = None,
     replace: Replace = False,
     method: Method = "noise-aware",
     draws: Draws = 1000,
@@ -325,7 +345,7 @@ def sample(
     _check_sample(to_stdout, sets or 1, kind, draws, as_json)
     targets = [] if to_stdout else _targets(Path(output), sets or 1, replace)
     made = load_evidence(release)
-    posterior = posterior_of(made, method, draws, seed, None, trust_network)
+    posterior = posterior_of(made, method, draws, seed, None, trust_network, missing)
     _say_unmeasured(posterior)
     # A stream of random numbers of its own: the posterior's are those of `query`.
     streams = synthetic(posterior, records, np.random.default_rng((seed, 1)), sets=sets)
@@ -388,8 +408,22 @@ def posterior_of(
     seed: int,
     prior: dc.Dirichlet | None = None,
     trust_network: bool = False,
+    missing: str | None = None,
 ) -> dc.PosteriorDraws:
-    """The posterior that a command asks."""
+    """The posterior that a command asks; of complete records, where values may be missing and nothing else is said."""
+    kept = (isinstance(evidence, dc.Release) and evidence.over_design) or not dc.evidence_of(
+        evidence
+    ).network.may_be_missing
+    if missing is not None and (missing not in GAPS or kept):
+        raise InputError("--missing at-random and --missing state are for releases that keep missing values")
+    drawn = _drawn(evidence, method, draws, seed, prior, trust_network)
+    return drawn if kept or missing == "state" else dc.at_random(drawn)
+
+
+def _drawn(
+    evidence: Evidence, method: str, draws: int, seed: int, prior: dc.Dirichlet | None, trust_network: bool
+) -> dc.PosteriorDraws:
+    """The posterior of what was released."""
     if method not in METHODS:
         raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
     if seed < 0:

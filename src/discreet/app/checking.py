@@ -14,6 +14,7 @@ from discreet.app.arguments import DesignFile, EitherNetwork, Json, SchemaFile, 
 from discreet.app.reading import (
     Data,
     MaxRecords,
+    MayBeMissing,
     Missing,
     NaValues,
     OutOfBounds,
@@ -21,6 +22,7 @@ from discreet.app.reading import (
     TableName,
     UnitColumn,
     source_of,
+    with_gaps,
     words_in,
 )
 from discreet.app.report import columns
@@ -54,6 +56,7 @@ def check(
     schema: SchemaFile = None,
     table: TableName = None,
     missing: Missing = "error",
+    may_be_missing: MayBeMissing = None,
     out_of_bounds: OutOfBounds = "error",
     na_values: NaValues = None,
     unit_column: UnitColumn = None,
@@ -67,7 +70,7 @@ def check(
     if score is not None:
         structure, _ = score_of(score, None, None, (network, design, schema))
     else:
-        structure = structure_of(network, design, schema)
+        structure = with_gaps(structure_of(network, design, schema), missing, may_be_missing)
     reading = Reading(table, na_values, missing, out_of_bounds, unit_column, max_records)
     records = reading.records(data, structure.schema)
     faults = dc.check(records)
@@ -93,7 +96,7 @@ def check(
     if blocking:
         say(
             f"discreet: records are at fault in {blocking} of {len(faults)} columns (these numbers are private); "
-            "mend them, declare the states, or see --missing drop and --out-of-bounds clip; if the table writes "
+            "mend them, declare the states, or see --missing keep and --out-of-bounds clip; if the table writes "
             "missing values as a word such as ? or NA, name it with --na-values"
         )
     if lost or blocking:

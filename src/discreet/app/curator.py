@@ -34,6 +34,7 @@ from discreet.app.arguments import (
 from discreet.app.reading import (
     Data,
     MaxRecords,
+    MayBeMissing,
     Missing,
     NaValues,
     OneRecord,
@@ -42,6 +43,7 @@ from discreet.app.reading import (
     TableName,
     UnitColumn,
     Weights,
+    with_gaps,
 )
 from discreet.app.report import columns, release_lines, release_summary
 from discreet.app.terminal import abandon_stdout, check_writable, say, show
@@ -153,6 +155,7 @@ def release(
     schema: SchemaFile = None,
     table: TableName = None,
     missing: Missing = "error",
+    may_be_missing: MayBeMissing = None,
     out_of_bounds: OutOfBounds = "error",
     na_values: NaValues = None,
     unit_column: UnitColumn = None,
@@ -170,7 +173,7 @@ def release(
     if score is not None:
         structure, chosen = score_of(score, mechanism, option, (network, design, schema, audit, workload))
     else:
-        structure = structure_of(network, design, schema)
+        structure = with_gaps(structure_of(network, design, schema), missing, may_be_missing)
         chosen = mechanism_of(_entry(mechanism, structure), _with_share(option, audit), workload)
     believed = belief_of(structure, prior, equivalent_sample_size)
     reading = Reading(table, na_values, missing, out_of_bounds, unit_column, max_records, weights, one_record_a_unit)
@@ -195,6 +198,7 @@ def structure(
     ] = None,
     table: TableName = None,
     missing: Missing = "error",
+    may_be_missing: MayBeMissing = None,
     out_of_bounds: OutOfBounds = "error",
     na_values: NaValues = None,
     unit_column: UnitColumn = None,
@@ -205,7 +209,8 @@ def structure(
     as_json: Json = False,
 ) -> None:
     """Choose the arcs of a network by the records, with noise, and write a file that is safe to publish."""
-    network = dc.Network.empty(dc.Schema.read(schema))
+    network = with_gaps(dc.Network.empty(dc.Schema.read(schema)), missing, may_be_missing)
+    assert isinstance(network, dc.Network)
     payer = dc.Ledger(ledger).account(account)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation=limit.relation, unit=limit.unit)

@@ -9,18 +9,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import discreet as dc
+from discreet.errors import InputError
 
 if TYPE_CHECKING:
     from discreet.sensitive.records import Faults
 
 __all__ = [
-    "Data", "MaxRecords", "Missing", "NaValues", "OneRecord", "OutOfBounds", "Reading", "TableName", "UnitColumn",
-    "Weights", "source_of", "words_in",
+    "Data", "MaxRecords", "MayBeMissing", "Missing", "NaValues", "OneRecord", "OutOfBounds", "Reading", "TableName",
+    "UnitColumn", "Weights", "source_of", "with_gaps", "words_in",
 ]  # fmt: skip
 
 Data = Annotated[str, typer.Argument(help="Parquet or CSV file, glob, or database URL; - reads CSV from stdin.")]
 TableName = Annotated[str | None, typer.Option("--table", help="Table, where DATA is a database URL.")]
-Missing = Annotated[str, typer.Option(help="Records with a missing value: error, or drop them.")]
+Missing = Annotated[str, typer.Option(help="Missing values: error, drop their records, or keep them as a state.")]
+MayBeMissing = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="For --missing keep: variables that get a state of missing values, 'a,b'; repeatable. All without it, if "
+        "none has one. Never look them up in the records."
+    ),
+]
 NaValues = Annotated[
     list[str] | None,
     typer.Option("--na-values", help='Words for a missing value, such as "?,NA"; repeatable.'),
@@ -61,7 +69,7 @@ class Reading:
 
     def blocks(self, faults: Faults) -> bool:
         """Whether what was found in a column stands against a release."""
-        absent = faults.missing and self.missing == "error"
+        absent = faults.missing and self.missing != "drop"
         return bool(faults.unknown or absent or (faults.out_of_bounds and self.out_of_bounds == "error"))
 
     def affordable(
@@ -80,6 +88,17 @@ class Reading:
         policy.check_claim(promise)
         calibrate(chosen, believed, promise, policy)
         payer.check(promise)
+
+
+def with_gaps(structure: dc.Network | dc.Design, missing: str, named: list[str] | None) -> dc.Network | dc.Design:
+    """The public structure with a state of missing values where they are kept."""
+    if missing != "keep":
+        if named:
+            raise InputError("--may-be-missing is for --missing keep")
+        return structure
+    if isinstance(structure, dc.Design):
+        raise InputError("a design has no state of missing values; --missing keep is for networks")
+    return structure if structure.may_be_missing and not named else structure.with_missing(words_in(named) or None)
 
 
 def source_of(data: str) -> Any:

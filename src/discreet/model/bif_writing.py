@@ -17,7 +17,6 @@ from pathlib import Path
 from discreet.errors import InputError, shown
 from discreet.model.bif import Bif
 from discreet.model.json_files import write_whole
-from discreet.model.schema import Variable
 
 __all__ = ["format_bif", "odd_names", "plain_names", "write_bif"]
 
@@ -51,6 +50,7 @@ def format_bif(bif: Bif) -> str:
         if variable.bounds is not None:
             lines += [f"  // discreet-bounds {_floats(variable.bounds)}"]
             lines += [f"  // discreet-bins {_floats(variable.bins)}"] if variable.bins else []
+        lines += ["  // discreet-missing"] if variable.missing is not None else []
         lines.append("}")
     for node, parents in bif.parents.items():
         head = f"{_quote(node)} | {', '.join(map(_quote, parents))}" if parents else _quote(node)
@@ -101,7 +101,8 @@ def plain_names(bif: Bif) -> Bif:
         states = _plained(variable.states, PLAIN_STATE)
         pairs = zip(variable.states, states, strict=True)
         said += [f"state {new} of {names[variable.name]} is {shown(old)}" for old, new in pairs if old != new]
-        variables.append(Variable(names[variable.name], states, bounds=variable.bounds, bins=variable.bins))
+        missing = None if variable.missing is None else states[-1]
+        variables.append(replace(variable, name=names[variable.name], states=states, missing=missing))
     return replace(
         bif,
         variables=tuple(variables),

@@ -460,6 +460,7 @@ class Network:
         replaced = {}
         for variable in variables:
             own = self.schema[variable.name]
+            own = replace(own, missing=own.missing or variable.missing)
             if variable.size != own.size:
                 raise InputError(
                     f"variable {shown(own.name)} has {own.size} states in the network but {variable.size} in the "
@@ -467,10 +468,7 @@ class Network:
                 )
             if variable.bounds is None and set(variable.states) != set(own.states):
                 raise InputError(f"variable {shown(own.name)} has other states in the schema than in the network")
-            missing = variable.missing or own.missing
-            replaced[own.name] = Variable(
-                own.name, own.states, bounds=variable.bounds, bins=variable.bins, missing=missing
-            )
+            replaced[own.name] = replace(own, bounds=variable.bounds, bins=variable.bins)
         return replace(self, variables=tuple(replaced.get(variable.name, variable) for variable in self.variables))
 
     @property

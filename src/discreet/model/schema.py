@@ -320,7 +320,9 @@ def _variable(part: Mapping[str, Any]) -> Variable:
     """One variable of a schema file."""
     odd = set(part) - {"name", "states", "bounds", "bins", "missing"}
     if odd or "name" not in part:
-        raise InputError(f"a variable has a name, states or bounds and bins, and perhaps missing; got {sorted(part)[:5]}")
+        raise InputError(
+            f"a variable has a name, states or bounds and bins, and perhaps missing; got {sorted(part)[:5]}"
+        )
     return Variable(
         part["name"],
         part.get("states", ()),

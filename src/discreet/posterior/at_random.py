@@ -162,7 +162,7 @@ class _FamilyFit:
             self.psi /= np.sqrt(_ratio(self.law, now, [now.ndim - 2]))
         for axis in parents:
             self.psi /= np.sqrt(_ratio(self.law, now, [other for other in range(now.ndim - 1) if other != axis]))
-        self.psi /= np.maximum(self.psi.max(axis=tuple(range(now.ndim - 1))), LEAST)
+        self.psi = np.maximum(self.psi / self.psi.max(axis=tuple(range(now.ndim - 1))), LEAST)
         return change
 
 

@@ -47,7 +47,7 @@ def sample_records(theta: Tables, n: int, rng: np.random.Generator) -> pa.Table:
 
     Returns:
         An Arrow table with a column for each variable, in the network's order: names of states, or, for a numeric
-        variable, numbers spread evenly over the drawn bin.
+        variable, numbers spread evenly over the drawn bin; NULL where a value is missing.
 
     Raises:
         InputError: a negative number of records.
@@ -155,13 +155,14 @@ def _batch(schema: Schema, codes: dict[str, Array], rng: np.random.Generator) ->
 
 
 def _column(variable: Variable, codes: Array, rng: np.random.Generator) -> pa.Array:
-    """Names of states, or numbers spread evenly over their bins."""
+    """Names of states, or numbers spread evenly over their bins; NULL where a value is missing."""
+    gap = None if variable.missing is None else codes == len(variable.values)
     if variable.bounds is None:
-        return pa.array(variable.states, pa.string()).take(pa.array(codes))
-    edges = np.array([variable.bounds[0], *variable.bins, variable.bounds[1]])
+        return pa.array(variable.states, pa.string()).take(pa.array(codes, mask=gap))
+    edges = np.array([variable.bounds[0], *variable.bins, variable.bounds[1], variable.bounds[1]])
     low, high = edges[codes], edges[codes + 1]
     # Rounding may reach the upper end, which belongs to the next bin.
-    return pa.array(np.minimum(low + (high - low) * rng.random(len(codes)), np.nextafter(high, low)))
+    return pa.array(np.minimum(low + (high - low) * rng.random(len(codes)), np.nextafter(high, low)), mask=gap)
 
 
 # ------------------------------------------------------------------------------------------------------- files

@@ -93,6 +93,7 @@ class _Variable(Part):
     states: Items[str]
     bounds: tuple[float, float] | None = None
     bins: Items[float] | None = None
+    missing: str | None = None
 
 
 class _Learned(Part):
@@ -138,6 +139,7 @@ def write_network(network: Network) -> dict[str, Any]:
         "variables": [
             {"name": variable.name, "states": list(variable.states)}
             | ({} if variable.bounds is None else {"bounds": list(variable.bounds), "bins": list(variable.bins)})
+            | ({} if variable.missing is None else {"missing": variable.missing})
             for variable in network.schema
         ],
         "parents": {node: list(parents) for node, parents in network.parents.items()},
@@ -154,7 +156,13 @@ def read_network(part: NetworkPart) -> Network:
     for node, parents in part.parents.items():
         at_most(PARENTS, parents, f"parents of {shown(node)}")
     variables = (
-        Variable(variable.name, tuple(variable.states), bounds=variable.bounds, bins=tuple(variable.bins or ()))
+        Variable(
+            variable.name,
+            tuple(variable.states),
+            bounds=variable.bounds,
+            bins=tuple(variable.bins or ()),
+            missing=variable.missing,
+        )
         for variable in part.variables
     )
     learned = None if part.learned is None else Learned(**part.learned.model_dump())

@@ -119,7 +119,7 @@ def read_records(
             column matches states that are numbers, a logical one `true` and `false`.
         schema: public; columns beside it are not read.
         table: name of the table where the source is a database.
-        missing: "error" or "drop"; NULL, NaN and empty CSV fields are missing, and `na_values`.
+        missing: "error", "drop", or "keep" as the variable's state `missing`; NULL, NaN, empty CSV fields, `na_values`.
         out_of_bounds: "error" or "clip", for numeric variables.
         na_values: public texts that say that a value is missing, such as `?` or `NA`, in every column; as numbers, too,
             where numbers are wanted (`-9` is then also -9.0). They say how the table writes NULL and are no part of the
@@ -231,7 +231,7 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     """
     column = records.table[variable.name]
     if variable.numeric:
-        return _bin_codes(column, variable, clip=records.policy.out_of_bounds == "clip")
+        return _bin_codes(column, variable, clip=records.policy.out_of_bounds == "clip", gap=_gap(records, variable))
     absent = _missing(column)
     keys: Iterable[object]
     if _textual(column, variable) and not records.bytewise:
@@ -242,7 +242,12 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     if _textual(column, variable):
         spelled = other_spellings(variable).items()
         cases += [(column.re_search(pattern(spelling)), code) for spelling, code in spelled]
-    return ibis.cases((absent, MISSING), *cases, else_=UNKNOWN)
+    return ibis.cases((absent, _gap(records, variable)), *cases, else_=UNKNOWN)
+
+
+def _gap(records: Records, variable: Variable) -> int:
+    """Code of a missing value: that of its state where it is kept."""
+    return len(variable.values) if records.policy.missing == "keep" and variable.missing is not None else MISSING
 
 
 def numbers(records: Records, variable: Variable) -> ir.FloatingColumn:
@@ -299,7 +304,9 @@ def grouping(records: Records, variable: Variable) -> ir.Column:
         codes), else its codes. Where states have other spellings, there may be more texts than states.
     """
     column = records.table[variable.name]
-    return column if _textual(column, variable) and records.bytewise else codes(records, variable)
+    if not (_textual(column, variable) and records.bytewise):
+        return codes(records, variable)
+    return column if _gap(records, variable) == MISSING else column.fill_null(variable.missing)
 
 
 def decode(values: pa.ChunkedArray, variable: Variable) -> Any:
@@ -393,14 +400,14 @@ def _check_type(variable: Variable, kind: Any) -> None:
         return
     if not variable.states:
         raise InputError(f"variable {variable.name!r} has no states")
-    if kind.is_numeric() and not all(map(is_number, variable.states)):
+    if kind.is_numeric() and not all(map(is_number, variable.values)):
         raise InputError(
             f"column {variable.name!r} holds numbers, but its states are names; declare numbers as states, "
             "or numeric bounds and bins"
         )
-    if kind.is_numeric() and len(set(map(float, variable.states))) < variable.size:
+    if kind.is_numeric() and len(set(map(float, variable.values))) < len(variable.values):
         raise InputError(f"column {variable.name!r} holds numbers, and two of its states are the same number")
-    if kind.is_boolean() and not {state.lower() for state in variable.states} <= {"true", "false"}:
+    if kind.is_boolean() and not {state.lower() for state in variable.values} <= {"true", "false"}:
         raise InputError(f"column {variable.name!r} is logical; its states must be true and false")
     if not (kind.is_string() or kind.is_numeric() or kind.is_boolean()):
         raise InputError(
@@ -437,9 +444,9 @@ def _comparable(column: ir.Column, variable: Variable) -> ir.Column:
 def _keys(column: ir.Column, variable: Variable) -> Iterable[object]:
     """What each state looks like in the column."""
     if column.type().is_numeric():
-        return [float(state) for state in variable.states]
+        return [float(state) for state in variable.values]
     if column.type().is_boolean():
-        return [state.lower() == "true" for state in variable.states]
+        return [state.lower() == "true" for state in variable.values]
     return variable.states
 
 
@@ -461,7 +468,7 @@ def _number(column: ir.Column) -> ir.FloatingColumn:
     return number.isnan().ifelse(ibis.null("float64"), number) if nan else number
 
 
-def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool) -> ir.IntegerColumn:
+def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool, gap: int) -> ir.IntegerColumn:
     """Position of the bin of a number: bins are closed below, the last one on both sides."""
     assert variable.bounds is not None
     lo, hi = variable.bounds
@@ -470,7 +477,7 @@ def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool) -> ir.Integ
     below = [(number < cut, code) for code, cut in enumerate(variable.bins)]
     # Infinite values compare as numbers do; a text that is no number is unknown, an absent one missing.
     return ibis.cases(
-        (_missing(column), MISSING),
+        (_missing(column), gap),
         (number.isnull(), UNKNOWN),
         *outside,
         *below,
