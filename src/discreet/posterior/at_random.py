@@ -40,7 +40,7 @@ __all__ = ["at_random"]
 
 CHUNK = 32
 """Draws that go through together."""
-ROUNDS, CLOSE = 300, 1e-5
+ROUNDS, CLOSE = 150, 3e-5
 """Most rounds, and the largest change of a probability that ends them: far below what a posterior can tell."""
 LEAST = 1e-12
 """Probability below which nothing is divided by."""
@@ -137,6 +137,8 @@ class _FamilyFit:
         sizes = [network.schema[name].size - gap for name, gap in zip(names, self.gaps, strict=True)]
         self.value = np.ix_(*(np.tile(range(size), 1 + gap) for size, gap in zip(sizes, self.gaps, strict=True)))
         self.law = law
+        # All families take their steps at once; each goes so far that those which share a variable do not overshoot.
+        self.step = 1 / max(1 + len(network.children(name)) for name in names)
         self.psi = np.ones_like(law)
         self.theta = _rows(law[np.ix_(*map(range, sizes))])
 
@@ -151,25 +153,13 @@ class _FamilyFit:
             margin: the present law of the family, complete and seen, shape as of `factor`.
         """
         now = _folded(margin, self.gaps, seen=True)
-        ratio = _ratio(self.law, now)
+        ratio = np.maximum(self.law, LEAST) / np.maximum(now, LEAST)
         theta = _rows(_folded(margin * ratio[self.seen], self.gaps, seen=False))
         change = float(np.max(np.abs(theta - self.theta), initial=0.0))
         self.theta = theta
-        # A variable's own law is fitted in its own family alone, and what its parents are together by half: all
-        # families take their steps at once, and would overshoot.
-        self.psi *= ratio
-        if parents := range(now.ndim - 2):
-            self.psi /= np.sqrt(_ratio(self.law, now, [now.ndim - 2]))
-        for axis in parents:
-            self.psi /= np.sqrt(_ratio(self.law, now, [other for other in range(now.ndim - 1) if other != axis]))
+        self.psi *= ratio**self.step
         self.psi = np.maximum(self.psi / self.psi.max(axis=tuple(range(now.ndim - 1))), LEAST)
         return change
-
-
-def _ratio(law: Array, now: Array, summed: Sequence[int] = ()) -> Array:
-    """Of two laws, summed over some axes."""
-    wanted, has = (np.maximum(each.sum(axis=tuple(summed), keepdims=True), LEAST) for each in (law, now))
-    return np.asarray(wanted / has)
 
 
 def _folded(law: Array, gaps: Sequence[bool], *, seen: bool) -> Array:
