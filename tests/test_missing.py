@@ -233,7 +233,7 @@ def test_the_shell_keeps_reads_and_samples(run: Shell) -> None:
     assert code == 0, err
     both = [run.json(f"query k.json 'P(b)' {more}") for more in ("", "--missing state")]
     assert [told["missing"] for told in both] == ["at-random", "state"]
-    assert [len(told["answers"][0]["rows"]) for told in both] == [2, 3]
+    assert [len(told["answers"][0]["values"]) for told in both] == [2, 3]
     assert "at random" in run("query k.json 'P(b | a=yes)'")[1]
     for more, gaps in (("", False), ("--missing state", True)):
         assert (",\n" in run(f"sample k.json -n 300 --output - --format csv {more}")[1]) == gaps
