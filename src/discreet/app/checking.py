@@ -66,7 +66,6 @@ def check(
     """Hold records against the schema; costs nothing. The counts it shows are private: for your own screen."""
     from discreet.sensitive.records import check_units
 
-    structure: dc.Network | dc.Design
     if score is not None:
         structure, _ = score_of(score, None, None, (network, design, schema))
     else:
