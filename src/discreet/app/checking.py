@@ -66,10 +66,11 @@ def check(
     """Hold records against the schema; costs nothing. The counts it shows are private: for your own screen."""
     from discreet.sensitive.records import check_units
 
-    if score is not None:
-        structure, _ = score_of(score, None, None, (network, design, schema))
-    else:
-        structure = with_gaps(structure_of(network, design, schema), missing, may_be_missing)
+    structure: dc.Network | dc.Design = (
+        with_gaps(structure_of(network, design, schema), missing, may_be_missing)
+        if score is None
+        else score_of(score, None, None, (network, design, schema))[0]
+    )
     reading = Reading(table, na_values, missing, out_of_bounds, unit_column, max_records)
     records = reading.records(data, structure.schema)
     faults = dc.check(records)
