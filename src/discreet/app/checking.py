@@ -78,9 +78,7 @@ def check(
     at_fault = [part for part in faults if part.missing or part.unknown or part.out_of_bounds]
     blocking = sum(map(reading.blocks, at_fault))
     lost = use is not None and use.without > 0
-    listed = [{"column": part.variable, **asdict(part)} for part in faults]
-    for each in listed:
-        del each["variable"]
+    listed = [{"column" if key == "variable" else key: told for key, told in asdict(one).items()} for one in faults]
     units = {} if use is None else {"units": asdict(use)}
     holds = "1 column holds" if len(faults) == 1 else f"{len(faults)} columns hold"
     verdict = f"{holds} what the schema says" if not at_fault else _table(at_fault)
