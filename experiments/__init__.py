@@ -28,6 +28,7 @@ NAMES = (
     "scaling",
     "planned_noise",
     "wrong_networks",
+    "missing_values",
     "audits",
     "peers",
 )

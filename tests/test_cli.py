@@ -210,7 +210,7 @@ def test_an_interruption_is_said_to_be_one(run: Shell, monkeypatch: pytest.Monke
     def interrupted(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("discreet.sensitive.counts.arrow", interrupted)
+    monkeypatch.setattr("discreet.sensitive.counts.local_tables", interrupted)
     assert "interrupted" in run.fails(RELEASE, 1)
     assert charges() == 0
 

@@ -150,6 +150,17 @@ def test_counts_and_checks_are_those_of_parquet(engine: str, loose: bool, tmp_pa
 
 
 @pytest.mark.parametrize("engine", DATABASES)
+def test_sets_of_variables_that_are_asked_for_together_are_kept_apart(engine: str, tmp_path: Path) -> None:
+    held, scopes = table(), [("case", "number"), ("flag",), ("age", "years", "word"), ("number", "case")]
+    found = []
+    for load in (on_parquet, ENGINES[engine]):
+        given = load(held, tmp_path, True)
+        records = dc.read_records(given["source"], CHAIN.schema, table=given.get("table"))
+        found.append([(counts.tolist(), faulty) for counts, faulty in grouped.grouped_joints(records, scopes)])
+    assert found[0] == found[1] and not any(faulty for _, faulty in found[0])
+
+
+@pytest.mark.parametrize("engine", DATABASES)
 def test_units_are_told_apart_by_their_bytes(engine: str, tmp_path: Path) -> None:
     """Those that a collation takes for one are several, and the same records of them are kept as of Parquet."""
     held = table()

@@ -25,7 +25,8 @@ pytestmark = PEER_WARNINGS
 
 TEXTS = (
     None, "", "a", "b", "A", " a", "0", "1", "01", " 1.0", "+1", "1e0", "-0", "true", "TRUE", " False", "?", "NA", "-9",
-    "-9.0", " -9", "nan", "inf", "-inf", "17.5", "18", " 18 ", "120", "120.5", "1_0", "0x1", "1,5", "\u0661", "a\0",
+    "-9.0", " -9", "nan", "inf", "-inf", "17.5", "18", " 18 ", "gone", "120", "120.5", "1_0", "0x1",
+    "1,5", "\u0661", "a\0",
 )  # fmt: skip
 NUMBERS = (None, 0, 1, 2, 17, 18, 65, 120, 121)
 TEXT_KINDS = (
@@ -42,10 +43,11 @@ VALUES: dict[pa.DataType, tuple[Any, ...]] = {
     pa.bool_(): (None, True, False),
 }
 WHOLE = dc.Variable("x", bounds=(0, 120), bins=(18, 65), type="integer")
-VARIABLES = (AB, N01, LOGICAL, AGE, WHOLE, dc.Variable("x", ("1", "0", "-9")), dc.Variable("x", ("a", "0")))
+GAPPY = tuple(replace(one, missing="gone") for one in (AB, N01, LOGICAL, WHOLE))
+VARIABLES = (AB, N01, LOGICAL, AGE, WHOLE, dc.Variable("x", ("1", "0", "-9")), dc.Variable("x", ("a", "0")), *GAPPY)
 OPTIONS = st.fixed_dictionaries(
     {
-        "missing": st.sampled_from(("error", "drop")),
+        "missing": st.sampled_from(("error", "drop", "keep")),
         "out_of_bounds": st.sampled_from(("error", "clip")),
         "na_values": st.sampled_from(((), ("?", "NA"), ("-9",), ("01", "", "17"))),
     }
@@ -109,7 +111,7 @@ def letters(size: int) -> tuple[pa.Table, dc.Network]:
 # ------------------------------------------------------------------------------------------- the same as the engine
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(parts=st.integers(0, 8).flatmap(lambda size: st.tuples(columns(size), columns(size))), options=OPTIONS)
 def test_blocks_say_what_the_engine_says(
     parts: tuple[tuple[dc.Variable, pa.Array], tuple[dc.Variable, pa.Array]], options: dict[str, Any]
@@ -133,6 +135,20 @@ def test_every_text_is_what_the_engine_takes_it_for(variable: dc.Variable, kind:
         records = dc.read_records(pa.table({"x": arrow_column([text], kind)}), dc.Schema((variable,)))
         found.append(outcome(records, alone(variable)) == outcome(replace(records, local=None), alone(variable)))
     assert found == [True] * len(TEXTS)
+
+
+@every("variable", (WHOLE, AGE, *GAPPY))
+@every("missing", ("error", "drop", "keep"))
+def test_every_number_is_what_the_engine_takes_it_for(variable: dc.Variable, missing: str) -> None:
+    for kind in (pa.float64(), pa.int64()):
+        for value in (17.5, *VALUES[kind]):
+            table = pa.table({"x": pa.array([value], pa.float64()).cast(kind, safe=False)})
+            try:
+                records = dc.read_records(table, dc.Schema((replace(variable, name="x"),)), missing=missing)
+            except dc.InputError:
+                continue  # a logical variable is in no column of numbers
+            network = alone(replace(variable, name="x"))
+            assert outcome(records, network) == outcome(replace(records, local=None), network), (kind, value)
 
 
 def test_what_is_no_state_is_neither_a_state_nor_missing() -> None:

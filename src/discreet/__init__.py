@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from discreet.model.score_tables import ScoreTable, own_family, own_score
     from discreet.model.tables import Tables
     from discreet.posterior.arviz_export import to_arviz
+    from discreet.posterior.at_random import at_random
     from discreet.posterior.design.laws import Histograms, PublicRows, UniformBox, UniformSphere, WeightedPoints
     from discreet.posterior.design.weight_posterior import PublicRecords, WeightPosterior, even_law, weights
     from discreet.posterior.draws import Mixing, Posterior, PosteriorDraws
@@ -150,6 +151,7 @@ _HOMES = {
     "model.score_tables": ("ScoreTable", "own_family", "own_score"),
     "model.tables": ("Tables",),
     "posterior.arviz_export": ("to_arviz",),
+    "posterior.at_random": ("at_random",),
     "posterior.design.laws": ("Histograms", "PublicRows", "UniformBox", "UniformSphere", "WeightedPoints"),
     "posterior.draws": ("Mixing", "Posterior", "PosteriorDraws"),
     "posterior.family_draws": ("FamilyPosterior", "family_posterior", "of_family"),
@@ -295,6 +297,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "noise_aware",
     "Method",
     "Mixing",
+    "at_random",
     "to_arviz",
     "plug_in",
     "weights",

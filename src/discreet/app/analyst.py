@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,19 +22,15 @@ from discreet.app.arguments import (
     Seed,
     TrustNetwork,
     check_draws,
-    prior_of,
-    queries_in,
-    queries_of,
 )
 from discreet.app.coefficients import show_parameters, show_rows, show_states
 from discreet.app.figures import external_document, external_lines
-from discreet.app.progress import LateBar, mixing_shown
+from discreet.app.posteriors import GAPS, asked_queries, believed_prior, load_evidence, posterior_of
+from discreet.app.progress import LateBar
 from discreet.app.report import answer_lines, fit_lines, origin_document, origin_lines
 from discreet.app.terminal import answer_document, check_output, check_writable, fit_document, say, show
 from discreet.errors import InputError, listed, shown
 from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
-from discreet.model.json_files import decoded, taken
-from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
 from discreet.releases.combined import Evidence
 
 if TYPE_CHECKING:
@@ -43,23 +38,10 @@ if TYPE_CHECKING:
 
     from discreet.model.bif import Bif
 
-__all__ = ["asked_queries", "export", "fit", "load_evidence", "posterior_of", "query", "sample"]
+__all__ = ["export", "fit", "query", "sample"]
 
 ROUGH = 100
 """Independent draws below which the ends of 95 % intervals are told by two draws or fewer."""
-SNIFFED = 4096
-"""Bytes of a prior's file that tell a release from a network."""
-METHODS: dict[str, dc.Method] = {
-    "noise-aware": "auto",
-    "exact": "exact",
-    "pooled": "pooled",
-    "particles": "particles",
-    "choice": "choice",
-    "family": "family",
-    "sequential": "sequential",
-    "plug-in": "auto",
-}
-
 Queries = Annotated[
     list[str] | None,
     typer.Argument(
@@ -90,6 +72,14 @@ Inside = Annotated[
         "uniform."
     ),
 ]
+MissingAs = Annotated[
+    str | None,
+    typer.Option(
+        "--missing",
+        help="Of a release that keeps missing values: at-random, complete records if gaps are random given what was "
+        "seen (the default there); or state, gaps as they were counted.",
+    ),
+]
 Covariates = Annotated[
     str | None,
     typer.Option(
@@ -111,6 +101,7 @@ def query(
     trust_network: TrustNetwork = False,
     assume: Assuming = None,
     inside: Inside = "log-linear",
+    missing: MissingAs = None,
     covariates: Covariates = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -136,8 +127,8 @@ def query(
         more = prior is not None or method not in ("noise-aware", "family") or predictive or trust_network
         show_parameters(evidence, more, level, draws, seed, as_json)
         return
-    believed = _believed(evidence, prior, equivalent_sample_size, seed)
-    posterior = posterior_of(evidence, method, draws, seed, believed, trust_network)
+    believed = believed_prior(evidence, prior, equivalent_sample_size, seed)
+    posterior = posterior_of(evidence, method, draws, seed, believed, trust_network, missing)
     answers = _answers(posterior, asked, level, predictive, assume, inside)
     told, lines = _read_from(evidence, posterior)
     told["answers"] = [answer_document(part) for part in answers]
@@ -169,6 +160,9 @@ def _read_from(evidence: Evidence, posterior: dc.PosteriorDraws) -> tuple[dict[s
     read = f", read with {arcs} more arcs that its tables carry" if arcs else ""
     network = f"network: {checked}" if checked.measured else "network: taken as it is"
     lines = [f"posterior: {posterior.method}{kernel}{read}", network, *origin_lines(*networks)]
+    if combined.network.may_be_missing:
+        told["missing"] = how = "state" if posterior.network.may_be_missing else "at-random"
+        lines.append(f"missing values: {GAPS[how]}")
     return told, [*lines, *external_lines(*combined.external)]
 
 
@@ -238,6 +232,7 @@ def export(
             "the file's comments say which is which.",
         ),
     ] = False,
+    missing: MissingAs = None,
     loss: Annotated[
         str | None,
         typer.Option(
@@ -264,7 +259,7 @@ def export(
     made = load_evidence(release)
     if output != "-":
         check_output(Path(output), replace)
-    posterior = posterior_of(made, method, draws, seed, None, trust_network)
+    posterior = posterior_of(made, method, draws, seed, None, trust_network, missing)
     _say_unmeasured(posterior)
     if to == "arviz":
         dc.to_arviz(posterior).to_netcdf(output)
@@ -321,6 +316,7 @@ def sample(
         int | None, typer.Option(min=1, help="Synthetic sets to be analysed together, in numbered files.")
     ] = None,
     kind: Annotated[str | None, typer.Option("--format", help="Of stdout: parquet, csv or arrow.")] = None,
+    missing: MissingAs = None,
     replace: Replace = False,
     method: Method = "noise-aware",
     draws: Draws = 1000,
@@ -339,7 +335,7 @@ def sample(
     _check_sample(to_stdout, sets or 1, kind, draws, as_json)
     targets = [] if to_stdout else _targets(Path(output), sets or 1, replace)
     made = load_evidence(release)
-    posterior = posterior_of(made, method, draws, seed, None, trust_network)
+    posterior = posterior_of(made, method, draws, seed, None, trust_network, missing)
     _say_unmeasured(posterior)
     # A stream of random numbers of its own: the posterior's are those of `query`.
     streams = synthetic(posterior, records, np.random.default_rng((seed, 1)), sets=sets)
@@ -383,7 +379,6 @@ def _targets(path: Path, sets: int, replace: bool) -> list[Path]:
 
 def _write(streams: Sequence[pa.RecordBatchReader], targets: Sequence[Path], replace: bool, records: int) -> None:
     """Write every set to its file."""
-    from discreet.app.progress import LateBar
     from discreet.queries.synthetic import write_records
 
     with LateBar("sampling") as bar:
@@ -393,83 +388,3 @@ def _write(streams: Sequence[pa.RecordBatchReader], targets: Sequence[Path], rep
                 bar(before + written, len(targets) * records)
 
             write_records(stream, target, replace=replace, progress=advance)
-
-
-def posterior_of(
-    evidence: Evidence,
-    method: str,
-    draws: int,
-    seed: int,
-    prior: dc.Dirichlet | None = None,
-    trust_network: bool = False,
-) -> dc.PosteriorDraws:
-    """The posterior that a command asks."""
-    if method not in METHODS:
-        raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
-    if seed < 0:
-        raise InputError(f"a seed cannot be negative, got {seed}")
-    private = evidence.private if isinstance(evidence, dc.Release) else dc.evidence_of(evidence).private
-    if not private:
-        say("this release is a simulation: it protects nobody")
-    rng = np.random.default_rng(seed)
-    if method == "plug-in":
-        if not isinstance(evidence, dc.Release | dc.External):
-            raise InputError("plug-in reads one release, not several")
-        return dc.plug_in(evidence, draws=draws, rng=rng, prior=prior)
-    with LateBar("chains") as bar:
-        return dc.noise_aware(
-            evidence,
-            draws=draws,
-            rng=rng,
-            prior=prior,
-            method=METHODS[method],
-            trust_network=trust_network,
-            progress=mixing_shown(bar),
-        )
-
-
-def _believed(evidence: Evidence, text: str | None, equivalent_sample_size: float, seed: int) -> dc.Dirichlet | None:
-    """The prior that was asked for: a number, a network, or the posterior of a release on other records."""
-    if text is None:
-        return None
-    if _is_document(text):
-        other = dc.load(text)
-        if not dc.evidence_of(other).private:
-            say("the release that the prior comes from is a simulation: it protects nobody")
-        if {part.id for part in dc.evidence_of(other).parts} & {part.id for part in dc.evidence_of(evidence).parts}:
-            raise InputError(f"the prior {shown(text)} is the release itself; it would count twice")
-        return dc.Dirichlet.matching(dc.noise_aware(other, draws=1000, rng=np.random.default_rng(seed)).cells)
-    return prior_of(evidence.network, text, equivalent_sample_size)
-
-
-def _is_document(path: str) -> bool:
-    """Whether a file begins as a release does; a network never does."""
-    with suppress(OSError, ValueError), open(path, "rb") as file:
-        return file.read(SNIFFED).lstrip().startswith(b"{")
-    return False
-
-
-def asked_queries(words: list[str] | None, release: str) -> list[str] | None:
-    """The queries of arguments, files and stdin, in their order; None where there is no argument."""
-    if not words:
-        return None
-    if words.count("-") + (release == "-") > 1:
-        raise InputError("only one of the release and the queries can come from stdin, and once; name a file")
-    listed = [
-        text
-        for word in words
-        for text in (queries_in(_stdin("queries", QUERIES_BYTES)) if word == "-" else queries_of(word))
-    ]
-    if not listed:
-        raise InputError("there is no query in the files that were named; write one a line")
-    return listed
-
-
-def load_evidence(path: str) -> Evidence:
-    """A release, or combined releases, from a file or from stdin."""
-    return dc.load(path) if path != "-" else dc.loads(_stdin("release", DOCUMENT_BYTES))
-
-
-def _stdin(what: str, limit: int) -> str:
-    """All text on stdin, no more bytes than a limit."""
-    return decoded(taken(sys.stdin.buffer, f"the {what} from stdin", limit), f"the {what} from stdin")

@@ -149,7 +149,7 @@ def check(
     at_fault = [part for part in faults if part.missing or part.unknown or part.out_of_bounds]
     blocking = sum(map(reading.blocks, at_fault))
     lost = use is not None and use.without > 0
-    listed = [{"column": part.pop("variable"), **part} for part in map(asdict, faults)]
+    listed = [{"column" if key == "variable" else key: told for key, told in asdict(one).items()} for one in faults]
     units = {} if use is None else {"units": asdict(use)}
     holds = "1 column holds" if len(faults) == 1 else f"{len(faults)} columns hold"
     verdict = f"{holds} what the schema says" if not at_fault else _table(at_fault)
@@ -165,7 +165,7 @@ def check(
     if blocking:
         say(
             f"discreet: records are at fault in {blocking} of {len(faults)} columns (these numbers are private); "
-            "mend them, declare the states, or see --missing drop and --out-of-bounds clip; if the table writes "
+            "mend them, declare the states, or see --missing keep and --out-of-bounds clip; if the table writes "
             "missing values as a word such as ? or NA, name it with --na-values"
         )
     if lost or blocking:

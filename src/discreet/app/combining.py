@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 import discreet as dc
-from discreet.app.analyst import load_evidence
 from discreet.app.arguments import Json, Replace
 from discreet.app.figures import external_lines
+from discreet.app.posteriors import load_evidence
 from discreet.app.terminal import check_output, say, show
 from discreet.errors import InputError, shown
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 import discreet as dc
-from discreet.app.analyst import load_evidence, posterior_of
 from discreet.app.arguments import Json, Method, ReleaseFile, TrustNetwork, check_draws, draws_for
+from discreet.app.posteriors import load_evidence, posterior_of
 from discreet.app.report import columns
 from discreet.app.terminal import say, show
 from discreet.errors import InputError, shown

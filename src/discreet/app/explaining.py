@@ -8,8 +8,8 @@ import numpy as np
 import typer
 
 import discreet as dc
-from discreet.app.analyst import asked_queries, load_evidence
 from discreet.app.arguments import Draws, Json, ReleaseFile, Seed, check_draws
+from discreet.app.posteriors import asked_queries, load_evidence
 from discreet.app.terminal import show
 from discreet.errors import InputError
 

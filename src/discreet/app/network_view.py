@@ -80,6 +80,7 @@ def _document(network: dc.Network) -> dict[str, Any]:
             "states": list(variable.states),
             **({} if variable.bounds is None else {"bounds": list(variable.bounds), "bins": list(variable.bins)}),
             **({"type": variable.type} if variable.type != "real" else {}),
+            **({} if variable.missing is None else {"missing": variable.missing}),
             "parents": list(network.parents[variable.name]),
         }
         for variable in network.schema

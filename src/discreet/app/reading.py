@@ -46,7 +46,15 @@ Data = Annotated[
 ]
 TableName = Annotated[str | None, typer.Option("--table", help="Table, where DATA is a database URL.")]
 Missing = Annotated[
-    str | None, typer.Option(help="Records with a missing value: error, or drop them.", show_default="error")
+    str | None,
+    typer.Option(help="Missing values: error, drop their records, or keep them as a state.", show_default="error"),
+]
+MayBeMissing = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="For --missing keep: variables that get a state of missing values, 'a,b'; repeatable. All without it, if "
+        "none has one. Never look them up in the records."
+    ),
 ]
 NaValues = Annotated[
     list[str] | None,
@@ -78,6 +86,7 @@ OutOfBounds = Annotated[
 def _options(
     table: TableName = None,
     missing: Missing = None,
+    may_be_missing: MayBeMissing = None,
     out_of_bounds: OutOfBounds = None,
     na_values: NaValues = None,
     unit_column: UnitColumn = None,
@@ -85,7 +94,7 @@ def _options(
     weights: Weights = None,
     one_record_a_unit: OneRecord = False,
 ) -> None:
-    """The options of `read_records` that commands have."""
+    """The options of `read_records` that commands have, and which variables may be missing."""
 
 
 def reads_records(command: Callable[..., None]) -> Callable[..., None]:
@@ -112,11 +121,13 @@ class Reading:
         data: where they are.
         options: of `read_records`, those that were given.
         project: the file that gave some, if there is one.
+        gaps: variables that get a state of missing values where they are kept; none for all, if none has one.
     """
 
     data: str
     options: Mapping[str, Any]
     project: Project | None = None
+    gaps: tuple[str, ...] = ()
 
     @staticmethod
     def of(data: str, network: str | None, given: Mapping[str, Any]) -> Reading:
@@ -128,35 +139,51 @@ class Reading:
             given: options of `read_records`; None and False for those that were not.
 
         Raises:
-            InputError: a project file that is none, or that does not say where the records are.
+            InputError: a project file that is none, or that does not say where the records are; or variables that may
+                be missing, where missing values are not kept.
         """
         named = next((word for word in (data, network) if word is not None and word.endswith(PROJECT)), None)
         project = None if named is None else Project.read(named)
         options = {name: value for name, value in given.items() if value is not None and value is not False}
         if "na_values" in options:
             options["na_values"] = words_in(options["na_values"])
+        gaps = tuple(words_in(options.pop("may_be_missing", None)))
+        options = {**(project.reading if project else {}), **options}
+        if gaps and options.get("missing") != "keep":
+            raise InputError("--may-be-missing is for --missing keep")
         if project is None or named != data:
-            return Reading(data, {**(project.reading if project else {}), **options}, project)
+            return Reading(data, options, project, gaps)
         if project.source is None:
             raise InputError(f"{shown_path(data)} does not say where the records are: data of [source]; or name them")
-        return Reading(project.source, {**project.reading, **options}, project)
+        return Reading(project.source, options, project, gaps)
 
     def over(self, network: str | None, design: Path | None, schema: Path | None) -> dc.Network | dc.Design:
-        """What was named, or the project's network."""
+        """What was named, or the project's network; with a state of missing values where they are kept."""
         if self.project is not None and network is None and design is None:
             if schema is not None:
                 raise InputError("the project file has the variables itself; leave out --schema")
-            return self.project.network
-        return structure_of(network, design, schema)
+            return self._with_gaps(self.project.network)
+        found = structure_of(network, design, schema)
+        if isinstance(found, dc.Network):
+            return self._with_gaps(found)
+        if self.policy.missing == "keep":
+            raise InputError("a design has no state of missing values; --missing keep is for networks")
+        return found
+
+    def _with_gaps(self, network: dc.Network) -> dc.Network:
+        """The network, with a state of missing values where they are kept."""
+        if self.policy.missing != "keep" or (network.may_be_missing and not self.gaps):
+            return network
+        return network.with_missing(self.gaps or None)
 
     def variables(self, schema: Path | None) -> dc.Network:
         """The variables of a schema, or of the project, without arcs."""
         if (schema is None) == (self.project is None):
             raise InputError("name the variables once: --schema, or a project file")
         if self.project is not None:
-            return dc.Network.empty(self.project.network.variables)
+            return self._with_gaps(dc.Network.empty(self.project.network.variables))
         assert schema is not None
-        return dc.Network.empty(dc.Schema.read(schema))
+        return self._with_gaps(dc.Network.empty(dc.Schema.read(schema)))
 
     def records(self, schema: dc.Schema) -> dc.Records:
         """The private table."""
@@ -164,7 +191,7 @@ class Reading:
 
     def blocks(self, faults: Faults) -> bool:
         """Whether what was found in a column stands against a release."""
-        absent = faults.missing and self.policy.missing == "error"
+        absent = faults.missing and self.policy.missing != "drop"
         return bool(faults.unknown or absent or (faults.out_of_bounds and self.policy.out_of_bounds == "error"))
 
     @property

@@ -39,6 +39,10 @@ __all__ = [
 UNUSED = "the delta is charged and not used: Laplace noise has less error here, so leave the delta out"
 
 
+DROPPED = (
+    "incomplete records were dropped: answers are of those that are complete, and wrong for all if gaps depend on what "
+    "was seen; --missing keep reads them as well"
+)
 FAILURE = 0.05
 """Chance that some noise is larger than the bound that is shown."""
 WIDE = 3
@@ -162,6 +166,7 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
         f"left {as_text(balance.epsilon_left)}"
         + (f"; delta left {as_text(balance.delta_left)}" if limit.delta else ""),
         _noise_line(release),
+        *([DROPPED] if release.policy.missing == "drop" else []),
         *(() if release.over_design else origin_lines(release.network)),
     ]
     if isinstance(release.payload, dc.ChosenNetwork):

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from discreet.inference.junction_tree import JunctionTree
 from discreet.model.tables import Array
 
-__all__ = ["calibrate", "collect", "log_of_states", "most_probable"]
+__all__ = ["calibrate", "collect", "factor_margins", "log_of_states", "most_probable"]
 
 Floats = npt.NDArray[np.float64]
 ByClique = dict[int, Array]
@@ -88,6 +88,33 @@ def calibrate(tree: JunctionTree, factors: Sequence[Array], block: Array, table:
         sums = np.add.reduceat(table, starts, axis=0)
         table /= np.repeat(sums, [tree.sizes[name] for name in tree.holders], axis=0)
     return upward.log_sum(totals, draws)
+
+
+def factor_margins(
+    tree: JunctionTree, factors: Sequence[Array], scopes: Sequence[Sequence[str]], block: Array, draws: int
+) -> list[Array]:
+    """The joint law of the variables of every factor.
+
+    Args:
+        tree: planned for these factors, none of them a constant.
+        factors: positive somewhere, shape `(*sizes of the scope, draws)`.
+        scopes: variables of each, in the order of its axes.
+        block: memory for the cliques, at least `tree.cells` times the draws; its content is lost.
+        draws: length of the last axis.
+
+    Returns:
+        For every factor an array of its shape that sums to 1 under each draw.
+    """
+    places = _places(tree, block, draws)
+    beliefs, _, _ = _down(tree, factors, places, _up(tree, factors, places))
+    found = []
+    for scope, home in zip(scopes, tree.homes, strict=True):
+        clique = tree.cliques[home]
+        summed = _sum(beliefs[home], tuple(axis for axis, name in enumerate(clique) if name not in scope))
+        kept = [name for name in clique if name in scope]
+        law = summed.transpose((*map(kept.index, scope), len(kept)))
+        found.append(law / _positive(law.sum(axis=tuple(range(law.ndim - 1)))))
+    return found
 
 
 def collect(

@@ -4,8 +4,8 @@ The grammar is that of BIF 0.15 with what real files add: state names that are n
 `>=7.5`), quoted names, property lines, comments, `default` and `table` entries, commas or blanks between numbers.
 A conditional `table` lists the child slowest and the last parent fastest, as in BIF 0.15. A probability block without
 entries declares structure only. Bounds and bins of a numeric variable live in the comments `// discreet-bounds` and
-`// discreet-bins` of its block (in files of old, in properties of these names), what is said of the network in
-comments `// discreet:` of its own.
+`// discreet-bins` of its block (in files of old, in properties of these names), that the last state says that a value
+is missing in `// discreet-missing`, what is said of the network in comments `// discreet:` of its own.
 
 The text may come from anybody: it is read as it is parsed, in time and memory that are proportional to its length, and
 tables are made only after all of them together were found to fit (`limits.py`).
@@ -355,7 +355,9 @@ class _Parser:
         try:
             pair = None if bounds is None else (bounds[0], bounds[1])
             kind = "integer" if "discreet-integer" in numeric else "real"
-            return Variable(name.text, states, bounds=pair, bins=numeric.get("discreet-bins", ()), type=kind)
+            missing = states[-1] if "discreet-missing" in numeric else None
+            bins = numeric.get("discreet-bins", ())
+            return Variable(name.text, states, bounds=pair, bins=bins, type=kind, missing=missing)
         except InputError as error:
             self.fail(name.at, str(error))
 
@@ -378,9 +380,9 @@ class _Parser:
         return states
 
     def read_numeric(self, text: str, at: int, numeric: dict[str, tuple[float, ...]]) -> None:
-        """Keep the bounds or bins of a variable; other properties say nothing that is used."""
+        """Keep bounds or bins, or that the last state is no value; other properties say nothing that is used."""
         key, _, value = text.partition(" ")
-        if key in ("discreet-bounds", "discreet-bins", "discreet-integer"):
+        if key in ("discreet-bounds", "discreet-bins", "discreet-integer", "discreet-missing"):
             numeric[key] = self.floats(value, at)
 
     def floats(self, text: str, at: int) -> tuple[float, ...]:

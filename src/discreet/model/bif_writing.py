@@ -51,6 +51,7 @@ def format_bif(bif: Bif) -> str:
             lines += [f"  // discreet-bounds {_floats(variable.bounds)}"]
             lines += [f"  // discreet-bins {_floats(variable.bins)}"] if variable.bins else []
             lines += ["  // discreet-integer"] if variable.type == "integer" else []
+        lines += ["  // discreet-missing"] if variable.missing is not None else []
         lines.append("}")
     for node, parents in bif.parents.items():
         head = f"{_quote(node)} | {', '.join(map(_quote, parents))}" if parents else _quote(node)
@@ -102,7 +103,8 @@ def plain_names(bif: Bif) -> Bif:
         states = _plained(variable.states, PLAIN_STATE)
         pairs = zip(variable.states, states, strict=True)
         said += [f"state {new} of {names[variable.name]} is {shown(old)}" for old, new in pairs if old != new]
-        variables.append(replace(variable, name=names[variable.name], states=states))
+        missing = None if variable.missing is None else states[-1]
+        variables.append(replace(variable, name=names[variable.name], states=states, missing=missing))
     return replace(
         bif,
         variables=tuple(variables),

@@ -460,6 +460,7 @@ class Network:
         replaced = {}
         for variable in variables:
             own = self.schema[variable.name]
+            own = replace(own, missing=own.missing or variable.missing)
             if variable.size != own.size:
                 raise InputError(
                     f"variable {shown(own.name)} has {own.size} states in the network but {variable.size} in the "
@@ -467,8 +468,21 @@ class Network:
                 )
             if variable.bounds is None and set(variable.states) != set(own.states):
                 raise InputError(f"variable {shown(own.name)} has other states in the schema than in the network")
-            replaced[own.name] = replace(variable, states=own.states)
+            replaced[own.name] = replace(variable, states=own.states, missing=own.missing)
         return replace(self, variables=tuple(replaced.get(variable.name, variable) for variable in self.variables))
+
+    @property
+    def may_be_missing(self) -> tuple[str, ...]:
+        """Nodes with a state that says that a value is missing."""
+        return tuple(variable.name for variable in self.variables if variable.missing is not None)
+
+    def with_missing(self, names: Iterable[str] | None = None) -> Network:
+        """The same graph over variables some of which may be missing, as of `Schema.with_missing`."""
+        return replace(self, variables=self.schema.with_missing(names).variables)
+
+    def without_missing(self) -> Network:
+        """The same graph over complete records."""
+        return replace(self, variables=tuple(replace(one, states=one.values, missing=None) for one in self.variables))
 
 
 def _require_room(limit: int) -> None:

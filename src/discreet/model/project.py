@@ -15,7 +15,7 @@
 
     [[variables]]
     name = "smoke"
-    states = ["no", "yes"]                     # or bounds, bins, type
+    states = ["no", "yes"]                     # or bounds, bins, type; also missing
 
 Whatever reads a network takes one. It holds nothing of a record: who drafts it from a table, drafts it from a codebook
 or from a sample that is public. Comments survive when a program changes it.
@@ -189,8 +189,8 @@ def draft_project(
         tomlkit.dumps({"arcs": arcs}).strip(),
         "",
         "[source]",
-        "# data is a path, glob or database URL; table names one there. missing: error or drop; out_of_bounds: error",
-        "# or clip; na_values: words that say that a value is missing.",
+        "# data is a path, glob or database URL; table names one there. missing: error, drop or keep; out_of_bounds:",
+        "# error or clip; na_values: words that say that a value is missing.",
         *(tomlkit.dumps(dict(source or {})).strip().splitlines()),
         "",
         "[unit]",
@@ -226,15 +226,17 @@ def _section(raw: object, name: str, what: str) -> dict[str, Any]:
 
 def _part(variable: Variable) -> dict[str, Any]:
     """A variable as a file says it."""
+    missing = {} if variable.missing is None else {"missing": variable.missing}
     if variable.bounds is None:
-        return {"name": variable.name, "states": list(variable.states)}
+        return {"name": variable.name, "states": list(variable.values), **missing}
     plain = Variable(variable.name, bounds=variable.bounds, bins=variable.bins, type=variable.type)
     return {
         "name": variable.name,
         "bounds": list(map(_number, variable.bounds)),
         "bins": list(map(_number, variable.bins)),
         **({} if variable.type == "real" else {"type": variable.type}),
-        **({} if plain.states == variable.states else {"states": list(variable.states)}),
+        **({} if plain.states == variable.values else {"states": list(variable.values)}),
+        **missing,
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -49,6 +49,7 @@ class Variable:
         bounds: public smallest and largest value, in the unit of the column; finite.
         bins: public cut points, strictly increasing and strictly inside the bounds (of whole numbers also the last).
         type: of the numbers: "real", or "integer", whose bounds and cut points are whole, as is every value.
+        missing: the state that says that a value is missing; it stands last, and is added where it is not there.
 
     Raises:
         InputError: a name is empty or twice there, bounds or cut points are not finite and increasing, or the number of
@@ -66,6 +67,7 @@ class Variable:
     bounds: tuple[float, float] | None = None
     bins: tuple[float, ...] = ()
     type: str = "real"
+    missing: str | None = None
 
     def __post_init__(self) -> None:
         """Normalise the containers, then refuse what is not a variable."""
@@ -89,6 +91,7 @@ class Variable:
                 raise InputError(f"variable {shown(self.name)}: a type of numbers needs their bounds")
         else:
             self._check_numeric()
+        self._check_missing()
         if any(not isinstance(state, str) or not state for state in self.states):
             raise InputError(f"variable {shown(self.name)}: every state needs a name that is not empty")
         longest = max(self.states, key=len, default="")
@@ -129,11 +132,25 @@ class Variable:
             ends = ((a, b - 1 if whole else b) for a, b in pairwise(edges))
             names = tuple(f"{a:.16g}" if a == b else f"{a:.16g}_to_{b:.16g}" for a, b in ends)
             object.__setattr__(self, "states", names)
-        if self.states and len(self.states) != len(self.bins) + 1:
+        if self.states and self.size - (self.missing in self.states) != len(self.bins) + 1:
             raise InputError(
                 f"variable {shown(self.name)}: {len(self.bins)} cut points make {len(self.bins) + 1} states, "
                 f"but {len(self.states)} are named"
             )
+
+    def _check_missing(self) -> None:
+        """Put the state of missing values last, beside at least one other."""
+        if self.missing is None:
+            return
+        if self.missing not in self.states:
+            object.__setattr__(self, "states", (*self.states, self.missing))
+        if not isinstance(self.missing, str) or self.size < 2 or self.states[-1] != self.missing:
+            raise InputError(f"variable {shown(self.name)}: the state of missing values stands last, after others")
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The states that a complete record may have."""
+        return self.states if self.missing is None else self.states[:-1]
 
     @staticmethod
     def binned(
@@ -271,6 +288,30 @@ class Schema:
         """Names in order."""
         return tuple(variable.name for variable in self.variables)
 
+    def with_missing(self, names: Iterable[str] | None = None, state: str = "missing") -> Schema:
+        """The same variables, some of which may be missing.
+
+        Args:
+            names: of these variables; None for all. Who names them looks at no private record.
+            state: how it is called where a variable has no such state yet.
+
+        Returns:
+            A new schema.
+
+        Raises:
+            InputError: an unknown name, or a variable without states or with one of that name.
+
+        Example:
+            >>> Schema((Variable("wet", ("no", "yes")),)).with_missing()["wet"].states
+            ('no', 'yes', 'missing')
+        """
+        chosen = {self[name].name for name in (self.names if names is None else names)}
+        added = {one.name for one in self if one.name in chosen and one.missing is None}
+        for name in added:
+            if self[name].has(state) or not self[name].states:
+                raise InputError(f"variable {shown(name)} needs states, and none of them called {shown(state)}")
+        return Schema(tuple(replace(one, missing=state) if one.name in added else one for one in self))
+
     def __iter__(self) -> Iterator[Variable]:
         return iter(self.variables)
 
@@ -333,13 +374,16 @@ def _states(part: Mapping[str, Any]) -> list[Any]:
 
 def _variable(part: Mapping[str, Any]) -> Variable:
     """One variable of a schema file."""
-    odd = set(part) - {"name", "states", "bounds", "bins", "type"}
+    odd = set(part) - {"name", "states", "bounds", "bins", "type", "missing"}
     if odd or "name" not in part:
-        raise InputError(f"a variable has a name, and states or bounds and bins; got {sorted(part)[:5]}")
+        raise InputError(
+            f"a variable has a name, states or bounds and bins, and perhaps missing; got {sorted(part)[:5]}"
+        )
     return Variable(
         part["name"],
         part.get("states", ()),
         bounds=part.get("bounds"),
         bins=part.get("bins", ()),
         type=part.get("type", "real"),
+        missing=part.get("missing"),
     )

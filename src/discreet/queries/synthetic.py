@@ -49,7 +49,7 @@ def sample_records(theta: Tables, n: int, rng: np.random.Generator) -> pa.Table:
     Returns:
         An Arrow table with a column for each variable, in the network's order: names of states, or, for a numeric
         variable, numbers in the drawn bin by the log-linear law of `bin_laws.py`, int64 where they are whole, else
-        float64.
+        float64; NULL where a value is missing.
 
     Raises:
         InputError: a negative number of records.
@@ -179,10 +179,12 @@ def _batch(
 
 
 def _column(variable: Variable, codes: Array, laws: Mapping[str, BinLaw], rng: np.random.Generator) -> pa.Array:
-    """Names of states, or numbers in their bins."""
+    """Names of states, or numbers in their bins; NULL where a value is missing."""
+    gap = None if variable.missing is None else codes == len(variable.values)
     if variable.name not in laws:
-        return pa.array(variable.states, pa.string()).take(pa.array(codes))
-    return pa.array(laws[variable.name].sample(codes, rng))
+        return pa.array(variable.states, pa.string()).take(pa.array(codes, mask=gap))
+    inside = codes if gap is None else np.where(gap, 0, codes)
+    return pa.array(laws[variable.name].sample(inside, rng), mask=gap)
 
 
 # ------------------------------------------------------------------------------------------------------- files

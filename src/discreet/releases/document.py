@@ -94,6 +94,7 @@ class _Variable(Part):
     bounds: tuple[float, float] | None = None
     bins: Items[float] | None = None
     type: Literal["integer"] | None = None
+    missing: str | None = None
 
 
 class _Learned(Part):
@@ -141,6 +142,7 @@ def write_network(network: Network) -> dict[str, Any]:
             {"name": variable.name, "states": list(variable.states)}
             | ({} if variable.bounds is None else {"bounds": list(variable.bounds), "bins": list(variable.bins)})
             | ({"type": variable.type} if variable.type != "real" else {})
+            | ({} if variable.missing is None else {"missing": variable.missing})
             for variable in network.schema
         ],
         "parents": {node: list(parents) for node, parents in network.parents.items()},
@@ -163,6 +165,7 @@ def read_network(part: NetworkPart) -> Network:
             bounds=variable.bounds,
             bins=tuple(variable.bins or ()),
             type=variable.type or "real",
+            missing=variable.missing,
         )
         for variable in part.variables
     )

@@ -31,7 +31,8 @@ class RecordsPolicy:
     """What was done with records that are not complete and within bounds, and with units that have several.
 
     Args:
-        missing: "error" refuses a table with a missing value; "drop" leaves out every record that has one.
+        missing: "error" refuses a table with a missing value; "drop" leaves out every record that has one; "keep"
+            counts it as its variable's state of missing values, and refuses it where there is none.
         out_of_bounds: "error" refuses a number outside its public bounds; "clip" moves it to the nearest bound.
         unit_column: name of the column that told units of protection apart; None where every record was taken for a
             unit of its own, which nobody checked.
@@ -55,8 +56,8 @@ class RecordsPolicy:
 
     def __post_init__(self) -> None:
         """Refuse other words."""
-        if self.missing not in ("error", "drop"):
-            raise InputError(f"missing values are met by 'error' or 'drop', not {shown(self.missing)}")
+        if self.missing not in ("error", "drop", "keep"):
+            raise InputError(f"missing values are met by 'error', 'drop' or 'keep', not {shown(self.missing)}")
         if self.out_of_bounds not in ("error", "clip"):
             raise InputError(f"numbers out of bounds are met by 'error' or 'clip', not {shown(self.out_of_bounds)}")
         if self.unit_column is not None:
@@ -103,7 +104,11 @@ class RecordsPolicy:
         if relation.public_number and self.missing == "drop":
             raise InputError(
                 "dropping incomplete records changes the number of records, which is public when replacing a record or "
-                "a metric is the relation; use missing='error', or an add-remove guarantee"
+                "a metric is the relation; use missing='keep' or 'error' when replacing, or an add-remove guarantee"
+            )
+        if relation is Relation.METRIC and self.missing == "keep":
+            raise InputError(
+                "a metric says how far values are from each other, and not how far from none: leave keep out"
             )
         if relation is Relation.METRIC and self.steps > 1:
             raise InputError("a metric is about changes in single values, not about units that have several records")
@@ -161,7 +166,7 @@ class PolicyPart(Part):
     """What a document says of the records."""
 
     count: Annotated[int, pydantic.Field(ge=0, strict=True)] | None = None
-    missing: Literal["error", "drop"]
+    missing: Literal["error", "drop", "keep"]
     out_of_bounds: Literal["error", "clip"]
     unit_column: Annotated[str, pydantic.Field(min_length=1)] | None = None
     max_records: Annotated[int, pydantic.Field(ge=1, strict=True)] = 1

@@ -23,6 +23,7 @@ from discreet.model.tables import Array
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.engine import text_numbers
 from discreet.sensitive.record_files import Blocks
+from discreet.sensitive.records import MISSING, missing_code
 from discreet.sensitive.sources import Local, guarded_read
 from discreet.sensitive.values import canonical, is_number, other_spellings
 
@@ -72,7 +73,7 @@ def local_tables(
     if blocks is None or not all(_same_kind(blocks.schema.field(one.name).type, table[one.name]) for one in variables):
         return None
     numbers = partial(text_numbers, table.get_backend())
-    rules = [_Rule(one, local.absent, policy.out_of_bounds == "clip", numbers) for one in variables]
+    rules = [_Rule(one, local.absent, policy, numbers) for one in variables]
     return guarded_read(lambda: _counted(blocks, rules, tuple(scopes), drop=policy.missing == "drop"))
 
 
@@ -141,19 +142,20 @@ class _Rule:
     Args:
         variable: public.
         absent: texts that say that a value is missing.
-        clip: whether a number out of bounds belongs to the nearest bin.
+        policy: what is done with missing values, and with numbers out of bounds.
         numbers: the engine's reading of texts as numbers; NaN where it reads none.
     """
 
     variable: Variable
     absent: tuple[str, ...]
-    clip: bool
+    policy: RecordsPolicy
     numbers: Callable[[pa.Array], Array]
 
     @property
     def missing(self) -> int:
-        """Code of a missing value."""
-        return self.variable.size
+        """Code of a missing value: that of its state where it is kept."""
+        kept = missing_code(self.policy, self.variable)
+        return self.variable.size if kept == MISSING else kept
 
     @property
     def unknown(self) -> int:
@@ -196,7 +198,7 @@ class _Rule:
         if pa.types.is_dictionary(kind):
             return self._indexed(column)
         if pa.types.is_boolean(kind):
-            says = [state.lower() for state in self.variable.states]
+            says = [state.lower() for state in self.variable.values]
             two = [says.index(word) if word in says else self.unknown for word in ("false", "true")]
             return self._filled(np.array(two, self.kind), column.cast(pa.uint8()))
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -223,6 +225,7 @@ class _Rule:
         """Codes of a column of text."""
         found = pa.compute.index_in(column, value_set=self.states[column.type])
         codes = _places(found, 0).astype(self.kind)
+        codes[codes == self.variable.size] = self.missing
         if found.null_count:
             codes[_null(found)] = self._indexed(column.filter(found.is_null()).dictionary_encode())
         return codes
@@ -252,7 +255,7 @@ class _Rule:
         assert self.variable.bounds is not None
         lo, hi = self.variable.bounds
         found = np.searchsorted(np.asarray(self.variable.bins, float), number, side="right").astype(self.kind)
-        bad = np.isnan(number) if self.clip else ~((number >= lo) & (number <= hi))
+        bad = np.isnan(number) if self.policy.out_of_bounds == "clip" else ~((number >= lo) & (number <= hi))
         if self.variable.type == "integer":
             inside = np.clip(number, lo, hi)
             bad |= np.floor(inside) != inside
@@ -261,7 +264,7 @@ class _Rule:
 
     def _same_number(self, number: Array) -> Array:
         """Code of the state that is the same number."""
-        states = np.array([float(state) for state in self.variable.states])
+        states = np.array([float(state) for state in self.variable.values])
         order = np.argsort(states)
         place = np.minimum(np.searchsorted(states[order], number), len(states) - 1)
         return np.where(states[order][place] == number, order[place], self.unknown).astype(self.kind)

@@ -28,7 +28,7 @@ def public_counts(
         data: what `read_records` takes: a path, glob, database URL, Arrow, pandas, Polars or Ibis table.
         network: whose families are counted.
         table: where the data is a database URL.
-        missing: "error", or "drop" records with a missing value.
+        missing: "error", "drop" records with a missing value, or "keep" them, as in `read_records`.
         out_of_bounds: "error", or "clip" numbers.
         na_values: texts that say that a value is missing.
 

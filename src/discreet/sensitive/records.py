@@ -120,7 +120,7 @@ def read_records(
             column matches states that are numbers, a logical one `true` and `false`.
         schema: public; columns beside it are not read.
         table: name of the table where the source is a database.
-        missing: "error" or "drop"; NULL, NaN and empty CSV fields are missing, and `na_values`.
+        missing: "error", "drop", or "keep" as the variable's state `missing`; NULL, NaN, empty CSV fields, `na_values`.
         out_of_bounds: "error" or "clip", for numeric variables.
         na_values: public texts that say that a value is missing, such as `?` or `NA`, in every column; as numbers, too,
             where numbers are wanted (`-9` is then also -9.0). They say how the table writes NULL and are no part of the
@@ -236,7 +236,9 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     """
     column = records.table[variable.name]
     if variable.numeric:
-        return _bin_codes(column, variable, clip=records.policy.out_of_bounds == "clip")
+        return _bin_codes(
+            column, variable, clip=records.policy.out_of_bounds == "clip", gap=missing_code(records.policy, variable)
+        )
     absent = is_missing(column)
     value, keys = _comparable(column, variable), _keys(column, variable)
     if _textual(column, variable) and not records.bytewise:
@@ -245,7 +247,12 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     if _textual(column, variable):
         spelled = other_spellings(variable).items()
         cases += [(matches(column, pattern(spelling)), code) for spelling, code in spelled]
-    return ibis.cases((absent, MISSING), *cases, else_=UNKNOWN)
+    return ibis.cases((absent, missing_code(records.policy, variable)), *cases, else_=UNKNOWN)
+
+
+def missing_code(policy: RecordsPolicy, variable: Variable) -> int:
+    """Code of a missing value: that of its state where it is kept."""
+    return len(variable.values) if policy.missing == "keep" and variable.missing is not None else MISSING
 
 
 def numbers(records: Records, variable: Variable) -> ir.FloatingColumn:
@@ -304,9 +311,11 @@ def grouping(records: Records, variable: Variable) -> ir.Column:
     column = records.table[variable.name]
     if not _textual(column, variable):
         return codes(records, variable)
-    if records.bytewise:
-        return column
-    return bytewise(column) if engine_of(records.table) in TEXT else codes(records, variable)
+    if not records.bytewise and engine_of(records.table) not in TEXT:
+        return codes(records, variable)
+    if missing_code(records.policy, variable) != MISSING:
+        column = column.fill_null(variable.missing)
+    return column if records.bytewise else bytewise(column)
 
 
 def decode(values: pa.ChunkedArray, variable: Variable) -> Any:
@@ -343,14 +352,14 @@ def _check_type(variable: Variable, kind: Any) -> None:
         return
     if not variable.states:
         raise InputError(f"variable {variable.name!r} has no states")
-    if kind.is_numeric() and not all(map(is_number, variable.states)):
+    if kind.is_numeric() and not all(map(is_number, variable.values)):
         raise InputError(
             f"column {variable.name!r} holds numbers, but its states are names; declare numbers as states, "
             "or numeric bounds and bins"
         )
-    if kind.is_numeric() and len(set(map(float, variable.states))) < variable.size:
+    if kind.is_numeric() and len(set(map(float, variable.values))) < len(variable.values):
         raise InputError(f"column {variable.name!r} holds numbers, and two of its states are the same number")
-    if kind.is_boolean() and not {state.lower() for state in variable.states} <= {"true", "false"}:
+    if kind.is_boolean() and not {state.lower() for state in variable.values} <= {"true", "false"}:
         raise InputError(f"column {variable.name!r} is logical; its states must be true and false")
     if not (kind.is_string() or kind.is_numeric() or kind.is_boolean()):
         raise InputError(
@@ -389,13 +398,13 @@ def _comparable(column: ir.Column, variable: Variable) -> ir.Column:
 def _keys(column: ir.Column, variable: Variable) -> Iterable[object]:
     """What each state looks like in the column."""
     if column.type().is_numeric():
-        return [float(state) for state in variable.states]
+        return [float(state) for state in variable.values]
     if column.type().is_boolean():
-        return [state.lower() == "true" for state in variable.states]
+        return [state.lower() == "true" for state in variable.values]
     return variable.states
 
 
-def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool) -> ir.IntegerColumn:
+def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool, gap: int) -> ir.IntegerColumn:
     """Position of the bin of a number: bins are closed below, the last one on both sides."""
     assert variable.bounds is not None
     lo, hi = variable.bounds
@@ -407,7 +416,7 @@ def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool) -> ir.Integ
     below = [(value < cut, code) for code, cut in enumerate(variable.bins)]
     # Infinite values compare as numbers do; a text that is no number is unknown, an absent one missing.
     return ibis.cases(
-        (is_missing(column), MISSING),
+        (is_missing(column), gap),
         (value.isnull(), UNKNOWN),
         *outside,
         *below,

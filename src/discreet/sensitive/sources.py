@@ -39,7 +39,7 @@ SERVERS = (
 )  # fmt: skip
 """Other databases that Ibis reads; what it runs in this process (such as `datafusion`) would spill as it likes."""
 HINTS = {
-    "AnalysisException": "are there such a catalog, schema and table, may you read them, and has its session been stopped?",
+    "AnalysisException": "has its session been stopped, and are there such a catalog, schema and table?",
     "ArrowInvalid": "is it whole, and if it is CSV, has every row as many fields as the header?",
     "AttributeError": "if it is of Spark, has its session been stopped?",
     "BadGzipFile": "is it packed, as its name says?",

@@ -98,9 +98,9 @@ def other_spellings(variable: Variable) -> Mapping[str, int]:
         >>> dict(other_spellings(Variable("x", ("0", "1", "many"))))
         {}
     """
-    found = {canonical(state): code for code, state in enumerate(variable.states)}
+    found = {canonical(state): code for code, state in enumerate(variable.values)}
     logical = [spelling in LOGICAL for spelling in found]
-    if variable.numeric or None in found or len(found) < variable.size or any(logical) != all(logical):
+    if variable.numeric or None in found or len(found) < len(variable.values) or any(logical) != all(logical):
         return {}
     return {spelling: code for spelling, code in found.items() if spelling is not None}
 
@@ -143,7 +143,7 @@ def markers(na_values: Iterable[str], schema: Schema) -> tuple[str, ...]:
     for variable in schema:
         if variable.numeric:
             continue
-        clash = set(found).intersection(variable.states)
+        clash = set(found).intersection(variable.values)
         if clash or spelled.intersection(other_spellings(variable)):
             raise InputError(
                 f"variable {variable.name!r} has a state that na_values declare to be missing; "

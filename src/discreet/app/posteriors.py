@@ -1,0 +1,132 @@
+"""From a release to its posterior, as commands that read one ask for it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+
+import numpy as np
+
+import discreet as dc
+from discreet.app.arguments import prior_of, queries_in, queries_of
+from discreet.app.progress import LateBar, mixing_shown
+from discreet.app.terminal import say
+from discreet.errors import InputError, shown
+from discreet.model.json_files import decoded, taken
+from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
+from discreet.releases.combined import Evidence
+
+__all__ = ["GAPS", "asked_queries", "believed_prior", "load_evidence", "posterior_of"]
+
+SNIFFED = 4096
+"""Bytes of a prior's file that tell a release from a network."""
+METHODS: dict[str, dc.Method] = {
+    "noise-aware": "auto",
+    "exact": "exact",
+    "pooled": "pooled",
+    "particles": "particles",
+    "choice": "choice",
+    "family": "family",
+    "sequential": "sequential",
+    "plug-in": "auto",
+}
+
+GAPS = {
+    "at-random": "at random, given what was seen in the families of the record (--missing state: as counted)",
+    "state": "a state like others (--missing at-random: of complete records)",
+}
+"""What is made of missing values that were kept."""
+
+
+def posterior_of(
+    evidence: Evidence,
+    method: str,
+    draws: int,
+    seed: int,
+    prior: dc.Dirichlet | None = None,
+    trust_network: bool = False,
+    missing: str | None = None,
+) -> dc.PosteriorDraws:
+    """The posterior that a command asks; of complete records, where values may be missing and nothing else is said."""
+    kept = (isinstance(evidence, dc.Release) and evidence.over_design) or not dc.evidence_of(
+        evidence
+    ).network.may_be_missing
+    if missing is not None and (missing not in GAPS or kept):
+        raise InputError("--missing at-random and --missing state are for releases that keep missing values")
+    drawn = _drawn(evidence, method, draws, seed, prior, trust_network)
+    return drawn if kept or missing == "state" else dc.at_random(drawn)
+
+
+def _drawn(
+    evidence: Evidence, method: str, draws: int, seed: int, prior: dc.Dirichlet | None, trust_network: bool
+) -> dc.PosteriorDraws:
+    """The posterior of what was released."""
+    if method not in METHODS:
+        raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
+    if seed < 0:
+        raise InputError(f"a seed cannot be negative, got {seed}")
+    private = evidence.private if isinstance(evidence, dc.Release) else dc.evidence_of(evidence).private
+    if not private:
+        say("this release is a simulation: it protects nobody")
+    rng = np.random.default_rng(seed)
+    if method == "plug-in":
+        if not isinstance(evidence, dc.Release | dc.External):
+            raise InputError("plug-in reads one release, not several")
+        return dc.plug_in(evidence, draws=draws, rng=rng, prior=prior)
+    with LateBar("chains") as bar:
+        return dc.noise_aware(
+            evidence,
+            draws=draws,
+            rng=rng,
+            prior=prior,
+            method=METHODS[method],
+            trust_network=trust_network,
+            progress=mixing_shown(bar),
+        )
+
+
+def believed_prior(evidence: Evidence, text: str | None, size: float, seed: int) -> dc.Dirichlet | None:
+    """The prior that was asked for: a number, a network, or the posterior of a release on other records."""
+    if text is None:
+        return None
+    if _is_document(text):
+        other = dc.load(text)
+        if not dc.evidence_of(other).private:
+            say("the release that the prior comes from is a simulation: it protects nobody")
+        if {part.id for part in dc.evidence_of(other).parts} & {part.id for part in dc.evidence_of(evidence).parts}:
+            raise InputError(f"the prior {shown(text)} is the release itself; it would count twice")
+        return dc.Dirichlet.matching(dc.noise_aware(other, draws=1000, rng=np.random.default_rng(seed)).cells)
+    return prior_of(evidence.network, text, size)
+
+
+def _is_document(path: str) -> bool:
+    """Whether a file begins as a release does; a network never does."""
+    with suppress(OSError, ValueError), open(path, "rb") as file:
+        return file.read(SNIFFED).lstrip().startswith(b"{")
+    return False
+
+
+def asked_queries(words: list[str] | None, release: str) -> list[str] | None:
+    """The queries of arguments, files and stdin, in their order; None where there is no argument."""
+    if not words:
+        return None
+    if words.count("-") + (release == "-") > 1:
+        raise InputError("only one of the release and the queries can come from stdin, and once; name a file")
+    listed = [
+        text
+        for word in words
+        for text in (queries_in(_stdin("queries", QUERIES_BYTES)) if word == "-" else queries_of(word))
+    ]
+    if not listed:
+        raise InputError("there is no query in the files that were named; write one a line")
+    return listed
+
+
+def load_evidence(path: str) -> Evidence:
+    """A release, or combined releases, from a file or from stdin."""
+    return dc.load(path) if path != "-" else dc.loads(_stdin("release", DOCUMENT_BYTES))
+
+
+def _stdin(what: str, limit: int) -> str:
+    """All text on stdin, no more bytes than a limit."""
+    return decoded(taken(sys.stdin.buffer, f"the {what} from stdin", limit), f"the {what} from stdin")

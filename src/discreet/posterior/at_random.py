@@ -1,0 +1,177 @@
+"""Missing values at random: what complete records would say, of draws in which "missing" is a state like others.
+
+A release over variables that may be missing tells the law of what was seen, `s`: of every variable its value or that
+there is none. Values are *missing at random* if, given all that was seen of a record, whether another value is missing
+does not depend on that value. For each draw the law of complete records is found under which what was seen is most
+probable (EM), so draws stay draws: sampling and noise are in them already.
+
+Records with a gap make the variables around it depend on each other through it, which no network over `s` says. So a
+draw is believed in the laws of its families, which tables hold, and not beyond. The complete law has the rows
+`theta(x_v | x_parents)` of the network, and a record's gaps the weight of a product of functions of families:
+
+    P(x, s) = prod_v theta_v(x_v | x_parents) psi_v(s_v, s_parents)
+
+for all `s` that agree with `x`. Each round fits `psi` to the draw's laws of families (iterative proportional fitting),
+and then `theta` to what it makes of complete records. The truth is a fixed point wherever the chance of a gap is a
+product of functions of what was seen in each family; that a gap depends on what no family holds with it, or on the
+value that is missing, is not identified, and the answer is off by as much.
+
+Source: Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM; Csiszár and Tusnády (1984), rounds of two
+projections; Sadinle and Reiter (2017), gaps that do not depend on their own value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from discreet.errors import InputError
+from discreet.inference import elimination
+from discreet.inference.junction_tree import junction_tree
+from discreet.inference.kernels import factor_margins
+from discreet.model.network import Network
+from discreet.model.schema import Scope
+from discreet.model.tables import Array, Tables
+from discreet.posterior.draws import PosteriorDraws, Source
+
+__all__ = ["at_random"]
+
+CHUNK = 32
+"""Draws that go through together."""
+ROUNDS, CLOSE = 150, 3e-5
+"""Most rounds, and the largest change of a probability that ends them: far below what a posterior can tell."""
+LEAST = 1e-12
+"""Probability below which nothing is divided by."""
+
+
+def at_random(posterior: PosteriorDraws) -> PosteriorDraws:
+    """The posterior of complete records, if values are missing at random.
+
+    Args:
+        posterior: of a release over variables of which some may be missing, as `noise_aware` returns it.
+
+    Returns:
+        As many draws, over the network without the states that say that a value is missing. What tables say of pairs
+        beyond the network's families is not read.
+
+    Raises:
+        InputError: no variable may be missing, or the law of complete records needs more memory than there is.
+
+    Guarantee:
+        None spent: reads the posterior alone.
+
+    Source:
+        The module's docstring has the model and what it assumes.
+    """
+    if not posterior.network.may_be_missing:
+        raise InputError("no variable of this release may be missing; its posterior is that of complete records")
+    wide = posterior if posterior.saturated is None else posterior.saturated
+    source = posterior.source and Source(lambda rng: at_random(posterior.fresh(rng)), posterior.source.rng)
+    complete = replace(wide, cells=_completed(wide), twins=None, source=source, tables=None, saturated=None)
+    if posterior.saturated is None:
+        return complete
+    return PosteriorDraws.of_saturated(complete, posterior.network.without_missing())
+
+
+def _completed(wide: PosteriorDraws) -> Tables:
+    """Rows of complete records under every draw."""
+    network, draws = wide.network, wide.cells.draws or 1
+    found: dict[str, list[Array]] = {node: [] for node in network.nodes}
+    scopes = [network.family(node) for node in network.nodes]
+    sizes = {one.name: _seen(network, one.name).size for one in network.schema}
+    tree = junction_tree([(None, scope) for scope in scopes], sizes)
+    if tree.cells > elimination.CELL_BUDGET:
+        raise InputError(
+            f"complete records need {tree.cells:,} cells for each draw, more than the budget of "
+            f"{elimination.CELL_BUDGET:,}; read the release with missing as a state"
+        )
+    laws = {node: _seen_law(wide, scope) for node, scope in zip(network.nodes, scopes, strict=True)}
+    for start in range(0, draws, CHUNK):
+        part = slice(start, start + CHUNK)
+        size = len(range(draws)[part])
+        fits = [_FamilyFit(network, node, laws[node][..., part]) for node in network.nodes]
+        block = np.empty(tree.cells * size)
+        for _ in range(ROUNDS):
+            margins = factor_margins(tree, [fit.factor() for fit in fits], scopes, block, size)
+            if max([fit.improve(margin) for fit, margin in zip(fits, margins, strict=True)]) < CLOSE:
+                break
+        for node, fit in zip(network.nodes, fits, strict=True):
+            found[node].append(fit.theta)
+    rows = {node: np.concatenate(parts, axis=-1) for node, parts in found.items()}
+    return Tables(network.without_missing(), rows, draws=draws)
+
+
+def _seen_law(wide: PosteriorDraws, scope: Scope) -> Array:
+    """The law of what was seen of a family under every draw, shape `(*sizes, draws)`.
+
+    Where a network does not join all parents it makes up what they are together; tables say what was measured.
+    """
+    told = None if wide.tables is None else wide.tables.joint(wide.cells, scope)
+    return elimination.joint(wide.cells, scope, {}) if told is None else told
+
+
+def _seen(network: Network, name: str) -> Array:
+    """What is seen of a variable in each of its states in a complete record: all values, then all again, not seen."""
+    size = network.schema[name].size
+    if network.schema[name].missing is None:
+        return np.arange(size)
+    return np.concatenate([np.arange(size - 1), np.full(size - 1, size - 1)])
+
+
+class _FamilyFit:
+    """One family's rows of complete records, and its weights of what was seen, of some draws."""
+
+    def __init__(self, network: Network, node: str, law: Array) -> None:
+        """Start where gaps say nothing.
+
+        Args:
+            network: of what was seen.
+            node: whose family it is.
+            law: of what was seen of the family, shape `(*sizes, draws)`.
+        """
+        names = network.family(node)
+        self.gaps = [network.schema[name].missing is not None for name in names]
+        self.seen = np.ix_(*(_seen(network, name) for name in names))
+        sizes = [network.schema[name].size - gap for name, gap in zip(names, self.gaps, strict=True)]
+        self.value = np.ix_(*(np.tile(range(size), 1 + gap) for size, gap in zip(sizes, self.gaps, strict=True)))
+        self.law = law
+        # All families take their steps at once; each goes so far that those which share a variable do not overshoot.
+        self.step = 1 / max(1 + len(network.children(name)) for name in names)
+        self.psi = np.ones_like(law)
+        self.theta = _rows(law[np.ix_(*map(range, sizes))])
+
+    def factor(self) -> Array:
+        """Its part of the joint law of complete records and what is seen of them."""
+        return np.asarray(self.theta[self.value] * self.psi[self.seen])
+
+    def improve(self, margin: Array) -> float:
+        """Fit weights and rows to the draw's law of what was seen; the largest change of a row's probability.
+
+        Args:
+            margin: the present law of the family, complete and seen, shape as of `factor`.
+        """
+        now = _folded(margin, self.gaps, seen=True)
+        ratio = np.maximum(self.law, LEAST) / np.maximum(now, LEAST)
+        theta = _rows(_folded(margin * ratio[self.seen], self.gaps, seen=False))
+        change = float(np.max(np.abs(theta - self.theta), initial=0.0))
+        self.theta = theta
+        self.psi *= ratio**self.step
+        self.psi = np.maximum(self.psi / self.psi.max(axis=tuple(range(now.ndim - 1))), LEAST)
+        return change
+
+
+def _folded(law: Array, gaps: Sequence[bool], *, seen: bool) -> Array:
+    """A law of complete records and what is seen of them, summed to what is seen, or to complete records."""
+    for axis, gap in enumerate(gaps):
+        if gap:
+            there, gone = np.split(law, 2, axis=axis)
+            law = np.concatenate([there, gone.sum(axis=axis, keepdims=True)], axis=axis) if seen else there + gone
+    return law
+
+
+def _rows(law: Array) -> Array:
+    """Rows of a family's law."""
+    law = np.maximum(law, LEAST)
+    return np.asarray(law / law.sum(axis=-2, keepdims=True))

@@ -1,0 +1,247 @@
+"""Missing values that are kept: a state of their variable for whoever counts, and gaps for whoever reads at random."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import discreet as dc
+from discreet.model.bif import Bif, parse_bif
+from discreet.model.bif_writing import format_bif, plain_names
+from discreet.model.tables import Tables
+from folding import every
+from shell import Shell, opened
+from sources import PEER_WARNINGS
+
+STATES = ("no", "yes")
+COLUMNS = ("a", "b")
+PAIR = dc.Network((dc.Variable("a", STATES), dc.Variable("b", STATES)), {"a": (), "b": ("a",)}).with_missing()
+CHAIN = dc.Network(tuple(dc.Variable(name, STATES) for name in "abc"), {"a": (), "b": ("a",), "c": ("b",)})
+GAPPY = CHAIN.with_missing("b")
+RARE, HALF = 0.05, 0.6
+"""Chances that b is missing where c, which is always seen, is no and yes."""
+
+
+def table(records: list[tuple[str | None, ...]]) -> pa.Table:
+    """Records as text; None is missing."""
+    return pa.table({name: pa.array([each[at] for each in records], pa.string()) for at, name in enumerate(COLUMNS)})
+
+
+def counted(records: list[tuple[str | None, ...]]) -> dc.Counts:
+    """Their counts, missing values kept."""
+    return dc.count(dc.read_records(table(records), PAIR.schema, missing="keep"), PAIR)
+
+
+# ------------------------------------------------------------------------------------------------------------ reading
+
+
+@every("relation", dc.RECORD_RELATIONS)
+def test_a_kept_record_is_in_one_cell_and_moves_as_much_as_any(relation: dc.Relation) -> None:
+    kinds = list(product((*STATES, None), repeat=2))
+    base = counted([("yes", None)])
+    bound = dc.sensitivity(PAIR, relation)
+    alone = [counted([("yes", None), kind]) for kind in kinds]
+    for kind, one in zip(kinds, alone, strict=True):
+        cell = tuple(2 if value is None else STATES.index(value) for value in kind)
+        moved = one.tables["b"] - base.tables["b"]
+        assert moved.sum() == 1
+        assert moved[cell] == 1
+    pairs = product(alone, [base] if relation is dc.Relation.ADD_REMOVE else alone)
+    sums = [sum(np.abs(one.tables[node] - other.tables[node]).sum() for node in COLUMNS) for one, other in pairs]
+    assert max(sums) == bound.l1  # each record is somewhere, so none moves the counts further than a complete one
+    assert all(one.sensitivity(relation) == bound for one in alone)
+
+
+def test_the_number_of_records_is_kept_under_replacement() -> None:
+    promise = dc.Guarantee(epsilon="1", delta="0", relation=dc.Relation.REPLACE, unit="record")
+    statistic = counted([("yes", None), (None, None), ("no", "yes")])
+    made = dc.simulate(dc.laplace(), statistic, dc.Dirichlet.uniform(PAIR), promise, rng=np.random.default_rng(1))
+    assert made.records == 3
+    assert made.policy.missing == "keep"
+    again = dc.Release.loads(made.dumps())
+    assert again.network.may_be_missing == COLUMNS
+    assert again.policy == made.policy
+
+
+def test_a_missing_value_of_a_variable_without_such_a_state_is_refused() -> None:
+    half = PAIR.without_missing().with_missing(["a"])
+    records = dc.read_records(table([(None, "yes"), ("no", None)]), half.schema, missing="keep")
+    for read in (records, replace(records, local=None)):
+        with pytest.raises(dc.InputError, match="in column 'b'"):
+            dc.count(read, half)
+    assert [part.missing for part in dc.check(records)] == [0, 1]
+
+
+@every("missing", ["error", "drop"])
+def test_a_state_of_missing_values_takes_none_unless_they_are_kept(missing: str) -> None:
+    records = dc.read_records(table([(None, "yes"), ("no", "yes")]), PAIR.schema, missing=missing)
+    if missing == "drop":
+        assert dc.count(records, PAIR).tables["a"].tolist() == [1, 0, 0]
+    else:
+        with pytest.raises(dc.InputError, match="in column 'a'"):
+            dc.count(records, PAIR)
+
+
+@PEER_WARNINGS
+@pytest.mark.parametrize("engine", ["frame", "sqlite", "csv"])
+def test_every_kind_of_column_keeps_what_is_missing(engine: str, tmp_path: Path) -> None:
+    schema = dc.Schema(
+        (
+            dc.Variable("text", ("x", "y"), missing="gap"),
+            dc.Variable("level", ("0", "1.5"), missing="gap"),
+            dc.Variable("age", bounds=(0, 100), bins=(50,), missing="gap"),
+        )
+    )
+    rows = [("x", 0.0, 10.0), ("?", 1.5, None), (None, None, 60.0), ("y", None, -9.0)]
+    network = dc.Network.empty(schema)
+    source: object = pa.table({name: [row[at] for row in rows] for at, name in enumerate(schema.names)})
+    if engine == "sqlite":
+        source = f"sqlite:///{tmp_path / 'base.db'}"
+        with sqlite3.connect(tmp_path / "base.db") as base:
+            base.execute("CREATE TABLE t (text TEXT, level REAL, age REAL)")
+            base.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+        base.close()
+    elif engine == "csv":
+        lines = [",".join("" if value is None else str(value) for value in row) for row in rows]
+        source = str(tmp_path / "t.csv")
+        Path(source).write_text("\n".join([",".join(schema.names), *lines]) + "\n")
+    named = {"table": "t"} if engine == "sqlite" else {}
+    records = dc.read_records(source, schema, missing="keep", na_values=["?", "-9"], **named)
+    found = dc.count(records, network).tables
+    assert {name: found[name].tolist() for name in schema.names} == {
+        "text": [1, 1, 2], "level": [1, 1, 2], "age": [1, 1, 2],
+    }  # fmt: skip
+
+
+def test_a_metric_knows_no_distance_to_a_gap() -> None:
+    promise = dc.Guarantee(epsilon="1", delta="0", relation=dc.Relation.METRIC, unit="1 mmHg in one reading")
+    policy = dc.read_records(table([("no", "no")]), PAIR.schema, missing="keep").policy
+    with pytest.raises(dc.InputError, match="how far"):
+        policy.check(promise)
+
+
+# ------------------------------------------------------------------------------------------------------- declarations
+
+
+def test_files_keep_the_state(tmp_path: Path) -> None:
+    age = dc.Variable("age", bounds=(0, 90), bins=(18,), missing="not said")
+    network = dc.Network((age, dc.Variable("a b", ("<5", "y"), missing="?")), {"age": (), "a b": ("age",)})
+    bif = Bif(network.variables, dict(network.parents), {})
+    assert parse_bif(format_bif(bif)).variables == network.variables
+    assert [one.missing for one in plain_names(bif).variables] == ["not_said", "_"]
+    path = tmp_path / "schema.json"
+    path.write_text(
+        json.dumps({"variables": [{"name": "age", "bounds": [0, 90], "bins": [18], "missing": "not said"}]})
+    )
+    assert dc.Schema.read(path).variables == (age,)
+    plain = network.without_missing()
+    assert plain.with_variables([age]).variables[0].missing == "not said"
+
+
+@every("words", [{"states": ("m", "a"), "missing": "m"}, {"states": (), "missing": "m"}])
+def test_the_state_stands_last_after_others(words: dict[str, object]) -> None:
+    with pytest.raises(dc.InputError):
+        dc.Variable("x", **words)
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    with pytest.raises(dc.InputError, match="none of them called"):
+        dc.Schema((dc.Variable("x", ("a", "missing")),)).with_missing()
+
+
+# ---------------------------------------------------------------------------------------------------------- at random
+
+
+def chain_law() -> tuple[Tables, Tables]:
+    """Rows of complete records, and of what is seen of them where b is missing more often if c is yes."""
+    whole = {
+        "a": np.array([0.3, 0.7]),
+        "b": np.array([[0.8, 0.2], [0.3, 0.7]]),
+        "c": np.array([[0.9, 0.1], [0.4, 0.6]]),
+    }
+    law = np.einsum("a,ab,bc->abc", whole["a"], whole["b"], whole["c"])
+    gone = np.array([RARE, HALF])
+    seen = np.concatenate([law * (1 - gone), (law * gone).sum(axis=1, keepdims=True)], axis=1)
+    above, below = seen.sum(axis=2), seen.sum(axis=0)
+    rows = {"a": whole["a"], "b": above / above.sum(-1, keepdims=True), "c": below / below.sum(-1, keepdims=True)}
+    return Tables(CHAIN, whole), Tables(GAPPY, {node: array[..., None] for node, array in rows.items()}, draws=1)
+
+
+def test_complete_records_are_found_behind_gaps_that_a_child_explains() -> None:
+    truth, seen = chain_law()
+    found = dc.at_random(dc.PosteriorDraws(seen)).cells
+    for node in CHAIN.nodes:
+        assert found[node][..., 0] == pytest.approx(truth[node], abs=5e-4)
+    complete = seen["b"][:, :2, 0] / seen["b"][:, :2, 0].sum(-1, keepdims=True)
+    assert np.abs(complete - truth["b"]).max() > 0.08  # what records without gaps say
+
+
+def test_what_is_read_from_noise_is_right_where_complete_records_are_wrong() -> None:
+    rng, n = np.random.default_rng(7), 100_000
+    truth, _ = chain_law()
+    codes = dc.synthetic(
+        dc.PosteriorDraws(Tables(CHAIN, {v: truth[v][..., None] for v in CHAIN.nodes}, draws=1)), n, rng
+    )
+    columns = codes[0].read_all().to_pydict()
+    gone = rng.random(n) < np.where(np.array(columns["c"]) == "yes", HALF, RARE)
+    columns["b"] = [None if lost else value for lost, value in zip(gone, columns["b"], strict=True)]
+    promise = dc.Guarantee(epsilon="1", delta="0", relation=dc.Relation.REPLACE, unit="record")
+    statistic = dc.count(dc.read_records(pa.table(columns), GAPPY.schema, missing="keep"), GAPPY)
+    made = dc.simulate(dc.planned(), statistic, dc.Dirichlet.uniform(GAPPY), promise, rng=rng)
+    posterior = dc.noise_aware(made, draws=400, rng=rng)
+    told, counted_ = (dc.answer(each, "P(b)", level=0.95).rows[1] for each in (dc.at_random(posterior), posterior))
+    right = float(truth["a"] @ truth["b"][:, 1])
+    # Noise and sampling have a deviation of 0.003 here; six of them are beyond one run in a thousand million.
+    assert told["mean"] == pytest.approx(right, abs=0.02)
+    assert told["upper"] - told["lower"] < 0.02
+    seen_share = counted_["mean"] / sum(row["mean"] for row in dc.answer(posterior, "P(b)", level=0.95).rows[:2])
+    assert seen_share < right - 0.05
+    fresh = dc.at_random(posterior).fresh()
+    assert fresh.network == CHAIN
+
+
+def test_a_release_without_gaps_has_none_to_fill() -> None:
+    truth, _ = chain_law()
+    draws = Tables(CHAIN, {node: truth[node][..., None] for node in CHAIN.nodes}, draws=1)
+    with pytest.raises(dc.InputError, match="no variable"):
+        dc.at_random(dc.PosteriorDraws(draws))
+
+
+# ---------------------------------------------------------------------------------------------------------- the shell
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
+    return opened(tmp_path, monkeypatch, capfd)
+
+
+def test_the_shell_keeps_reads_and_samples(run: Shell) -> None:
+    drawn = np.random.default_rng(3).integers((0, 0), (2, 3), (400, 2))
+    Path("gaps.csv").write_text("\n".join(["a,b", *(f"{STATES[x]},{(*STATES, '')[y]}" for x, y in drawn)]) + "\n")
+    Path("pair.bif").write_text(format_bif(Bif(PAIR.without_missing().variables, dict(PAIR.parents), {})))
+    run("ledger open kept --epsilon 9 --relation replace")
+    run("ledger open cut --epsilon 9 --relation add-remove")
+    keep = "gaps.csv --network pair.bif --missing keep --may-be-missing"
+    assert run(f"check {keep} a")[0] == 2
+    assert run(f"check {keep} b")[0] == 0
+    code, _, err = run(f"release {keep} b --account kept --epsilon 2 --output k.json")
+    assert code == 0, err
+    both = [run.json(f"query k.json 'P(b)' {more}") for more in ("", "--missing state")]
+    assert [told["missing"] for told in both] == ["at-random", "state"]
+    assert [len(told["answers"][0]["values"]) for told in both] == [2, 3]
+    assert "at random" in run("query k.json 'P(b | a=yes)'")[1]
+    for more, gaps in (("", False), ("--missing state", True)):
+        assert (",\n" in run(f"sample k.json -n 300 --output - --format csv {more}")[1]) == gaps
+    assert "missing ]" not in run("export k.json --output -")[1]
+    assert all(run(f"{command} k.json")[0] == 0 for command in ("fit", "explain"))
+    err = run("release gaps.csv --network pair.bif --missing drop --account cut --epsilon 1 --output c.json")[2]
+    assert "dropped" in err
+    assert "keep missing values" in run.fails("query c.json --missing state")
+    assert "--missing keep" in run.fails("check gaps.csv --network pair.bif --may-be-missing b")
