@@ -24,7 +24,7 @@ from discreet.sensitive import dialects, grouped
 from discreet.sensitive.grouped import together
 from discreet.sensitive.records import Records, check_units
 from discreet.sensitive.sources import arrow
-from engines import DATABASES, ENGINES, on_parquet, on_spark, spark
+from engines import DATABASES, ENGINES, on_parquet, on_postgres, on_spark, spark
 from folding import every
 from postgres import Server
 from sources import AB, CANARY, PEER_WARNINGS, alone, refusal
@@ -178,6 +178,16 @@ def test_units_are_told_apart_by_their_bytes(engine: str, tmp_path: Path) -> Non
             # Numbers and logical values are written otherwise on each engine, so that other records are kept.
     use = check_units(records)
     assert use is not None and use.units == 3
+
+
+def test_a_unit_has_an_order_where_its_columns_have_different_collations(tmp_path: Path) -> None:
+    """Their sum has none, and PostgreSQL sorts no such text."""
+    source = on_postgres(pa.table({"x": ["a", "b", "a"], "y": ["c", "c", "d"], "who": ["p", "p", "q"]}), tmp_path, True)
+    base, place = source["source"].get_backend(), source["source"].op().namespace.database
+    base.con.execute(f'ALTER TABLE {place}.visits ALTER x TYPE varchar COLLATE "POSIX"')
+    network = dc.Network((AB, dc.Variable("y", ("c", "d"))), {"x": (), "y": ("x",)})
+    records = dc.read_records(base.table("visits", database=place), network.schema, unit_column="who")
+    assert dc.count(records, network).records == 2
 
 
 @pytest.mark.parametrize("engine", DATABASES)

@@ -78,6 +78,12 @@ Weights = Annotated[
 OneRecord = Annotated[
     bool, typer.Option("--one-record-a-unit", help="Your word that no unit has more than one record; releases say so.")
 ]
+OrderColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column by which records of a unit follow each other: variable previous.x is then x of the record before."
+    ),
+]
 OutOfBounds = Annotated[
     str | None, typer.Option(help="Numbers outside their public bounds: error, or clip them.", show_default="error")
 ]
@@ -93,6 +99,7 @@ def _options(
     max_records: MaxRecords = None,
     weights: Weights = None,
     one_record_a_unit: OneRecord = False,
+    order_column: OrderColumn = None,
 ) -> None:
     """The options of `read_records` that commands have, and which variables may be missing."""
 

@@ -8,7 +8,7 @@
 
     [unit]
     name = "patient"                           # what the promise is for
-    column = "patient_id"                      # also max_records, weights, or one_record = true
+    column = "patient_id"                      # also order, max_records, weights; or one_record = true
 
     [account]
     name = "visits-2026"                       # also ledger
@@ -42,16 +42,16 @@ __all__ = ["Project", "draft_project"]
 
 SECTIONS: Mapping[str, Mapping[str, type]] = {
     "source": {"data": str, "table": str, "missing": str, "out_of_bounds": str, "na_values": list},
-    "unit": {"name": str, "column": str, "max_records": int, "weights": str, "one_record": bool},
+    "unit": {"name": str, "column": str, "order": str, "max_records": int, "weights": str, "one_record": bool},
     "account": {"name": str, "ledger": str},
 }
 """What each section may say, and of which type it is."""
 READING = {
     "source": ("table", "missing", "out_of_bounds", "na_values"),
-    "unit": ("column", "max_records", "weights", "one_record"),
+    "unit": ("column", "order", "max_records", "weights", "one_record"),
 }
 """What of it is an option of `read_records`."""
-RENAMED = {"column": "unit_column", "one_record": "one_record_a_unit"}
+RENAMED = {"column": "unit_column", "order": "order_column", "one_record": "one_record_a_unit"}
 """Names of these options there, where they are others."""
 WORDS = {str: "text", list: "a list of texts", int: "a whole number", bool: "true or false"}
 

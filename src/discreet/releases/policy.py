@@ -40,6 +40,8 @@ class RecordsPolicy:
         weights: "record" counts each record that was kept once; "unit" counts each unit once, its records in equal
             parts, so that the estimand is a random record of a random unit.
         one_record_a_unit: whether the curator says that no unit has more than one record, where no column tells.
+        order_column: name of the column by which the records of a unit follow each other, where each was counted
+            together with the one before it; None where records were counted alone.
         selection: a random word, equal where the same records were kept; None without a column.
 
     Raises:
@@ -52,6 +54,7 @@ class RecordsPolicy:
     max_records: int = 1
     weights: str = "record"
     one_record_a_unit: bool = False
+    order_column: str | None = None
     selection: str | None = None
 
     def __post_init__(self) -> None:
@@ -62,6 +65,8 @@ class RecordsPolicy:
             raise InputError(f"numbers out of bounds are met by 'error' or 'clip', not {shown(self.out_of_bounds)}")
         if self.unit_column is not None:
             check_name(self.unit_column, "the unit column")
+        if self.order_column is not None:
+            check_name(self.order_column, "the order column")
         self._check_units()
 
     def _check_units(self) -> None:
@@ -77,6 +82,7 @@ class RecordsPolicy:
         if self.unit_column is None:
             several = self.max_records > 1 or self.weights == "unit"
             require(not several, "several records of a unit need the column that tells units apart: unit_column")
+            require(self.order_column is None, "an order of a unit's records needs the column that tells units apart")
             require(self.selection is None, "without a unit column no records are selected")
         elif self.one_record_a_unit:
             raise InputError("either a column tells units apart, or the curator says that each has one record")
@@ -89,7 +95,7 @@ class RecordsPolicy:
     @property
     def units(self) -> tuple[object, ...]:
         """Equal where the same records of the same units count alike."""
-        return self.unit_column, self.max_records, self.weights, self.selection
+        return self.unit_column, self.max_records, self.weights, self.order_column, self.selection
 
     def check(self, guarantee: Guarantee) -> None:
         """Refuse a promise that records so treated could not keep, or that nobody stands for.
@@ -112,6 +118,11 @@ class RecordsPolicy:
             )
         if relation is Relation.METRIC and self.steps > 1:
             raise InputError("a metric is about changes in single values, not about units that have several records")
+        if relation.public_number and self.order_column is not None:
+            raise InputError(
+                "who has a single record has none before it, so that the number of pairs is private; it is public when "
+                "replacing a record or a metric is the relation: ask for an add-remove guarantee"
+            )
         if relation.public_number and self.steps > 1 and self.weights == "record":
             raise InputError(
                 "the number of records of a unit is private, and so is that of all records, which is public when "
@@ -146,6 +157,8 @@ class RecordsPolicy:
             claim = f"that no {unit} has more than one record is the curator's word: nothing told them apart"
             return [] if unit == "record" else [claim]
         apart = f"told apart by column {shown(self.unit_column)}"
+        if self.order_column is not None:
+            apart += f", each with the one before it by column {shown(self.order_column)}"
         if self.max_records == 1:
             return [f"one record of each {unit} was kept, {apart}"]
         kept = f"at most {self.max_records:,} records of each {unit} were kept, {apart}"
@@ -172,6 +185,7 @@ class PolicyPart(Part):
     max_records: Annotated[int, pydantic.Field(ge=1, strict=True)] = 1
     weights: Literal["record", "unit"] = "record"
     one_record_a_unit: Annotated[bool, pydantic.Field(strict=True)] = False
+    order_column: Annotated[str, pydantic.Field(min_length=1)] | None = None
     selection: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{8}$")] | None = None
 
     @property

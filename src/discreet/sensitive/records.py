@@ -16,12 +16,12 @@ import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.compute
 
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 from discreet.model.schema import Schema, Variable
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.dialects import TEXT, bytewise, engine_of, is_missing, is_present, matches, number
 from discreet.sensitive.sources import Local, arrow, open_source
-from discreet.sensitive.units import Unit, UnitUse, check_unit_type, few_of_each, unit_use
+from discreet.sensitive.units import PREVIOUS, Unit, UnitUse, check_unit_type, few_of_each, unit_use, with_previous
 from discreet.sensitive.values import canonical, is_number, markers, other_spellings, pattern
 
 __all__ = [
@@ -105,6 +105,7 @@ def read_records(
     max_records: int = 1,
     weights: str = "record",
     one_record_a_unit: bool = False,
+    order_column: str | None = None,
 ) -> Records:
     """View a table as records of a schema; nothing but column names and types is read yet.
 
@@ -133,6 +134,9 @@ def read_records(
             then no more than for one record of each, and `max_records` is at most 12.
         one_record_a_unit: the curator's word that no unit has more than one record, where no column tells them apart
             and the promise is for another unit than "record". Releases say whose word it is.
+        order_column: name of the column by which the records of a unit follow each other, such as a date or a number of
+            a visit, for networks over two time slices: a variable called `previous.x` is then x of the record before.
+            First records, which have none, are left out, and `max_records` bounds the pairs of a unit.
 
     Returns:
         The view.
@@ -147,15 +151,16 @@ def read_records(
     """
     selection = None if unit_column is None else secrets.token_hex(4)
     policy = RecordsPolicy(
-        missing, out_of_bounds, unit_column, max_records, weights, one_record_a_unit, selection=selection
+        missing, out_of_bounds, unit_column, max_records, weights, one_record_a_unit, order_column, selection
     )
-    absent = markers(na_values, schema)
-    beside = [] if unit_column is None or unit_column in schema else [unit_column]
-    expression, exact, local = open_source(source, table, (*schema.names, *beside))
+    columns = schema if order_column is None else _one_slice(schema)
+    absent = markers(na_values, columns)
+    beside = [name for name in dict.fromkeys((unit_column, order_column)) if name is not None and name not in columns]
+    expression, exact, local = open_source(source, table, (*columns.names, *beside))
     types = expression.schema()
     if unit_column is not None:
         check_unit_type(unit_column, types[unit_column])
-    for variable in schema:
+    for variable in columns:
         _check_type(variable, types[variable.name])
     if absent:
         cleaned = {
@@ -165,14 +170,29 @@ def read_records(
                 numbers_too=variable.numeric or bool(other_spellings(variable)),
                 exact=exact,
             )
-            for variable in schema
+            for variable in columns
         }
         expression = expression.select(*beside, **cleaned)
         local = None if local is None else replace(local, table=expression, absent=absent)
     unit = None
     if unit_column is not None:
-        unit = Unit(unit_column, max_records, policy.steps if weights == "unit" else None)
+        unit = Unit(unit_column, max_records, policy.steps if weights == "unit" else None, order_column)
+        if order_column is not None:
+            before = [name.removeprefix(PREVIOUS) for name in schema.names if name.startswith(PREVIOUS)]
+            expression = with_previous(expression, unit, before, bytewise=exact)
     return Records(expression, schema, policy, exact, unit, local)
+
+
+def _one_slice(schema: Schema) -> Schema:
+    """The variables of one record, of a schema that has some of the record before it, too."""
+    found = {variable.name: variable for variable in schema if not variable.name.startswith(PREVIOUS)}
+    if len(found) == len(schema):
+        raise InputError(f"an order of records is for variables called {PREVIOUS}NAME, and there is none")
+    for earlier in schema:
+        name = earlier.name.removeprefix(PREVIOUS)
+        if replace(found.setdefault(name, replace(earlier, name=name)), name=earlier.name) != earlier:
+            raise InputError(f"{shown(name)} and {shown(earlier.name)} need the same states, or bounds and bins")
+    return Schema(tuple(found.values()))
 
 
 def check(records: Records) -> tuple[Faults, ...]:

@@ -7,6 +7,9 @@ the operating system, and on nobody else's. Adding or removing a person so adds 
 Weights. Where each unit counts once, one that kept m records counts L / m steps for each, L the least number that 1 to
 k divide: L steps in all, whatever m is. Replacing a person so replaces L steps by L others.
 
+Sequences. Where the records of a unit have an order, each is read together with the one before it. Such a pair depends
+on its unit alone, as a record does, and few of each unit's pairs are kept, like few of its records.
+
 The estimand with weights, and with k = 1, is a random record of a random person, not a random record: who has many
 counts no more than who has one. Without weights it is a random one of the records that were kept.
 """
@@ -14,6 +17,7 @@ counts no more than who has one. Without weights it is a random one of the recor
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,11 +26,23 @@ import ibis.expr.types as ir
 
 from discreet.errors import InputError, shown
 from discreet.sensitive.dialects import bytewise as by_bytes
-from discreet.sensitive.dialects import digest, teach
+from discreet.sensitive.dialects import digest, number, teach
 from discreet.sensitive.sources import arrow
 
-__all__ = ["STEPS", "Unit", "UnitUse", "amount", "check_unit_type", "few_of_each", "unit_use"]
+__all__ = [
+    "PREVIOUS",
+    "STEPS",
+    "Unit",
+    "UnitUse",
+    "amount",
+    "check_unit_type",
+    "few_of_each",
+    "unit_use",
+    "with_previous",
+]
 
+PREVIOUS = "previous."
+"""Before the name of a variable: its value in the record of the same unit before."""
 PLACE, NUMBER, STEPS = "discreet_place_in_unit", "discreet_records_of_unit", "discreet_steps_of_record"
 """Names of columns that no table has."""
 
@@ -39,12 +55,14 @@ class Unit:
         column: public; its name.
         most: records of each that are kept.
         steps: that each unit counts in all, where each counts once; None where each record does.
+        order: public; name of the column by which its records follow each other, if each is read with the one before.
         salt: private, of the operating system; the same for all passes over one table.
     """
 
     column: str
     most: int = 1
     steps: int | None = None
+    order: str | None = None
     salt: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
 
 
@@ -83,21 +101,48 @@ def few_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
         None spent. Data sets that differ in one unit, with however many records, become ones that differ in `unit.most`
         records, or `unit.steps` steps: the records of each unit are ordered by digests of their own.
     """
-    column = table[unit.column]
-    if arrow(table.aggregate(n=column.isnull().sum()))["n"][0].as_py():
-        raise InputError(
-            f"column {shown(unit.column)}, which tells units apart, has records without a value; leave them out or "
-            "say whose they are, nothing was spent"
-        )
+    for name, what in ((unit.column, "tells units apart"), (unit.order, "puts their records in order")):
+        if name is not None and arrow(table.aggregate(n=table[name].isnull().sum()))["n"][0].as_py():
+            raise InputError(
+                f"column {shown(name)}, which {what}, has records without a value; leave them out or mend them; "
+                "nothing was spent"
+            )
     teach(table)
     key = _key(table, unit, bytewise=bytewise)
     window = ibis.window(group_by=key, order_by=digest(table, unit.salt))
-    number = ibis.least(table.count().over(ibis.window(group_by=key)), unit.most)
-    ranked = table.mutate(**{PLACE: ibis.row_number().over(window), NUMBER: number})
+    kept = ibis.least(table.count().over(ibis.window(group_by=key)), unit.most)
+    ranked = table.mutate(**{PLACE: ibis.row_number().over(window), NUMBER: kept})
     found = ranked.filter(ranked[PLACE] < unit.most)
     if unit.steps is not None:
         found = found.mutate(**{STEPS: (unit.steps // found[NUMBER]).cast("int64")})
     return found.drop(PLACE, NUMBER)
+
+
+def with_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise: bool) -> ir.Table:
+    """Records together with the record of the same unit before them.
+
+    Args:
+        table: records, with the columns of the unit and of the order.
+        unit: what tells units apart, and the order of their records: numbers by size, also in text, then text by its
+            bytes; records in one place by digests of their own, and those without one last.
+        names: columns that are wanted of the record before.
+        bytewise: whether the engine compares text byte by byte.
+
+    Returns:
+        The records that have one before them, with a column `previous.NAME` for each name: nothing in them depends on
+        another unit.
+    """
+    assert unit.order is not None
+    teach(table)
+    place = table[unit.order]
+    places = [place]
+    if place.type().is_string():
+        places = [number(place), place if bytewise else by_bytes(place)]
+    order = [*(ibis.asc(each, nulls_first=False) for each in places), digest(table, unit.salt)]
+    window = ibis.window(group_by=_key(table, unit, bytewise=bytewise), order_by=order)
+    before = {f"{PREVIOUS}{name}": table[name].lag().over(window) for name in names}
+    paired = table.mutate(**before, **{PLACE: ibis.row_number().over(window)})
+    return paired.filter(paired[PLACE] > 0).drop(PLACE)
 
 
 def amount(table: ir.Table) -> ir.IntegerScalar:
