@@ -386,7 +386,7 @@ REFUSED: dict[str, tuple[str, Refusal]] = {
     ),
     "another statistic": ("draws from", lambda v, m, c: (m, v.unlike(), v.prior, v.promise())),
     "dropping under replace": (
-        "missing='error'",
+        "missing='keep'",
         lambda v, m, c: (m, dropped(c), v.prior, v.promise(1, REPLACE)),
     ),
     "too little": ("epsilon is too small", lambda v, m, c: (m, c, v.prior, v.promise("1e-20"))),

@@ -26,7 +26,8 @@ import ibis.expr.types as ir
 
 from discreet.errors import InputError, shown
 from discreet.sensitive.dialects import bytewise as by_bytes
-from discreet.sensitive.dialects import digest, number, teach
+from discreet.sensitive.dialects import digest, teach
+from discreet.sensitive.dialects import number as number_in
 from discreet.sensitive.sources import arrow
 
 __all__ = [
@@ -110,8 +111,8 @@ def few_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
     teach(table)
     key = _key(table, unit, bytewise=bytewise)
     window = ibis.window(group_by=key, order_by=digest(table, unit.salt))
-    kept = ibis.least(table.count().over(ibis.window(group_by=key)), unit.most)
-    ranked = table.mutate(**{PLACE: ibis.row_number().over(window), NUMBER: kept})
+    number = ibis.least(table.count().over(ibis.window(group_by=key)), unit.most)
+    ranked = table.mutate(**{PLACE: ibis.row_number().over(window), NUMBER: number})
     found = ranked.filter(ranked[PLACE] < unit.most)
     if unit.steps is not None:
         found = found.mutate(**{STEPS: (unit.steps // found[NUMBER]).cast("int64")})
@@ -137,7 +138,7 @@ def with_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise
     place = table[unit.order]
     places = [place]
     if place.type().is_string():
-        places = [number(place), place if bytewise else by_bytes(place)]
+        places = [number_in(place), place if bytewise else by_bytes(place)]
     order = [*(ibis.asc(each, nulls_first=False) for each in places), digest(table, unit.salt)]
     window = ibis.window(group_by=_key(table, unit, bytewise=bytewise), order_by=order)
     before = {f"{PREVIOUS}{name}": table[name].lag().over(window) for name in names}
