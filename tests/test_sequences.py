@@ -89,7 +89,8 @@ def test_records_in_one_place_are_in_an_order_of_their_own() -> None:
     """Whatever the order of the table; and under another salt it may be another."""
     found = set()
     for salt in "stuvwxyz":
-        tables = [pa.table({"who": ["p"] * 3, "visit": [1] * 3, "x": list(order)}) for order in set(permutations("aab"))]
+        orders = map(list, set(permutations("aab")))
+        tables = [pa.table({"who": ["p"] * 3, "visit": [1] * 3, "x": order}) for order in orders]
         seen = {tuple(dc.count(read(table, salt=salt), NETWORK).tables["x"].ravel()) for table in tables}
         assert len(seen) == 1
         found |= seen

@@ -40,8 +40,10 @@ __all__ = ["at_random"]
 
 CHUNK = 32
 """Draws that go through together."""
-ROUNDS, CLOSE = 150, 3e-5
-"""Most rounds, and the largest change of a probability that ends them: far below what a posterior can tell."""
+ROUNDS, CLOSE = 200, 3e-5
+"""Most rounds, and the largest change of a probability that ends them. What still moves then is rows that hardly any
+record is in, or that gaps leave open: after 150 rounds and 3,000 no cell of a family differed by more than .007 of all
+records, on asia and child."""
 LEAST = 1e-12
 """Probability below which nothing is divided by."""
 
@@ -91,7 +93,10 @@ def _completed(wide: PosteriorDraws) -> Tables:
     for start in range(0, draws, CHUNK):
         part = slice(start, start + CHUNK)
         size = len(range(draws)[part])
-        fits = [_FamilyFit(network, node, laws[node][..., part]) for node in network.nodes]
+        # All families take their steps at once; each goes so far that those which share a variable do not overshoot.
+        # Longer steps where fewer share one went round in circles on one of four patterns of gaps in child.
+        step = 1 / (1 + max(len(network.children(node)) for node in network.nodes))
+        fits = [_FamilyFit(network, node, laws[node][..., part], step) for node in network.nodes]
         block = np.empty(tree.cells * size)
         for _ in range(ROUNDS):
             margins = factor_margins(tree, [fit.factor() for fit in fits], scopes, block, size)
@@ -123,13 +128,14 @@ def _seen(network: Network, name: str) -> Array:
 class _FamilyFit:
     """One family's rows of complete records, and its weights of what was seen, of some draws."""
 
-    def __init__(self, network: Network, node: str, law: Array) -> None:
+    def __init__(self, network: Network, node: str, law: Array, step: float) -> None:
         """Start where gaps say nothing.
 
         Args:
             network: of what was seen.
             node: whose family it is.
             law: of what was seen of the family, shape `(*sizes, draws)`.
+            step: power of what the weights are off by that a round takes of them.
         """
         names = network.family(node)
         self.gaps = [network.schema[name].missing is not None for name in names]
@@ -137,8 +143,7 @@ class _FamilyFit:
         sizes = [network.schema[name].size - gap for name, gap in zip(names, self.gaps, strict=True)]
         self.value = np.ix_(*(np.tile(range(size), 1 + gap) for size, gap in zip(sizes, self.gaps, strict=True)))
         self.law = law
-        # All families take their steps at once; each goes so far that those which share a variable do not overshoot.
-        self.step = 1 / max(1 + len(network.children(name)) for name in names)
+        self.step = step
         self.psi = np.ones_like(law)
         self.theta = _rows(law[np.ix_(*map(range, sizes))])
 

@@ -76,7 +76,7 @@ def open_file(
 
     Args:
         engine: of `open_engine`.
-        path: of a Parquet or CSV file, or a glob of them.
+        path: of a Parquet or CSV file, a folder of files of one format, or a glob of them.
         wanted: columns to read; None reads all.
 
     Returns:
@@ -86,12 +86,20 @@ def open_file(
         InputError: no such file, no known format, a header or footer beyond the limits, or a column that is not there.
         Exception: the engine's own; it may quote a record.
     """
-    kind = next((FILE_READERS[end] for end in sorted(FILE_READERS, key=len, reverse=True) if path.endswith(end)), None)
     if Path(path).is_dir():
-        raise InputError(f"{shown_path(path)} is a folder; name its files with a glob, such as 'folder/*.parquet'")
-    if kind is None:
-        raise InputError(f"cannot tell the format of {shown_path(path)}; name it .parquet, .csv or .csv.gz")
-    found = [path] if Path(path).is_file() else sorted(glob.glob(path, recursive=True))
+        found = _in_folder(path)
+        kinds = {_kind(name) for name in found}
+        if len(kinds) != 1 or None in kinds:
+            raise InputError(
+                f"folder {shown_path(path)} must hold files of one format and nothing else, .parquet or .csv; or name "
+                "its files with a glob, such as 'folder/*.parquet'"
+            )
+        kind = kinds.pop()
+    else:
+        kind = _kind(path)
+        if kind is None:
+            raise InputError(f"cannot tell the format of {shown_path(path)}; name it .parquet, .csv or .csv.gz")
+        found = [path] if Path(path).is_file() else sorted(glob.glob(path, recursive=True))
     if not found or not all(Path(name).is_file() for name in found):
         raise InputError(f"no file {shown_path(path)}")
     if any(Path(name).stat().st_size == 0 for name in found):
@@ -107,6 +115,17 @@ def open_file(
         if _long_line_in(name):
             raise InputError(f"{shown_path(name)} has a line of more than {LINE_LIMIT:,} bytes; is it CSV?")
     return _view(engine, *_csv(literal, *headers.pop(), wanted)), partial(_csv_blocks, engine)
+
+
+def _kind(path: str) -> str | None:
+    """The format that a file's name stands for."""
+    return next((FILE_READERS[end] for end in sorted(FILE_READERS, key=len, reverse=True) if path.endswith(end)), None)
+
+
+def _in_folder(path: str) -> list[str]:
+    """The files in a folder and below it, in order; what begins with a point or a line is not data, as Spark has it."""
+    files = (file for file in Path(path).rglob("*") if file.is_file())
+    return sorted(str(file) for file in files if not any(part[0] in "._" for part in file.relative_to(path).parts))
 
 
 def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:

@@ -23,6 +23,7 @@ from discreet.errors import InputError, shown, shown_path
 from discreet.model.frames import arrow_table, guarded
 from discreet.sensitive.dialects import engine_of, require_known
 from discreet.sensitive.engine import open_engine, query_batches
+from discreet.sensitive.object_stores import STORES, open_store
 from discreet.sensitive.record_files import BLOCK, Blocks, open_file, parse_csv, positions
 from discreet.sensitive.spark import SPARK, hush, open_spark
 
@@ -60,6 +61,7 @@ HINTS = {
 }
 """What to look at, for the engine's kinds of failure; their own text may quote a record."""
 UNREADABLE = "the records could not be read to the end"
+STORE_HINT = "is it Parquet, is its place right, and are credentials where Arrow looks for them?"
 SERVER_HINT = "does the server answer, and are its name, port, user, password and base right?"
 
 
@@ -171,6 +173,10 @@ def _guarded(read: Callable[[], T], failure: str, hint: str = "look at it with a
 
 def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tuple[ir.Table, BlockReader | None]:
     """The Ibis table of any source, and how to read it in blocks."""
+    if isinstance(source, str) and source.partition("://")[0] in STORES and "://" in source:
+        if table is not None:
+            raise InputError("only a database URL takes the name of a table")
+        return _guarded(partial(open_store, open_engine(), source, wanted), "the records cannot be read", STORE_HINT)
     if isinstance(source, str) and "://" in source:
         return _columns(_connect(source, table), wanted), None
     if table is not None:
@@ -211,8 +217,9 @@ def _connect(url: str, table: str | None) -> ir.Table:
     kind = spelled.removesuffix("+psycopg") if spelled.startswith("postgres") else spelled
     if kind not in (*EMBEDDED, *SERVERS):
         raise InputError(
-            f"cannot read records from {shown(kind + '://')}; give a path or glob of files on this machine, or the "
-            "URL of a database, such as postgresql://host/base, duckdb:///file.db or sqlite:///file.db"
+            f"cannot read records from {shown(kind + '://')}; give a path or glob of files on this machine, the URL of "
+            "Parquet files in an object store, such as s3://bucket/visits, or that of a database, such as "
+            "postgresql://host/base, duckdb:///file.db or sqlite:///file.db"
         )
     if table is None:
         raise InputError("a database URL needs the name of its table")

@@ -1,0 +1,83 @@
+"""Object stores: Parquet files behind a URL of S3, Google Cloud or Azure, by Arrow's file systems.
+
+DuckDB loads no extensions here, so Arrow lists and reads the files. Credentials are where Arrow looks for them (the
+environment, a profile, the machine's role); no part of a URL is ever shown, as it may hold some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import ibis.expr.types as ir
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.fs
+
+from discreet.errors import InputError, shown
+from discreet.sensitive.record_files import BLOCK, Blocks, positions
+
+__all__ = ["STORES", "open_store"]
+
+STORES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "file")
+"""What URLs of files begin with."""
+
+
+def open_store(
+    engine: Any, url: str, wanted: tuple[str, ...] | None
+) -> tuple[ir.Table, Callable[[Sequence[str]], Blocks]]:
+    """A Parquet file, or a folder of them, behind a URL.
+
+    Args:
+        engine: of `open_engine`.
+        url: such as `s3://bucket/visits` or `abfss://container@account.dfs.core.windows.net/visits.parquet`.
+        wanted: columns to read; None reads all.
+
+    Returns:
+        A table of the engine; and the blocks of some of its columns, by their names.
+
+    Raises:
+        InputError: no such file, or files that differ in the type of a column or lack one.
+        Exception: Arrow's own; it may quote a record.
+    """
+    system, path = pyarrow.fs.FileSystem.from_uri(url)
+    files = _files(system, path)
+    found = pyarrow.dataset.dataset(files, filesystem=system, format="parquet")
+    names = [found.schema.names[at] for at in positions(found.schema.names, wanted)]
+    # Arrow reads all files by the types of the first, and has NULL where one lacks a column.
+    kinds = [(name, found.schema.field(name).type) for name in names]
+    for fragment in found.get_fragments():
+        own = fragment.physical_schema
+        odd = [name for name, kind in kinds if own.names.count(name) != 1 or own.field(name).type != kind]
+        if odd:
+            raise InputError(f"the files differ in column {shown(odd[0])}: one lacks it, or has it in another type")
+    engine.con.register("records", found)
+    text = [name for name, kind in kinds if kind in (pa.string(), pa.large_string())]
+    coded = pyarrow.dataset.ParquetFileFormat(dictionary_columns=text)
+
+    def blocks(chosen: Sequence[str]) -> Blocks:
+        def read() -> Iterator[pa.RecordBatch]:
+            again = pyarrow.dataset.dataset(files, filesystem=system, format=coded)
+            return iter(again.scanner(columns=list(chosen), batch_size=BLOCK, use_threads=False).to_batches())
+
+        return Blocks(pa.schema([field for field in kinds if field[0] in chosen]), read)
+
+    return engine.table("records").select(*names), blocks
+
+
+def _files(system: pyarrow.fs.FileSystem, path: str) -> list[str]:
+    """The files of a path in order; what begins with a point or a line is not data, as Spark writes it."""
+    info = system.get_file_info(path)
+    if info.type == pyarrow.fs.FileType.File:
+        return [path]
+    if info.type == pyarrow.fs.FileType.NotFound:
+        raise InputError("there is no such file or folder in the object store")
+    listed = system.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
+    found = sorted(
+        one.path
+        for one in listed
+        if one.is_file and not any(part[:1] in "._" for part in one.path.removeprefix(path).strip("/").split("/"))
+    )
+    if not found or not all(name.endswith((".parquet", ".pq")) for name in found):
+        raise InputError("a folder of an object store holds Parquet files (.parquet), and nothing else that is data")
+    return found
