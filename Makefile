@@ -132,7 +132,7 @@ experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds doc
 test-spark: java  ## the tests of Spark on a cluster of this machine, in an environment with the extra; 5 minutes
 	test -x $(VENV)-spark/bin/python || $(PYTHON) -m venv $(VENV)-spark
 	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[dev,spark]'
-	DISCREET_TEST_SPARK=cluster $(VENV)-spark/bin/python -m pytest -q -W default --durations=10 -k spark \
+	DISCREET_TEST_SPARK=cluster $(VENV)-spark/bin/python -m pytest -q -W default -W ignore::ResourceWarning -k spark \
 	  tests/test_engines.py tests/test_spark.py
 
 test-newest:  ## the tests on the newest versions that pyproject.toml allows, in an environment made for it
