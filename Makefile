@@ -44,20 +44,26 @@ ANSWERS_STAMP = $(call STAMP_OF,answers)
 PAGES_STAMP = $(call STAMP_OF,pages,docs README.md)
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo install postgres test test-thorough test-spark test-answers test-pages check format lint types mutants coverage bench peers experiments test-newest test-lowest clean
+.PHONY: demo install postgres java test test-thorough test-spark test-answers test-pages check format lint types mutants coverage bench peers experiments test-newest test-lowest clean
 
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
 
 install: $(STAMP) postgres  ## all that the other targets need, but those of bench and experiments
 
-# The ledger's tests start a PostgreSQL of their own, from the system's package; where there is none they are skipped.
+# A package of the system for tests that need it, where we may install it; where not, they are skipped.
+APT = if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(1); } \
+	      >/dev/null || echo "$(1) could not be installed: tests that need it are skipped"; \
+	  else echo "no $(1) here: tests that need it are skipped"; fi
+
+# The ledger's tests start a PostgreSQL of their own.
 postgres:
-	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends postgresql; } \
-	      >/dev/null || echo "PostgreSQL could not be installed: tests that need it are skipped"; \
-	  else echo "no PostgreSQL here: tests that need it are skipped"; fi
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || $(call APT,postgresql)
+
+# Spark runs on Java; its tests start a master and workers of their own, which come with pyspark.
+java:
+	@command -v java >/dev/null || [ -n "$$JAVA_HOME" ] || $(call APT,default-jre-headless)
 
 test: $(STAMP) postgres  ## the tests of every change: all but those below and `coverage`; doctests of src and README
 	find $(CACHE) -maxdepth 1 -name 'numba-*' ! -name 'numba-$(COMPILED)' -exec rm -rf {} + 2>/dev/null || true
@@ -121,11 +127,13 @@ $(VENV)/peers/%/.installed: bench/environments/%.txt
 experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds docs/experiments, twenty minutes
 	$(BIN)/python -m experiments --quick
 
-# Spark warns of its libraries' next versions; its tests are those that `make test` skips where pyspark is absent.
-test-spark:  ## the tests of engines on a Spark of this machine, in an environment with the extra; needs Java, 5 minutes
+# Spark warns of its libraries' next versions; its tests are those that `make test` skips where pyspark is absent. In one
+# process, for they share one session.
+test-spark: java  ## the tests of Spark on a cluster of this machine, in an environment with the extra; 5 minutes
 	test -x $(VENV)-spark/bin/python || $(PYTHON) -m venv $(VENV)-spark
 	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[dev,spark]'
-	$(VENV)-spark/bin/python -m pytest -q -W default tests/test_engines.py -k spark
+	DISCREET_TEST_SPARK=cluster $(VENV)-spark/bin/python -m pytest -q -W default -W ignore::ResourceWarning -k spark \
+	  tests/test_engines.py tests/test_spark.py
 
 test-newest:  ## the tests on the newest versions that pyproject.toml allows, in an environment made for it
 	$(PYTHON) -m venv --clear $(VENV)-newest
@@ -150,4 +158,4 @@ $(BENCH_STAMP): $(STAMP)
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-newest $(VENV)-lowest .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-newest $(VENV)-lowest $(VENV)-spark .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,6 +9,7 @@ import os
 import shutil
 import sqlite3
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import cluster
 import postgres
+from discreet.sensitive.spark import open_spark
 
 NUMBER = itertools.count()
 TYPES = {pa.int64(): "bigint", pa.float64(): "double precision", pa.bool_(): "boolean"}
@@ -80,23 +83,33 @@ def on_postgres(table: pa.Table, folder: Path, loose: bool) -> dict[str, Any]:
     return {"source": base.table("visits", database=schema)}
 
 
+def on_cluster() -> bool:
+    """Whether Spark's tests run on a master and workers."""
+    return os.environ.get("DISCREET_TEST_SPARK") == "cluster"
+
+
 @cache
 def spark() -> Any:
     """One Spark for each process of the tests; skips the test, saying why, where there is none."""
     if importlib.util.find_spec("pyspark") is None:
         pytest.skip("the package pyspark is not installed: `make test-spark` has an environment with it")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    from pyspark.sql import SparkSession
-
-    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
-    builder = SparkSession.builder.master(os.environ.get("DISCREET_TEST_SPARK", "local[2]"))
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    atexit.register(session.stop)
-    return ibis.pyspark.connect(session)
+    if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+        pytest.skip("Spark needs Java: `make test-spark` installs one where it may")
+    folder = Path(tempfile.mkdtemp(prefix="spark"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    settings = {
+        "spark.master": cluster.running().url if on_cluster() else "local[2]",
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "640m",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder),
+        "spark.ui.enabled": "false",
+    }
+    (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+    os.environ |= {"SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    base = open_spark("spark://")
+    atexit.register(base._session.stop)
+    return base
 
 
 def on_spark(table: pa.Table, folder: Path, loose: bool) -> dict[str, Any]:

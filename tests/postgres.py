@@ -97,10 +97,10 @@ def find_user() -> dict[str, object]:
     pytest.skip("PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody")
 
 
-def die_with_parent() -> None:
+def die_with_parent(of: signal.Signals = signal.SIGQUIT) -> None:
     """Where the tests themselves are killed, Linux stops the server."""
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGQUIT)  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(1, of)  # PR_SET_PDEATHSIG
 
 
 @contextmanager

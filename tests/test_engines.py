@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import ibis
@@ -19,12 +16,14 @@ import sqlglot
 
 import discreet as dc
 import shell
+from design_cases import numeric
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive import dialects, grouped
+from discreet.sensitive import rows as reading
 from discreet.sensitive.grouped import together
 from discreet.sensitive.records import Records, check_units
 from discreet.sensitive.sources import arrow
-from engines import DATABASES, ENGINES, on_parquet, on_postgres, on_spark, spark
+from engines import DATABASES, ENGINES, on_parquet, on_postgres
 from folding import every
 from postgres import Server
 from sources import AB, CANARY, PEER_WARNINGS, alone, refusal
@@ -149,6 +148,42 @@ def test_counts_and_checks_are_those_of_parquet(engine: str, loose: bool, tmp_pa
     assert seen.count(dict) >= 12 and seen.count(str) >= 12  # the tables are not all refused, and not all counted
 
 
+NUMERIC = (numeric("age", 0, 120), numeric("years", 0, 120))
+LINEAR, LOGISTIC = dc.Design(NUMERIC, numeric("whole", 0, 1)), dc.Design(NUMERIC, VARIABLES[2], 1.0)
+SUMMED = ("clean", "missing and outside", "one column unknown", "empty")
+
+
+def sums(given: dict[str, Any], design: dc.Design, **options: Any) -> Any:
+    """What is summed over a design, or the message that refuses."""
+    records = dc.read_records(given["source"], design.schema, table=given.get("table"), **options)
+    try:
+        rows = dc.grid_rows(design, records)
+        if design == LINEAR:
+            return rows.records, dc.moments(rows).values.tolist()
+        asked = dc.gradients(rows)
+        return rows.records, asked.at(np.array([0.3, -2.0, 0.5])).tolist(), asked.signed().tolist()
+    except dc.InputError as refused:
+        return str(refused)
+
+
+@pytest.mark.parametrize("engine", DATABASES)
+def test_moments_and_gradients_are_those_of_parquet(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole numbers of the same bits, in several blocks."""
+    monkeypatch.setattr(reading, "BLOCK", 64)
+    seen = []
+    for name in SUMMED:
+        one, other = (load(TABLES[name], tmp_path, True) for load in (on_parquet, ENGINES[engine]))
+        for missing, outside in (("error", "error"), ("drop", "clip")):
+            options = {"missing": missing, "out_of_bounds": outside}
+            for design in (LINEAR, LOGISTIC):
+                wanted = sums(one, design, **options)
+                assert sums(other, design, **options) == wanted, (name, options)
+                seen.append(wanted[0])
+    assert {0, 300, "r"} < set(seen)  # numbers of records, of which some are dropped, or a refusal
+
+
 @pytest.mark.parametrize("engine", DATABASES)
 def test_sets_of_variables_that_are_asked_for_together_are_kept_apart(engine: str, tmp_path: Path) -> None:
     held, scopes = table(), [("case", "number"), ("flag",), ("age", "years", "word"), ("number", "case")]
@@ -228,41 +263,6 @@ def test_a_server_is_read_by_either_url_and_a_table_by_its_schema(server: Server
     records = dc.read_records(url, alone(AB).schema, table="ward.visits")
     assert dc.count(records, alone(AB)).tables["x"].tolist() == [1, 2]
     records.table.get_backend().disconnect()
-
-
-def test_spark_that_is_not_there_is_refused_in_a_line_and_nothing_is_spent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    run = shell.opened(tmp_path, monkeypatch, capfd)
-    release = shell.RELEASE.replace("d.parquet", "spark:// --table clinic.visits")
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "pyspark.sql", None)  # as where the extra is not installed
-        assert "discreet[spark]" in run.fails(release)
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "pyspark.sql", SimpleNamespace(SparkSession=SimpleNamespace(builder=None)))
-        patch.setattr(shutil, "which", lambda _name: None)
-        patch.delenv("JAVA_HOME", raising=False)
-        assert "needs Java" in run.fails(release)
-    assert not dc.Ledger(shell.LEDGER).account("add-remove").charges()
-
-
-def test_spark_reads_a_table_by_its_parts_and_a_stopped_session_is_refused(tmp_path: Path) -> None:
-    base, held = spark(), table()
-    path = on_parquet(held, tmp_path, False)["source"]
-    base.raw_sql(f"CREATE DATABASE IF NOT EXISTS clinic LOCATION '{tmp_path / 'clinic'}'")
-    base.raw_sql(f"CREATE TABLE clinic.visits USING parquet AS SELECT * FROM parquet.`{path}`")
-    wanted = outcome({"source": path})
-    for name in ("clinic.visits", "spark_catalog.clinic.visits"):
-        assert outcome({"source": "spark://", "table": name}) == wanted
-    for name in ("clinic.nothing", "nowhere.visits", "nothing"):
-        with pytest.raises(dc.InputError):
-            dc.read_records("spark://", CHAIN.schema, table=name)
-    base.raw_sql("DROP DATABASE clinic CASCADE")
-    records = dc.read_records(on_spark(held, tmp_path, False)["source"], CHAIN.schema)
-    base._session.stop()
-    spark.cache_clear()
-    with pytest.raises(dc.InputError, match="has its session been stopped"):
-        dc.count(records, CHAIN)
 
 
 # ------------------------------------------------------------------------------------- engines that do not run here

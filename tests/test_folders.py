@@ -69,9 +69,10 @@ def test_a_folder_of_csv(tmp_path: Path) -> None:
 
 def refusal_words(source: Any, words: str, network: dc.Network = PAIR) -> None:
     """One line that quotes no record."""
-    with pytest.raises(dc.InputError, match=words) as refused:
-        dc.count(dc.read_records(source, network.schema), network)
-    assert CANARY not in str(refused.value) and "\n" not in str(refused.value)
+    for missing in ("error", "drop"):
+        with pytest.raises(dc.InputError, match=words) as refused:
+            dc.count(dc.read_records(source, network.schema, missing=missing), network)
+        assert CANARY not in str(refused.value) and "\n" not in str(refused.value)
 
 
 BAD = {

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -153,16 +154,19 @@ def arrow_blocks(expression: ir.Table, size: int) -> Iterator[pa.Table]:
 
 
 def _batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
-    """What an engine returns of numbers, as it comes: Ibis would read all of SQLite's rows at once."""
+    """What an engine returns of numbers, as it comes: Ibis would read all rows of SQLite or of Spark at once."""
     engine, schema = expression.get_backend(), expression.schema().to_pyarrow()
-    if engine.name not in EMBEDDED:
+    if engine.name not in (*EMBEDDED, "pyspark"):
         return iter(expression.to_pyarrow_batches(chunk_size=size))
     query = engine.compile(expression)
-    if engine.name == "sqlite":
-        parts = iter(partial(engine.raw_sql(query).fetchmany, size), [])
-        columns = (list(map(pa.array, zip(*part, strict=True), schema.types)) for part in parts)
-        return (pa.RecordBatch.from_arrays(part, schema=schema) for part in columns)
-    return (batch.cast(schema) for batch in query_batches(engine, query, size))
+    if engine.name == "duckdb":
+        return (batch.cast(schema) for batch in query_batches(engine, query, size))
+    found = engine.raw_sql(query)
+    # Spark brings a partition at a time, and needs no Python where its executors run.
+    rows = iter(found.toLocalIterator() if engine.name == "pyspark" else found)
+    parts = iter(lambda: list(islice(rows, size)), [])
+    columns = (list(map(pa.array, zip(*part, strict=True), schema.types)) for part in parts)
+    return (pa.RecordBatch.from_arrays(part, schema=schema) for part in columns)
 
 
 def _guarded(read: Callable[[], T], failure: str, hint: str = "look at it with a tool of your own.") -> T:

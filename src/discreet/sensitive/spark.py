@@ -15,7 +15,6 @@ __all__ = ["SPARK", "hush", "open_spark"]
 
 SPARK = ("sc", "spark")
 """What URLs of Spark begin with."""
-QUIET = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}
 
 
 def hush() -> None:
@@ -24,7 +23,7 @@ def hush() -> None:
 
 
 def open_spark(url: str) -> Any:
-    """A session of Spark, or the one that this process has.
+    """A session of Spark, or the one that this process has; it logs nothing from here on.
 
     Args:
         url: `spark://host:port` of a master; `spark://` for the one that Spark itself is set up with, in
@@ -44,6 +43,7 @@ def open_spark(url: str) -> Any:
     if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
         raise InputError("Spark needs Java, and none is here: install one, or name a Spark Connect as sc://host:port")
     hush()
-    for name, value in QUIET.items():
-        builder = builder.config(name, value)
-    return ibis.pyspark.connect((builder if url == "spark://" else builder.master(url)).getOrCreate())
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    session = (builder if url == "spark://" else builder.master(url)).getOrCreate()
+    session.sparkContext.setLogLevel("OFF")  # where a task fails, its log may quote a record
+    return ibis.pyspark.connect(session)
