@@ -42,7 +42,7 @@ LOW, HIGH = 0.02, 0.5
 LEAST, OFTEN = 1e-6, 0.02
 """Probabilities of a cell that counts, and of a state that is given."""
 KEPT, DROPPED = "kept, at random", "dropped"
-GOOD, SANE, BROKEN = 0.92, 0.72, 0.80
+GOOD, SANE, BROKEN = 0.93, 0.72, 0.80
 METRICS = ("held", "width", "error")
 
 
