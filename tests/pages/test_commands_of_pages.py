@@ -41,7 +41,7 @@ def test_the_commands_of_pages_run(
             assert code == 0, f"{line}: {capfd.readouterr().err}"
 
 
-@pytest.mark.parametrize("name", ["estimators.md", "numbers.md"])
+@pytest.mark.parametrize("name", ["estimators.md", "missing.md", "numbers.md"])
 def test_the_examples_of_the_documentation_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / name
