@@ -411,9 +411,9 @@ SECRET = f"user:{CANARY}"
 @every(
     ("url", "table", "hint"),
     [
-        (f"s3://{SECRET}@bucket/r.parquet", None, "on this machine"),
+        (f"s3://{SECRET}@bucket/r.parquet", None, "passwords out of the URL"),
         (f"https://{SECRET}@host/r.csv", None, "on this machine"),
-        (f"file:///{CANARY}.csv", None, "on this machine"),
+        (f"file:///{CANARY}.csv", None, "no such file"),
         (f"datafusion://{CANARY}", "people", "on this machine"),
         (f"postgresql://{SECRET}@127.0.0.1:1/base", None, "name of its table"),
         (f"sqlite://{SECRET}@host/base", "people", "fourth slash"),

@@ -37,9 +37,12 @@ def open_store(
         A table of the engine; and the blocks of some of its columns, by their names.
 
     Raises:
-        InputError: no such file, or files that differ in the type of a column or lack one.
+        InputError: no such file, files that differ in the type of a column or lack one, or a URL with a password.
         Exception: Arrow's own; it may quote a record.
     """
+    host = url.partition("://")[2].partition("/")[0]
+    if ":" in host.rpartition("@")[0]:
+        raise InputError("leave keys and passwords out of the URL of an object store: Arrow looks for them elsewhere")
     system, path = pyarrow.fs.FileSystem.from_uri(url)
     files = _files(system, path)
     found = pyarrow.dataset.dataset(files, filesystem=system, format="parquet")
