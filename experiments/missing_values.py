@@ -133,7 +133,7 @@ def present(frame: pd.DataFrame) -> Page:
     told = []
     for name in here:
         kept, dropped, whole = (
-            " / ".join(estimate(of(name, way, size, "held")).text(2) for size in (1, 2))
+            " / ".join(f"{estimate(of(name, way, size, 'held')).mean:.2f}" for size in (1, 2))
             for way in (KEPT, DROPPED, WHOLE)
         )
         told.append(f"{name} {kept}, dropped {dropped}, nothing lost {whole}")
