@@ -149,6 +149,16 @@ def test_a_record_without_a_place_is_refused_before_the_charge() -> None:
             counted(refusal_of)
 
 
+def test_somebodys_only_record_is_refused_without_a_place_or_a_unit() -> None:
+    """Nothing is left out without a word."""
+    for who, visit, words in ((["p", "p", "q"], [1, 2, None], "'visit'"), (["p", "p", None], [1, 2, 3], "'who'")):
+        table = pa.table({"who": who, "visit": pa.array(visit, pa.int64()), "x": ["a", "b", "a"]})
+        with pytest.raises(dc.InputError, match=words):
+            counted(table)
+    use = check_units(read(table))
+    assert use is not None and use.without == 1
+
+
 @every("relation", (dc.Relation.REPLACE, dc.Relation.METRIC))
 def test_the_number_of_pairs_is_private(relation: dc.Relation) -> None:
     """Who has one record has no pair."""

@@ -140,6 +140,7 @@ def check(
     reading = Reading.of(data, network, how)
     structure: dc.Network | dc.Design
     if score is not None:
+        reading.refuse_gaps()
         structure, _ = score_of(score, None, None, (network, design, schema))
     else:
         structure = reading.over(network, design, schema)

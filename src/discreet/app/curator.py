@@ -156,6 +156,7 @@ def release(
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
     structure: dc.Network | dc.Design
     if score is not None:
+        reading.refuse_gaps()
         structure, chosen = score_of(score, mechanism, option, (network, design, schema, audit, workload))
     else:
         structure = reading.over(network, design, schema)

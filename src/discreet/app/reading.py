@@ -177,6 +177,11 @@ class Reading:
             raise InputError("a design has no state of missing values; --missing keep is for networks")
         return found
 
+    def refuse_gaps(self) -> None:
+        """Refuse to add states to what a score has been said over."""
+        if self.gaps:
+            raise InputError("--may-be-missing is not for --score: its schema says which variables may be missing")
+
     def _with_gaps(self, network: dc.Network) -> dc.Network:
         """The network, with a state of missing values where they are kept."""
         if self.policy.missing != "keep" or (network.may_be_missing and not self.gaps):

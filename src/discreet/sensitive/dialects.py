@@ -75,7 +75,7 @@ WITHOUT_PATTERNS = ("mssql",)
 """Dialects that search a text for no regular expression: what is a number their own cast says."""
 FAILING = ("mysql", "postgres", "sqlite")
 """Dialects without a cast that gives NULL for what is no number."""
-JAVA = ("athena", "databricks", "mysql", "pyspark", "trino")
+LOOSE_ENDS = ("athena", "databricks", "mysql", "pyspark", "trino")
 """Dialects whose `$` also stands before a line's end at the end of a text, of which Unicode knows several."""
 WITHOUT_NAN = ("mssql", "mysql", "sqlite")
 """Dialects whose numbers are never NaN."""
@@ -127,7 +127,7 @@ def _write_bytewise(compiler: Any, _op: Bytewise, *, arg: Any) -> Any:
 
 def _write_matches(compiler: Any, op: ops.Node, *, arg: Any, pattern: str) -> Any:
     """SQL; PostgreSQL searches no text whose collation takes different ones for equal."""
-    if _dialect(compiler) in JAVA:
+    if _dialect(compiler) in LOOSE_ENDS:
         pattern = pattern.removesuffix("$") + r"\z"
     text = TEXT.get(_dialect(compiler), _as_it_stands)(compiler, arg)
     return compiler.visit_RegexSearch(op, arg=text, pattern=sge.convert(pattern))

@@ -15,7 +15,7 @@ import pyarrow.dataset
 import pyarrow.fs
 
 from discreet.errors import InputError, shown
-from discreet.sensitive.record_files import BLOCK, Blocks, positions
+from discreet.sensitive.record_files import BLOCK, Blocks, is_data, positions
 
 __all__ = ["STORES", "open_store"]
 
@@ -69,18 +69,14 @@ def open_store(
 
 
 def _files(system: pyarrow.fs.FileSystem, path: str) -> list[str]:
-    """The files of a path in order; what begins with a point or a line is not data, as Spark writes it."""
+    """The files of a path, in order."""
     info = system.get_file_info(path)
     if info.type == pyarrow.fs.FileType.File:
         return [path]
     if info.type == pyarrow.fs.FileType.NotFound:
         raise InputError("there is no such file or folder in the object store")
     listed = system.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
-    found = sorted(
-        one.path
-        for one in listed
-        if one.is_file and not any(part[:1] in "._" for part in one.path.removeprefix(path).strip("/").split("/"))
-    )
+    found = sorted(one.path for one in listed if one.is_file and is_data(one.path.removeprefix(path).strip("/")))
     if not found or not all(name.endswith((".parquet", ".pq")) for name in found):
         raise InputError("a folder of an object store holds Parquet files (.parquet), and nothing else that is data")
     return found

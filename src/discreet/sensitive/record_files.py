@@ -25,7 +25,17 @@ import pyarrow.parquet
 from discreet.errors import InputError, shown, shown_path
 from discreet.sensitive.engine import query_batches
 
-__all__ = ["BLOCK", "COLUMN_LIMIT", "FOOTER_LIMIT", "HEADER_LIMIT", "Blocks", "open_file", "parse_csv", "positions"]
+__all__ = [
+    "BLOCK",
+    "COLUMN_LIMIT",
+    "FOOTER_LIMIT",
+    "HEADER_LIMIT",
+    "Blocks",
+    "is_data",
+    "open_file",
+    "parse_csv",
+    "positions",
+]
 
 COLUMN_LIMIT = 2**14
 """Most columns of a file, as in a spreadsheet: the engine takes about 0.1 ms for each, wanted or not."""
@@ -123,9 +133,18 @@ def _kind(path: str) -> str | None:
 
 
 def _in_folder(path: str) -> list[str]:
-    """The files in a folder and below it, in order; what begins with a point or a line is not data, as Spark has it."""
+    """The files in a folder and below it, in order."""
     files = (file for file in Path(path).rglob("*") if file.is_file())
-    return sorted(str(file) for file in files if not any(part[0] in "._" for part in file.relative_to(path).parts))
+    return sorted(str(file) for file in files if is_data(file.relative_to(path).as_posix()))
+
+
+def is_data(path: str) -> bool:
+    """Whether a file of a folder has records: Spark leaves others beside them, which begin with a point or a line.
+
+    Args:
+        path: below the folder, its parts separated by slashes.
+    """
+    return not any(part[:1] in (".", "_") for part in path.split("/"))
 
 
 def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:

@@ -34,6 +34,7 @@ __all__ = [
     "decode",
     "grouping",
     "kept",
+    "missing_code",
     "numbers",
     "read_records",
     "refuse_faulty",

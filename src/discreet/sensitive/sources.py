@@ -99,7 +99,7 @@ def open_source(
     Raises:
         InputError: the source cannot be opened, or a column is not there or there twice.
     """
-    foreign = isinstance(source, ir.Table) or (isinstance(source, str) and "://" in source)
+    foreign = isinstance(source, ir.Table) or _scheme(source) not in (None, *STORES)
     names = None if wanted is None else tuple(wanted)
     found, blocks = _guarded(lambda: _open(source, table, names), "the records cannot be read")
     if foreign:
@@ -175,16 +175,20 @@ def _guarded(read: Callable[[], T], failure: str, hint: str = "look at it with a
     return guarded(read, failure, lambda kind: f"; {HINTS.get(kind, hint)} {note}")
 
 
+def _scheme(source: Any) -> str | None:
+    """What a URL begins with; None for anything else."""
+    return source.partition("://")[0] if isinstance(source, str) and "://" in source else None
+
+
 def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tuple[ir.Table, BlockReader | None]:
     """The Ibis table of any source, and how to read it in blocks."""
-    if isinstance(source, str) and source.partition("://")[0] in STORES and "://" in source:
-        if table is not None:
-            raise InputError("only a database URL takes the name of a table")
-        return _guarded(partial(open_store, open_engine(), source, wanted), "the records cannot be read", STORE_HINT)
-    if isinstance(source, str) and "://" in source:
+    scheme = _scheme(source)
+    if scheme not in (None, *STORES):
         return _columns(_connect(source, table), wanted), None
     if table is not None:
         raise InputError("only a database URL takes the name of a table")
+    if scheme is not None:
+        return _guarded(partial(open_store, open_engine(), source, wanted), "the records cannot be read", STORE_HINT)
     if isinstance(source, ir.Table):
         return _columns(source if _is_bound(source) else open_engine().create_view("records", source), wanted), None
     if isinstance(source, str | Path):
@@ -262,6 +266,7 @@ def _open_server(url: str, kind: str) -> Any:
     except ImportError:
         extra = "spark" if kind in SPARK else "postgres" if kind.startswith("postgres") else None
         wanted = f"discreet[{extra}]" if extra else f"ibis-framework[{kind}]"
+        wanted += " and pyspark[connect]" if kind == "sc" else ""
     raise InputError(f"reading from {kind} needs its driver; install {wanted}")
 
 

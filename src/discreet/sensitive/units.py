@@ -131,7 +131,7 @@ def with_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise
 
     Returns:
         The records that have one before them, with a column `previous.NAME` for each name: nothing in them depends on
-        another unit.
+        another unit. Records without a unit or a place stay, for `few_of_each` to refuse.
     """
     assert unit.order is not None
     teach(table)
@@ -143,7 +143,8 @@ def with_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise
     window = ibis.window(group_by=_key(table, unit, bytewise=bytewise), order_by=order)
     before = {f"{PREVIOUS}{name}": table[name].lag().over(window) for name in names}
     paired = table.mutate(**before, **{PLACE: ibis.row_number().over(window)})
-    return paired.filter(paired[PLACE] > 0).drop(PLACE)
+    nowhere = paired[unit.column].isnull() | paired[unit.order].isnull()
+    return paired.filter((paired[PLACE] > 0) | nowhere).drop(PLACE)
 
 
 def amount(table: ir.Table) -> ir.IntegerScalar:
