@@ -280,5 +280,22 @@ def test_the_shell_keeps_reads_and_samples(run: Shell) -> None:
     assert all(run(f"{command} k.json")[0] == 0 for command in ("fit", "explain"))
     err = run("release gaps.csv --network pair.bif --missing drop --account cut --epsilon 1 --output c.json")[2]
     assert "dropped" in err
-    assert "keep missing values" in run.fails("query c.json --missing state")
+    assert "a state of missing values" in run.fails("query c.json --missing state")
+    assert "not 'sometimes'" in run.fails("query k.json --missing sometimes")
     assert "--missing keep" in run.fails("check gaps.csv --network pair.bif --may-be-missing b")
+
+
+def test_a_release_that_dropped_does_not_say_that_it_kept(run: Shell) -> None:
+    """Whatever states its variables have; and a score brings its own."""
+    Path("gaps.csv").write_text("a,b\n" + "no,yes\nyes,no\nyes,yes\nno,\n" * 50)
+    Path("pair.bif").write_text(format_bif(Bif(PAIR.variables, dict(PAIR.parents), {})))
+    run("ledger open cut --epsilon 9 --relation add-remove")
+    for how, said in (("drop", False), ("keep", True)):
+        assert (
+            run(f"release gaps.csv --network pair.bif --missing {how} --account cut --epsilon 1 --output {how}.json")[0]
+            == 0
+        )
+        assert ("missing" in run.json(f"query {how}.json 'P(b)'")) == said
+    Path("score.json").write_text("{}")
+    refused = run.fails("check gaps.csv --score score.json --missing keep --may-be-missing b")
+    assert "not for --score" in refused

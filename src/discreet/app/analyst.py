@@ -160,7 +160,7 @@ def _read_from(evidence: Evidence, posterior: dc.PosteriorDraws) -> tuple[dict[s
     read = f", read with {arcs} more arcs that its tables carry" if arcs else ""
     network = f"network: {checked}" if checked.measured else "network: taken as it is"
     lines = [f"posterior: {posterior.method}{kernel}{read}", network, *origin_lines(*networks)]
-    if combined.network.may_be_missing:
+    if combined.network.may_be_missing and any(part.policy.missing == "keep" for part in combined.releases):
         told["missing"] = how = "state" if posterior.network.may_be_missing else "at-random"
         lines.append(f"missing values: {GAPS[how]}")
     return told, [*lines, *external_lines(*combined.external)]

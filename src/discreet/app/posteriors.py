@@ -48,13 +48,17 @@ def posterior_of(
     missing: str | None = None,
 ) -> dc.PosteriorDraws:
     """The posterior that a command asks; of complete records, where values may be missing and nothing else is said."""
-    kept = (isinstance(evidence, dc.Release) and evidence.over_design) or not dc.evidence_of(
+    complete = (isinstance(evidence, dc.Release) and evidence.over_design) or not dc.evidence_of(
         evidence
     ).network.may_be_missing
-    if missing is not None and (missing not in GAPS or kept):
-        raise InputError("--missing at-random and --missing state are for releases that keep missing values")
+    if missing is not None and missing not in GAPS:
+        raise InputError(f"--missing is {' or '.join(GAPS)}, not {shown(missing)}")
+    if missing is not None and complete:
+        raise InputError(
+            "--missing is for releases of variables with a state of missing values, which this one has not"
+        )
     drawn = _drawn(evidence, method, draws, seed, prior, trust_network)
-    return drawn if kept or missing == "state" else dc.at_random(drawn)
+    return drawn if complete or missing == "state" else dc.at_random(drawn)
 
 
 def _drawn(
