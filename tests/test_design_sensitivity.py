@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import discreet as dc
 from design_cases import CLASSES, NUMBER, SHAPES, design, length, neighbours, numeric, rows_of
 from discreet.model.design import GRID
+from discreet.sensitive import rows as reading
 from discreet.sensitive.gradients import gradient_sensitivity
 from discreet.sensitive.moments import moment_sensitivity
 from folding import every
@@ -169,12 +170,12 @@ def test_scores_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyPa
 
 
 def test_sums_of_the_most_records_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten million records at a corner: below 2^53, where noise is refused, and exact."""
+    """All at a corner: within 2^53, to which floats are exact."""
+    assert reading.RECORDS_LIMIT * GRID**2 <= 2**53
     monkeypatch.setattr("discreet.sensitive.rows.RECORDS_LIMIT", 10)
     over = design(1, NUMBER)
     with pytest.raises(dc.InputError, match="at most 10 records"):
         dc.grid_rows(over, np.zeros((11, 1)), np.zeros(11))
-    assert 10**7 * GRID**2 < 2**53
 
 
 # --------------------------------------------------------------------------------------------------------- gradients

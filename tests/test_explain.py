@@ -268,7 +268,7 @@ def test_every_kind_of_release_is_explained(kind: str, relation: dc.Relation) ->
         assert promise.value is None and "its values: nothing is promised" in str(found)
     else:
         assert promise.value == (4.0 if relation is dc.Relation.ADD_REMOVE else 2.0)
-    assert telling.distance >= math.tanh(1) and telling.records >= 1
+    assert telling.distance >= math.tanh(1) and telling.units >= 1
     assert found.divergence is not None and found.divergence.record > 0
     text = str(found)
     assert "MAP(a): only probabilities" in text
@@ -336,7 +336,8 @@ def test_numbers_of_a_promise() -> None:
     assert found.promise.value_delta == pytest.approx(1e-6 * (1 + math.e))
     assert found.telling.necessary is None
     text = str(found)
-    assert "one patient" in text and "2.7 %" in text and "anything may be told" in text and "simulation" in text
+    assert "learned of one patient" in text and "differ in one patient" in text and "2.7 %" in text
+    assert "anything may be told" in text and "simulation" in text
 
 
 def test_what_cannot_be_explained_is_refused_or_said() -> None:

@@ -120,6 +120,7 @@ def test_check_tells_the_curator_of_pairs() -> None:
         ({"order_column": "visit"}, "tells units apart"),
         ({"order_column": "day", "unit_column": "who"}, "day"),
         ({"order_column": "", "unit_column": "who"}, "no column ''"),
+        ({"unit_column": "who"}, "'previous.x'.*--order-column"),
     ],
 )
 def test_an_order_needs_its_column_and_units(given: dict[str, Any], words: str) -> None:

@@ -182,17 +182,18 @@ def _change(units: int, nats: float) -> Change:
 
 
 def _telling(release: Release) -> Telling:
-    """How well data sets can be told apart that differ in one record."""
+    """How well data sets can be told apart that differ in one unit."""
     epsilon, delta = float(release.guarantee.epsilon), float(release.guarantee.delta)
     misses = {alarms: least_misses(alarms, epsilon, delta) for alarms in FALSE_ALARMS}
-    records = records_to_tell(ERROR, epsilon, delta)
+    units = records_to_tell(ERROR, epsilon, delta)
     # A pure epsilon is 2 L for each record.
     necessary = None if delta else least_distinguishable(epsilon / 2, 1, ERROR)
     payload = release.told
     number, together = None, None
     if isinstance(payload, ParameterDraws) and not delta:
         number, together = payload.draws, _drawn_distance(epsilon, payload.total)
-    return Telling(best_distance(epsilon, delta), misses, ERROR, records, necessary, number, together)
+    unit, distance = release.guarantee.unit, best_distance(epsilon, delta)
+    return Telling(unit, distance, misses, ERROR, units, necessary, number, together)
 
 
 def _drawn_distance(epsilon: float, total: NoisyTotal | None) -> float:

@@ -69,34 +69,36 @@ class Telling:
     """How well anybody can tell two data sets apart by the release.
 
     Args:
-        distance: largest total variation of releases of data sets that differ in one record.
+        unit: what a record stands for.
+        distance: largest total variation of releases of data sets that differ in one unit.
         misses: by rate of false alarms, the least rate of misses of any test.
         error: a rate of both.
-        records: in which data sets must differ at least for a test to keep it.
+        units: in which data sets must differ at least for a test to keep it.
         necessary: the same for somebody who compares shares of posterior draws, by the paper's argument; no test that
             knows more is bound by it. None with a delta.
         draws: of a posterior, if they are what was released.
         draws_distance: largest total variation of all of them together, and of a noisy number of records beside them.
     """
 
+    unit: str
     distance: float
     misses: Mapping[float, float]
     error: float
-    records: int
+    units: int
     necessary: float | None
     draws: int | None
     draws_distance: float | None
 
     def lines(self) -> Iterator[str]:
         """In words."""
-        yield "How well two data sets can be told apart that differ in one record"
+        yield f"How well two data sets can be told apart that differ in one {self.unit}"
         yield f"  false alarms and misses of the best test sum to {1 - self.distance:.3g} at least; a coin's to 1"
         rates = [f"{100 * miss:.3g} % at {100 * alarms:g} %" for alarms, miss in self.misses.items()]
         yield f"  least misses by false alarms: {listed(rates)}"
         if self.draws is not None and self.draws_distance is not None:
             drawn = f"{self.draws} posterior draws together" if self.draws > 1 else "a posterior draw"
             yield f"  holding {drawn}, it tells less: errors sum to {1 - self.draws_distance:.3g} at least"
-        needs = f"  to err at most {100 * self.error:g} % on either side they must differ in {self.records} or more"
+        needs = f"  to err at most {100 * self.error:g} % on either side they must differ in {self.units} or more"
         if self.necessary is None:
             yield f"{needs}, for any test"
         else:

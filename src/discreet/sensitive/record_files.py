@@ -24,6 +24,7 @@ import pyarrow.parquet
 
 from discreet.errors import InputError, shown, shown_path
 from discreet.sensitive.engine import query_batches
+from discreet.sensitive.values import PREVIOUS
 
 __all__ = [
     "BLOCK",
@@ -207,9 +208,15 @@ def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
     there = set(names)
     absent = [name for name in wanted if name not in there]
     if absent:
+        before = any(name.startswith(PREVIOUS) for name in absent)
         raise InputError(
             f"the records have no column {', '.join(map(shown, absent[:5]))} among their {len(names)}; "
-            "names must be equal in case and blanks, and a CSV file needs a header"
+            + (
+                f"{PREVIOUS}NAME is what NAME is in the record before: say which column puts the records of a unit in "
+                "order (order_column, --order-column)"
+                if before
+                else "names must be equal in case and blanks, and a CSV file needs a header"
+            )
         )
     twice = [name for name in wanted if len(at[name.lower()]) > 1]
     if twice:
@@ -259,7 +266,8 @@ def _parquet_blocks(paths: Sequence[str], names: Sequence[str]) -> Blocks | None
     def read() -> Iterator[pa.RecordBatch]:
         for path in paths:
             with pyarrow.parquet.ParquetFile(path, read_dictionary=text, pre_buffer=False) as file:
-                yield from file.iter_batches(BLOCK, columns=list(names))
+                # Threads that hand each other so little would cost a third more than they save.
+                yield from file.iter_batches(BLOCK, columns=list(names), use_threads=False)
 
     return Blocks(kinds[0], read)
 

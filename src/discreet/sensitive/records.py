@@ -21,8 +21,8 @@ from discreet.model.schema import Schema, Variable
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.dialects import TEXT, bytewise, engine_of, is_missing, is_present, matches, number
 from discreet.sensitive.sources import Local, arrow, open_source
-from discreet.sensitive.units import PREVIOUS, Unit, UnitUse, check_unit_type, few_of_each, unit_use, with_previous
-from discreet.sensitive.values import canonical, is_number, markers, other_spellings, pattern
+from discreet.sensitive.units import Unit, UnitUse, check_unit_type, few_of_each, unit_use, with_previous
+from discreet.sensitive.values import PREVIOUS, canonical, is_number, markers, other_spellings, pattern
 
 __all__ = [
     "MISSING",

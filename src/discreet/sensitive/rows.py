@@ -24,8 +24,8 @@ from discreet.sensitive.sources import arrow_blocks
 
 __all__ = ["BLOCK", "Integers", "Rows", "grid_rows"]
 
-RECORDS_LIMIT = 10**7
-"""Most records: sums of their products stay below 2^48, and certified sums of floats below 1e-7."""
+RECORDS_LIMIT = 2**29
+"""Most records: sums of their products, of at most 2^24 each, stay within 2^53, where floats are exact."""
 BLOCK = 2**16
 """Records that are in memory at once: sums of their products, of at most 2^24 each, stay far below 2^53."""
 
@@ -114,7 +114,7 @@ def grid_rows(
 
     Raises:
         InputError: another shape, a frame without a column of the design, a value that is missing, infinite or no
-            number, a class that was not declared, or more than 10,000,000 records; of a table, what its policy does not
+            number, a class that was not declared, or more than 2^29 records; of a table, what its policy does not
             allow. The message names columns, never a value.
 
     Guarantee:
@@ -161,9 +161,10 @@ def _by_name(design: Design, frame: Any) -> Floats:
     """The features of a frame, in the design's order; NaN where there is no number."""
     records = read_records(frame, Schema(design.features), out_of_bounds="clip")
     columns = [numbers(records, variable).name(f"c{at}") for at, variable in enumerate(design.features)]
-    blocks = list(arrow_blocks(records.table.select(*columns), RECORDS_LIMIT + 1))
+    blocks = list(arrow_blocks(records.table.select(*columns), BLOCK))
     _require_few(sum(map(len, blocks)))
-    return np.column_stack([blocks[0][f"c{at}"].to_numpy().astype(np.float64) for at in range(len(columns))])
+    names = [f"c{at}" for at in range(len(columns))]
+    return np.concatenate([np.column_stack([b[name].to_numpy().astype(np.float64) for name in names]) for b in blocks])
 
 
 def _streamed(design: Design, records: Records) -> Rows:

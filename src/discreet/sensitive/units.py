@@ -29,9 +29,9 @@ from discreet.sensitive.dialects import bytewise as by_bytes
 from discreet.sensitive.dialects import digest, teach
 from discreet.sensitive.dialects import number as number_in
 from discreet.sensitive.sources import arrow
+from discreet.sensitive.values import PREVIOUS
 
 __all__ = [
-    "PREVIOUS",
     "STEPS",
     "Unit",
     "UnitUse",
@@ -42,8 +42,6 @@ __all__ = [
     "with_previous",
 ]
 
-PREVIOUS = "previous."
-"""Before the name of a variable: its value in the record of the same unit before."""
 PLACE, NUMBER, STEPS = "discreet_place_in_unit", "discreet_records_of_unit", "discreet_steps_of_record"
 """Names of columns that no table has."""
 

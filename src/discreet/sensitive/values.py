@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from discreet.errors import InputError
 from discreet.model.schema import Schema, Variable
 
-__all__ = ["INFINITE", "NUMBER", "canonical", "is_number", "markers", "other_spellings", "pattern", "whole"]
+__all__ = ["INFINITE", "NUMBER", "PREVIOUS", "canonical", "is_number", "markers", "other_spellings", "pattern", "whole"]
 
 BLANKS = " \t\r\n"
 """What may stand around a number or a logical word."""
@@ -26,6 +26,8 @@ INFINITE = "([iI][nN][fF]([iI][nN][iI][tT][yY])?|[1-9]([.][0-9]{0,90})?[eE][+]?(
 PLAIN = re.compile(r"([+-]?)0*([0-9]*)(?:[.]([0-9]*?)0*)?")
 """Sign, whole part and fraction of a plain decimal number, or marks without a digit."""
 LOGICAL = ("true", "false")
+PREVIOUS = "previous."
+"""Before the name of a variable: its value in the record of the same unit before."""
 
 
 def canonical(text: str) -> str | None:
