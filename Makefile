@@ -3,6 +3,7 @@
 PYTHON ?= python3
 LOWEST_PYTHON ?= python3.11
 VENV := .venv
+SPARK_VENV := .venv-spark
 CONSTRAINTS := constraints.txt
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -42,6 +43,7 @@ READ_BY_BOTH := src/discreet bench experiments $(filter-out tests/test_%,$(wildc
 STAMP_OF = $(VENV)/.$(1)-tested-$(shell $(call SUM,$(READ_BY_BOTH) tests/$(1) $(2)))
 ANSWERS_STAMP = $(call STAMP_OF,answers)
 PAGES_STAMP = $(call STAMP_OF,pages,docs README.md)
+SPARK_STAMP = $(VENV)/.spark-tested-$(shell $(call SUM,src/discreet/sensitive tests/test_spark.py tests/test_engines.py $(filter-out tests/test_%,$(wildcard tests/*.py)) pyproject.toml $(CONSTRAINTS)))
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo install postgres java test test-thorough test-spark test-answers test-pages check format lint types mutants coverage bench peers experiments test-newest test-lowest clean
@@ -49,7 +51,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
 
-install: $(STAMP) postgres  ## all that the other targets need, but those of bench and experiments
+install: $(STAMP) $(SPARK_VENV)/.installed postgres java  ## all that the other targets need, but those of bench and experiments
 
 # A package of the system for tests that need it, where we may install it; where not, they are skipped.
 APT = if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -88,7 +90,7 @@ $(ANSWERS_STAMP): $(STAMP)
 $(PAGES_STAMP): $(STAMP)
 	$(MAKE) test-pages
 
-check: lint types test $(ANSWERS_STAMP) $(PAGES_STAMP)  ## what continuous integration runs
+check: lint types test $(ANSWERS_STAMP) $(PAGES_STAMP) $(SPARK_STAMP)  ## what continuous integration runs
 
 format: $(STAMP)  ## rewrite the sources in the house format
 	$(BIN)/ruff check --fix src tests bench experiments
@@ -129,11 +131,19 @@ experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds doc
 
 # Spark warns of its libraries' next versions; its tests are those that `make test` skips where pyspark is absent. In one
 # process, for they share one session.
-test-spark: java  ## the tests of Spark on a cluster of this machine, in an environment with the extra; 5 minutes
-	test -x $(VENV)-spark/bin/python || $(PYTHON) -m venv $(VENV)-spark
-	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[dev,spark]'
-	DISCREET_TEST_SPARK=cluster $(VENV)-spark/bin/python -m pytest -q -W default -W ignore::ResourceWarning -k spark \
+test-spark: $(SPARK_VENV)/.installed java  ## the tests of Spark on a cluster of this machine, in an environment with the extra; 5 minutes
+	DISCREET_TEST_SPARK=cluster $(SPARK_VENV)/bin/python -m pytest -q -W default -W ignore::ResourceWarning -k spark \
 	  tests/test_engines.py tests/test_spark.py
+	rm -f $(VENV)/.spark-tested-*
+	touch $(SPARK_STAMP)
+
+$(SPARK_STAMP):
+	$(MAKE) test-spark
+
+$(SPARK_VENV)/.installed: pyproject.toml $(CONSTRAINTS)
+	$(PYTHON) -m venv --clear $(SPARK_VENV)
+	$(SPARK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e '.[dev,spark]'
+	touch $@
 
 test-newest:  ## the tests on the newest versions that pyproject.toml allows, in an environment made for it
 	$(PYTHON) -m venv --clear $(VENV)-newest

@@ -18,37 +18,90 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
+
+from discreet.privacy import ledger_database
 
 USER = "curator"
 CALM_S = 120
 """A server that has not started, or a command that has not ended by then, never will."""
 
-# Nothing here outlives the tests, so nothing need survive a power cut.
+KEYHOLDER = "keyholder"
+"""The one role that is asked for a password, once a test makes it."""
+
+# A ledger refuses a server without the first two. What is written lazily is written so late that a crash does lose it.
 CONFIGURATION = """
+fsync = on
+full_page_writes = on
 listen_addresses = ''
-fsync = off
-full_page_writes = off
 shared_buffers = 16MB
-max_connections = 50
+max_connections = 120
+wal_level = replica
+max_wal_senders = 4
+wal_writer_delay = 10s
 autovacuum = off
 logging_collector = off
 """
 
+STOPS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+"""How a server is stopped: with an orderly end, or as in a crash."""
 
-@dataclass(frozen=True)
+
+@dataclass(eq=False)
 class Server:
-    """A server that runs.
+    """A server.
 
     Args:
         programs: folder of `psql` and the others.
-        folder: of its socket.
+        folder: of its socket, its data and its log.
+        process: of the server, while it runs.
     """
 
     programs: Path
     folder: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def data(self) -> Path:
+        """The folder of its databases."""
+        return self.folder / "data"
+
+    @property
+    def socket(self) -> Path:
+        """Where it listens."""
+        return self.folder / ".s.PGSQL.5432"
+
+    def start(self) -> None:
+        """Start it, and return when it answers. It stops with the thread that started it, on Linux."""
+        log = self.folder / "log"
+        with log.open("a") as output, warnings.catch_warnings():
+            # Other threads, JAX's among them, hold nothing that the child needs before it is another program.
+            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+            self.process = subprocess.Popen(
+                [self.programs / "postgres", "-D", self.data, "-k", self.folder], stdin=subprocess.DEVNULL,
+                stdout=output, stderr=output, cwd=self.folder, preexec_fn=die_with_parent, **find_user(),
+            )  # fmt: skip
+        wait_for(self, self.process, log)
+
+    def stop(self, how: str = "immediate") -> None:
+        """Stop it, "fast" or "immediate"."""
+        if self.process is not None:
+            self.process.send_signal(STOPS[how])
+            self.process.wait(CALM_S)
+            self.process = None
+
+    def restart(self, how: str) -> None:
+        """Stop it, "fast" or "immediate", and start it again on the same data."""
+        self.stop(how)
+        self.start()
+
+    def configure(self, line: str) -> None:
+        """Add a line to its configuration, for the next start."""
+        with (self.data / "postgresql.conf").open("a") as configuration:
+            configuration.write(f"{line}\n")
 
     def url(self, base: str = "postgres", user: str = USER, **arguments: str) -> str:
         """The address for a ledger."""
@@ -71,6 +124,22 @@ class Server:
         self.run(f"CREATE DATABASE {base}")
         self.run(f"ALTER DATABASE {base} SET default_transaction_isolation = '{isolation}'")
         return self.url(base)
+
+
+@contextmanager
+def closing() -> Iterator[None]:
+    """Close what ledgers that were made in the block keep open, when it is left."""
+    made, make = [], ledger_database._engine
+
+    def remember(*given: object) -> Any:
+        made.append(make(*given))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ledger_database, "_engine", remember)
+        yield
+    for engine in made:
+        engine.dispose()
 
 
 def find_programs() -> Path:
@@ -106,35 +175,47 @@ def die_with_parent(of: signal.Signals = signal.SIGQUIT) -> None:
 @contextmanager
 def serving() -> Iterator[Server]:
     """A server that runs until the block is left, however it is left."""
+    with _placed() as server:
+        _run([server.programs / "initdb", "-D", server.data, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C",
+              "--no-sync"], server.folder)  # fmt: skip
+        server.configure(CONFIGURATION)
+        access = server.data / "pg_hba.conf"
+        access.write_text(f"local all {KEYHOLDER} scram-sha-256\n{access.read_text()}")
+        server.start()
+        yield server
+
+
+@contextmanager
+def standing_by(primary: Server) -> Iterator[Server]:
+    """A hot standby of a server: a copy that follows it and can be read."""
+    with _placed() as server:
+        _run([server.programs / "pg_basebackup", "-D", server.data, "-h", primary.folder, "-U", USER, "-R",
+              "--checkpoint=fast", "--no-sync"], server.folder)  # fmt: skip
+        server.start()
+        yield server
+
+
+@contextmanager
+def _placed() -> Iterator[Server]:
+    """A server without data in a folder of its own; what was started in it is stopped, and the folder goes."""
     programs, user = find_programs(), find_user()
     folder = Path(tempfile.mkdtemp(prefix="pg"))  # short: the path of a socket has at most 107 characters
-    process = None
+    server = Server(programs, folder)
     try:
         if user:
             os.chown(folder, user["user"], user["group"])
-        data, log = folder / "data", folder / "log"
-        made = subprocess.run(
-            [programs / "initdb", "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
-            capture_output=True, text=True, cwd=folder, timeout=CALM_S, check=False, **user,
-        )  # fmt: skip
-        assert made.returncode == 0, made.stderr
-        with (data / "postgresql.conf").open("a") as configuration:
-            configuration.write(CONFIGURATION)
-        with log.open("w") as output, warnings.catch_warnings():
-            # Other threads, JAX's among them, hold nothing that the child needs before it is another program.
-            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
-            process = subprocess.Popen(
-                [programs / "postgres", "-D", data, "-k", folder], stdin=subprocess.DEVNULL, stdout=output,
-                stderr=output, cwd=folder, preexec_fn=die_with_parent, **user,
-            )  # fmt: skip
-        server = Server(programs, folder)
-        wait_for(server, process, log)
         yield server
     finally:
-        if process is not None:
-            process.send_signal(signal.SIGQUIT)  # at once
-            process.wait(CALM_S)
+        server.stop()  # at once
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(command: list[str | Path], folder: Path) -> None:
+    """Run a program of the server's as the server's user."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=folder, timeout=CALM_S, check=False, **find_user()
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 @cache

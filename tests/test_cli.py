@@ -183,9 +183,9 @@ def test_a_document_that_cannot_be_saved_goes_to_stdout(run: Shell, monkeypatch:
 def test_a_file_that_appears_meanwhile_is_not_overwritten(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     charge = dc.Account.charge
 
-    def late(*arguments: object) -> object:
+    def late(*arguments: object, **more: object) -> object:
         Path("r.json").write_text("another release")
-        return charge(*arguments)  # type: ignore[arg-type]
+        return charge(*arguments, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(dc.Account, "charge", late)
     code, out, err = run(RELEASE)

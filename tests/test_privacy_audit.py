@@ -18,7 +18,7 @@ Publish = Callable[[dc.Mechanism, dc.Counts, dc.Dirichlet, dc.Guarantee], dc.Rel
 class Open:
     """An account that pays for everything: the audit needs thousands of releases and no ledger."""
 
-    def charge(self, *_: object) -> None:
+    def charge(self, *_: object, **__: object) -> None:
         pass
 
 

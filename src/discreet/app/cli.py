@@ -15,7 +15,18 @@ from typing import Annotated
 import typer
 
 import discreet
-from discreet.app import analyst, checking, combining, curator, decisions, explaining, figures, network_view, rehearsal
+from discreet.app import (
+    analyst,
+    checking,
+    combining,
+    curator,
+    decisions,
+    explaining,
+    figures,
+    ledgers,
+    network_view,
+    rehearsal,
+)
 from discreet.app.arguments import Json
 from discreet.app.terminal import abandon_stdout, answer_document, show
 from discreet.errors import BudgetError, DiscreetError, InputError
@@ -111,7 +122,7 @@ for command in (
 ):
     app.command()(command)
 app.command("show")(network_view.show_network)
-app.add_typer(curator.ledger_app, name="ledger", help="Open an account for a data set, or show what was spent.")
+app.add_typer(ledgers.ledger_app, name="ledger", help="Accounts of data sets: open, show, limit, close, verify.")
 
 
 def _show_version(wanted: bool) -> None:

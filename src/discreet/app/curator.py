@@ -1,11 +1,10 @@
-"""Commands of a curator: keep the ledger, pay and release."""
+"""Commands of a curator: pay and release."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,26 +30,20 @@ from discreet.app.arguments import (
     registered,
     score_of,
 )
-from discreet.app.reading import DEFAULT_LEDGER, Data, Reading, reads_records
-from discreet.app.report import columns, release_lines, release_summary
+from discreet.app.ledgers import LedgerUrl
+from discreet.app.reading import Data, Reading, reads_records
+from discreet.app.report import release_lines, release_summary
 from discreet.app.terminal import abandon_stdout, check_writable, say, show
-from discreet.errors import DiscreetError, InputError, shown
+from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms import MECHANISMS, Entry
-from discreet.privacy.guarantee import as_text, begins_with_amount
 
-__all__ = ["ledger_app", "release", "structure"]
-
-ledger_app = typer.Typer(rich_markup_mode=None)
-"""`ledger open` and `ledger show`."""
+__all__ = ["release", "structure"]
 
 TAKES_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta != "refused"]
-RELATION_HELP = "Neighbours: add-remove or replace one record; metric promises less, for changes by a --unit."
-UNIT_HELP = (
-    f"What one record stands for; of a metric the change that has distance 1: '1 mmHg in one reading'. {AMOUNT_HELP}"
-)
-LedgerUrl = Annotated[str, typer.Option("--ledger", help="Database of the ledger.")]
-ProjectLedger = Annotated[
-    str | None, typer.Option("--ledger", help="Database of the ledger.", show_default=DEFAULT_LEDGER)
+Purpose = Annotated[str, typer.Option(help="What it is for: kept in the ledger, and perhaps limited there.")]
+Request = Annotated[
+    str,
+    typer.Option(help="Key of this release, such as a job's: what has it is charged and drawn once."),
 ]
 MechanismName = Annotated[
     str | None, typer.Option(help=f"Over a network: {described('network')}. Over a design: {described('design')}.")
@@ -70,56 +63,6 @@ Belief = Annotated[
         f"weight, {DEFAULT_DEVIATION} without it."
     ),
 ]
-
-
-@ledger_app.command("open")
-def ledger_open(
-    account: Annotated[str, typer.Argument(help="Name of the account: one for each data set.")],
-    epsilon: Annotated[str, typer.Option(help="All that may ever be spent, as decimal text.")],
-    relation: Annotated[str, typer.Option(help=RELATION_HELP)],
-    delta: Annotated[str, typer.Option(help="All the delta that may ever be spent.")] = "0",
-    unit: Annotated[str, typer.Option(help=UNIT_HELP)] = "record",
-    ledger: LedgerUrl = DEFAULT_LEDGER,
-    as_json: Json = False,
-) -> None:
-    """Open an account with a limit that can never be changed."""
-    limit = dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
-    if limit.relation is dc.Relation.METRIC:
-        say(AMOUNT_HELP)
-    elif begins_with_amount(unit):
-        raise InputError(
-            f"{limit.relation} is about whole records, and {shown(unit)} is an amount of change: name what one record "
-            "stands for, such as 'record' or 'patient', or take --relation metric, which protects no record"
-        )
-    opened = dc.Ledger(ledger).open(account, limit)
-    place = opened.ledger.place
-    told = {"ledger": place, **_account(opened)}
-    show(as_json, told, f"opened account {account!r}: at most {limit} in all\nledger: {place}")
-
-
-@ledger_app.command("show")
-def ledger_show(
-    account: Annotated[str | None, typer.Argument(help="One account; all without it.")] = None,
-    ledger: LedgerUrl = DEFAULT_LEDGER,
-    as_json: Json = False,
-) -> None:
-    """Show limits, charges and what is left."""
-    book = dc.Ledger(ledger)
-    shown = [_account(book.account(name)) for name in ([account] if account else book.names())]
-    rows = [
-        (part["account"], part["relation"], part["unit"], part["limit"]["epsilon"], part["spent"]["epsilon"],
-         part["left"]["epsilon"], str(len(part["charges"])))
-        for part in shown
-    ]  # fmt: skip
-    head = ("account", "relation", "unit", "epsilon limit", "spent", "left", "charges")
-    text = columns(head, rows) if rows else "no account is open"
-    if account:
-        charges = [
-            (charge["date"], charge["mechanism"], charge["epsilon"], charge["release"])
-            for charge in shown[0]["charges"]
-        ]
-        text += "\n\n" + columns(("date", "mechanism", "epsilon", "release"), charges) if charges else ""
-    show(as_json, {"ledger": book.place, "accounts": shown}, f"{text}\n\nledger: {book.place}")
 
 
 @reads_records
@@ -146,12 +89,14 @@ def release(
     schema: SchemaFile = None,
     *,
     how: Mapping[str, Any],
-    ledger: ProjectLedger = None,
+    purpose: Purpose = "",
+    request: Request = "",
+    ledger: LedgerUrl = None,
     as_json: Json = False,
 ) -> None:
     """Count the records, charge the account, add exact noise, and write a file that is safe to publish."""
     reading = Reading.of(data, network, how)
-    payer = reading.payer(account, ledger)
+    payer = reading.payer(account, ledger, purpose, request)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
     structure: dc.Network | dc.Design
@@ -184,12 +129,14 @@ def structure(
     ] = None,
     *,
     how: Mapping[str, Any],
-    ledger: ProjectLedger = None,
+    purpose: Purpose = "",
+    request: Request = "",
+    ledger: LedgerUrl = None,
     as_json: Json = False,
 ) -> None:
     """Choose the arcs of a network by the records, with noise, and write a file that is safe to publish."""
     reading = Reading.of(data, None, how)
-    payer = reading.payer(account, ledger)
+    payer = reading.payer(account, ledger, purpose, request)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation=limit.relation, unit=limit.unit)
     wanted, barred = ("\n".join(arcs) if arcs else () for arcs in (require, forbid))
@@ -289,29 +236,3 @@ def _check_output(path: Path) -> None:
     if path.exists():
         raise InputError(f"{str(path)!r} exists; a release costs budget and is not overwritten, name a new file")
     check_writable(path)
-
-
-def _account(account: dc.Account) -> dict[str, Any]:
-    """An account as JSON."""
-    balance = account.balance()
-
-    def budget(epsilon: Fraction, delta: Fraction) -> dict[str, str]:
-        return {"epsilon": as_text(epsilon), "delta": as_text(delta)}
-
-    return {
-        "account": account.name,
-        "relation": balance.limit.relation.value,
-        "unit": balance.limit.unit,
-        "limit": budget(balance.limit.epsilon, balance.limit.delta),
-        "spent": budget(balance.epsilon_spent, balance.delta_spent),
-        "left": budget(balance.epsilon_left, balance.delta_left),
-        "charges": [
-            {
-                "date": charge.date.isoformat(),
-                "mechanism": charge.mechanism,
-                "release": charge.release,
-                **budget(charge.guarantee.epsilon, charge.guarantee.delta),
-            }
-            for charge in account.charges()
-        ],
-    }

@@ -14,6 +14,7 @@ import typer
 
 import discreet as dc
 from discreet.app.arguments import PROJECT, structure_of
+from discreet.app.settings import address_of, ledger_address
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.project import Project
 from discreet.releases.policy import RecordsPolicy
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from discreet.sensitive.records import Faults
 
 __all__ = [
-    "DEFAULT_LEDGER",
     "Data",
     "MaxRecords",
     "NaValues",
@@ -35,13 +35,11 @@ __all__ = [
     "words_in",
 ]
 
-DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
-
 Data = Annotated[
     str,
     typer.Argument(
-        help="Parquet or CSV file, glob, or database URL; - reads CSV from stdin. Or a project file (.toml; `init` "
-        "drafts one) that says where the records are, and all else that is public."
+        help="Parquet or CSV file, glob, database URL or @name; - reads CSV from stdin. Or a project file (.toml; "
+        "`init` drafts one) that says where the records are, and all else that is public."
     ),
 ]
 TableName = Annotated[str | None, typer.Option("--table", help="Table, where DATA is a database URL.")]
@@ -212,8 +210,8 @@ class Reading:
         words = {name: word for name, word in self.options.items() if name not in ("table", "na_values")}
         return RecordsPolicy(**{"missing": "error", "out_of_bounds": "error", **words})
 
-    def payer(self, account: str | None, ledger: str | None) -> dc.Account:
-        """The account that pays, which protects the project's unit.
+    def payer(self, account: str | None, ledger: str | None, purpose: str, request: str) -> dc.Account:
+        """The account that pays, for a purpose and under the key of a request; it protects the project's unit.
 
         Raises:
             InputError: no account was named, or it protects another unit.
@@ -222,7 +220,8 @@ class Reading:
         name = account or said.get("name")
         if name is None:
             raise InputError("name the account that pays: --account, or name of [account] in a project file")
-        found = dc.Ledger(ledger or said.get("ledger", DEFAULT_LEDGER)).account(name)
+        book = dc.Ledger(ledger_address(ledger, said.get("ledger")))
+        found = book.account(name, purpose=purpose, request=request)
         unit = None if self.project is None else self.project.sections.get("unit", {}).get("name")
         if unit is not None and unit != found.limit.unit:
             raise InputError(
@@ -248,7 +247,7 @@ class Reading:
 
 def source_of(data: str) -> Any:
     """What `read_records` takes for a DATA argument."""
-    return sys.stdin.buffer if data == "-" else data
+    return sys.stdin.buffer if data == "-" else address_of(data)
 
 
 def words_in(given: list[str] | None) -> list[str]:

@@ -139,7 +139,8 @@ def release(
         statistic: private counts, or sums over a design's records.
         prior: public, over the same network or design.
         guarantee: what is promised; charged in full.
-        account: pays; its ledger is written before the draw.
+        account: pays; its ledger is written before the draw. What its handle asks for a second time, under the key of a
+            request, is refused: a second draw would have to be paid, too.
 
     Returns:
         The release, safe to publish.
@@ -155,7 +156,7 @@ def release(
     statistic.policy.check_claim(guarantee)
     calibration = _calibrate(mechanism, statistic, prior, guarantee)
     number = secrets.token_hex(16)
-    account.charge(number, mechanism.name, guarantee)
+    account.charge(number, mechanism.name, guarantee, anew=True)
     payload = mechanism.draw(statistic, prior, calibration, ExactNoise())
     return _describe(number, mechanism, statistic, prior, guarantee, (calibration, payload), private=True)
 

@@ -1,87 +1,63 @@
 """The ledger: how much of a limit was spent, by which release, on a database that outlives every process.
 
-An account is opened once with a limit; a charge is one transaction, alone on the database, that either fits under the
-limit or changes nothing. Rows are only ever added: there is no refund, because an output that may have been seen cannot
-be unseen. Whatever is read is checked, for somebody else may have written it. This file never sees a record or a
-release's content.
+An account is opened once with a limit that never rises; a charge is one transaction that either fits under the limit or
+changes nothing. Entries are only ever added: there is no refund, because an output that may have been seen cannot be
+unseen. Each has its place, the exact sum after it, and a digest of all before it (`ledger_entries.py`): a charge reads
+a few rows, and `verify` finds the first that was changed. This file never sees a record or a release's content.
 """
 
 from __future__ import annotations
 
-import unicodedata
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from fractions import Fraction
-from typing import Any
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import TypeVar
 
 import sqlalchemy as sa
 
 from discreet.errors import BudgetError, InputError, listed, shown
-from discreet.privacy import ledger_tables as rows
-from discreet.privacy.guarantee import Guarantee, Relation, as_rational, as_text, convert
+from discreet.privacy.guarantee import Guarantee, Relation, as_text, convert
+from discreet.privacy.ledger_balance import Balance, Charge, balance_of, charge_of, limit_of
+from discreet.privacy.ledger_books import VERSION, Books, PostgresBooks, SqliteBooks
 from discreet.privacy.ledger_database import Database, shown_address
+from discreet.privacy.ledger_entries import PERSON, PURPOSE, Entry, Refusal, Share, following, subjects_of, verify
+from discreet.privacy.ledger_words import in_words, likeness, refuse_illegible, refuse_other
 
 __all__ = ["Account", "Balance", "Charge", "Ledger"]
 
-SUM_BITS = 10_000
-"""Most bits of the numerator or denominator of all charges together: what is then left of a limit still prints."""
-
-NAME_LIMIT = 80
-"""Most characters of a new name: what a message quotes whole."""
-
-
-@dataclass(frozen=True)
-class Charge:
-    """One line of an account.
-
-    Args:
-        release: id of the release that was paid for.
-        mechanism: its name.
-        guarantee: what was spent, for the account's relation and unit.
-        date: day of the charge (UTC).
-    """
-
-    release: str
-    mechanism: str
-    guarantee: Guarantee
-    date: date
-
-
-@dataclass(frozen=True)
-class Balance:
-    """State of an account: the limit, and what the charges so far sum to (exact; nats for epsilon)."""
-
-    limit: Guarantee
-    epsilon_spent: Fraction
-    delta_spent: Fraction
-
-    @property
-    def epsilon_left(self) -> Fraction:
-        """Epsilon that can still be spent."""
-        return self.limit.epsilon - self.epsilon_spent
-
-    @property
-    def delta_left(self) -> Fraction:
-        """Delta that can still be spent."""
-        return self.limit.delta - self.delta_spent
+T = TypeVar("T")
 
 
 class Ledger:
     """Accounts in a database.
 
     Args:
-        url: an SQLAlchemy URL, such as `sqlite:///budget.db` or `postgresql+psycopg://host/base`; tables are made when
-            they are not there, and a new file is its owner's alone (0600). `sqlite://` lives in this process's memory.
+        url: `sqlite:///budget.db`, or `postgresql://host/base`; tables are made when they are not there, and a new file
+            is its owner's alone (0600). `sqlite://` lives in this process's memory.
 
     Raises:
         InputError: the URL cannot be understood, has an argument that could weaken the ledger (any for SQLite; for
             PostgreSQL those that do not say where the server is and how it is reached), or its database cannot be
-            opened.
+            opened, is of another version, or could forget in a crash what was spent.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._database = Database(url)
+        self._books: Books = SqliteBooks() if self._database.sqlite else PostgresBooks()
+        self._limits: dict[str, Guarantee] = {}
+        version = self._read(self._found)
+        if version is None:
+            version = self._asked(lambda: self._database.make(self._made))
+        if version != VERSION:
+            raise InputError(
+                f"ledger {shown_address(url)} has version {version}, and this program version {VERSION}: "
+                + (
+                    f"`discreet ledger migrate --ledger URL` makes version {VERSION} of it"
+                    if version < VERSION
+                    else "use a newer discreet"
+                )
+                + "; nothing was charged"
+            )
 
     @property
     def place(self) -> str:
@@ -100,7 +76,8 @@ class Ledger:
         """Open an account.
 
         Args:
-            name: new in this ledger; one per data set, not per analyst. At most 80 characters, none of them invisible.
+            name: new in this ledger; one per data set, not per analyst. At most 80 characters, none of them invisible,
+                and not to be taken for another account's.
             limit: all that may ever be spent on the records, for one relation and unit.
 
         Returns:
@@ -109,32 +86,40 @@ class Ledger:
         Raises:
             InputError: the name cannot be told from others by eye, or is already taken; or the limit is no guarantee.
         """
-        _refuse_illegible(name, "an account's name")
-        _refuse_other(limit, Guarantee, "the limit of an account")
-        _refuse_illegible(limit.unit, "an account's unit")
+        refuse_illegible(name, "an account's name")
+        refuse_other(limit, Guarantee, "the limit of an account")
+        refuse_illegible(limit.unit, "an account's unit")
+        draft = Entry(
+            name,
+            0,
+            "opened",
+            epsilon=str(limit.epsilon),
+            delta=str(limit.delta),
+            relation=limit.relation.value,
+            unit=limit.unit,
+        )
 
-        def add(connection: sa.Connection) -> None:
-            if _find(connection, name) is not None:
-                raise InputError(f"account {shown(name)} is open already; its limit cannot be changed")
-            connection.execute(
-                sa.insert(rows.accounts).values(
-                    name=name,
-                    epsilon=as_text(limit.epsilon),
-                    delta=as_text(limit.delta),
-                    relation=limit.relation.value,
-                    unit=limit.unit,
-                    opened=_today().isoformat(),
-                )
-            )
+        def add(connection: sa.Connection) -> Entry:
+            for other in self._books.names(connection):
+                if other != name and likeness(other) == likeness(name):
+                    raise InputError(
+                        f"account {shown(name)} would look like {shown(other)}, which is open; take another name"
+                    )
+            return self._books.append(connection, draft)
 
-        self._database.write(add)
+        def settled(connection: sa.Connection) -> Entry | None:
+            return self._books.first(connection, name) if name in self._books.names(connection) else None
+
+        self._asked(lambda: self._database.write(add, settled, name), name)
         return Account(self, name)
 
-    def account(self, name: str) -> Account:
+    def account(self, name: str, *, purpose: str = "", request: str = "") -> Account:
         """An account that is open.
 
         Args:
-            name: as it was opened.
+            name: as it was opened, or one that looks like it.
+            purpose: what is charged through this handle is for; kept and shown, and perhaps limited.
+            request: key of what is charged through this handle; see `Account.charge`.
 
         Returns:
             The account.
@@ -142,19 +127,71 @@ class Ledger:
         Raises:
             InputError: there is none of this name; the message lists those there are.
         """
-        found = Account(self, name)
+        found = Account(self, name, purpose, request)
         names = self.names()
-        if name not in names:
+        if name in names:
+            return found
+        alike = [other for other in names if likeness(other) == likeness(name)]
+        if len(alike) != 1:
             there = listed(names) or "none"
             raise InputError(
                 f"no account {shown(name)} in ledger {shown_address(self.url)}; open it first (open now: {there})"
             )
-        return found
+        return replace(found, name=alike[0])
 
     def names(self) -> tuple[str, ...]:
         """Names of all accounts, sorted."""
-        statement = sa.select(rows.accounts.c.name).order_by(rows.accounts.c.name)
-        return self._database.read(lambda connection: tuple(connection.scalars(statement)))
+        return self._read(self._books.names)
+
+    def paid(self, release: str) -> tuple[str, Charge] | None:
+        """The charge for a release: what to ask where a program did not learn whether it had paid.
+
+        Args:
+            release: its id.
+
+        Returns:
+            (name of the account, the charge); None where nothing was charged for it.
+        """
+
+        def find(connection: sa.Connection) -> tuple[str, Charge] | None:
+            entry = self._books.paid(connection, release)
+            return (
+                None
+                if entry is None
+                else (entry.account, charge_of(self._books.first(connection, entry.account), entry))
+            )
+
+        return self._read(find)
+
+    def _read(self, work: Callable[[sa.Connection], T], name: str = "") -> T:
+        """Read in one transaction; refusals in words."""
+        return self._asked(lambda: self._database.read(work), name)
+
+    def _opened(self, connection: sa.Connection, name: str) -> Guarantee:
+        """The limit that an account was opened with, which never changes: read once."""
+        if name not in self._limits:
+            self._limits[name] = limit_of(self._books.first(connection, name))
+        return self._limits[name]
+
+    def _found(self, connection: sa.Connection) -> int | None:
+        """The version of the tables, in a database that can be relied on."""
+        self._books.require_safe(connection)
+        return self._books.version(connection)
+
+    def _made(self, connection: sa.Connection) -> int:
+        """The version of the tables, made unless another process was faster."""
+        found = self._books.version(connection)
+        if found is None:
+            self._books.make(connection)
+        return VERSION if found is None else found
+
+    def _asked(self, work: Callable[[], T], name: str = "") -> T:
+        """Whatever the work returns; refusals in words."""
+        try:
+            return work()
+        except Refusal as refusal:
+            error = in_words(refusal, name, shown_address(self.url))
+        raise error
 
 
 @dataclass(frozen=True)
@@ -164,6 +201,8 @@ class Account:
     Args:
         ledger: where the account is.
         name: of the account.
+        purpose: of what is charged through this handle.
+        request: key of what is charged through this handle.
 
     Raises:
         InputError: the name is no text that a database could hold.
@@ -171,18 +210,23 @@ class Account:
 
     ledger: Ledger
     name: str
+    purpose: str = ""
+    request: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what no account is called; names of old ledgers may look odd."""
-        _refuse_other(self.ledger, Ledger, "the ledger of an account")
-        _refuse_other(self.name, str, "an account's name")
+        refuse_other(self.ledger, Ledger, "the ledger of an account")
+        refuse_other(self.name, str, "an account's name")
         if any("\ud800" <= letter <= "\udfff" for letter in self.name):
             raise InputError(f"no account {shown(self.name)}: its name is not Unicode text")
+        for text, what in ((self.purpose, "the purpose of a charge"), (self.request, "the key of a request")):
+            if text != "":
+                refuse_illegible(text, what)
 
     @property
     def limit(self) -> Guarantee:
         """All that may ever be spent."""
-        return self.ledger._database.read(self._read_limit)
+        return self.balance().limit
 
     def balance(self) -> Balance:
         """Limit and sum of the charges.
@@ -191,13 +235,54 @@ class Account:
             The balance now.
 
         Raises:
-            InputError: the account is not open, or somebody tampered with it.
+            InputError: the account is not open, or somebody tampered with its last entry or its balance.
         """
-        return self.ledger._database.read(self._read_balance)
+        return self._read(lambda connection: self._state(connection)[0])
+
+    def shares(self) -> dict[str, Balance]:
+        """Balances of the people ("person NAME") and purposes ("purpose TEXT") that have a limit of their own."""
+
+        def read(connection: sa.Connection) -> dict[str, Balance]:
+            whole = self._state(connection)[0]
+            shares = self._books.shares(connection, self.name)
+            return {
+                subject: balance_of(whole.limit, share)
+                for subject, share in sorted(shares.items())
+                if subject and share.epsilon_limit
+            }
+
+        return self._read(read)
 
     def charges(self) -> tuple[Charge, ...]:
-        """All charges, oldest first."""
-        return self.ledger._database.read(self._read_charges)
+        """All charges, oldest first, as they stand: `verify` holds them against their digests."""
+
+        def read(connection: sa.Connection) -> tuple[Charge, ...]:
+            first = self._books.first(connection, self.name)
+            entries = self._books.entries(connection, self.name)
+            return tuple(charge_of(first, entry) for entry in entries if entry.kind == "charged")
+
+        return self._read(read)
+
+    def verify(self) -> Entry:
+        """Make all entries and balances once more, and compare.
+
+        Returns:
+            The last entry. Whoever keeps its place and digest elsewhere can tell later that nothing before it changed.
+
+        Raises:
+            InputError: the account is not open, or something in it is not what follows from what stands before it; the
+                message names the first entry that does not fit.
+        """
+        return self._read(self._verified)[-1]
+
+    def export(self) -> dict[str, object]:
+        """All entries, verified, as a document of JSON that `verify_export` checks without the database."""
+        return {
+            "format": "discreet ledger account",
+            "version": VERSION,
+            "account": self.name,
+            "entries": [asdict(entry) for entry in self._read(self._verified)],
+        }
 
     def check(self, guarantee: Guarantee) -> None:
         """Refuse now what `charge` would refuse, and write nothing.
@@ -209,103 +294,167 @@ class Account:
             BudgetError: it does not fit under the limit.
             InputError: it is for another unit, or for a relation that cannot be converted to the account's.
         """
-        _refuse_other(guarantee, Guarantee, "what is to be spent")
-        balance = self.balance()
-        self._balance_after(balance, self._price(balance, guarantee))
+        refuse_other(guarantee, Guarantee, "what is to be spent")
 
-    def charge(self, release: str, mechanism: str, guarantee: Guarantee) -> Balance:
-        """Spend, in one transaction that is alone on the database, or change nothing.
+        def read(connection: sa.Connection) -> None:
+            _, last, held = self._state(connection)
+            draft = replace(self._draft(connection, "r", "m", guarantee), who=self._books.user(connection))
+            found = (self._books.share(connection, self.name, subject) for subject in subjects_of(draft)[1:])
+            following(last, {"": held, **{share.subject: share for share in found if share is not None}}, draft)
+
+        self._paying(lambda: self.ledger._database.read(read), guarantee)
+
+    def charge(self, release: str, mechanism: str, guarantee: Guarantee, *, anew: bool = False) -> Balance:
+        """Spend, in one transaction, or change nothing.
 
         Args:
             release: id of the release that is paid for; new in this ledger.
             mechanism: its name.
             guarantee: what is spent; for another relation than the account's it is converted exactly.
+            anew: refuse a request that was charged before: what is paid for would be drawn a second time.
 
         Returns:
-            The balance after the charge.
+            The balance after the charge. A request of this handle that was charged before, by the same user, for the
+            same amount, mechanism and purpose, is not charged again.
 
         Raises:
-            BudgetError: it does not fit under the limit; the message has what was spent, asked and left.
+            BudgetError: it does not fit under a limit; the message has what was spent, asked and left.
             InputError: it is for another unit, or for a relation that cannot be converted to the account's; or somebody
-                tampered with the account.
-            DiscreetError: the database failed while the charge was committed, so that it may have been charged.
+                tampered with the account, or it is closed. Nothing was charged.
+            DiscreetError: the database failed while the charge was committed, and cannot be asked what became of it.
 
         Guarantee:
             When this returns, the charge is on disk, and all charges of the account sum to no more than its limit,
-            whichever processes and threads charge at the same time, and wherever any of them was killed.
+            whichever processes and threads charge at the same time, and wherever any of them was killed. On PostgreSQL
+            that holds whatever others do who may only charge.
         """
-        _refuse_illegible(release, "the id of a release")
-        _refuse_illegible(mechanism, "the name of a mechanism")
-        _refuse_other(guarantee, Guarantee, "what is to be spent")
+        refuse_illegible(release, "the id of a release")
+        refuse_illegible(mechanism, "the name of a mechanism")
+        refuse_other(guarantee, Guarantee, "what is to be spent")
 
-        def spend(connection: sa.Connection) -> Balance:
-            balance = self._read_balance(connection)
-            price = self._price(balance, guarantee)
-            after = self._balance_after(balance, price)
-            connection.execute(
-                sa.insert(rows.charges).values(
-                    account=self.name,
-                    release=release,
-                    mechanism=mechanism,
-                    epsilon=as_text(price.epsilon),
-                    delta=as_text(price.delta),
-                    date=_today().isoformat(),
-                )
+        def spend(connection: sa.Connection) -> tuple[Entry, Balance]:
+            made = self._books.append(connection, self._draft(connection, release, mechanism, guarantee))
+            return made, self._after(connection, made)
+
+        def settled(connection: sa.Connection) -> tuple[Entry, Balance] | None:
+            made = self._books.settled(connection, self.name, release)
+            return None if made is None else (made, self._after(connection, made))
+
+        made, balance = self._paying(lambda: self.ledger._database.write(spend, settled, release), guarantee)
+        if anew and made.release != release:
+            raise InputError(
+                f"request {shown(self.request)} was charged before, for release {made.release}: look for its output, "
+                "because drawing it again would cost again; nothing more was charged"
             )
-            return after
+        return balance
 
-        return self.ledger._database.write(spend)
+    def lower(self, limit: Guarantee, *, person: str = "", purpose: str = "") -> None:
+        """Lower a limit, for good: of the account, or of a person or a purpose in it.
 
-    def _read_limit(self, connection: sa.Connection) -> Guarantee:
-        """The limit, inside a transaction."""
-        row = _find(connection, self.name)
-        if row is None:
-            raise InputError(f"no account {shown(self.name)} in ledger {shown_address(self.ledger.url)}; open it first")
+        Args:
+            limit: at most what it was, in the account's relation and unit.
+            person: name of a user of the server (of SQLite: of the system, whose word is all there is).
+            purpose: as of an account's handle.
+
+        Raises:
+            InputError: the limit would rise, or is for another relation or unit.
+        """
+        refuse_other(limit, Guarantee, "the limit of an account")
+        if person and purpose:
+            raise InputError("a limit is for a person or a purpose, not for both")
+        whose = PERSON + person if person else PURPOSE + purpose if purpose else ""
+        if whose:
+            refuse_illegible(person or purpose, "a person or a purpose")
+        own = self.limit
+        if (limit.relation, limit.unit) != (own.relation, own.unit):
+            raise InputError(
+                f"account {shown(self.name)} is for {own.relation} and one {own.unit}; so is each limit in it"
+            )
+        self._written(Entry(self.name, 0, "limited", epsilon=str(limit.epsilon), delta=str(limit.delta), subject=whose))
+
+    def close(self) -> None:
+        """Close the account, for good: nothing can be charged any more.
+
+        Raises:
+            InputError: it is closed already.
+        """
+        self._written(Entry(self.name, 0, "closed"))
+
+    # ------------------------------------------------------------------------------------------------------- helpers
+
+    @property
+    def _books(self) -> Books:
+        """Of the ledger."""
+        return self.ledger._books
+
+    def _read(self, work: Callable[[sa.Connection], T]) -> T:
+        """Read in one transaction; refusals in words."""
+        return self.ledger._read(work, self.name)
+
+    def _written(self, draft: Entry) -> None:
+        """Write an entry that charges nothing."""
+
+        def settled(connection: sa.Connection) -> Entry | None:
+            last = self._books.account_share(connection, self.name)[1]
+            same = ("kind", "subject", *(() if draft.kind == "closed" else ("epsilon", "delta")))
+            return last if all(getattr(last, name) == getattr(draft, name) for name in same) else None
+
+        def add(connection: sa.Connection) -> Entry:
+            return self._books.append(connection, draft)
+
+        self.ledger._asked(lambda: self.ledger._database.write(add, settled, self.name), self.name)
+
+    def _paying(self, work: Callable[[], T], guarantee: Guarantee) -> T:
+        """Whatever the work returns; what goes beyond a limit with the figures of that limit."""
         try:
-            return Guarantee(epsilon=row.epsilon, delta=row.delta, relation=row.relation, unit=row.unit)
-        except InputError:
-            raise self._tampering("its limit") from None
+            return work()
+        except Refusal as refusal:
+            found = refusal
+        if found.reason == "limit":
+            raise self._read(lambda connection: self._beyond(connection, found.detail, guarantee))
+        raise in_words(found, self.name, shown_address(self.ledger.url))
 
-    def _read_balance(self, connection: sa.Connection) -> Balance:
-        """Limit and sum of all charges, inside a transaction."""
-        limit = self._read_limit(connection)
-        epsilon = delta = Fraction()
-        for row in connection.execute(self._select_charges()):
-            try:
-                amount = as_rational(row.epsilon, "epsilon"), as_rational(row.delta, "delta")
-            except InputError:
-                raise self._tampering(f"charge number {row.number}") from None
-            if not (amount[0] > 0 and 0 <= amount[1] < 1):
-                raise self._tampering(f"charge number {row.number}")
-            epsilon, delta = epsilon + amount[0], delta + amount[1]
-        return Balance(limit, epsilon, delta)
-
-    def _read_charges(self, connection: sa.Connection) -> tuple[Charge, ...]:
-        """All charges, inside a transaction."""
-        limit = self._read_limit(connection)
-        found = []
-        for row in connection.execute(self._select_charges()):
-            try:
-                spent = Guarantee(epsilon=row.epsilon, delta=row.delta, relation=limit.relation, unit=limit.unit)
-                found.append(Charge(row.release, row.mechanism, spent, date.fromisoformat(row.date)))
-            except (ValueError, TypeError):  # an InputError is a ValueError
-                raise self._tampering(f"charge number {row.number}") from None
-        return tuple(found)
-
-    def _select_charges(self) -> sa.Select[Any]:
-        """Rows of this account, oldest first."""
-        return sa.select(rows.charges).where(rows.charges.c.account == self.name).order_by(rows.charges.c.number)
-
-    def _tampering(self, what: str) -> InputError:
-        """The error for what no charge of ours writes."""
-        return InputError(
-            f"account {shown(self.name)} in ledger {shown_address(self.ledger.url)} was tampered with: {what} is not "
-            "what discreet writes (a positive amount); nothing can be charged before the ledger is mended from a copy"
+    def _beyond(self, connection: sa.Connection, subject: str, guarantee: Guarantee) -> BudgetError:
+        """The error for a price beyond the limit of a subject."""
+        own = self.ledger._opened(connection, self.name)
+        share = self._books.share(connection, self.name, subject)
+        assert share is not None, "it refused"
+        balance, price = balance_of(own, share), self._price(own, guarantee)
+        whose = f" for {subject}" if subject else ""
+        return BudgetError(
+            f"account {shown(self.name)} cannot pay{whose}: epsilon asked {as_text(price.epsilon)}, "
+            f"spent {as_text(balance.epsilon_spent)} of {as_text(balance.limit.epsilon)}, "
+            f"left {as_text(balance.epsilon_left)}; delta asked {as_text(price.delta)}, "
+            f"left {as_text(balance.delta_left)}; nothing was charged"
         )
 
-    def _price(self, balance: Balance, guarantee: Guarantee) -> Guarantee:
+    def _after(self, connection: sa.Connection, made: Entry) -> Balance:
+        """The balance that a charge of this transaction left; that of a request made before is today's."""
+        own, share = self.ledger._opened(connection, self.name), self._books.share(connection, self.name, "")
+        assert share is not None, f"entry {made.sequence} was made"
+        return balance_of(own, share)
+
+    def _draft(self, connection: sa.Connection, release: str, mechanism: str, guarantee: Guarantee) -> Entry:
+        """A charge, in the account's relation."""
+        price = self._price(self.ledger._opened(connection, self.name), guarantee)
+        return Entry(
+            self.name, 0, "charged", release, mechanism, str(price.epsilon), str(price.delta), purpose=self.purpose,
+            request=self.request,
+        )  # fmt: skip
+
+    def _state(self, connection: sa.Connection) -> tuple[Balance, Entry, Share]:
+        """The balance, its last entry, and the row that says it, inside a transaction."""
+        share, last = self._books.account_share(connection, self.name)
+        balance = balance_of(self.ledger._opened(connection, self.name), share)
+        return replace(balance, closed=last.kind == "closed"), last, share
+
+    def _verified(self, connection: sa.Connection) -> tuple[Entry, ...]:
+        """All entries, verified."""
+        self._books.first(connection, self.name)
+        return verify(self._books.entries(connection, self.name), self._books.shares(connection, self.name))
+
+    def _price(self, limit: Guarantee, guarantee: Guarantee) -> Guarantee:
         """What the account pays for a guarantee, in its own relation."""
-        limit = balance.limit
         if Relation.METRIC in (guarantee.relation, limit.relation) and guarantee.relation is not limit.relation:
             raise InputError(
                 f"account {shown(self.name)} has the limit {limit}, and the guarantee is {guarantee}: charges for "
@@ -321,50 +470,3 @@ class Account:
                 "replacing one cannot be charged to it; ask for an add-remove guarantee"
             )
         return convert(guarantee, limit.relation)
-
-    def _balance_after(self, balance: Balance, price: Guarantee) -> Balance:
-        """The balance once it is paid, if it fits."""
-        if price.epsilon > balance.epsilon_left or price.delta > balance.delta_left:
-            raise BudgetError(
-                f"account {shown(self.name)} cannot pay: epsilon asked {as_text(price.epsilon)}, "
-                f"spent {as_text(balance.epsilon_spent)} of {as_text(balance.limit.epsilon)}, "
-                f"left {as_text(balance.epsilon_left)}; delta asked {as_text(price.delta)}, "
-                f"left {as_text(balance.delta_left)}; nothing was charged"
-            )
-        after = Balance(balance.limit, balance.epsilon_spent + price.epsilon, balance.delta_spent + price.delta)
-        for total in (after.epsilon_spent, after.delta_spent):
-            if max(total.numerator, total.denominator).bit_length() > SUM_BITS:
-                raise InputError(
-                    f"account {shown(self.name)} adds its charges exactly, and with this one their sum would have too "
-                    "many digits to be shown; ask for a budget with fewer digits; nothing was charged"
-                )
-        return after
-
-
-def _find(connection: sa.Connection, name: str) -> Any:
-    """The row of an account, or None."""
-    return connection.execute(sa.select(rows.accounts).where(rows.accounts.c.name == name)).one_or_none()
-
-
-def _refuse_other(value: object, kind: type, what: str) -> None:
-    """Refuse a value of another type."""
-    if not isinstance(value, kind):
-        raise InputError(f"{what} must be a {kind.__name__}, not a {type(value).__name__}")
-
-
-def _refuse_illegible(text: object, what: str) -> None:
-    """Refuse a new name that a reader could take for another one, or that no terminal can show."""
-    if not isinstance(text, str):
-        raise InputError(f"{what} must be text, not a {type(text).__name__}")
-    if not 0 < len(text) <= NAME_LIMIT or not text.isprintable() or text != text.strip():
-        raise InputError(
-            f"{what} is 1 to {NAME_LIMIT} characters that can all be seen, with no spaces at its ends; "
-            f"not empty, not {shown(text)}"
-        )
-    if not unicodedata.is_normalized("NFC", text):
-        raise InputError(f"{what} must be in Unicode's composed form (NFC), which {shown(text)} is not")
-
-
-def _today() -> date:
-    """The day, and nothing finer: the time of a release is not public."""
-    return datetime.now(UTC).date()

@@ -1,7 +1,7 @@
 """The ledger's database: which addresses are taken, and transactions that end whatever happens to the process.
 
-Whatever spends is alone from its first statement to its commit, under every isolation level that a database, a role or
-an address may ask for: SQLite's write lock and PostgreSQL's table lock are both taken before anything is read. Nothing
+Whatever writes a file of SQLite is alone on it from its first statement to its commit; a server keeps its accounts
+itself (`ledger_books.py`). What fails says whether it was written: a commit without an answer is looked up. Nothing
 here knows what a charge is.
 """
 
@@ -12,6 +12,7 @@ import secrets
 import threading
 import time
 import traceback
+import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +23,6 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from discreet.errors import DiscreetError, InputError, shown
-from discreet.privacy.ledger_tables import charges, tables
 
 __all__ = ["Database", "shown_address"]
 
@@ -43,8 +43,9 @@ SHOWN_LIMIT = 80
 REASON_LIMIT = 160
 """Most characters of a database's own words that a message repeats."""
 
-BROKEN_OFF = frozenset({"40001", "40P01"})
-"""PostgreSQL's codes for a transaction that failed as a whole because of another one: serialisation, deadlock."""
+BROKEN_OFF = frozenset({"40001", "40P01", "57P01", "57P02", "57P03"})
+"""PostgreSQL's codes for a transaction that failed as a whole because of another one (serialisation, deadlock), or of a
+server that stops or starts."""
 
 POSTGRESQL_ARGUMENTS = frozenset({
     "application_name", "channel_binding", "connect_timeout", "gssencmode", "host", "hostaddr", "keepalives",
@@ -59,15 +60,12 @@ POSTGRESQL_ARGUMENTS = frozenset({
 # the folder: without it a power cut can bring back the journal of a charge that was committed, and undo it.
 SQLITE = ("PRAGMA synchronous = EXTRA", "BEGIN IMMEDIATE")
 
-# None of these takes a snapshot, so that the first statement that reads sees all that was committed before the lock.
-SETTINGS = (
-    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    "SET LOCAL synchronous_commit = on",  # off would let a crash of the server forget what was paid
-    f"SET LOCAL lock_timeout = '{WAIT_S}s'",
-    f"SET LOCAL idle_in_transaction_session_timeout = '{WAIT_S}s'",
-)
-ALONE = f"LOCK TABLE {charges.name} IN SHARE ROW EXCLUSIVE MODE"
-"""Waits for, and keeps out, every other transaction that adds a charge, whoever makes it; readers are let through."""
+READING_SQLITE = ("BEGIN",)
+NETWORK_SYSTEMS = frozenset({
+    "afs", "ceph", "cifs", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "glusterfs", "ncpfs", "nfs",
+    "nfs4", "smb3", "smbfs",
+})  # fmt: skip
+"""File systems whose locks and writes do not hold what SQLite needs of them."""
 
 MAKING = "SELECT pg_advisory_xact_lock(7306926)"
 """One process at a time makes the tables; the number is arbitrary and ours."""
@@ -80,10 +78,16 @@ wait for a thread that it does not have.
 """
 
 
+_servers: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
+"""Whose connections a child must leave to its parent."""
+
+
 def _renew_gate() -> None:
-    """A gate for the child, which has one thread."""
+    """A gate for the child, which has one thread, and connections of its own."""
     global _gate
     _gate = threading.RLock()
+    for engine in _servers:
+        engine.dispose(close=False)
 
 
 os.register_at_fork(
@@ -92,11 +96,14 @@ os.register_at_fork(
 
 
 class Database:
-    """Transactions on one database; every one has a connection of its own, which is closed when it ends.
+    """Transactions on one database.
+
+    Every one on a file has a connection of its own, which is closed when it ends. One to a server costs ten times as
+    much to make as a charge, and is kept for the next; it is closed where one ends otherwise than by its commit.
 
     Args:
-        url: an SQLAlchemy URL of SQLite or PostgreSQL; tables are made when they are not there. A new file can be read
-            and written by its owner alone (0600), one that is there keeps its permissions.
+        url: an SQLAlchemy URL of SQLite or PostgreSQL. A new file can be read and written by its owner alone (0600),
+            one that is there keeps its permissions.
 
     Raises:
         InputError: the URL cannot be understood, has an argument that could weaken the ledger, or its database cannot
@@ -121,8 +128,14 @@ class Database:
         if self._memory:
             self._alive = self._engine.connect()  # the database lasts as long as one connection to it
         elif self._sqlite:
+            _refuse_network(self.place)
             _create_private(self.place)
-        self._transact(SQLITE if self._sqlite else (*SETTINGS, MAKING), tables.create_all)
+        self._worked = False
+
+    @property
+    def sqlite(self) -> bool:
+        """Whether it is a file, or memory; else a server."""
+        return self._sqlite
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:
         """Run work that reads, in one transaction.
@@ -136,22 +149,67 @@ class Database:
         Raises:
             InputError: the database failed.
         """
-        return self._transact(SQLITE if self._sqlite else SETTINGS, work)
+        return self._certain(READING_SQLITE if self._sqlite else (_settings(),), work)
 
-    def write(self, work: Callable[[sa.Connection], T]) -> T:
-        """Run work in one transaction that is alone: no other writes between its first statement and its commit.
+    def write(
+        self, work: Callable[[sa.Connection], T], settled: Callable[[sa.Connection], T | None], known_as: str
+    ) -> T:
+        """Run work in one transaction; on a file it is alone from its first statement to its commit.
 
         Args:
             work: from a connection to whatever it returns; it is run again where the server broke it off.
+            settled: what became of the work, asked on another connection where the commit had no answer: what it would
+                have returned, or None where it was not written. It must wait for a transaction that is still under way.
+            known_as: what `discreet ledger show` finds it by.
 
         Returns:
             What the work returns, once it is committed.
 
         Raises:
             InputError: the database failed; nothing was written.
-            DiscreetError: the database failed in the commit, which may or may not have reached it.
+            DiscreetError: the database failed in the commit, and cannot be asked what became of it.
         """
-        return self._transact(SQLITE if self._sqlite else (*SETTINGS, ALONE), work)
+        try:
+            return self._transact(self._alone, work)
+        except _UnsureError as error:
+            reason = str(error)
+        try:
+            found = self._transact(self._alone, settled)
+        except Exception:  # whatever it is, there is no answer
+            raise DiscreetError(
+                f"ledger {self._shown}: {reason}; it is unknown whether it was charged: look with `discreet ledger "
+                f"show {known_as}` once the ledger answers"
+            ) from None
+        if found is None:
+            raise InputError(f"ledger {self._shown}: {reason}; nothing was charged")
+        return found
+
+    def make(self, work: Callable[[sa.Connection], T]) -> T:
+        """Run work that makes tables, one process at a time.
+
+        Args:
+            work: from a connection to whatever it returns; it must find out whether another process was faster.
+
+        Returns:
+            What the work returns.
+
+        Raises:
+            InputError: the database failed; nothing was made.
+        """
+        return self._certain(SQLITE if self._sqlite else (_settings(), MAKING), work)
+
+    @property
+    def _alone(self) -> tuple[str, ...]:
+        """What opens a transaction that writes."""
+        return SQLITE if self._sqlite else (_settings(),)
+
+    def _certain(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
+        """A transaction that charges nothing, however it ends."""
+        try:
+            return self._transact(opening, work)
+        except _UnsureError as error:
+            reason = str(error)
+        raise InputError(f"ledger {self._shown}: {reason}; nothing was charged")
 
     def _transact(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
         """Try until the server does not break it off."""
@@ -159,22 +217,27 @@ class Database:
             raise InputError(
                 "the ledger sqlite:// is in the memory of another process; use a file, sqlite:///budget.db"
             )
+        lost, reason = False, ""
         for turn in range(TRIES):
             try:
                 return self._attempt(opening, work)
             except _BrokenOffError as error:
-                reason = str(error)
+                lost, reason = error.lost, str(error)
+                if lost and not self._worked:
+                    break  # it may never have been there; one that restarts comes back
             except KeyboardInterrupt as interrupt:
                 # A notebook keeps it with all frames, and one of them the connection that was just being made.
                 traceback.clear_frames(interrupt.__traceback__)
                 raise
-            time.sleep(min(0.01 * 2**turn, 0.4))
+            time.sleep(min(0.01 * 2**turn, 0.8))
+        if lost:
+            raise InputError(f"ledger {self._shown}: {reason}; nothing was charged")
         raise InputError(f"ledger {self._shown} is too busy: {reason}; nothing was charged, try again")
 
     def _attempt(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
         """One transaction on one connection; when it ends, in whatever way, so do its locks."""
         failure: Exception
-        committing = False
+        committing = clean = False
         with _gate:
             try:
                 connection = self._engine.connect()
@@ -190,17 +253,21 @@ class Database:
                     found = work(connection)
                     committing = True
                     connection.commit()
+                    self._worked = clean = True
                     return found
                 except sa.exc.DBAPIError as error:
                     failure = self._failure(error, committing)
                 finally:
-                    # A Ctrl-C arrives between calls of Python: what has to happen is one call, the first, all of it C.
-                    try:  # noqa: SIM105
-                        deque(map(call, [*cursors, end]), maxlen=0)
-                    except Exception:  # the server had gone, or the disk: what was open is now closed
-                        pass
-                    connection.invalidate()
-                    connection.close()
+                    if clean and not self._sqlite:
+                        connection.close()  # no lock is left; the next transaction has it
+                    else:
+                        # A Ctrl-C arrives between calls of Python: what has to happen is one call, the first, in C.
+                        try:  # noqa: SIM105
+                            deque(map(call, [*cursors, end]), maxlen=0)
+                        except Exception:  # the server had gone, or the disk: what was open is now closed
+                            pass
+                        connection.invalidate()
+                        connection.close()
         raise failure
 
     def _endings(self, connection: sa.Connection) -> tuple[list[Callable[[], object]], Callable[[], object]]:
@@ -214,17 +281,44 @@ class Database:
     def _failure(self, error: sa.exc.DBAPIError, committing: bool) -> Exception:
         """An error of ours for one of the database's."""
         reason = " ".join(str(error.orig).split())[:REASON_LIMIT]
-        if getattr(error.orig, "sqlstate", None) in BROKEN_OFF:
-            return _BrokenOffError(reason)
-        if committing:
-            return DiscreetError(
-                f"ledger {self._shown}: {reason}; it may have been charged: look with `discreet ledger show`"
-            )
+        state = getattr(error.orig, "sqlstate", None)
+        if committing and state not in ("40001", "40P01"):
+            return _UnsureError(reason)
+        # An error of the driver's own, without a code of the server's, is a connection that was not made or is lost.
+        lost = not self._sqlite and (state is None or state.startswith(("08", "57P"))) and isinstance(
+            error, sa.exc.OperationalError
+        )  # fmt: skip
+        if lost or state in BROKEN_OFF:
+            return _BrokenOffError(reason, lost=lost)
         return InputError(f"ledger {self._shown}: {reason}; nothing was charged")
 
 
 class _BrokenOffError(Exception):
-    """The server broke a transaction off because of another; nothing was written, and it can be tried again."""
+    """A transaction was broken off by the server, because of another, or with it; nothing was written.
+
+    Args:
+        reason: the database's words.
+        lost: whether the server is gone, or was not there.
+    """
+
+    def __init__(self, reason: str, *, lost: bool) -> None:
+        super().__init__(reason)
+        self.lost = lost
+
+
+class _UnsureError(Exception):
+    """A commit has no answer: it may or may not have been written."""
+
+
+def _settings() -> str:
+    """What every transaction on a server begins with, in one statement.
+
+    None of it takes a snapshot, so that the first statement that reads sees all that was committed before.
+    """
+    return (
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "
+        f"SET LOCAL lock_timeout = '{WAIT_S}s'; SET LOCAL idle_in_transaction_session_timeout = '{WAIT_S}s'"
+    )
 
 
 def _checked(url: str) -> sa.URL:
@@ -273,7 +367,11 @@ def _engine(address: sa.URL, sqlite: bool) -> sa.Engine:
         options = {name: wait for name, wait in waits.items() if name not in address.query}
     try:
         engine = sa.create_engine(
-            address, connect_args=options, poolclass=sa.NullPool, pool_reset_on_return=None, hide_parameters=True
+            address,
+            connect_args=options,
+            poolclass=sa.NullPool if sqlite else sa.QueuePool,
+            pool_reset_on_return=None,
+            hide_parameters=True,
         )
     except ModuleNotFoundError as error:
         raise InputError(f"ledger {_shortened(_render(address))} needs the package {error.name}; install it") from None
@@ -284,6 +382,8 @@ def _engine(address: sa.URL, sqlite: bool) -> sa.Engine:
     if sqlite:
         sa.event.listen(engine, "before_cursor_execute", _note_cursor)
         sa.event.listen(engine, "handle_error", _leave_open)
+    else:
+        _servers.add(engine)
     return engine
 
 
@@ -303,6 +403,24 @@ def _create_private(path: str) -> None:
     # of all transactions of this process.
     with suppress(OSError, ValueError), _gate:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def _refuse_network(path: str) -> None:
+    """Refuse a file on a file system of a network, where that can be told: two machines may both hold its lock."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return
+    found = {}
+    for line in mounts:
+        before, _, after = line.partition(" - ")
+        found[before.split(" ")[4].encode().decode("unicode_escape")] = after.split(" ")[0]
+    kind = found[max((place for place in found if Path(path).is_relative_to(place)), key=len, default="/")]
+    if kind in NETWORK_SYSTEMS:
+        raise InputError(
+            f"ledger {_shortened(path)} is on a network file system ({kind}), whose locks do not hold what a ledger "
+            "needs: take a file on a disk of this machine, or PostgreSQL"
+        )
 
 
 def shown_address(url: str) -> str:

@@ -1,0 +1,83 @@
+"""Balances and charges of a ledger, as they are shown: its rows, read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date
+from fractions import Fraction
+
+from discreet.errors import InputError
+from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.ledger_entries import Entry, Refusal, Share
+
+__all__ = ["Balance", "Charge", "balance_of", "charge_of", "limit_of"]
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One charge of an account.
+
+    Args:
+        release: id of the release that was paid for.
+        mechanism: its name.
+        guarantee: what was spent, for the account's relation and unit.
+        date: day of the charge (UTC), by the server's clock where there is a server.
+        sequence: its place in the account.
+        who: user of the server, or of the system, who made it.
+        purpose: what it was for, if that was said.
+    """
+
+    release: str
+    mechanism: str
+    guarantee: Guarantee
+    date: date
+    sequence: int
+    who: str
+    purpose: str
+
+
+@dataclass(frozen=True)
+class Balance:
+    """State of an account, or of a person or a purpose in it: the limit, and what the charges so far sum to (exact)."""
+
+    limit: Guarantee
+    epsilon_spent: Fraction
+    delta_spent: Fraction
+    closed: bool = False
+
+    @property
+    def epsilon_left(self) -> Fraction:
+        """Epsilon that can still be spent."""
+        return self.limit.epsilon - self.epsilon_spent
+
+    @property
+    def delta_left(self) -> Fraction:
+        """Delta that can still be spent."""
+        return self.limit.delta - self.delta_spent
+
+
+def limit_of(first: Entry) -> Guarantee:
+    """The limit that an account was opened with."""
+    try:
+        return Guarantee(epsilon=first.epsilon, delta=first.delta, relation=first.relation, unit=first.unit)
+    except InputError:
+        raise Refusal("tampered", "its limit") from None
+
+
+def balance_of(own: Guarantee, share: Share) -> Balance:
+    """A balance as it is shown."""
+    try:
+        epsilon, delta = share.limit if share.limit is not None else (own.epsilon, own.delta)
+        return Balance(replace(own, epsilon=epsilon, delta=delta), *share.sums)
+    except (ValueError, ZeroDivisionError):  # an InputError is a ValueError
+        raise Refusal("tampered", "a balance") from None
+
+
+def charge_of(first: Entry, entry: Entry) -> Charge:
+    """A charge as it is shown."""
+    try:
+        spent = replace(limit_of(first), epsilon=Fraction(entry.epsilon), delta=Fraction(entry.delta))
+        day = date.fromisoformat(entry.day)
+    except (ValueError, ZeroDivisionError):  # an InputError is a ValueError
+        raise Refusal("tampered", f"entry {entry.sequence}") from None
+    return Charge(entry.release, entry.mechanism, spent, day, entry.sequence, entry.who, entry.purpose)

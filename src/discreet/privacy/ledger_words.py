@@ -1,0 +1,79 @@
+"""Words of the ledger: names that it takes, and what it refuses.
+
+Names are read by people, in lists and in messages: one that cannot be told from another is none.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from discreet.errors import InputError, shown
+from discreet.privacy.ledger_books import VERSION
+from discreet.privacy.ledger_entries import Refusal
+
+__all__ = ["in_words", "likeness", "refuse_illegible", "refuse_other"]
+
+NAME_LIMIT = 80
+"""Most characters of a new name: what a message quotes whole."""
+ALIKE = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u043a\u043c\u0442\u0432\u043d\u03bf\u03b1\u03bd\u03c1",
+    "aeopcyxijskmtbhoavp",
+)
+"""Letters of Cyrillic and Greek that look like Latin ones."""
+
+
+def in_words(refusal: Refusal, name: str, address: str) -> InputError:
+    """An error for what a ledger refuses.
+
+    Args:
+        refusal: any but that of a limit, which needs figures.
+        name: of the account.
+        address: of the ledger, as it is shown.
+    """
+    account, ledger, detail = f"account {shown(name)}", f"ledger {address}", refusal.detail
+    words = {
+        "closed": f"{account} is closed",
+        "absent": f"no {account} in {ledger}; open it first",
+        "paid": "this release was paid for before: each has an id of its own",
+        "request": f"the request was made before in {account}, by somebody else or for something else",
+        "tampered": f"{account} in {ledger} was tampered with, or its database is damaged: {detail} is not what "
+        "discreet wrote; `discreet ledger verify` tells more, and nothing can be charged before it is mended from a "
+        "copy",
+        "forbidden": f"this user may not do that in {ledger}: {detail}; its owner can permit it "
+        "(`discreet ledger init --grant`)",
+        "form": f"{ledger} refuses this: {detail}",
+        "open": f"{account} is open already; its limit cannot be changed",
+        "spent": f"more was spent already than this limit of {account} would allow; `close` ends all charges",
+        "rises": f"a limit of {account} never rises: name at most what it is, or what the account's is",
+        "digits": f"{account} adds its charges exactly, and with this one their sum would have too many digits to "
+        "be shown; ask for a budget with fewer digits",
+        "unsafe": f"{ledger} cannot be relied on: {detail}",
+        "read-only": f"{ledger} takes no writes: it is a standby, or read-only; charge where it copies from",
+        "gone": f"the tables of {ledger} are not those of version {VERSION}; `discreet ledger migrate` tells more",
+    }
+    return InputError(f"{words[refusal.reason]}; nothing was charged")
+
+
+def likeness(name: object) -> str:
+    """What names have in common that are taken for each other: capitals, blanks, and letters of other scripts."""
+    text = unicodedata.normalize("NFKC", name if isinstance(name, str) else "")
+    return "".join(text.casefold().translate(ALIKE).split())
+
+
+def refuse_other(value: object, kind: type, what: str) -> None:
+    """Refuse a value of another type."""
+    if not isinstance(value, kind):
+        raise InputError(f"{what} must be a {kind.__name__}, not a {type(value).__name__}")
+
+
+def refuse_illegible(text: object, what: str) -> None:
+    """Refuse a new name that a reader could take for another one, or that no terminal can show."""
+    if not isinstance(text, str):
+        raise InputError(f"{what} must be text, not a {type(text).__name__}")
+    if not 0 < len(text) <= NAME_LIMIT or not text.isprintable() or text != text.strip():
+        raise InputError(
+            f"{what} is 1 to {NAME_LIMIT} characters that can all be seen, with no spaces at its ends; "
+            f"not empty, not {shown(text)}"
+        )
+    if not unicodedata.is_normalized("NFC", text):
+        raise InputError(f"{what} must be in Unicode's composed form (NFC), which {shown(text)} is not")
