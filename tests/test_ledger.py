@@ -11,6 +11,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
@@ -19,7 +20,9 @@ import pytest
 import sqlalchemy as sa
 
 import discreet as dc
+import ledger_version_1 as version_1
 from discreet.privacy.guarantee import as_text
+from discreet.privacy.ledger_migration import migrate
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
@@ -192,17 +195,16 @@ def test_copies_and_pickles_spend_from_the_same_account(ledger: dc.Ledger) -> No
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE discreet_charges SET epsilon = '0'",
-        "UPDATE discreet_accounts SET epsilon = '100'",
-        "DELETE FROM discreet_charges",
-        "DELETE FROM discreet_accounts",
-        "REPLACE INTO discreet_charges SELECT number, account, release, mechanism, '0.5', delta, date"
-        " FROM discreet_charges",
-        "REPLACE INTO discreet_charges SELECT number, account, 's', mechanism, '0.5', delta, date"
-        " FROM discreet_charges",
-        "REPLACE INTO discreet_charges SELECT number + 1, account, release, mechanism, '0.5', delta, date"
-        " FROM discreet_charges",
-        "REPLACE INTO discreet_accounts SELECT name, '100', delta, relation, unit, opened FROM discreet_accounts",
+        "UPDATE discreet_entries SET epsilon = '1/1000000'",
+        "UPDATE discreet_entries SET account = 'b'",
+        "DELETE FROM discreet_entries",
+        "DELETE FROM discreet_entries WHERE kind = 'charged'",
+        "DELETE FROM discreet_balances",
+        "UPDATE discreet_balances SET epsilon_spent = '0'",
+        "UPDATE discreet_balances SET epsilon_spent = '0', sequence = 0",
+        "UPDATE discreet_ledger SET version = 3",
+        "REPLACE INTO discreet_entries SELECT * FROM discreet_entries WHERE kind = 'charged'",
+        "REPLACE INTO discreet_entries SELECT * FROM discreet_entries WHERE kind = 'opened'",
     ],
 )
 def test_rows_can_only_be_added(ledger: dc.Ledger, file: Path, statement: str) -> None:
@@ -223,13 +225,13 @@ def test_nothing_finer_than_a_day_is_written(ledger: dc.Ledger, file: Path) -> N
     ledger.open("a", spend(3)).charge("r", "laplace", spend(1))
     connection = sqlite3.connect(file)
     dump = "\n".join(connection.iterdump())
-    rows = [cell for table in ("accounts", "charges") for row in connection.execute(f"SELECT * FROM discreet_{table}")
+    rows = [cell for table in ("entries", "balances") for row in connection.execute(f"SELECT * FROM discreet_{table}")
             for cell in row]  # fmt: skip
     connection.close()
     assert not re.search(r"\d\d:\d\d", dump)
     assert sum(bool(re.fullmatch(r"\d{4}-\d\d-\d\d", str(cell))) for cell in rows) == 2
     assert [cell for cell in rows if isinstance(cell, float)] == []
-    assert [cell for cell in rows if isinstance(cell, int)] == [1]  # the number of the charge, not a Unix time
+    assert {cell for cell in rows if isinstance(cell, int)} == {0, 1}  # places, not a Unix time
 
 
 # ---------------------------------------------------------------------------------------------------------- tampering
@@ -248,82 +250,104 @@ def insert(file: Path, statement: str, *rows: tuple[object, ...], dropping: bool
         connection.close()
 
 
-CHARGE = (
-    "INSERT INTO discreet_charges (account, release, mechanism, epsilon, delta, date) VALUES ('a', ?, 'm', ?, ?, ?)"
+ENTRY = (
+    "INSERT INTO discreet_entries VALUES ('a', 1, 'charged', 'r1', 'm', ?, ?, '', '', '', '', '', 'me', '2026-01-01', "
+    "'1/2', '0', 'digest')"
 )
-ACCOUNT = "INSERT INTO discreet_accounts VALUES (?, ?, ?, 'add-remove', 'record', '2026-01-01')"
-
-
-def test_all_charges_count_however_many(ledger: dc.Ledger, file: Path) -> None:
-    """The latest 1,000 are half of these."""
-    account = ledger.open("a", spend(3, "0.5"))
-    insert(file, CHARGE, *((f"r{turn}", "0.001", "0.0001", "2026-01-01") for turn in range(2000)))
-    assert (account.balance().epsilon_spent, account.balance().delta_spent) == (2, Fraction(1, 5))
-    for attempt in (account.check, lambda guarantee: account.charge("late", "m", guarantee)):
-        with pytest.raises(dc.BudgetError, match=r"spent 2 of 3, left 1"):
-            attempt(spend("1.5"))
-    assert account.charge("last", "m", spend(1, "0.3")).epsilon_left == 0
-    assert len(account.charges()) == 2001
 
 
 @pytest.mark.parametrize(
     ("epsilon", "delta"),
     [
         ("-5", "0"), ("0", "0"), ("0.000", "0"), ("-0.1", "0"), ("1", "-0.5"), ("1", "x"), ("nan", "0"), ("inf", "0"),
-        ("", "0"), ("1e-3", "0"), (" 1", "0"), (b"\xff", "0"), ("+1", "0"),
+        ("", "0"), ("1e-3", "0"), (" 1", "0"), (b"\xff", "0"), ("+1", "0"), ("0.5", "0"),
     ],
 )  # fmt: skip
 def test_a_row_of_no_positive_amount_is_not_inserted(
     ledger: dc.Ledger, file: Path, epsilon: object, delta: object
 ) -> None:
     ledger.open("a", spend(1))
-    for statement, row in ((CHARGE, ("r", epsilon, delta, "2026-01-01")), (ACCOUNT, ("b", epsilon, delta))):
-        with pytest.raises(sqlite3.DatabaseError, match="positive amounts only"):
-            insert(file, statement, row)
+    with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+        insert(file, ENTRY, (epsilon, delta))
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "day"),
-    [
-        ("-5", "0", "2026-01-01"), ("0", "0", "2026-01-01"), ("1/0", "0", "2026-01-01"), ("x", "0", "2026-01-01"),
-        ("0.1", "-0.1", "2026-01-01"), ("0.1", "1", "2026-01-01"), ("0.1", "", "2026-01-01"),
-        ("nan", "0", "2026-01-01"),
-        ("-inf", "0", "2026-01-01"), (b"\xff", "0", "2026-01-01"), ("9" * 10_000, "0", "2026-01-01"),
-    ],
-)  # fmt: skip
-def test_a_charge_that_gives_budget_back_is_refused_when_read(
-    ledger: dc.Ledger, file: Path, epsilon: object, delta: object, day: str
-) -> None:
+def test_an_entry_in_another_place_is_not_inserted(ledger: dc.Ledger, file: Path) -> None:
     account = ledger.open("a", spend(1))
-    account.charge("r0", "m", spend("0.9"))
-    insert(file, CHARGE, ("r1", epsilon, delta, day), dropping=True)
+    account.charge("r0", "m", spend("0.1"))
+    for place in (0, 1, 3):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            insert(file, ENTRY.replace("'a', 1", f"'a', {place}"), ("1/2", "0"))
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_an_entry_past_the_package_is_noticed(ledger: dc.Ledger, file: Path, drop: bool) -> None:
+    """It is in its place, but the balance does not know it, and its digest is none."""
+    account = ledger.open("a", spend(1))
+    insert(file, ENTRY, ("1/2", "0"), dropping=drop)
     for attempt in (
-        account.balance, account.charges, lambda: account.check(spend("0.1")),
+        account.balance,
+        lambda: account.check(spend("0.1")),
         lambda: account.charge("r2", "m", spend("0.1")),
-    ):  # fmt: skip
-        with pytest.raises(dc.InputError, match=r"account 'a' .* was tampered with: charge number 2 ") as caught:
+    ):
+        with pytest.raises(dc.InputError, match=r"account 'a' .* was tampered with.*; nothing was charged") as caught:
             attempt()
         assert "\n" not in str(caught.value)
         assert len(str(caught.value)) < 500
-    insert(file, "DELETE FROM discreet_charges WHERE number = ?", (2,))
-    assert [charge.release for charge in account.charges()] == ["r0"]
+    with pytest.raises(dc.InputError, match="entry 1 does not fit"):
+        account.verify()
 
 
-def test_a_day_that_is_none_is_tampering(ledger: dc.Ledger, file: Path) -> None:
-    account = ledger.open("a", spend(1))
-    insert(file, CHARGE, ("r1", "0.5", "0", "yesterday"))
-    with pytest.raises(dc.InputError, match="was tampered with: charge number 1 "):
-        account.charges()
-    assert account.balance().epsilon_left == Fraction(1, 2)
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), [("-5", "0"), ("0", "0"), ("x", "0"), ("1", "2"), ("1", "-1")])
-def test_a_limit_that_is_not_positive_is_refused_when_read(
-    ledger: dc.Ledger, file: Path, epsilon: str, delta: str
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("balances", "epsilon_spent", "1/10"), ("balances", "epsilon_limit", "100"), ("balances", "delta_limit", "1/2"),
+        ("balances", "sequence", 0), ("balances", "digest", "0"), ("balances", "epsilon_spent", 0),
+        ("balances", "epsilon_spent", b"\xff"), ("balances", "epsilon_limit", "9" * 10_000),
+        ("entries", "epsilon_spent", "1/10"), ("entries", "epsilon", "1/10"), ("entries", "mechanism", "x"),
+        ("entries", "who", "x"), ("entries", "day", "yesterday"), ("entries", "digest", "0"), ("entries", "account", "b"),
+        ("entries", "sequence", 7), ("entries", "release", b"\xff"), ("entries", "purpose", 3.5),
+    ],
+)  # fmt: skip
+def test_what_was_changed_where_a_charge_looks_is_refused(
+    ledger: dc.Ledger, file: Path, table: str, column: str, value: object
 ) -> None:
-    insert(file, ACCOUNT, ("b", epsilon, delta), dropping=True)
-    for attempt in (lambda: ledger.account("b").limit, lambda: ledger.account("b").charge("r", "m", spend("0.1"))):
-        with pytest.raises(dc.InputError, match=r"'b' .* was tampered with: its limit"):
+    """The last entry, and the balances of the account, of who charges, and of the purpose."""
+    account = ledger.account(ledger.open("a", spend(1)).name, purpose="study")
+    account.charge("r0", "m", spend("0.9"))
+    where = "sequence = 1" if table == "entries" else "1"
+    insert(file, f"UPDATE discreet_{table} SET {column} = ? WHERE {where}", (value,), dropping=True)
+    for attempt in (
+        account.balance, lambda: account.check(spend("0.1")), lambda: account.charge("r2", "m", spend("0.1")),
+        account.verify,
+    ):  # fmt: skip
+        with pytest.raises(dc.InputError) as caught:
+            attempt()
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("subject", ["person", "purpose"])
+def test_a_changed_balance_of_a_person_or_a_purpose_is_refused(ledger: dc.Ledger, file: Path, subject: str) -> None:
+    ledger.open("a", spend(1)).lower(spend("0.5"), purpose="study")
+    account = ledger.account("a", purpose="study")
+    account.charge("r0", "m", spend("0.4"))
+    statement = f"UPDATE discreet_balances SET epsilon_spent = ? WHERE subject LIKE '{subject} %'"
+    insert(file, statement, ("0",), dropping=True)
+    for attempt in (
+        lambda: account.charge("r1", "m", spend("0.1")),
+        lambda: account.check(spend("0.1")),
+        account.verify,
+    ):
+        with pytest.raises(dc.InputError, match=r"tampered|does not follow"):
+            attempt()
+
+
+def test_a_limit_that_was_changed_is_refused(ledger: dc.Ledger, file: Path) -> None:
+    ledger.open("b", spend(1)).charge("r0", "m", spend("0.1"))
+    insert(file, "UPDATE discreet_entries SET epsilon = ? WHERE sequence = 0", ("100",), dropping=True)
+    account = dc.Ledger(ledger.url).account("b")
+    for attempt in (lambda: account.limit, lambda: account.charge("r", "m", spend("0.1"))):
+        with pytest.raises(dc.InputError, match=r"'b' .* was tampered with.*entry 0"):
             attempt()
 
 
@@ -359,10 +383,14 @@ def test_names_of_many_scripts_can_be_opened(ledger: dc.Ledger) -> None:
         assert ledger.account(name).balance().epsilon_left == 0
 
 
-def test_old_accounts_with_odd_names_still_pay(ledger: dc.Ledger, file: Path) -> None:
+def test_old_accounts_with_odd_names_still_pay(file: Path) -> None:
     odd = (" x", "x\n", "x\u200b", "e\u0301", "x" * 100_000)
-    insert(file, ACCOUNT, *((name, "1", "0") for name in odd))
-    assert set(ledger.names()) == set(odd)
+    url = f"sqlite:///{file}"
+    version_1.make(url, ())
+    insert(file, version_1.OPEN.format("?, '1', '0', 'add-remove', 'record', '2026-01-01'"), *((name,) for name in odd))
+    migrate(url)
+    ledger = dc.Ledger(url)
+    assert set(ledger.names()) == {*odd, "ward"}
     for number, name in enumerate(odd):
         account = ledger.account(name)
         account.charge(f"r{number}", "m", spend(1))
@@ -371,10 +399,20 @@ def test_old_accounts_with_odd_names_still_pay(ledger: dc.Ledger, file: Path) ->
             account.charge("late", "m", spend(1))
         assert "\n" not in str(caught.value)
         assert len(str(caught.value)) < 400
-    with pytest.raises(dc.InputError, match="no account 'x'") as caught:
-        ledger.account("x")
+    with pytest.raises(dc.InputError, match="no account 'y'") as caught:
+        ledger.account("y")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 800
+
+
+def test_names_that_look_alike_are_one(ledger: dc.Ledger) -> None:
+    ledger.open("ward 7", spend(1)).charge("r", "m", spend("0.25"))
+    for alike in ("Ward 7", "ward7", "w\u0430rd 7", "\uff57ard 7"):
+        with pytest.raises(dc.InputError, match=r"would look like 'ward 7'"):
+            ledger.open(alike, spend(1))
+        assert ledger.account(alike).name == "ward 7"
+    assert ledger.open("ward 8", spend(1)).balance().epsilon_left == 1
+    assert ledger.names() == ("ward 7", "ward 8")
 
 
 def test_other_types_are_refused_by_name(ledger: dc.Ledger) -> None:
@@ -405,35 +443,99 @@ def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
     assert modes == {"budget.db": 0o600, "link.db": 0o600, "other.db": 0o600, "shared.db": 0o664}
 
 
+def written(ledger: dc.Ledger, work: Callable[[sa.Connection], int]) -> int:
+    """What work returns inside a transaction that writes."""
+    return ledger._database.write(work, lambda _: None, "nothing")
+
+
 def test_the_journal_is_its_owners_alone(ledger: dc.Ledger, tmp_path: Path) -> None:
     def look(connection: sa.Connection) -> int:
-        connection.execute(sa.text("INSERT INTO discreet_accounts VALUES ('a', '1', '0', 'add-remove', 'record', 'x')"))
+        connection.execute(sa.text("INSERT INTO discreet_ledger VALUES (1)"))
         return stat.S_IMODE((tmp_path / "budget.db-journal").stat().st_mode)
 
     old = os.umask(0)
     try:
-        assert ledger._database.write(look) == 0o600
+        assert written(ledger, look) == 0o600
     finally:
         os.umask(old)
 
 
 def test_a_commit_is_on_disk_with_its_folder(ledger: dc.Ledger) -> None:
-    assert ledger._database.write(lambda connection: connection.scalar(sa.text("PRAGMA synchronous"))) == 3  # EXTRA
+    assert written(ledger, lambda connection: connection.scalar(sa.text("PRAGMA synchronous"))) == 3  # EXTRA
 
 
-def test_a_commit_that_fails_may_have_been_charged(ledger: dc.Ledger) -> None:
-    """An InputError would promise that nothing was spent, which nobody knows; it does before the commit."""
+@pytest.mark.parametrize("written_first", [False, True])
+def test_a_commit_that_fails_is_looked_up(ledger: dc.Ledger, written_first: bool) -> None:
+    """Whether it was written before the error, or never; what fails before the commit never was."""
     account = ledger.open("a", spend(1))
+    engine = ledger._database._engine
 
     def fail(*_: object) -> None:
         raise sa.exc.OperationalError("", None, sqlite3.OperationalError("disk I/O error"))
 
-    for moment, says in (("commit", "may have been charged"), ("before_cursor_execute", "nothing was charged")):
-        sa.event.listen(ledger._database._engine, moment, fail)
-        with pytest.raises(dc.DiscreetError, match=f"disk I/O error; .*{says}") as caught:
+    def once(connection: sa.Connection) -> None:
+        sa.event.remove(engine, "commit", once)
+        if written_first:
+            connection.connection.commit()
+        fail()
+
+    sa.event.listen(engine, "commit", once)
+    if written_first:
+        assert account.charge("r", "laplace", spend("0.1")).epsilon_spent == Fraction(1, 10)
+    else:
+        with pytest.raises(dc.InputError, match="disk I/O error; nothing was charged"):
             account.charge("r", "laplace", spend("0.1"))
-        sa.event.remove(ledger._database._engine, moment, fail)
-        assert isinstance(caught.value, dc.InputError) is (moment != "commit")
+    assert len(account.charges()) == written_first
+    sa.event.listen(engine, "before_cursor_execute", fail)
+    with pytest.raises(dc.InputError, match="disk I/O error; nothing was charged"):
+        account.charge("s", "laplace", spend("0.1"))
+    sa.event.remove(engine, "before_cursor_execute", fail)
+    assert len(account.charges()) == written_first
+
+
+def test_a_commit_that_fails_and_cannot_be_looked_up_is_unknown(ledger: dc.Ledger) -> None:
+    """An InputError would promise that nothing was spent, which nobody knows."""
+    account = ledger.open("a", spend(1))
+    engine = ledger._database._engine
+
+    def fail(*_: object) -> None:
+        raise sa.exc.OperationalError("", None, sqlite3.OperationalError("disk I/O error"))
+
+    def last(connection: sa.Connection) -> None:
+        connection.connection.commit()
+        sa.event.listen(engine, "before_cursor_execute", fail)
+        fail()
+
+    sa.event.listen(engine, "commit", last)
+    with pytest.raises(dc.DiscreetError, match="disk I/O error; it is unknown .* `discreet ledger show r`") as caught:
+        account.charge("r", "laplace", spend("0.1"))
+    assert not isinstance(caught.value, dc.InputError)
+    sa.event.remove(engine, "commit", last)
+    sa.event.remove(engine, "before_cursor_execute", fail)
+    name, charge = ledger.paid("r")
+    assert (name, charge.release, charge.sequence) == ("a", "r", 1) and ledger.paid("s") is None
+
+
+def test_a_file_on_a_network_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = f"1 0 0:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / {tmp_path}/a\\040b rw,nosuid shared:1 - nfs4 server:/x rw\n"
+    (tmp_path / "mounts").write_text(mounts)
+    (tmp_path / "a b").mkdir()
+    monkeypatch.setattr("discreet.privacy.ledger_database.MOUNTS", str(tmp_path / "mounts"))
+    with pytest.raises(dc.InputError, match=r"on a network file system \(nfs4\)"):
+        dc.Ledger(f"sqlite:///{tmp_path}/a b/budget.db")
+    assert list((tmp_path / "a b").iterdir()) == []
+    dc.Ledger(f"sqlite:///{tmp_path}/budget.db")
+
+
+def test_reading_takes_no_lock_and_needs_no_right_to_write(ledger: dc.Ledger, file: Path) -> None:
+    account = ledger.open("a", spend(1))
+    account.charge("r", "m", spend("0.25"))
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        assert account.balance().epsilon_left == Fraction(3, 4) and account.verify().sequence == 1
+    finally:
+        other.close()
 
 
 def test_the_place_is_the_whole_path_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,9 @@ POSTGRESQL_ARGUMENTS = frozenset({
 SQLITE = ("PRAGMA synchronous = EXTRA", "BEGIN IMMEDIATE")
 
 READING_SQLITE = ("BEGIN",)
+MOUNTS = "/proc/self/mountinfo"
+"""Where Linux says which file systems are mounted."""
+
 NETWORK_SYSTEMS = frozenset({
     "afs", "ceph", "cifs", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "glusterfs", "ncpfs", "nfs",
     "nfs4", "smb3", "smbfs",
@@ -408,7 +411,7 @@ def _create_private(path: str) -> None:
 def _refuse_network(path: str) -> None:
     """Refuse a file on a file system of a network, where that can be told: two machines may both hold its lock."""
     try:
-        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+        mounts = Path(MOUNTS).read_text().splitlines()
     except OSError:
         return
     found = {}
