@@ -109,8 +109,9 @@ def take_lock(url: str, wait_s: float = PROBE_S) -> None:
         return
     psycopg = importlib.import_module("psycopg")  # an extra
     with psycopg.connect(url.replace("+psycopg", "")) as connection:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
         connection.execute(f"SET LOCAL lock_timeout = '{wait_s}s'")
-        connection.execute("LOCK TABLE discreet_charges IN SHARE ROW EXCLUSIVE MODE")
+        connection.execute("SELECT FROM discreet.balances ORDER BY account, subject FOR UPDATE")
 
 
 def connections(url: str) -> int:

@@ -18,12 +18,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
-
-from discreet.privacy import ledger_database
 
 USER = "curator"
 CALM_S = 120
@@ -124,22 +121,6 @@ class Server:
         self.run(f"CREATE DATABASE {base}")
         self.run(f"ALTER DATABASE {base} SET default_transaction_isolation = '{isolation}'")
         return self.url(base)
-
-
-@contextmanager
-def closing() -> Iterator[None]:
-    """Close what ledgers that were made in the block keep open, when it is left."""
-    made, make = [], ledger_database._engine
-
-    def remember(*given: object) -> Any:
-        made.append(make(*given))
-        return made[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ledger_database, "_engine", remember)
-        yield
-    for engine in made:
-        engine.dispose()
 
 
 def find_programs() -> Path:

@@ -304,8 +304,9 @@ def test_an_entry_past_the_package_is_noticed(ledger: dc.Ledger, file: Path, dro
         ("balances", "sequence", 0), ("balances", "digest", "0"), ("balances", "epsilon_spent", 0),
         ("balances", "epsilon_spent", b"\xff"), ("balances", "epsilon_limit", "9" * 10_000),
         ("entries", "epsilon_spent", "1/10"), ("entries", "epsilon", "1/10"), ("entries", "mechanism", "x"),
-        ("entries", "who", "x"), ("entries", "day", "yesterday"), ("entries", "digest", "0"), ("entries", "account", "b"),
-        ("entries", "sequence", 7), ("entries", "release", b"\xff"), ("entries", "purpose", 3.5),
+        ("entries", "who", "x"), ("entries", "day", "yesterday"), ("entries", "digest", "0"),
+        ("entries", "account", "b"), ("entries", "sequence", 7), ("entries", "release", b"\xff"),
+        ("entries", "purpose", 3.5),
     ],
 )  # fmt: skip
 def test_what_was_changed_where_a_charge_looks_is_refused(
@@ -507,7 +508,7 @@ def test_a_commit_that_fails_and_cannot_be_looked_up_is_unknown(ledger: dc.Ledge
         fail()
 
     sa.event.listen(engine, "commit", last)
-    with pytest.raises(dc.DiscreetError, match="disk I/O error; it is unknown .* `discreet ledger show r`") as caught:
+    with pytest.raises(dc.DiscreetError, match=r"disk I/O error; it is unknown .* `discreet ledger show r`") as caught:
         account.charge("r", "laplace", spend("0.1"))
     assert not isinstance(caught.value, dc.InputError)
     sa.event.remove(engine, "commit", last)

@@ -43,13 +43,6 @@ def own() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
-    """Leave no connection open."""
-    with postgres.closing():
-        yield
-
-
 @pytest.fixture
 def base() -> str:
     """The name of a new database."""
@@ -301,6 +294,20 @@ def test_an_account_that_was_opened_is_there_after_a_crash(own: Server, base: st
         ledger.open(f"a{number}", spend(1))
     own.restart("immediate")
     assert ledger.names() == (*(f"a{number}" for number in range(5)), "first")
+
+
+@pytest.mark.parametrize("value", ["off", "local"])
+def test_a_client_that_asks_the_server_not_to_wait_for_the_disk_loses_no_charge(
+    own: Server, base: str, account: dc.Account, value: str
+) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    account.charge("warm", "laplace", spend("0.1"))
+    with psycopg.connect(own.url(base).replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(f"SET synchronous_commit = {value}")
+        connection.execute("CREATE TABLE lazy ()")
+        connection.execute("SELECT discreet.charge('a', 'r', 'm', '1/10', '0')")
+    own.restart("immediate")
+    assert paid(account) == ["warm", "r"]
 
 
 @pytest.mark.parametrize("how", ["fast", "immediate"])

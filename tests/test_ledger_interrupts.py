@@ -39,7 +39,8 @@ def test_an_interrupt_leaves_no_lock(kind: str, tmp_path: Path, request: pytest.
     made = interrupted(address(kind, tmp_path, request, "interrupted"), FIRST, STEP[kind])
     assert made["interrupts"] > 50
     assert (made["stuck"], made["unpaid"]) == ([], 0)
-    assert made["left"] <= 1  # a destructor may have swallowed one
+    # A destructor may have swallowed one; to a server one is kept.
+    assert made["left"] <= 1 + (kind == "postgresql")
 
 
 @pytest.mark.slow

@@ -8,14 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
 
 import discreet as dc
-import postgres
 from discreet.privacy import ledger_database
 from discreet.privacy.ledger_entries import Entry
 from folding import every
@@ -27,13 +25,6 @@ names = (f"base{number}" for number in itertools.count())
 
 def spend(epsilon: object) -> dc.Guarantee:
     return dc.Guarantee(epsilon=epsilon, delta=0, relation="add-remove", unit="record")
-
-
-@pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
-    """Leave no connection open."""
-    with postgres.closing():
-        yield
 
 
 @pytest.fixture

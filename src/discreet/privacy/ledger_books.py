@@ -35,7 +35,8 @@ SHARE_COLUMNS = tuple(field.name for field in fields(Share))
 REFUSALS = {
     "DP001": "limit", "DP002": "closed", "DP003": "absent", "DP004": "paid", "DP005": "request", "DP006": "tampered",
     "DP007": "forbidden", "DP008": "form", "DP009": "open", "DP010": "rises", "DP011": "digits", "DP012": "unsafe",
-    "DP013": "spent", "42501": "forbidden", "25006": "read-only", "3F000": "gone", "42883": "gone", "42P01": "gone",
+    "DP013": "spent", "23505": "paid", "42501": "forbidden", "25006": "read-only", "3F000": "gone", "42883": "gone",
+    "42P01": "gone",
 }  # fmt: skip
 """What the server's codes stand for: those of our functions, and a few of its own."""
 
@@ -246,7 +247,11 @@ class PostgresBooks(Books):
 
     def version(self, connection: sa.Connection) -> int | None:
         """Version of the tables; None where there are none."""
-        statement = "SELECT to_regclass('discreet.ledger') IS NOT NULL, to_regclass('discreet_accounts') IS NOT NULL"
+        # Read from the tables: what a name stands for is remembered from before a wait for another process.
+        statement = (
+            "SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace n ON relnamespace = n.oid "
+            "WHERE nspname = 'discreet' AND relname = 'ledger'), to_regclass('discreet_accounts') IS NOT NULL"
+        )
         there, old = connection.exec_driver_sql(statement).one()
         if there:
             return int(connection.exec_driver_sql("SELECT max(version) FROM discreet.ledger").scalar() or 0)
@@ -254,7 +259,7 @@ class PostgresBooks(Books):
 
     def make(self, connection: sa.Connection) -> None:
         """Make the schema and all in it, owned by the role that the transaction has."""
-        connection.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS discreet")
+        connection.exec_driver_sql("CREATE SCHEMA discreet")  # one that is there may be somebody else's
         connection.execution_options(no_parameters=True).exec_driver_sql(script("ledger_postgresql.sql"))
 
     def require_safe(self, connection: sa.Connection) -> None:

@@ -134,6 +134,8 @@ class Database:
             _refuse_network(self.place)
             _create_private(self.place)
         self._worked = False
+        if not self._sqlite:
+            weakref.finalize(self, self._engine.dispose)  # with it, or with the process, go the connections it kept
 
     @property
     def sqlite(self) -> bool:

@@ -89,10 +89,16 @@ BEGIN
          > split_part(b, '/', 1)::numeric * coalesce(nullif(split_part(a, '/', 2), ''), '1')::numeric;
 END $$;
 
+-- More digits than Python takes: below 10^3010 a part has at most its 10,000 bits (`SUM_BITS`).
+CREATE FUNCTION discreet.is_long(value text) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT length(split_part(value, '/', 1)) > 3010 OR length(split_part(value, '/', 2)) > 3010
+$$;
+
 CREATE FUNCTION discreet.check_number(value text, what text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF value IS NULL OR length(value) > 6100 OR value !~ '^(0|[1-9][0-9]*)(/[1-9][0-9]*)?$'
+    IF value IS NULL OR discreet.is_long(value) OR value !~ '^(0|[1-9][0-9]*)(/[1-9][0-9]*)?$'
        OR discreet.plus(value, '0') <> value THEN
         RAISE EXCEPTION '% is not a whole number or a reduced fraction, without a sign', what USING ERRCODE = 'DP008';
     END IF;
@@ -130,12 +136,9 @@ BEGIN
     END IF;
 END $$;
 
--- The balance of an account, locked, with what it says held against the last entry.
-CREATE FUNCTION discreet.locked(an_account text) RETURNS discreet.balances
+-- The end of this transaction waits for the disk.
+CREATE FUNCTION discreet.wait_for_disk() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    held discreet.balances;
-    last discreet.entries;
 BEGIN
     IF current_setting('fsync') <> 'on' OR current_setting('full_page_writes') <> 'on' THEN
         RAISE EXCEPTION 'fsync or full_page_writes is off' USING ERRCODE = 'DP012';
@@ -143,14 +146,41 @@ BEGIN
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
+END $$;
+
+CREATE FUNCTION discreet.seal_of(held discreet.balances) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT discreet.digest(held.account, held.subject, held.epsilon_limit, held.delta_limit, held.epsilon_spent,
+        held.delta_spent, held.sequence::text, held.digest)
+$$;
+
+CREATE FUNCTION discreet.digest_of(before text, made discreet.entries) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT discreet.digest(before, made.account, made.sequence::text, made.kind, made.release, made.mechanism,
+        made.epsilon, made.delta, made.relation, made.unit, made.subject, made.purpose, made.request, made.who,
+        made.day, made.epsilon_spent, made.delta_spent)
+$$;
+
+-- The balance of an account, locked, with what it says held against the last entry.
+CREATE FUNCTION discreet.locked(an_account text) RETURNS discreet.balances
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    held discreet.balances;
+    last discreet.entries;
+BEGIN
+    PERFORM discreet.wait_for_disk();
     SELECT * INTO held FROM discreet.balances WHERE account = an_account AND subject = '' FOR UPDATE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'no such account' USING ERRCODE = 'DP003';
     END IF;
     SELECT * INTO last FROM discreet.entries WHERE account = an_account AND sequence = held.sequence;
     IF NOT FOUND OR last.digest <> held.digest OR last.epsilon_spent <> held.epsilon_spent
-       OR last.delta_spent <> held.delta_spent THEN
-        RAISE EXCEPTION 'entry % is not what the balance says', held.sequence USING ERRCODE = 'DP006';
+       OR last.delta_spent <> held.delta_spent OR last.digest <> discreet.digest_of(coalesce((SELECT e.digest
+           FROM discreet.entries e WHERE e.account = an_account AND e.sequence = held.sequence - 1), ''), last) THEN
+        RAISE EXCEPTION 'entry %', held.sequence USING ERRCODE = 'DP006';
+    END IF;
+    IF held.seal <> discreet.seal_of(held) THEN
+        RAISE EXCEPTION 'a balance' USING ERRCODE = 'DP006';
     END IF;
     RETURN held;
 END $$;
@@ -204,6 +234,8 @@ BEGIN
     SELECT * INTO held FROM discreet.balances WHERE account = an_account AND subject = a_subject FOR UPDATE;
     IF NOT FOUND THEN
         held := ROW(an_account, a_subject, '', '', '0', '0', 0, '', '');
+    ELSIF held.seal <> discreet.seal_of(held) THEN
+        RAISE EXCEPTION 'a balance' USING ERRCODE = 'DP006';
     END IF;
     RETURN held;
 END $$;
@@ -230,7 +262,8 @@ BEGIN
     PERFORM discreet.check_spender(an_account);
     held := discreet.locked(an_account);
     IF a_request <> '' THEN
-        SELECT * INTO made FROM discreet.entries e WHERE e.account = an_account AND e.request = a_request;
+        SELECT * INTO made FROM discreet.entries e WHERE e.account = an_account AND e.request = a_request
+            AND e.request <> '';
         IF FOUND THEN
             IF (made.mechanism, made.epsilon, made.delta, made.purpose, made.who)
                IS DISTINCT FROM (a_mechanism, an_epsilon, a_delta, a_purpose, session_user::text) THEN
@@ -239,7 +272,7 @@ BEGIN
             RETURN made;
         END IF;
     END IF;
-    IF EXISTS (SELECT FROM discreet.entries e WHERE e.release = a_release) THEN
+    IF EXISTS (SELECT FROM discreet.entries e WHERE e.release = a_release AND e.release <> '') THEN
         RAISE EXCEPTION 'the release was paid for' USING ERRCODE = 'DP004';
     END IF;
     PERFORM discreet.check_open(held);
@@ -254,7 +287,7 @@ BEGIN
         THEN
             RAISE EXCEPTION 'beyond a limit' USING ERRCODE = 'DP001', DETAIL = share.subject;
         END IF;
-        IF length(total) > 6022 OR length(discreet.plus(share.delta_spent, a_delta)) > 6022 THEN
+        IF discreet.is_long(total) OR discreet.is_long(discreet.plus(share.delta_spent, a_delta)) THEN
             RAISE EXCEPTION 'too many digits' USING ERRCODE = 'DP011';
         END IF;
     END LOOP;
@@ -279,12 +312,14 @@ DECLARE
 BEGIN
     PERFORM discreet.check_text(an_account, 'the name of an account', 1);
     PERFORM discreet.check_text(a_unit, 'a unit', 1);
+    PERFORM discreet.check_text(a_relation, 'a relation', 1);
     PERFORM discreet.check_number(an_epsilon, 'epsilon');
     PERFORM discreet.check_number(a_delta, 'delta');
     IF an_epsilon = '0' OR NOT discreet.exceeds('1', a_delta) OR a_relation NOT IN ('add-remove', 'replace', 'metric')
     THEN
         RAISE EXCEPTION 'epsilon is positive, delta below 1, and the relation is known' USING ERRCODE = 'DP008';
     END IF;
+    PERFORM discreet.wait_for_disk();
     IF EXISTS (SELECT FROM discreet.balances b WHERE b.account = an_account) THEN
         RAISE EXCEPTION 'the account is open' USING ERRCODE = 'DP009';
     END IF;
