@@ -362,9 +362,9 @@ class Account:
         refuse_other(limit, Guarantee, "the limit of an account")
         if person and purpose:
             raise InputError("a limit is for a person or a purpose, not for both")
-        whose = PERSON + person if person else PURPOSE + purpose if purpose else ""
-        if whose:
+        if person or purpose:
             refuse_illegible(person or purpose, "a person or a purpose")
+        whose = PERSON + person if person else PURPOSE + purpose if purpose else ""
         own = self.limit
         if (limit.relation, limit.unit) != (own.relation, own.unit):
             raise InputError(

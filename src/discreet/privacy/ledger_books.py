@@ -87,7 +87,10 @@ class Books:
     def names(self, connection: sa.Connection) -> tuple[str, ...]:
         """Names of all accounts, sorted."""
         rows = connection.execute(sa.text(f"SELECT account FROM {self.prefix}balances WHERE subject = ''"))
-        return tuple(sorted(rows.scalars()))
+        found = rows.scalars().all()
+        if not all(type(name) is str for name in found):
+            raise Refusal("tampered", "a name")
+        return tuple(sorted(found))
 
     def first(self, connection: sa.Connection, account: str) -> Entry:
         """The entry that opened an account.
@@ -192,7 +195,8 @@ class SqliteBooks(Books):
         statement = "SELECT name FROM sqlite_master WHERE name IN ('discreet_ledger', 'discreet_accounts')"
         there = set(connection.exec_driver_sql(statement).scalars())
         if "discreet_ledger" in there:
-            return int(connection.exec_driver_sql("SELECT max(version) FROM discreet_ledger").scalar() or 0)
+            found = connection.exec_driver_sql("SELECT max(version) FROM discreet_ledger").scalar()
+            return found if type(found) is int else 0
         return 1 if there else None
 
     def make(self, connection: sa.Connection) -> None:

@@ -262,6 +262,8 @@ class Database:
                     return found
                 except sa.exc.DBAPIError as error:
                     failure = self._failure(error, committing)
+                except UnicodeDecodeError:  # of the driver, while it reads
+                    failure = InputError(f"ledger {self._shown} is damaged: a text in it is none; nothing was charged")
                 finally:
                     if clean and not self._sqlite:
                         connection.close()  # no lock is left; the next transaction has it
