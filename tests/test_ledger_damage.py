@@ -7,6 +7,8 @@ and `verify` passes with all entries as they were, or names what is wrong.
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -113,3 +115,39 @@ def test_what_is_whole_is_charged(whole: Path, tmp_path: Path) -> None:
         path = tmp_path / "copy.db"
         path.write_bytes(whole.read_bytes())
         assert outcome(path, purpose, price) == came
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+import discreet as dc
+
+url, path = sys.argv[1], Path(sys.argv[2])
+each = dc.Guarantee(epsilon="1/700", delta=0, relation="add-remove", unit="record")
+account = dc.Ledger(url).account("b")
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, -1))
+made = 0
+try:
+    for turn in range(200):
+        account.charge(f"full{turn}", "laplace", each)
+        made += 1
+except dc.InputError as error:
+    print(made, error)
+"""
+
+
+def test_a_full_disk_charges_nothing(whole: Path, tmp_path: Path) -> None:
+    """Of the charges those that were reported are there, and no other; with room again it goes on."""
+    path = tmp_path / "full.db"
+    path.write_bytes(whole.read_bytes())
+    command = [sys.executable, "-W", "error", "-c", FULL, f"sqlite:///{path}", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    made, _, told = done.stdout.strip().partition(" ")
+    assert int(made) < 200 and told.endswith("; nothing was charged") and "\n" not in told
+    account = dc.Ledger(f"sqlite:///{path}").account("b")
+    assert len(account.charges()) == CHARGES["b"] + int(made)
+    assert account.charge("after", "laplace", spend("1/700")).epsilon_spent == Fraction(15, 7) + Fraction(
+        int(made) + 1, 700
+    )
+    assert account.verify().release == "after"

@@ -34,8 +34,8 @@ def test_each_can_be_planted() -> None:
         try:
             files = planted(read(path))
             for file, text in files.items():
-                ast.parse(text)
-                assert ast.dump(ast.parse(text)) != ast.dump(ast.parse(file.read_text())), "a comment is no bug"
+                if file.suffix == ".py":
+                    assert ast.dump(ast.parse(text)) != ast.dump(ast.parse(file.read_text())), "a comment is no bug"
         except (ValueError, SyntaxError, AssertionError, OSError) as error:
             failed.append(f"{path.name}: {error}")
     assert not failed, "\n".join(failed)
