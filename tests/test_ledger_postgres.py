@@ -313,3 +313,62 @@ def test_what_the_owner_changes_all_the_same_is_noticed(
         account.charge("s", "laplace", spend("0.1"))
     assert "\n" not in str(caught.value)
     assert dc.Ledger(server.url(altered)).paid("s") is None
+
+
+# ----------------------------------------------------------------------------------------------------- beside a file
+
+
+def steps(account: dc.Account, user: str) -> list[str]:
+    """What becomes of a series of charges and limits, and of what does not fit; by the figures that are told."""
+
+    def purposed(purpose: str, release: str, epsilon: object) -> dc.Balance:
+        return account.ledger.account("a", purpose=purpose).charge(release, "m", spend(epsilon))
+
+    told = []
+    for step in (
+        lambda: account.charge("r1", "laplace", spend("1/3")),
+        lambda: purposed("study", "r2", "1/7"),
+        lambda: account.lower(spend("1/2"), purpose="study"),
+        lambda: purposed("study", "r3", "5/14"),
+        lambda: purposed("study", "r4", "1/1000"),
+        lambda: purposed("other", "r5", "1/1000"),
+        lambda: account.lower(spend(1), purpose="study"),
+        lambda: account.lower(spend("0.1")),
+        lambda: account.lower(spend(1), person=user),
+        lambda: account.charge("r6", "m", spend("0.2")),
+        lambda: account.charge("r1", "m", spend("0.01")),
+        lambda: account.lower(spend("1.5")),
+        lambda: account.lower(spend(4)),
+        lambda: account.charge("r7", "m", spend("0.1")),
+        lambda: account.charge("r8", "m", spend(1)),
+        account.close,
+        account.close,
+        lambda: account.charge("r9", "m", spend("0.001")),
+        lambda: account.lower(spend(1)),
+    ):
+        try:
+            told.append(str(step()))
+        except dc.DiscreetError as error:
+            told.append(f"{type(error).__name__} {error}".replace(user, "USER"))
+    return told
+
+
+def test_a_server_makes_the_entries_of_a_file(url: str) -> None:
+    """Its functions are written in another language: limits, sums and refusals are the same."""
+    made = {}
+    for name, where in (("file", "sqlite://"), ("server", url)):
+        account = dc.Ledger(where).open("a", spend(2))
+        user = account.charge("r0", "m", spend("0.01")) and account.charges()[0].who
+        told = steps(account, user)
+        account.verify()
+        entries = account.export()["entries"]
+        assert isinstance(entries, list)
+        made[name] = told, [
+            {key: text for key, text in entry.items() if key not in ("who", "digest", "subject")} for entry in entries
+        ], [entry["subject"].replace(user, "USER") for entry in entries]  # fmt: skip
+    assert made["file"] == made["server"]
+    told, entries, subjects = made["file"]
+    assert sum("cannot pay for purpose study" in line for line in told) == 1
+    assert sum("cannot pay for person USER" in line for line in told) >= 1
+    assert [entry["sequence"] for entry in entries] == list(range(len(entries))) and len(entries) >= 9
+    assert {"", "purpose study", "person USER"} <= set(subjects)
