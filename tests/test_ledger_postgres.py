@@ -372,3 +372,31 @@ def test_a_server_makes_the_entries_of_a_file(url: str) -> None:
     assert sum("cannot pay for person USER" in line for line in told) >= 1
     assert [entry["sequence"] for entry in entries] == list(range(len(entries))) and len(entries) >= 9
     assert {"", "purpose study", "person USER"} <= set(subjects)
+
+
+# ------------------------------------------------------------------------------------------------------ a server's ways
+
+
+def test_a_server_that_cannot_be_relied_on_is_refused(
+    server: Server, base: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is too old, and a database that is not in UTF-8."""
+    server.run(f"CREATE DATABASE {base}_ascii ENCODING 'SQL_ASCII' TEMPLATE template0")
+    with pytest.raises(dc.InputError, match=r"not in UTF8; make one .*nothing was charged"):
+        dc.Ledger(server.url(f"{base}_ascii"))
+    monkeypatch.setattr("discreet.privacy.ledger_books.OLDEST", 990_000)
+    with pytest.raises(dc.InputError, match="and 99 is the oldest; nothing was charged"):
+        dc.Ledger(url)
+
+
+def test_it_is_said_what_a_failover_may_lose(server: Server, base: str, url: str) -> None:
+    assert "synchronous_standby_names is empty" in dc.Ledger(url).durability
+    assert "disk" in dc.Ledger("sqlite://").durability
+
+
+def test_a_schema_that_was_there_is_not_taken(server: Server, base: str, url: str) -> None:
+    """Whose it is may drop what is in it."""
+    server.run("CREATE SCHEMA discreet", base)
+    with pytest.raises(dc.InputError, match='"discreet" already exists; nothing was charged'):
+        dc.Ledger(url)
+    assert server.run("SELECT count(*) FROM pg_class WHERE relnamespace = 'discreet'::regnamespace", base) == "0"

@@ -140,10 +140,10 @@ def verify_accounts(
     """
     last: list[Entry]
     if account is not None and account.endswith(".json"):
-        place, last = account, [verify_document(_read(Path(account)))]
+        place, last, kept = account, [verify_document(_read(Path(account)))], ""
     else:
         book = _ledger(ledger)
-        place = book.place
+        place, kept = book.place, book.durability
         last = [book.account(name).verify() for name in ([account] if account else book.names())]
     told = [
         {"account": entry.account, "entries": entry.sequence + 1, "day": entry.day, "digest": entry.digest}
@@ -151,7 +151,8 @@ def verify_accounts(
     ]
     rows = [(str(part["account"]), str(part["entries"]), str(part["day"]), str(part["digest"])) for part in told]
     text = columns(("account", "entries", "last", "digest"), rows) if rows else "no account is open"
-    show(as_json, {"ledger": place, "accounts": told}, f"{text}\n\nall entries follow from each other: {place}")
+    text += f"\n\nall entries follow from each other: {place}" + f"\n{kept}".rstrip()
+    show(as_json, {"ledger": place, "durability": kept, "accounts": told}, text)
 
 
 @ledger_app.command("export")

@@ -143,6 +143,11 @@ class Ledger:
         """Names of all accounts, sorted."""
         return self._read(self._books.names)
 
+    @property
+    def durability(self) -> str:
+        """Where a charge is when it returns, and what may lose it all the same, in one line."""
+        return self._read(self._books.durability)
+
     def paid(self, release: str) -> tuple[str, Charge] | None:
         """The charge for a release: what to ask where a program did not learn whether it had paid.
 

@@ -61,6 +61,10 @@ class Books:
     def require_safe(self, connection: sa.Connection) -> None:
         """Refuse a database that may forget what it said was written."""
 
+    def durability(self, connection: sa.Connection) -> str:
+        """Where a charge is when it returns, and what may lose it all the same, in one line."""
+        return "a charge that returns is on this machine's disk; a copy that is put back forgets what came after it"
+
     def user(self, connection: sa.Connection) -> str:
         """Who an entry would be by."""
         raise NotImplementedError
@@ -281,6 +285,20 @@ class PostgresBooks(Books):
             raise Refusal(
                 "unsafe", "fsync or full_page_writes is off: a crash could give back what was spent; set both on"
             )
+
+    def durability(self, connection: sa.Connection) -> str:
+        """As of `Books`; of the server that answers, which may be a standby."""
+        names, standby = connection.exec_driver_sql(
+            "SELECT current_setting('synchronous_standby_names'), pg_is_in_recovery()"
+        ).one()
+        if standby:
+            return "this is a standby: what it has is what it received so far"
+        if names:
+            return f"a charge that returns is on the server's disk and on synchronous standbys ({names})"
+        return (
+            "a charge that returns is on the server's disk; a failover to a standby may lose the last ones, because "
+            "synchronous_standby_names is empty"
+        )
 
     def user(self, connection: sa.Connection) -> str:
         """Who is connected, whatever role was set since."""

@@ -372,6 +372,7 @@ def _engine(address: sa.URL, sqlite: bool) -> sa.Engine:
     if not sqlite:
         waits = {"connect_timeout": WAIT_S, "tcp_user_timeout": 1000 * WAIT_S}
         options = {name: wait for name, wait in waits.items() if name not in address.query}
+        options["client_encoding"] = "utf8"  # whatever the environment says: any name can be written, and be read again
     try:
         engine = sa.create_engine(
             address,
