@@ -40,6 +40,8 @@ def test_a_release_is_looked_up_by_its_id(run: Shell) -> None:
     told = run.json(f"ledger show {name}")
     assert told["account"] == "add-remove" and told["charge"]["release"] == name
     assert "no account" in run.fails(f"ledger show {'0' * 32}")
+    for odd in ("'x\udcff'", "'x\0'", "x\u202e"):
+        assert "no account" in run.fails(f"ledger show {odd}")
 
 
 def test_a_request_is_charged_and_drawn_once(run: Shell) -> None:
@@ -60,6 +62,14 @@ def test_a_purpose_has_a_limit_of_its_own(run: Shell) -> None:
     assert [(limit["subject"], limit["left"]["epsilon"]) for limit in account["limits"]] == [("purpose trial", "0.5")]
     assert "purpose trial" in run("ledger show add-remove")[1]
     assert "never rises" in run.fails("ledger limit add-remove --epsilon 2 --purpose trial")
+
+
+def test_a_limit_of_epsilon_leaves_that_of_delta(run: Shell) -> None:
+    assert run("ledger open ward --epsilon 3 --delta 1e-6 --relation replace")[0] == 0
+    assert run.json("ledger limit ward --epsilon 2")["limit"] == {"epsilon": "2", "delta": "0.000001"}
+    assert run.json("ledger limit ward --epsilon 1 --purpose p")["limits"][0]["limit"]["delta"] == "0.000001"
+    assert run.json("ledger limit ward --epsilon 1 --delta 0 --purpose p")["limits"][0]["limit"]["delta"] == "0"
+    assert run.json("ledger limit ward --epsilon 0.5 --purpose p")["limits"][0]["limit"]["delta"] == "0"
 
 
 def test_a_closed_account_pays_nothing(run: Shell) -> None:
@@ -137,7 +147,9 @@ def test_records_are_found_by_the_name_of_their_database(
     assert "no database is called 'nobody'" in run.fails("check @nobody --network asia.bif")
 
 
-@pytest.mark.parametrize("text", ["ledger = 1", "x = 'y'", "[databases]\na = 1", "databases = 'x'", "ledger ="])
+@pytest.mark.parametrize(
+    "text", ["ledger = 1", "# " + "x" * 2**16, "x = 'y'", "[databases]\na = 1", "databases = 'x'", "ledger ="]
+)
 def test_settings_that_are_none_are_refused(
     text: str, run: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,7 +99,7 @@ def show_accounts(
 def lower_limit(
     account: AccountName,
     epsilon: Annotated[str, typer.Option(help="Most that may be spent in all; at most what it was.")],
-    delta: Annotated[str, typer.Option(help="Most of delta.")] = "0",
+    delta: Annotated[str | None, typer.Option(help="Most of delta; as it is without it.")] = None,
     person: Annotated[str, typer.Option(help="For one user of the database server, or of this system.")] = "",
     purpose: Annotated[str, typer.Option(help="For what is charged with this --purpose.")] = "",
     ledger: LedgerUrl = None,
@@ -110,11 +110,13 @@ def lower_limit(
     Of an account, or of a person or a purpose in it, which have none of their own at first.
     """
     found = _ledger(ledger).account(account)
-    own = found.limit
-    limit = dc.Guarantee(epsilon=epsilon, delta=delta, relation=own.relation, unit=own.unit)
+    whose = f"person {person}" if person else f"purpose {purpose}" if purpose else ""
+    own = found.shares().get(whose, found.balance()).limit
+    limit = dc.Guarantee(
+        epsilon=epsilon, delta=own.delta if delta is None else delta, relation=own.relation, unit=own.unit
+    )
     found.lower(limit, person=person, purpose=purpose)
-    whose = f" for person {person}" if person else f" for purpose {purpose}" if purpose else ""
-    show(as_json, _account(found), f"account {found.name!r}{whose}: at most {limit} in all")
+    show(as_json, _account(found), f"account {found.name!r}{whose and f' for {whose}'}: at most {limit} in all")
 
 
 @ledger_app.command("close")

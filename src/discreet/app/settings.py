@@ -75,7 +75,10 @@ def _settings() -> Mapping[str, Any]:
         if not path.is_file():
             return {}
         with path.open("rb") as file:
-            found = tomllib.loads(file.read(FILE_BYTES).decode())
+            text = file.read(FILE_BYTES + 1)
+        if len(text) > FILE_BYTES:
+            raise ValueError
+        found = tomllib.loads(text.decode())
     except (OSError, ValueError):
         raise InputError(
             f"{shown_path(path)} cannot be read as TOML; mend it, or name another file in DISCREET_CONFIG"

@@ -157,6 +157,8 @@ class Ledger:
         Returns:
             (name of the account, the charge); None where nothing was charged for it.
         """
+        if not isinstance(release, str) or not release.isprintable():
+            return None  # no id of a release, nor text that every database could compare
 
         def find(connection: sa.Connection) -> tuple[str, Charge] | None:
             entry = self._books.paid(connection, release)
