@@ -494,6 +494,23 @@ def test_a_commit_that_fails_is_looked_up(ledger: dc.Ledger, written_first: bool
     assert len(account.charges()) == written_first
 
 
+def test_a_charge_of_somebody_else_is_not_taken_for_a_lost_one(ledger: dc.Ledger) -> None:
+    """It has the same id, and cost less."""
+    account = ledger.open("a", spend(1))
+    engine = ledger._database._engine
+
+    def once(connection: sa.Connection) -> None:
+        sa.event.remove(engine, "commit", once)
+        connection.connection.rollback()
+        dc.Ledger(ledger.url).account("a").charge("r", "laplace", spend("0.01"))
+        raise sa.exc.OperationalError("", None, sqlite3.OperationalError("disk I/O error"))
+
+    sa.event.listen(engine, "commit", once)
+    with pytest.raises(dc.InputError, match="disk I/O error; nothing was charged"):
+        account.charge("r", "laplace", spend("0.5"))
+    assert account.balance().epsilon_spent == Fraction(1, 100)
+
+
 def test_a_commit_that_fails_and_cannot_be_looked_up_is_unknown(ledger: dc.Ledger) -> None:
     """An InputError would promise that nothing was spent, which nobody knows."""
     account = ledger.open("a", spend(1))

@@ -108,7 +108,8 @@ class Ledger:
             return self._books.append(connection, draft)
 
         def settled(connection: sa.Connection) -> Entry | None:
-            return self._books.first(connection, name) if name in self._books.names(connection) else None
+            found = self._books.first(connection, name) if name in self._books.names(connection) else None
+            return found if found is not None and found.is_for(draft) else None
 
         self._asked(lambda: self._database.write(add, settled, name), name)
         return Account(self, name)
@@ -157,8 +158,8 @@ class Ledger:
         Returns:
             (name of the account, the charge); None where nothing was charged for it.
         """
-        if not isinstance(release, str) or not release.isprintable():
-            return None  # no id of a release, nor text that every database could compare
+        if not isinstance(release, str) or any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in release):
+            return None  # no text that every database could compare
 
         def find(connection: sa.Connection) -> tuple[str, Charge] | None:
             entry = self._books.paid(connection, release)
@@ -345,7 +346,9 @@ class Account:
 
         def settled(connection: sa.Connection) -> tuple[Entry, Balance] | None:
             made = self._books.settled(connection, self.name, release)
-            return None if made is None else (made, self._after(connection, made))
+            asked = self._draft(connection, release, mechanism, guarantee)
+            # Another's charge under the same id is not this one.
+            return (made, self._after(connection, made)) if made is not None and made.is_for(asked) else None
 
         made, balance = self._paying(lambda: self.ledger._database.write(spend, settled, release), guarantee)
         if anew and made.release != release:

@@ -94,6 +94,22 @@ class Entry:
         """The entry with its digest, behind an entry with the digest `before`; empty for the first."""
         return replace(self, digest=_digest(before, *map(str, astuple(self)[:-1])))
 
+    def is_for(self, draft: Entry) -> bool:
+        """Whether it is what a draft asked for, whoever made it and when."""
+        asked = (
+            "account",
+            "kind",
+            "release",
+            "mechanism",
+            "epsilon",
+            "delta",
+            "relation",
+            "unit",
+            "purpose",
+            "request",
+        )
+        return all(getattr(self, name) == getattr(draft, name) for name in asked)
+
 
 COLUMNS = tuple(field.name for field in fields(Entry))
 """Of the table of entries, and of what is exported, in this order."""
