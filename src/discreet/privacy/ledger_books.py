@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pwd
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple, fields, replace
@@ -41,7 +42,7 @@ REFUSALS = {
 """What the server's codes stand for: those of our functions, and a few of its own."""
 
 
-class Books:
+class Books(ABC):
     """Reading entries and balances, which is the same on both databases.
 
     Args:
@@ -50,13 +51,13 @@ class Books:
 
     prefix: str
 
+    @abstractmethod
     def version(self, connection: sa.Connection) -> int | None:
         """Version of the tables; None where there are none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def make(self, connection: sa.Connection) -> None:
         """Make the tables."""
-        raise NotImplementedError
 
     def require_safe(self, connection: sa.Connection) -> None:
         """Refuse a database that may forget what it said was written."""
@@ -65,10 +66,11 @@ class Books:
         """Where a charge is when it returns, and what may lose it all the same, in one line."""
         return "a charge that returns is on this machine's disk; a copy that is put back forgets what came after it"
 
+    @abstractmethod
     def user(self, connection: sa.Connection) -> str:
         """Who an entry would be by."""
-        raise NotImplementedError
 
+    @abstractmethod
     def append(self, connection: sa.Connection, draft: Entry) -> Entry:
         """Add an entry, with the user and the day.
 
@@ -82,11 +84,10 @@ class Books:
         Raises:
             Refusal: nothing was written.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def settled(self, connection: sa.Connection, account: str, release: str) -> Entry | None:
         """What became of a charge, once nobody else is writing the account."""
-        raise NotImplementedError
 
     def names(self, connection: sa.Connection) -> tuple[str, ...]:
         """Names of all accounts, sorted."""
