@@ -2,13 +2,13 @@
 
 A set is a `Task`: columns and target in their own units, the public bounds, what is known of the truth, and a split,
 four fifths to fit and one to predict, that is the same in every run. `logistic(name)` and `linear(name)` make one;
-`coverage_set(kind, name, seed)` draws new records of a law whose coefficients are known. Tables of scikit-learn come with
-it; those of ADULT and PIMA are in the folder DISCREET_DATA.
+`coverage_set(kind, name, seed)` draws new records of a law whose coefficients are known. Tables of scikit-learn come
+with it; those of ADULT and PIMA are in the folder DISCREET_DATA.
 
 *corr*: neighbours correlated by .95. *skew*: lognormal columns in wide bounds. *rare*: 2 % of a class; of a regression,
 indicators that are on in 2 %. *offset*: far from the middle of the bounds. *wide*: bounds ten times too wide. *p30*:
-thirty columns. *outlier*: a twentieth of all entries at a bound. *clip*: bounds at one deviation, so that a third of the
-entries are moved. *onehot*: indicators of all states of categories. *small*: 450 records.
+thirty columns. *outlier*: a twentieth of all entries at a bound. *clip*: bounds at one deviation, so that a third of
+the entries are moved. *onehot*: indicators of all states of categories. *small*: 450 records.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Regressions of diffprivlib in an environment of its own: `python regress.py KIND GIVEN.npz FOUND.npz`.
 
-KIND is "logistic" or "linear". Read: `train`, `target`, `test`, features already scaled to [-1, 1] and a target of 0 and
-1 or in [-1, 1]; `epsilons`; `seeds`. Written: `predicted`, shape (epsilons, seeds, test records): probabilities of 1, or
-the scaled target. This file is run where the package is not installed.
+KIND is "logistic" or "linear". Read: `train`, `target`, `test`, features already scaled to [-1, 1] and a target of 0
+and 1 or in [-1, 1]; `epsilons`; `seeds`. Written: `predicted`, shape (epsilons, seeds, test records): probabilities of
+1, or the scaled target. This file is run where the package is not installed.
 """
 
 from __future__ import annotations
