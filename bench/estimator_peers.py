@@ -39,11 +39,13 @@ import discreet as dc
 
 from .estimator_sets import Task
 
-__all__ = ["DELTA", "METHODS", "Method", "estimator_of", "missing_methods", "rho_of"]
+__all__ = ["DELTA", "METHODS", "OPTIONS", "Method", "estimator_of", "missing_methods", "rho_of"]
 
 Floats = npt.NDArray[np.float64]
 Run = Callable[[Task, float, str, Sequence[int]], Floats]
 """Of a set, epsilon, relation and seeds: predictions of the test records, shape (seeds, test records)."""
+OPTIONS: dict[str, Any] = {}
+"""Of our estimators, where the command line asks for others than the defaults."""
 
 DELTA = 1e-6
 ENVIRONMENT = Path(os.environ.get("VIRTUAL_ENV", Path(__file__).parents[1] / ".venv")) / "peers" / "diffprivlib"
@@ -83,24 +85,25 @@ def estimator_of(task: Task, epsilon: float, delta: float, relation: str, **opti
         epsilon: nats.
         delta: of the guarantee.
         relation: "add-remove" or "replace".
-        options: of the estimator; none but what must be declared by default.
+        options: of the estimator, beside `OPTIONS`.
     """
     promise = dc.Guarantee(epsilon=repr(epsilon), delta=repr(delta), relation=relation, unit="record")
     given = {
         "bounds": task.bounds,
         "guarantee": promise,
         "account": dc.Ledger("sqlite://").open("bench", promise),
+        **OPTIONS,
         **options,
     }
     if task.kind == "linear":
         return dc.PrivateLinearRegression(target_bounds=task.target_bounds, **given)
-    if relation == "add-remove":
+    if relation == "add-remove" and "records" not in given:
         given["records"] = len(task.train)
     return dc.PrivateLogisticRegression(classes=task.classes, **given)
 
 
 def _ours(delta: float) -> Run:
-    """Default options. The privacy noise is the package's own and has no seed."""
+    """Default options, unless `OPTIONS` has some. The privacy noise is the package's own and has no seed."""
 
     def run(task: Task, epsilon: float, relation: str, seeds: Sequence[int]) -> Floats:
         found = []

@@ -10,7 +10,8 @@ own spread. Log losses are of probabilities moved into [1e-6, 1 - 1e-6].
 
 `--coverage` draws new records of known coefficients for each seed and says how often 95 % intervals of the slopes, from
 `sample_posterior(draws)` and its `rows`, hold them; widths, and errors of `coef_` and of the posterior's mean, are for
-one deviation of a column. `--results FILE` keeps what is done, so that a run can be taken up again.
+one deviation of a column. `--results FILE` keeps what is done, so that a run can be taken up again; another choice
+of `--option`s needs another file.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from experiments.pages import markdown
 import discreet as dc
 
 from . import estimator_sets as sets
-from .estimator_peers import DELTA, METHODS, estimator_of, missing_methods
+from .estimator_peers import DELTA, METHODS, OPTIONS, estimator_of, missing_methods
 from .estimator_sets import Task
 
 __all__ = ["cover", "main", "measure", "report", "report_coverage"]
@@ -382,8 +383,8 @@ def _keep(results: Path | None, rows: Iterable[Row]) -> None:
 
 def _predictions(asked: argparse.Namespace) -> str:
     """All runs of predictions that were asked for."""
-    rows = [row for row in _known(asked.results) if "score" in row]
-    done = {(row["kind"], row["set"], row["method"], row["epsilon"], row["relation"], row["seed"]) for row in rows}
+    rows = [row for row in _known(asked.results) if "score" in row and row["relation"] == asked.relation]
+    done = {(row["kind"], row["set"], row["method"], row["epsilon"], row["seed"]) for row in rows}
     lacking, absent = missing_methods(), sets.missing_tables()
     for name, reason in (*lacking.items(), *absent.items()):
         print(f"left out: {name}: {reason}")
@@ -393,7 +394,7 @@ def _predictions(asked: argparse.Namespace) -> str:
             for epsilon in asked.epsilons:
                 for method in (one for one in asked.methods if one not in lacking and kind in METHODS[one].kinds):
                     seeds = asked.seeds if METHODS[method].private else asked.seeds[:1]
-                    place = (kind, name, method, epsilon, asked.relation)
+                    place = (kind, name, method, epsilon)
                     left = [seed for seed in seeds if (*place, seed) not in done]
                     if left:
                         found = measure(make(name), method, epsilon, asked.relation, left)
@@ -406,14 +407,14 @@ def _predictions(asked: argparse.Namespace) -> str:
 
 def _coverage(asked: argparse.Namespace) -> str:
     """All runs of intervals that were asked for."""
-    rows = [row for row in _known(asked.results) if "score" not in row]
-    done = {(row["kind"], row["set"], row["epsilon"], row["delta"], row["relation"], row["seed"]) for row in rows}
+    rows = [row for row in _known(asked.results) if "score" not in row and row["relation"] == asked.relation]
+    done = {(row["kind"], row["set"], row["epsilon"], row["delta"], row["seed"]) for row in rows}
     for kind in asked.kinds:
         names = sets.COVERAGE_SETS[kind]
         for name in (name for name in asked.sets or names if name in names):
             for epsilon in asked.epsilons:
                 for seed in asked.seeds:
-                    if (kind, name, epsilon, asked.delta, asked.relation, seed) in done:
+                    if (kind, name, epsilon, asked.delta, seed) in done:
                         continue
                     task = sets.coverage_set(kind, name, seed)
                     found = cover(task, epsilon, asked.delta, asked.relation, seed, asked.draws)
@@ -446,6 +447,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--draws", type=int, default=400, help="of a posterior, for --coverage")
     parser.add_argument("--delta", type=float, default=0.0, help=f"of ours, for --coverage; peers have {DELTA:g}")
     parser.add_argument("--results", type=Path, help="JSON lines: runs that it has are not run again")
+    parser.add_argument("--option", type=_option, action="append", default=[], help="of ours, NAME=JSON; repeatable")
     parser.add_argument("--verbose", action="store_true", help="say when a set is done")
     parser.add_argument("--quick", action="store_true", help="corr, skew and pima at epsilon 1, four seeds")
     asked = parser.parse_args(arguments)
@@ -453,8 +455,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         asked.sets, asked.epsilons, asked.seeds = ["corr", "skew", "pima", "ar 4"], [1.0], 4
     if asked.epsilons is None:
         asked.epsilons = list(COVERAGE_EPSILONS if asked.coverage else EPSILONS)
+    OPTIONS.update(asked.option)
     asked.seeds = list(range(asked.first, asked.first + asked.seeds))
     print(_coverage(asked) if asked.coverage else _predictions(asked))
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """A name and a value."""
+    name, value = text.split("=", 1)
+    return name, json.loads(value)
 
 
 def _split_methods(text: str) -> list[str]:
