@@ -4,14 +4,15 @@ Each set of `bench.estimator_sets` is one table with one split; a method of `ben
 each seed, with fresh noise, and predicts the test records. Ours run by their public classes and default options; their
 noise has no seed, that of the others has. Printed are error (%) and log loss, or R2, mean +- standard error over seeds;
 how often ours is better, level or worse than each peer by more than two standard errors; regret to the fit without
-privacy, averaged over sets; in how many cells the mean is at or below that of every peer; and the largest loss to the
-best peer at epsilon 1 and above. An R2 below -1 counts as -1, so that a peer without a floor does not hide behind its
-own spread. Log losses are of probabilities moved into [1e-6, 1 - 1e-6].
+privacy, averaged over sets; in how many cells the mean is as good as that of every peer, or better; and the largest
+loss to the best peer at epsilon 1 and above. Points are per cent, and hundredths of a nat or of R2. An R2 below -1
+counts as -1, so that a peer without a floor does not hide behind its own spread. Log losses are of probabilities moved
+into [1e-6, 1 - 1e-6].
 
 `--coverage` draws new records of known coefficients for each seed and says how often 95 % intervals of the slopes, from
 `sample_posterior(draws)` and its `rows`, hold them; widths, and errors of `coef_` and of the posterior's mean, are for
-one deviation of a column. `--results FILE` keeps what is done, so that a run can be taken up again; another choice
-of `--option`s needs another file.
+one deviation of a column. `--results FILE` keeps what is done, so that a run can be taken up again; what was refused or
+failed is tried again, and another choice of `--option`s needs another file.
 """
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ def _summary(cells: Cells, methods: Sequence[str], score: str) -> Iterable[str]:
         yield markdown(["", *heads], lines) + "\n"
     regrets = []
     for method in methods:
-        if METHODS[method].private or method == "constant":
+        if (METHODS[method].private or method == "constant") and any(method in found for found in cells.values()):
             losses = [_regrets(cells, epsilon, method, score) for epsilon in epsilons]
             regrets.append([method, *(f"{np.mean(loss):.2f} ({len(loss)})" if loss else "-" for loss in losses)])
     if regrets and "exact" in methods:
@@ -260,7 +261,7 @@ def _against_all(cells: Cells, peers: Sequence[str], score: str) -> Iterable[str
         if not losses:
             continue
         good = sum(loss <= 0 for loss, _ in losses.values())
-        yield f"{ours}: at or below every peer in {good} of {len(losses)} cells ({100 * good / len(losses):.0f} %)."
+        yield f"{ours}: as good as every peer, or better, in {good} of {len(losses)} cells ({100 * good / len(losses):.0f} %)."
         late = {place: loss for place, loss in losses.items() if place[1] >= 1}
         if late:
             (name, epsilon), (loss, peer) = max(late.items(), key=lambda item: item[1][0])
@@ -368,10 +369,11 @@ def _mean(values: pd.Series, digits: int = 3) -> str:
 
 
 def _known(results: Path | None) -> list[Row]:
-    """What a file of results has."""
+    """What a file of results has, but for what is to be tried again."""
     if results is None or not results.is_file():
         return []
-    return [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    return [row for row in rows if "why" not in row]
 
 
 def _keep(results: Path | None, rows: Iterable[Row]) -> None:

@@ -123,7 +123,7 @@ def test_tables_count_who_is_better() -> None:
     ]
     text = report(rows)
     assert "| ours / AdaSSP | 1/1/1 |" in text
-    assert "at or below every peer in 1 of 3 cells (33 %)" in text
+    assert "as good as every peer, or better, in 1 of 3 cells (33 %)" in text
     assert "Largest loss at epsilon 1 and above: 20.00 points (c, epsilon 1, to AdaSSP)" in text
     assert "| ours | 16.33 (3) |" in text  # .70 - .605, .45 - .35 and .50 - .205
     assert "* ours, delta, c; epsilon 1: refused: no" in text
