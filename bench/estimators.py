@@ -11,8 +11,9 @@ into [1e-6, 1 - 1e-6].
 
 `--coverage` draws new records of known coefficients for each seed and says how often 95 % intervals of the slopes, from
 `sample_posterior(draws)` and its `rows`, hold them; widths, and errors of `coef_` and of the posterior's mean, are for
-one deviation of a column. `--results FILE` keeps what is done, so that a run can be taken up again; what was refused or
-failed is tried again, and another choice of `--option`s needs another file.
+one deviation of a column. *What is seen* of a linear set are the slopes of least squares on the clipped columns, which
+differ from the truth where much is clipped or the target is contaminated. `--results FILE` keeps what is done, so that
+a run can be taken up again; what was refused or failed is tried again, and other `--option`s need another file.
 """
 
 from __future__ import annotations
@@ -260,8 +261,8 @@ def _against_all(cells: Cells, peers: Sequence[str], score: str) -> Iterable[str
         }
         if not losses:
             continue
-        good = sum(loss <= 0 for loss, _ in losses.values())
-        yield f"{ours}: as good as every peer, or better, in {good} of {len(losses)} cells ({100 * good / len(losses):.0f} %)."
+        good, every = sum(loss <= 0 for loss, _ in losses.values()), len(losses)
+        yield f"{ours}: as good as every peer, or better, in {good} of {every} cells ({100 * good / every:.0f} %)."
         late = {place: loss for place, loss in losses.items() if place[1] >= 1}
         if late:
             (name, epsilon), (loss, peer) = max(late.items(), key=lambda item: item[1][0])
@@ -295,8 +296,8 @@ def cover(task: Task, epsilon: float, delta: float, relation: str, seed: int, dr
         draws: of the posterior.
 
     Returns:
-        Means over the columns: `held` (share), `width`, `error` (of `coef_`), `mean error` (of the posterior's mean),
-        for one deviation of a column; CPU seconds; or `why`.
+        Means over the columns: `held` (share), `seen held` (of `seen_slopes`), and for one deviation of a column
+        `width`, `error` (of `coef_`) and `mean error` (of the posterior's mean); CPU seconds; or `why`.
     """
     assert task.truth is not None
     row: Row = {"kind": task.kind, "set": task.name, "epsilon": epsilon, "delta": delta, "relation": relation}
@@ -313,6 +314,9 @@ def cover(task: Task, epsilon: float, delta: float, relation: str, seed: int, dr
         return {**row, "why": _why(error)}
     lower, upper, mean = (np.array([one[key] for one in rows]) for key in ("lower", "upper", "mean"))
     row["held"] = float(np.mean((lower <= task.truth) & (task.truth <= upper)))
+    if task.kind == "linear":
+        seen = sets.seen_slopes(task.name)
+        row["seen held"] = float(np.mean((lower <= seen) & (seen <= upper)))
     row["width"] = float(np.mean((upper - lower) * deviations))
     row["mean error"] = float(np.mean(np.abs(mean - task.truth) * deviations))
     row["seconds"] = time.process_time() - begun
@@ -322,21 +326,19 @@ def cover(task: Task, epsilon: float, delta: float, relation: str, seed: int, dr
 def report_coverage(rows: Sequence[Mapping[str, Any]]) -> str:
     """A row for each set and epsilon, and what was refused, in Markdown."""
     frame = pd.DataFrame(rows)
-    for name in ("held", "width", "error", "mean error", "seconds", "why", "method"):
+    for name in ("held", "seen held", "width", "error", "mean error", "seconds", "why", "method"):
         if name not in frame:
             frame[name] = None if name in ("why", "method") else math.nan
     lines = []
     for (kind, name, epsilon, delta), group in frame.groupby(["kind", "set", "epsilon", "delta"], sort=False):
         read = group[group["held"].notna()]
-        held = 100 * read["held"].to_numpy(float)
-        error = held.std(ddof=1) / math.sqrt(len(held)) if len(held) > 1 else math.nan
         lines.append(
             [
                 f"{kind} {name}",
                 f"{epsilon:g}",
                 f"{delta:g}",
                 f"{len(read)} of {len(group)}",
-                f"{held.mean():.1f} ± {error:.1f}" if len(held) else "-",
+                *(_share(read[column]) for column in ("held", "seen held")),
                 *(_mean(group[column]) for column in ("width", "error", "mean error")),
                 _mean(group["seconds"], 1),
                 ", ".join(sorted(set(read["method"].dropna()))) or "-",
@@ -348,6 +350,7 @@ def report_coverage(rows: Sequence[Mapping[str, Any]]) -> str:
         "delta",
         "intervals",
         "coverage (%)",
+        "of what is seen",
         "width",
         "error of coef_",
         "of the mean",
@@ -357,6 +360,13 @@ def report_coverage(rows: Sequence[Mapping[str, Any]]) -> str:
     table = markdown(heads, lines)
     failed = frame[frame["why"].notna()].groupby(["kind", "why"])
     return "\n".join([table, "", *(f"* {kind}, {_places(group)}: {why}" for (kind, why), group in failed)])
+
+
+def _share(values: pd.Series) -> str:
+    """Mean and standard error of those that are there, in %."""
+    found = 100 * values.dropna().to_numpy(float)
+    error = f" ± {found.std(ddof=1) / math.sqrt(len(found)):.1f}" if len(found) > 1 else ""
+    return f"{found.mean():.1f}{error}" if len(found) else "-"
 
 
 def _mean(values: pd.Series, digits: int = 3) -> str:

@@ -48,6 +48,7 @@ def test_only_the_set_of_narrow_bounds_is_clipped_much() -> None:
         lower, upper = task.bounds
         outside = np.mean(np.clip(task.X, lower, upper) != task.X)
         assert (outside > 0.25) == (name == "clip"), name
+        assert np.mean(np.isin(task.y, task.target_bounds)) < (0.03 if name == "outlier" else 0.001), name
 
 
 @pytest.mark.parametrize(("kind", "name"), [("logistic", "mixed 8"), ("linear", "skew"), ("linear", "clip")])
@@ -66,6 +67,14 @@ def test_least_squares_and_likelihood_find_the_truth(kind: str, name: str) -> No
     assert (np.abs(moved) < 5 * np.sqrt(np.diag(np.linalg.inv(information)))).all()
     again = sets.coverage_set(kind, name, 1)
     assert np.array_equal(again.truth, task.truth) and not np.array_equal(again.X, task.X)
+
+
+def test_what_is_seen_is_the_truth_but_for_bounds_that_are_too_narrow() -> None:
+    """Deviations of the large draw's slopes are below .005 of a column's."""
+    for name in sets.COVERAGE_SETS["linear"]:
+        task = sets.coverage_set("linear", name, 0)
+        far = np.abs(sets.seen_slopes(name) - task.truth) * task.X.std(axis=0)
+        assert (far.max() > 0.03) == (name == "clip"), (name, far)
 
 
 def test_concentrated_privacy_implies_what_it_is_taken_for() -> None:
