@@ -9,6 +9,9 @@ loss to the best peer at epsilon 1 and above. Points are per cent, and hundredth
 counts as -1, so that a peer without a floor does not hide behind its own spread. Log losses are of probabilities moved
 into [1e-6, 1 - 1e-6].
 
+The default relation is the one that diffprivlib keeps: under `--relation add-remove` ours and the peers written here
+have half the noise, and it has not.
+
 `--coverage` draws new records of known coefficients for each seed and says how often 95 % intervals of the slopes, from
 `sample_posterior(draws)` and its `rows`, hold them; widths, and errors of `coef_` and of the posterior's mean, are for
 one deviation of a column. *What is seen* of a linear set are the slopes of least squares on the clipped columns, which
