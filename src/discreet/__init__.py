@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from discreet.mechanisms.factored import factored
     from discreet.mechanisms.fourier import fourier
     from discreet.mechanisms.gaussian import gaussian
+    from discreet.mechanisms.grouped_moments import grouped_moments
     from discreet.mechanisms.laplace import laplace
     from discreet.mechanisms.map_estimate import map_estimate
     from discreet.mechanisms.noisy_gradients import noisy_gradients
@@ -87,7 +88,7 @@ if TYPE_CHECKING:
     from discreet.releases.kinds.gradient_trace import GradientTrace
     from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
     from discreet.releases.kinds.noisy_counts import NoisyCounts
-    from discreet.releases.kinds.noisy_sums import NoisyMoments, NoisyTotal
+    from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments, NoisyTotal
     from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
     from discreet.releases.kinds.parameter_draws import ParameterDraws
     from discreet.releases.kinds.scored_choice import ScoredChoice
@@ -129,6 +130,7 @@ _HOMES = {
     "mechanisms.factored": ("factored",),
     "mechanisms.fourier": ("fourier",),
     "mechanisms.gaussian": ("gaussian",),
+    "mechanisms.grouped_moments": ("grouped_moments",),
     "mechanisms.laplace": ("laplace",),
     "mechanisms.map_estimate": ("map_estimate",),
     "mechanisms.noisy_gradients": ("noisy_gradients",),
@@ -170,7 +172,7 @@ _HOMES = {
     "releases.kinds.gradient_trace": ("GradientTrace",),
     "releases.kinds.noisy_contrasts": ("NoisyCoefficients",),
     "releases.kinds.noisy_counts": ("NoisyCounts",),
-    "releases.kinds.noisy_sums": ("NoisyMoments", "NoisyTotal"),
+    "releases.kinds.noisy_sums": ("GroupedMoments", "NoisyMoments", "NoisyTotal"),
     "releases.kinds.audited_tables": ("AuditedTables", "AuditNoise"),
     "releases.kinds.noisy_tables": ("NoisyTables", "PlannedNoise"),
     "releases.kinds.parameter_draws": ("ParameterDraws",),
@@ -254,6 +256,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "read_score_file",
     "sampled",
     "Family",
+    "grouped_moments",
     "noisy_moments",
     "truncated_posterior",
     "noisy_gradients",
@@ -278,6 +281,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "Choice",
     "ScoredChoice",
     "ChosenNetwork",
+    "GroupedMoments",
     "NoisyMoments",
     "WeightDraws",
     "GradientTrace",

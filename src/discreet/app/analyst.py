@@ -118,8 +118,8 @@ def query(
             posterior = posterior_of(evidence, method, draws, seed)
             show_states(posterior, _answers(posterior, asked, level, predictive, assume, inside), as_json)
             return
-        more = bool(asked) or prior is not None or method != "noise-aware" or predictive or trust_network
-        _show_weights(evidence, more, covariates, level, draws, seed, as_json)
+        more = bool(asked) or prior is not None or method not in ("noise-aware", "exact") or predictive or trust_network
+        _show_weights(evidence, more, covariates, level, draws, seed, as_json, exact=method == "exact")
         return
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
@@ -194,7 +194,15 @@ def _answers(
 
 
 def _show_weights(
-    release: dc.Release, more: bool, covariates: str | None, level: float, draws: int, seed: int, as_json: bool
+    release: dc.Release,
+    more: bool,
+    covariates: str | None,
+    level: float,
+    draws: int,
+    seed: int,
+    as_json: bool,
+    *,
+    exact: bool,
 ) -> None:
     """All coefficients of a regression, or the vector of a direction."""
     if more:
@@ -202,13 +210,14 @@ def _show_weights(
             "a release of a regression or direction answers with all its coefficients: ask without queries, prior and "
             "method; predictions are the estimators' (see the README)"
         )
-    if covariates is None and isinstance(release.payload, dc.GradientTrace):
+    trace = release.payload
+    if covariates is None and isinstance(trace, dc.GradientTrace) and trace.curvature is None:
         raise InputError(
             "a logistic regression needs the law of its features: --covariates FILE, a release over a network of them, "
             "binned; or --covariates even, if they are known to fill their bounds evenly"
         )
     law = None if covariates is None else _law(covariates, release.design, seed)
-    posterior = dc.weights(release, draws=draws, rng=np.random.default_rng(seed), covariates=law)
+    posterior = dc.weights(release, draws=draws, rng=np.random.default_rng(seed), covariates=law, exact=exact)
     show_rows("coefficient", posterior.rows(level=level), posterior.method, level, as_json)
 
 

@@ -37,7 +37,8 @@ from discreet.estimators.designs import (
     unused_name,
     written_bounds,
 )
-from discreet.mechanisms.crossing import release
+from discreet.mechanisms.crossing import DesignMechanism, release
+from discreet.mechanisms.grouped_moments import grouped_moments
 from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.mechanisms.truncated_posterior import truncated_posterior
 from discreet.model.design import Design, Normal
@@ -47,12 +48,14 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.release import Release
-from discreet.sensitive.moments import moments
+from discreet.sensitive.moments import Moments, moments
 from discreet.sensitive.rows import grid_rows
 
 __all__ = ["PrivateLinearRegression"]
 
 Floats = npt.NDArray[np.float64]
+METHODS = {"grouped_moments": "moments", "noisy_moments": "exact"}
+"""The estimator's word for a mechanism."""
 
 
 class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
@@ -66,12 +69,15 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         target_bounds: of the target, `(lower, upper)`; required.
         guarantee: what one fit promises; required.
         account: pays for every fit; required.
-        method: "moments" releases all second moments with noise on the whole vector: intervals for everything.
-            "sampler" releases draws from the posterior under a prior cut to a ball, tempered to what the guarantee
-            pays for: no extra noise, but wide, and with a single draw no interval.
+        method: "moments" releases all second moments with noise by groups of them, Gaussian noise where the guarantee
+            has a delta: an estimate and intervals for everything at once. "exact" puts one cube of noise on all of
+            them, whose exact posterior is drawn, by Markov chains where noise is large. "sampler" releases draws from
+            the posterior under a prior cut to a ball, tempered to what the guarantee pays for: no extra noise, but
+            wide, and with a single draw no interval.
         fit_intercept: whether an intercept is fitted. Without one the fit goes through the middle of all bounds: that,
             and not 0, is the origin of the scaled coordinates.
-        prior_deviation: standard deviation of each weight a priori, in the scaled coordinates.
+        prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for "exact" and
+            "sampler"; "moments" learns it from the release.
         residual_variance: for "sampler", where it is required: of the scaled target around its mean, assumed.
         radius: for "sampler": of the ball of weights, in the scaled coordinates.
         released_draws: for "sampler": they share the budget.
@@ -85,16 +91,15 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
-        coef_, intercept_: an estimate that is there at once (`quick_weights`; of released draws, their mean), in the
-            units of the columns, shape (features,), in the order of X's columns, and a number. `predict` uses it; the
-            posterior's mean is `posterior_.mean()`.
+        coef_, intercept_: posterior means by the normal approximation, there at once (of released draws, their mean),
+            in the units of the columns, shape (features,), in the order of X's columns, and a number.
         posterior_: draws of the weights in scaled coordinates, in the order of `release_.design.names`; drawn when it
-            is first looked at, which with much noise takes minutes and the extra `mcmc`.
+            is first looked at, which for "exact" with much noise takes minutes and the extra `mcmc`.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
-        Each `fit` is one release and promises `guarantee`; see `noisy_moments` and `truncated_posterior`. The second
-        is drawn by a floating-point sampler.
+        Each `fit` is one release and promises `guarantee`; see `grouped_moments`, `noisy_moments` and
+        `truncated_posterior`. The last is drawn by a floating-point sampler.
 
     Source:
         Bernstein and Sheldon (2019) and Zhang, Rubinstein and Dimitrakakis (AAAI 2016), as these modules have it.
@@ -160,9 +165,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         """
         refuse_options(options)
         guarantee, account = promised(self)
-        later = DrawnLater(whole_number(self.draws, "draws", 2), self.random_state)
-        if self.method not in ("moments", "sampler"):
-            raise InputError(f"method is 'moments' or 'sampler', not {self.method!r}")
+        later = DrawnLater(whole_number(self.draws, "draws", 2), self.random_state, exact=self.method == "exact")
+        if self.method not in ("moments", "exact", "sampler"):
+            raise InputError(f"method is 'moments', 'exact' or 'sampler', not {self.method!r}")
         given = read_given(self, X, y)
         design = self._design(given)
         require_drawable(self.draws, design.size)
@@ -171,8 +176,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             raise InputError(f"{design.size} weights need more records than that; their number is public here")
         statistic = moments(grid_rows(design, given.X[:, columns], given.y, one_record_a_unit=self.one_record_a_unit))
         prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
-        if self.method == "moments":
-            released = release(noisy_moments(), statistic, prior, guarantee, account=account)
+        if self.method != "sampler":
+            made: DesignMechanism[Any, Moments] = grouped_moments() if self.method == "moments" else noisy_moments()
+            released = release(made, statistic, prior, guarantee, account=account)
         else:
             if self.residual_variance is None:
                 raise InputError("method='sampler' assumes a public residual_variance; give one")
@@ -206,7 +212,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             bounds=written_bounds(design),
             target_bounds=design.target.bounds,
             guarantee=release.guarantee,
-            method="moments" if release.mechanism == "noisy_moments" else "sampler",
+            method=METHODS.get(release.mechanism, "sampler"),
             fit_intercept=design.intercept,
             prior_deviation=release.normal.deviation,
             draws=draws,
@@ -218,7 +224,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
                 residual_variance=sampled.variance, radius=sampled.radius, released_draws=len(sampled.weights)
             )
         describe(made, design)
-        return made._read(release, DrawnLater(whole_number(draws, "draws", 2), random_state))
+        later = DrawnLater(whole_number(draws, "draws", 2), random_state, exact=made.method == "exact")
+        return made._read(release, later)
 
     @property
     def posterior_(self) -> WeightPosterior:
@@ -245,7 +252,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         """
         check_is_fitted(self, "release_")
         rng = generator(self.random_state if random_state is None else random_state)
-        return weights(self.release_, draws=whole_number(draws, "draws", 1), rng=rng)
+        exact = self.release_.mechanism == "noisy_moments"
+        return weights(self.release_, draws=whole_number(draws, "draws", 1), rng=rng, exact=exact)
 
     def coef_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
         """Intervals of the coefficients in the units of the columns.

@@ -48,6 +48,7 @@ from discreet.posterior.design.weight_posterior import (
     PublicRecords,
     WeightPosterior,
     even_law,
+    quick_estimate,
     require_known,
     require_level,
     tails,
@@ -111,9 +112,13 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             "gradients" releases `steps` noisy gradients; "auto" is one of the first two, see `chosen_method`.
         steps: of "gradients".
         regularisation: of "objective": for each expected record and squared length; None takes the mechanism's rule.
-        prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for the posterior.
-        covariates: for the posterior: what is known of the features' law (see `posterior/design/laws.py`); required for
-            it unless `symmetric` says it all. Intervals are as right as this law is.
+        curvature: of "objective": whether a fifth of epsilon buys the curvature at the released weights, from which the
+            posterior follows, and `coef_` with it; without it all of epsilon is for the weights, which are `coef_`.
+        prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for a posterior by
+            `covariates`; that by the curvature learns it from the release.
+        covariates: for the posterior: what is known of the features' law (see `posterior/design/laws.py`). Intervals
+            are as right as this law is. None reads the curvature; the other methods need a law unless `symmetric` says
+            it all.
         public_records: for the posterior: labelled records that are public and no part of the private ones.
         scored_records: what the records are that `score` is asked about, and thereby cross-validation without a
             `scoring`: of "private" ones, the default, it is refused; for these there are `release_score` and
@@ -126,8 +131,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
         classes_: the labels, sorted.
-        coef_, intercept_: of the released classifier, log odds for one unit of a column, in the order of X's
-            columns, shape (1, features) and (1,).
+        coef_, intercept_: log odds for one unit of a column, in the order of X's columns, shape (1, features) and (1,):
+            posterior means, where the curvature was released, else the released weights.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
@@ -161,6 +166,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         method: str = "auto",
         steps: int = 2,
         regularisation: float | None = None,
+        curvature: bool = True,
         prior_deviation: float = 2.5,
         covariates: Law | None = None,
         public_records: PublicRecords | None = None,
@@ -179,6 +185,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         self.method = method
         self.steps = steps
         self.regularisation = regularisation
+        self.curvature = curvature
         self.prior_deviation = prior_deviation
         self.covariates = covariates
         self.public_records = public_records
@@ -297,14 +304,12 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             self.release_,
             draws=whole_number(draws, "draws", 1),
             rng=rng,
-            covariates=even_law(self.release_.design)
-            if self.covariates is None and self.symmetric
-            else self.covariates,
+            covariates=self._law(),
             public=self.public_records,
         )
 
     def decision_function(self, X: Any) -> Floats:
-        """Log odds of the second class by the released weights.
+        """Log odds of the second class by `coef_` and `intercept_`.
 
         Args:
             X: as in `fit`; nothing is charged. Numbers outside their bounds are moved to the nearest bound.
@@ -317,10 +322,10 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         """
         check_is_fitted(self, "release_")
         coordinates = self.release_.design.scaled(read_features(self, X)[:, self._columns])
-        return inner_products(coordinates, _trace(self.release_).weights)
+        return inner_products(coordinates, self._weights)
 
     def predict(self, X: Any) -> Values:
-        """The likelier class of each record by the released weights, shape (records,); errors as above."""
+        """The likelier class of each record by the log odds, shape (records,); errors as above."""
         second = self.decision_function(X) > 0
         found: Values = self.classes_[second.astype(int)]
         return found
@@ -343,7 +348,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         return float(super().score(X, y, sample_weight))
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the classes by the released weights, without their uncertainty.
+        """Probabilities of the classes by the log odds, without their uncertainty.
 
         Args:
             X: as in `fit`.
@@ -377,6 +382,12 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         drawn = self.sample_posterior(draws).weights
         lower, upper = tails(expit(drawn @ coordinates.T), level)
         return np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
+
+    def _law(self) -> Law | None:
+        """What the posterior takes for the features' law: what was declared, where the curvature was not measured."""
+        if self.covariates is None and self.symmetric and _trace(self.release_).curvature is None:
+            return even_law(self.release_.design)
+        return self.covariates
 
     def __sklearn_tags__(self) -> Tags:
         """Two classes; no two fits are alike, whatever the random state; noise may leave little of a fit."""
@@ -414,13 +425,16 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         if method == "objective":
             given = self.regularisation
             convexity = None if given is None else positive_number(given, "regularisation")
-            return objective_perturbation(records=records, regularisation=convexity)
+            return objective_perturbation(
+                records=records, regularisation=convexity, curvature=int(bool(self.curvature))
+            )
         return noisy_gradients(1 if method == "one_shot" else whole_number(self.steps, "steps", 1), records=records)
 
     def _read(self, released: Release, labels: Values) -> Self:
         """The release, and what scikit-learn's users look for."""
-        self.release_, self.classes_ = released, labels
-        slopes, intercept = released.design.slopes(_trace(released).weights)
+        _trace(released)
+        self.release_, self.classes_, self._weights = released, labels, quick_estimate(released)
+        slopes, intercept = released.design.slopes(self._weights)
         self.coef_, self.intercept_ = by_column(slopes, self._columns)[None], np.array([float(intercept)])
         return self
 

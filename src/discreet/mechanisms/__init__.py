@@ -167,6 +167,13 @@ MECHANISMS: Mapping[str, Entry] = {
             brings=True,
         ),
         Entry(
+            "grouped_moments",
+            "design",
+            "noise on sums of products, by groups: linear regression on many features",
+            "used",
+            targets=("number",),
+        ),
+        Entry(
             "noisy_moments",
             "design",
             "noise on all sums of products: linear regression, second moments",
@@ -193,7 +200,7 @@ MECHANISMS: Mapping[str, Entry] = {
             "design",
             "weights of a logistic regression, from a randomly tilted objective",
             targets=("class",),
-            options=("records", "regularisation"),
+            options=("records", "regularisation", "curvature"),
             needed={"records": "10"},
         ),
         Entry(

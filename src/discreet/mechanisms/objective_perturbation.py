@@ -25,6 +25,15 @@ Proof of the guarantee, in three steps.
    gradient is off by less than `(40 + d^1.5 |w| B / 4) 2^-53`, B the longest a record can be. `_rounding` sums that
    over n = EXCESS times as many records as expected, more than which are refused, and for |b| up to 100 d^1.5 scales.
    A longer b, whose probability is below 1e-41 for any d, is where the argument ends.
+
+The curvature at the released weights is a second release: its sums are of records' parts in [-1, 1] at weights that are
+the same for both neighbours, so that cube noise on each of its two vectors costs its sensitivity over its scale, and
+adaptive composition adds that to the rest.
+
+The regularisation. With b of deviation s in each coordinate, weights along an axis of curvature h are off by
+`(b + Lambda w) / (h + Lambda)`, on average over w ~ N(0, t^2) by `(s^2 + Lambda^2 t^2) / (h + Lambda)^2`. The least of
+that over Lambda is `s^2 / (h^2 + s^2 / t^2)`, and `Lambda = s / t` is off by at most twice as much for every h: once at
+h = Lambda, which data decide, and nowhere by more. It falls with the noise, so that nothing is shrunk in the end.
 """
 
 from __future__ import annotations
@@ -37,13 +46,13 @@ import numpy.typing as npt
 
 from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
-from discreet.mechanisms.k_norm import k_norm_scale
+from discreet.mechanisms.k_norm import k_norm_scale, mean_square
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, require_records, total_noise
 from discreet.model.design import GRID, Design, Normal
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.kinds.gradient_trace import BITS, GradientTrace, ObjectiveNoise
-from discreet.sensitive.gradients import Gradients, gradient_sensitivity
+from discreet.releases.kinds.gradient_trace import BITS, CurvatureNoise, GradientTrace, NoisyCurvature, ObjectiveNoise
+from discreet.sensitive.gradients import Gradients, curvature_sensitivity, gradient_sensitivity
 
 __all__ = ["objective_perturbation"]
 
@@ -55,16 +64,18 @@ TOLERANCE = 1e-10
 """Length of the gradient at which the search ends, for each expected record, besides rounding."""
 EXCESS = 10
 """Most records for each expected one; rounding grows with them."""
-SIZE_LIMIT = 100
-"""Most weights, for the same bound."""
+SIZE_LIMIT = 1000
+"""Most weights: the search solves as many equations at every step."""
 POLISH_SHARE = Fraction(1, 100)
 """Part of epsilon for the noise that hides how far the computed minimiser is off; at most 1 nat for all weights."""
 POLISH_ERROR = 2
 """Steps that two neighbouring data sets' computed minimisers are off at most, each."""
 CURVATURE_SHARE = Fraction(1, 4)
 """Most of epsilon that the change of the curvature may cost; the regularisation is raised until it does."""
-SMALLEST, LARGEST, KNEE = 1e-3, 1e-1, 25.0
-"""Regularisation for each expected record and squared length: (KNEE / (records epsilon))^2, within these limits."""
+EXPECTED = 2.5
+"""Deviation t of a weight a priori, in scaled units, in the rule for the regularisation: the estimators' default."""
+MEASURED_SHARE = Fraction(1, 5)
+"""Part of epsilon for the curvature, where it is measured."""
 ROUNDING = Fraction(1, 10**12)
 """Relative error of a logarithm in floating point, and more."""
 
@@ -72,22 +83,24 @@ Floats = npt.NDArray[np.float64]
 
 
 def objective_perturbation(
-    *, records: int, regularisation: float | None = None
+    *, records: int, regularisation: float | None = None, curvature: int = 1
 ) -> DesignMechanism[ObjectiveNoise, Gradients]:
     """Weights of a logistic regression that minimise a randomly tilted objective.
 
     Args:
         records: public number that the regularisation is scaled by: an expected number of records, not one counted.
-        regularisation: Lambda for each expected record and squared length of a record; None takes the rule
-            `(25 / (records epsilon))^2`, at least 1e-3 and at most 1e-1. It is raised where the change of the curvature
-            would cost more than a quarter of epsilon.
+        regularisation: Lambda for each expected record and squared length of a record; None takes the rule above: the
+            noise's deviation over 2.5. It is raised where the change of the curvature would cost more than a quarter of
+            epsilon.
+        curvature: 1 to release the curvature at the weights, too, for a fifth of epsilon: intervals then need no law of
+            the features. 0 leaves it out.
 
     Returns:
         The mechanism.
 
     Raises:
-        InputError: a number that is not positive; when a release is calibrated, a guarantee with a delta, more than 100
-            weights, or an epsilon for which noise cannot be drawn.
+        InputError: a number that is not positive; when a release is calibrated, a guarantee with a delta, more than
+            1,000 weights, or an epsilon for which noise cannot be drawn.
 
     Guarantee:
         Pure epsilon, by the proof above: no exact minimiser and no exact real noise is assumed. Under ADD_REMOVE 1/20
@@ -98,6 +111,8 @@ def objective_perturbation(
         term where they have two, and steps 2 and 3.
     """
     require_records(records)
+    if curvature not in (0, 1):
+        raise InputError(f"curvature is 1 to measure it, or 0, not {curvature!r}")
     if regularisation is not None and not LEAST <= float(regularisation) < math.inf:
         raise InputError(f"regularisation must be a finite number of at least {LEAST}, got {regularisation}")
 
@@ -110,7 +125,7 @@ def objective_perturbation(
             )
         if not EPSILONS[0] <= guarantee.epsilon <= EPSILONS[1]:
             raise InputError(f"objective_perturbation takes an epsilon from {EPSILONS[0]} to {EPSILONS[1]}")
-        return _calibration(design, guarantee, records, regularisation)
+        return _calibration(design, guarantee, records, regularisation, measured=bool(curvature))
 
     def draw(statistic: Gradients, prior: Normal, calibration: ObjectiveNoise, noise: Noise) -> GradientTrace:
         design = statistic.over
@@ -128,6 +143,7 @@ def objective_perturbation(
             scale=calibration.scale * 2.0**-BITS,
             weights=weights,
             total=noisy_total(statistic.records, calibration.total_scale, noise),
+            curvature=_noisy_curvature(statistic, weights, calibration.measured, noise),
         )
 
     def require(statistic: Gradients) -> None:
@@ -139,19 +155,26 @@ def objective_perturbation(
     return Mechanism("objective_perturbation", calibrate, draw, Gradients, require)
 
 
-def _calibration(design: Design, guarantee: Guarantee, records: int, regularisation: float | None) -> ObjectiveNoise:
+def _calibration(
+    design: Design, guarantee: Guarantee, records: int, regularisation: float | None, *, measured: bool
+) -> ObjectiveNoise:
     """Shares of epsilon, and the noise that each buys."""
     left, total_scale, total_cost = total_noise(guarantee)
+    second = _curvature_noise(design, guarantee, MEASURED_SHARE * guarantee.epsilon) if measured else None
+    measured_cost = Fraction(0) if second is None else second.reported
+    left -= measured_cost
     length = float(design.squared_length)
-    each = regularisation or min(max((KNEE / (records * float(guarantee.epsilon))) ** 2, SMALLEST), LARGEST)
-    needed = length / (4 * math.expm1(min(float(CURVATURE_SHARE * left), 700)))
-    convexity = max(records * each * length, needed)
-    curvature = Fraction(math.log1p(length / (4 * convexity))) * (1 + ROUNDING)
     polish, polish_cost = k_norm_scale(
         2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(1, design.size)), design.size, "cube"
     )
     rounded = 1 if design.shape == "cube" else math.isqrt(design.size - 1) + 1
     sensitivity = gradient_sensitivity(design, guarantee.relation) * 2**BITS // GRID + rounded
+    needed = length / (4 * math.expm1(min(float(CURVATURE_SHARE * left), 700)))
+    # The rule takes the noise that all of the budget would buy: what the curvature costs is known only after it.
+    buys = sensitivity / float(left - polish_cost) * 2.0**-BITS
+    wanted = math.sqrt(mean_square(design.size, buys, design.shape)) / EXPECTED
+    convexity = max(needed, wanted if regularisation is None else records * regularisation * length)
+    curvature = Fraction(math.log1p(length / (4 * convexity))) * (1 + ROUNDING)
     budget = left - curvature - polish_cost
     scale, cost = k_norm_scale(sensitivity, budget, design.size, design.shape)
     # A power of two: products with it are exact.
@@ -166,8 +189,35 @@ def _calibration(design: Design, guarantee: Guarantee, records: int, regularisat
         polish=polish,
         polish_step=step,
         total_scale=total_scale,
-        reported=cost + curvature + polish_cost + total_cost,
+        reported=cost + curvature + polish_cost + total_cost + measured_cost,
+        measured=second,
     )
+
+
+def _curvature_noise(design: Design, guarantee: Guarantee, share: Fraction) -> CurvatureNoise:
+    """Noise on both vectors of a curvature: shares of an epsilon that make the sum of all variances least."""
+    sensitivity, width = curvature_sensitivity(guarantee.relation), len(design.features)
+    few, many = 1 + width * (1 + design.intercept), width * (width - 1) // 2
+    if not many:
+        scale, cost = k_norm_scale(sensitivity, share, few, "cube")
+        return CurvatureNoise(sensitivity, scale, None, cost)
+    part = share * Fraction(round(1000 * few / (few + many)), 1000)
+    few_scale, few_cost = k_norm_scale(sensitivity, part, few, "cube")
+    many_scale, many_cost = k_norm_scale(sensitivity, share - part, many, "cube")
+    return CurvatureNoise(sensitivity, few_scale, many_scale, few_cost + many_cost)
+
+
+def _noisy_curvature(
+    statistic: Gradients, weights: Floats, calibration: CurvatureNoise | None, noise: Noise
+) -> NoisyCurvature | None:
+    """The curvature at released weights, where it is measured."""
+    if calibration is None:
+        return None
+    few, many = statistic.curvature(weights)
+    few = noise.k_norm(few, calibration.few_scale, "cube")
+    if calibration.many_scale is not None:
+        many = noise.k_norm(many, calibration.many_scale, "cube")
+    return NoisyCurvature(few, many, calibration.few_scale, calibration.many_scale)
 
 
 def _rounding(records: int, design: Design, convexity: float, scale: float) -> float:

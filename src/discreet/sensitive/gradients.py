@@ -20,7 +20,7 @@ from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.rows import Integers, Rows
 
-__all__ = ["Gradients", "gradient_sensitivity", "gradients"]
+__all__ = ["Gradients", "curvature_sensitivity", "gradient_sensitivity", "gradients"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -103,6 +103,38 @@ class Gradients:
             curvature += (v * (p * (1 - p))) @ v.T
         return np.array([math.fsum(column) for column in zip(*parts, strict=True)]), curvature
 
+    def curvature(self, theta: Floats) -> tuple[Integers, Integers]:
+        """Sums of `q v_i v_j` with `q = 4 sigmoid (1 - sigmoid)` at public weights, a number between 0 and 1.
+
+        A quarter of them is how the gradient changes with the weights. Each record's part is rounded to the grid by
+        itself, and no entry is larger than 1.
+
+        Args:
+            theta: shape `(size,)`.
+
+        Returns:
+            int64, in steps of the grid: (q, with an intercept q u_i, and q (2 u_i^2 - 1), for the features u; products
+            q u_i u_j of different features, upper triangle row by row).
+        """
+        width = len(self.over.features)
+        few, many = (
+            np.zeros(1 + width * (1 + self.over.intercept), np.int64),
+            np.zeros(width * (width - 1) // 2, np.int64),
+        )
+        for coordinates, target in self.rows.blocks():
+            a = np.zeros(len(target))
+            for column, weight in zip(coordinates.T, theta / GRID, strict=True):
+                a += column * weight
+            q, u = np.minimum(4 * expit(a) * expit(-a), 1.0), coordinates[:, :width].astype(np.float64)
+            parts = [np.full((len(q), 1), float(GRID)), *([u] if self.over.intercept else []), 2 * u * u / GRID - GRID]
+            few += np.rint(q[:, None] * np.column_stack(parts)).astype(np.int64).sum(axis=0)
+            at = 0
+            for i in range(width - 1):
+                products = np.rint((q * u[:, i] / GRID)[:, None] * u[:, i + 1 :])
+                many[at : at + width - 1 - i] += products.astype(np.int64).sum(axis=0)
+                at += width - 1 - i
+        return few, many
+
     def cost(self, theta: Floats) -> float:
         """The negative log-likelihood, in floating point."""
         total = 0.0
@@ -144,3 +176,17 @@ def gradient_sensitivity(design: Design, relation: Relation) -> int:
         Steps of the grid: `design.reach` under ADD_REMOVE, twice that under REPLACE.
     """
     return relation.by_record(design.reach, 2 * design.reach)
+
+
+def curvature_sensitivity(relation: Relation) -> int:
+    """Most that one record can move any sum of `Gradients.curvature`, in steps of the grid.
+
+    A record adds to each a number from -1 to 1, rounded to the grid, at the same weights for both neighbours.
+
+    Args:
+        relation: what "neighbouring" means.
+
+    Returns:
+        `GRID` under ADD_REMOVE, twice that under REPLACE.
+    """
+    return relation.by_record(GRID, 2 * GRID)

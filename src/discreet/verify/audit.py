@@ -43,7 +43,7 @@ from discreet.releases.kinds.factored_choice import FactoredNoise
 from discreet.releases.kinds.gradient_trace import ObjectiveNoise
 from discreet.releases.kinds.noisy_contrasts import CoefficientNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
-from discreet.releases.kinds.noisy_sums import VectorNoise
+from discreet.releases.kinds.noisy_sums import GroupNoise, VectorNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.kinds.parameter_draws import Tempering, Trimming
 from discreet.releases.kinds.scored_choice import ScoredNoise
@@ -221,7 +221,7 @@ def _finding(
         measured_loss, how = _measure(mechanism, calibration, prior, apart, guarantee)
     except Leak as leak:
         return Finding(name, guarantee, math.inf, exact=True, pairs=len(apart), leak=str(leak))
-    slack = VECTOR_SLACK if isinstance(calibration, VectorNoise) else SLACK
+    slack = VECTOR_SLACK if isinstance(calibration, VectorNoise | GroupNoise) else SLACK
     return Finding(name, guarantee, measured_loss, exact=how == "exactly", pairs=len(apart), how=how, slack=slack)
 
 
@@ -233,7 +233,9 @@ def _measure(
     match calibration:
         case TableNoise() | GaussianNoise() | CoefficientNoise() | Selection() | Stages():
             return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
-        case PlannedNoise() | AuditNoise() | VectorNoise() | FactoredNoise() | StructureNoise() | ScoredNoise():
+        case PlannedNoise() | AuditNoise() | FactoredNoise() | StructureNoise() | ScoredNoise():
+            return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
+        case VectorNoise() | GroupNoise():
             return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
         case Trimming():
             # Independent draws cost alike: one is enumerated, on a coarse grid. What only the real draws and grid do is

@@ -6,7 +6,7 @@ for all weights holds for these, so that a larger loss refutes it; a smaller one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -29,6 +29,8 @@ __all__ = ["objective_loss", "truncation_loss"]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Pairs = Iterable[tuple[Any, Any]]
+Sums = Sequence[tuple[Integers, Integers]]
+"""Vectors of a curvature at each of some weights."""
 
 LINE = (-1e3, -30.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 30.0, 1e3)
 """Weights of one coordinate at which densities are compared."""
@@ -91,6 +93,8 @@ def objective_loss(
     points = np.array(list(product(LINE, repeat=prior.design.size)))
     inner = [at for at, point in enumerate(points) if 0 < np.abs(point).max() <= 1]
     logs: dict[Any, Floats] = {}
+    sums: dict[Any, Sums] = {}
+    scales: list[float] = []
     costs, convexity = [], calibration.regularisation
     for key, statistic in statistics.items():
         v, y = statistic.rows.coordinates / GRID, statistic.rows.target
@@ -101,11 +105,25 @@ def objective_loss(
         at = inner[len(logs) % len(inner)]
         script = Script(Answers(), first=tilts[at])
         mechanism.draw(statistic, prior, calibration, script)
-        (zeros, scale, shape), (steps, polish, cube) = script.vectors
+        (zeros, scale, shape), (steps, polish, cube), *measured = script.vectors
         off = np.abs(steps - points[at] / calibration.polish_step).max()
         if np.any(zeros) or cube != "cube" or off > POLISH_ERROR:
             raise Leak("what is found is not the minimum of the objective that is stated")
+        sums[key] = [statistic.curvature(point) for point in points] if measured else []
+        scales = [asked for _, asked, _ in measured]
         logs[key] = volumes - np.array([length(tilt, shape) for tilt in tilts]) / scale
         slack = float(BALL_SLACK) * len(zeros) if shape == "ball" else 0.0
         costs.append(2 * POLISH_ERROR / polish + slack + sum(1 / asked for _, asked, _ in script.laplace))
-    return max(costs) + max(float(np.abs(logs[one] - logs[other]).max()) for one, other in pairs)
+    # The curvature is measured at the weights that came out, so that its loss adds to theirs at each point.
+    return max(costs) + max(
+        float(np.max(np.abs(logs[one] - logs[other]) + _moved(sums[one], sums[other], scales))) for one, other in pairs
+    )
+
+
+def _moved(one: Sums, other: Sums, scales: Sequence[float]) -> Floats:
+    """Losses of cube noise on the vectors of two curvatures at each point; 0 where none is measured."""
+    found = [
+        sum(float(np.abs(a - b).max(initial=0)) / scale for a, b, scale in zip(*pair, scales, strict=False))
+        for pair in zip(one, other, strict=True)
+    ]
+    return np.array(found or [0.0])

@@ -40,7 +40,7 @@ from discreet.errors import InputError
 from discreet.posterior.design.extra import sampler
 from discreet.posterior.draws import Mixing
 
-__all__ = ["Layout", "MomentDraws", "Moments", "moment_draws", "pack", "quick_weights", "resampled", "unpack"]
+__all__ = ["Layout", "MomentDraws", "Moments", "moment_draws", "pack", "resampled", "unpack"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,8 +48,6 @@ SMALLEST = 1e-3
 """Least standard deviation of the target's residual, in units in which the target lies in [-1, 1]."""
 ENOUGH = 1000.0
 """Effective proposals that resampling has to reach."""
-TURNS = 20
-"""Of an estimate's coefficients and of the variances that follow from them; a few would do."""
 CELLS = 2_000_000
 """Numbers of a batch of proposals: values times proposals."""
 MOST_CELLS = 40_000_000
@@ -186,47 +184,6 @@ def pack(moments: Moments, layout: Layout) -> Floats:
     products = matrix[..., rows, columns]
     found = np.where(rows == columns, 2 * products - moments.records[..., None], products)
     return found if layout.records is not None else np.concatenate([moments.records[..., None], found], axis=-1)
-
-
-# ------------------------------------------------------------------------------------------------ an estimate
-
-
-def quick_weights(sums: Moments, *, scale: float, values: int, prior_deviation: float) -> Floats:
-    """Coefficients without a draw: least squares on repaired sums, with the noise's error and the prior counted.
-
-    The noise moves the eigenvalues of A by up to `2 sqrt(d)` of its deviations, the edge of the semicircle law. Below
-    that an eigenvalue says nothing: it is raised to the edge. Along each axis b = A theta + error, whose variance is
-    that of the noise in b and in A times theta, and of the residual; theta is the mean under the prior given that, and
-    the variances are those of the last theta. At last theta is shortened until it explains no more than sum y^2.
-
-    Args:
-        sums: as published, of one release; see `unpack`.
-        scale: of the noise.
-        values: how many were published.
-        prior_deviation: standard deviation of each coefficient under the prior, in scaled units.
-
-    Returns:
-        Shape `(d,)`. No random numbers; equal to ridge regression where there is no noise.
-
-    Source:
-        Wang (UAI 2018), AdaSSP, for a ridge of the noise's size; the rest is derived above. Measured beside the
-        posterior's mean by `python -m bench.linear`.
-    """
-    width = len(sums.cross)
-    records = max(float(sums.records), width + 1.0)
-    noise = scale**2 * (values + 1) * (values + 2) / 3
-    found, axes = np.linalg.eigh(sums.gram)
-    eigenvalues = np.maximum(found, 2 * math.sqrt(width * noise))
-    rotated = axes.T @ sums.cross
-    square = min(max(float(sums.square), SMALLEST**2 * records), records)
-    theta, residual = np.zeros(width), square / records
-    for _ in range(TURNS):
-        error = noise * (1 + theta @ theta) + residual * eigenvalues
-        theta = rotated / eigenvalues / (1 + error / (prior_deviation * eigenvalues) ** 2)
-        left = (square - 2 * theta @ rotated + eigenvalues @ theta**2) / records
-        residual = min(max(left, SMALLEST**2), square / records)
-    explained = float(eigenvalues @ theta**2)
-    return np.asarray(axes @ theta * min(1.0, math.sqrt(square / max(explained, square))))
 
 
 # ------------------------------------------------------------------------------------------------ draws

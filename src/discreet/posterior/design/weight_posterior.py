@@ -13,14 +13,16 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.model.design import GRID, Design, Normal
+from discreet.posterior.design.curvature import curvature_draws, curvature_estimate
 from discreet.posterior.design.direction import Chosen, Method, direction_draws
 from discreet.posterior.design.laws import Law, UniformBox, UniformSphere, WeightedPoints
-from discreet.posterior.design.linear import Layout, moment_draws, quick_weights, unpack
+from discreet.posterior.design.linear import Layout, moment_draws
 from discreet.posterior.design.logistic import LabelledPoints, NoisyGradients, logistic_draws
+from discreet.posterior.design.moment_normal import normal_draws, normal_estimate
 from discreet.posterior.draws import Mixing
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.gradient_trace import GradientTrace
-from discreet.releases.kinds.noisy_sums import NoisyMoments
+from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments
 from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.release import Release
 from discreet.theory.factors import DirectionFactor
@@ -76,7 +78,7 @@ class WeightPosterior:
         design: public.
         weights: float64, shape `(draws, size)`, in the design's coordinates.
         variance: of the scaled target around its mean, shape `(draws,)`; None where there is no numeric target.
-        method: "resampling", "nuts", "slices", "walk" or "draws".
+        method: "normal", "curvature", "resampling", "nuts", "slices", "walk" or "draws".
         mixing: of the chains; None where the draws are independent.
     """
 
@@ -197,6 +199,7 @@ def weights(
     covariates: Law | None = None,
     public: PublicRecords | None = None,
     likelihood: Method = "clt",
+    exact: bool = False,
 ) -> WeightPosterior:
     """Read a release over a design.
 
@@ -204,17 +207,21 @@ def weights(
         release: of noisy moments, gradients, draws of weights, or a factored choice of a direction.
         draws: how many. Released draws of weights are returned as they are, however many are asked for.
         rng: source of randomness.
-        covariates: for gradients only, where it is required: the features' law. `even_law(design)` is for features that
-            are known to fill their bounds or sphere evenly; another law than theirs makes intervals confidently wrong.
+        covariates: for gradients only: the features' law, where the release has no curvature. `even_law(design)` is for
+            features that are known to fill their bounds or sphere evenly; another law than theirs makes intervals
+            confidently wrong. None reads the curvature, which needs no law.
         public: for gradients only: labelled public records.
         likelihood: for directions only: which one of the choice.
+        exact: for moments with cube noise of one scale (`noisy_moments`): their exact law, by weighted resampling or,
+            where noise is large, by Markov chains, which take minutes. Else moments are read by a normal approximation.
 
     Returns:
-        The posterior, given everything that was released, with the release's own prior.
+        The posterior, given everything that was released. Its prior is the release's own but for normal approximations
+        (methods "normal" and "curvature"), which learn how long coefficients are from the release.
 
     Raises:
         InputError: a release over a network, no draws, covariates or public records for another payload or of another
-            size, a sampler that is not installed, or chains that did not meet.
+            size, an exact law that is not there, a sampler that is not installed, or chains that did not meet.
 
     Source:
         Williams and McSherry (NIPS 2010), Sections 3 and 4; the samplers' modules have the rest.
@@ -225,7 +232,12 @@ def weights(
         raise InputError(f"a posterior needs at least one draw, got {draws}")
     if not isinstance(payload, GradientTrace) and (covariates is not None or public is not None):
         raise InputError("a law of covariates and public records are for releases of gradients")
+    if exact and not isinstance(payload, NoisyMoments):
+        raise InputError("an exact posterior is offered for the mechanism noisy_moments only")
     match payload:
+        case NoisyMoments() | GroupedMoments() if not exact:
+            drawn, variance = normal_draws(payload, release.records, draws, rng)
+            return WeightPosterior(design, drawn, variance, "normal", None)
         case NoisyMoments():
             layout, scale = _layout(release), payload.sums_scale
             found = moment_draws(
@@ -244,10 +256,11 @@ def weights(
 
 
 def quick_estimate(release: Release) -> Floats:
-    """Weights of a linear regression at once, without a draw; see `quick_weights`.
+    """Posterior means of the weights of a regression at once, without a draw.
 
     Args:
-        release: of noisy moments, or of draws of weights, whose mean it is then.
+        release: of noisy moments, of draws of weights, or of gradients: where these have no curvature, the released
+            weights themselves.
 
     Returns:
         Shape (size,), in the design's coordinates.
@@ -255,15 +268,15 @@ def quick_estimate(release: Release) -> Floats:
     Raises:
         InputError: a release of something else.
     """
-    payload = release.told
-    if isinstance(payload, WeightDraws):
-        return np.asarray(payload.weights.mean(axis=0))
-    if not isinstance(payload, NoisyMoments):
-        raise InputError("this release is not of a linear regression: it holds neither moments nor draws of weights")
-    sums = unpack(payload.sums, _layout(release))
-    return quick_weights(
-        sums, scale=payload.sums_scale, values=len(payload.sums), prior_deviation=release.normal.deviation
-    )
+    match payload := release.told:
+        case WeightDraws():
+            return np.asarray(payload.weights.mean(axis=0))
+        case NoisyMoments() | GroupedMoments() if release.design.target is not None:
+            return normal_estimate(payload, release.records)
+        case GradientTrace():
+            return payload.weights if payload.curvature is None else curvature_estimate(payload)
+        case _:
+            raise InputError("this release is not of a regression: it holds no moments, draws or gradients of one")
 
 
 def _layout(release: Release) -> Layout:
@@ -338,9 +351,14 @@ def _from_gradients(
     """Draws given noisy gradients."""
     design = release.design
     if covariates is None:
+        trace = release.told
+        assert isinstance(trace, GradientTrace)
+        if trace.curvature is not None and public is None:
+            return WeightPosterior(design, curvature_draws(trace, draws, rng), None, "curvature", None)
         raise InputError(
-            "a posterior given gradients needs the law of the features: covariates=released_covariates(...), "
-            "PublicRows(...), or even_law(design) if they are known to fill their bounds evenly"
+            "a posterior given gradients alone needs the law of the features: covariates=released_covariates(...), "
+            "PublicRows(...), or even_law(design) if they are known to fill their bounds evenly; a release of "
+            "objective_perturbation with its curvature needs none, but with public records"
         )
     require_known(design, covariates, public)
     known = None if public is None else LabelledPoints(design.scaled(public.features), public.labels)

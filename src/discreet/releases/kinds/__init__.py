@@ -12,7 +12,7 @@ from discreet.releases.kinds.factored_choice import FactoredChoice, FactoredNois
 from discreet.releases.kinds.gradient_trace import GradientTrace, ObjectiveNoise
 from discreet.releases.kinds.noisy_contrasts import CoefficientNoise, NoisyCoefficients
 from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts, TableNoise
-from discreet.releases.kinds.noisy_sums import NoisyMoments, VectorNoise
+from discreet.releases.kinds.noisy_sums import GroupedMoments, GroupNoise, NoisyMoments, VectorNoise
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
 from discreet.releases.kinds.parameter_draws import ParameterDraws, Tempering, Trimming
 from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise
@@ -35,7 +35,7 @@ TableCalibration = (
     | Stages
 )
 """The closed union of calibrations over a network."""
-DesignCalibration = VectorNoise | ObjectiveNoise | Truncation | FactoredNoise
+DesignCalibration = VectorNoise | GroupNoise | ObjectiveNoise | Truncation | FactoredNoise
 """The closed union of calibrations over a design."""
 Calibration = TableCalibration | DesignCalibration
 
@@ -51,6 +51,6 @@ TablePayload = (
     | TwoStageCounts
 )
 """The closed union of what a release over a network can carry."""
-DesignPayload = NoisyMoments | GradientTrace | WeightDraws | FactoredChoice
+DesignPayload = NoisyMoments | GroupedMoments | GradientTrace | WeightDraws | FactoredChoice
 """The closed union of what a release over a design can carry."""
 Payload = TablePayload | DesignPayload

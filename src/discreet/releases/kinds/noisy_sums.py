@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 
@@ -15,7 +16,17 @@ from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Flag, Integer, Integers, Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released
 
-__all__ = ["NoisyMoments", "NoisyTotal", "VectorNoise", "total_line", "total_scale"]
+__all__ = [
+    "GROUPS",
+    "GroupNoise",
+    "GroupedMoments",
+    "NoisyMoments",
+    "NoisyTotal",
+    "VectorNoise",
+    "groups_of",
+    "total_line",
+    "total_scale",
+]
 
 
 @kind("vector_noise")
@@ -138,6 +149,11 @@ class NoisyMoments(Released):
         """Scale of the noise in `sums`."""
         return self.scale / GRID**2
 
+    @property
+    def variances(self) -> Floats:
+        """Variance of the noise in each of `sums`."""
+        return np.full(len(self.values), _variance("cube", len(self.values), self.sums_scale))
+
     def per_unit(self, steps: int) -> NoisyMoments:
         """See `Released`."""
         values = np.rint(self.values / steps).astype(np.int64)
@@ -159,3 +175,158 @@ class NoisyMoments(Released):
     def counts_records(self, relation: Relation) -> bool:
         """See `Released`."""
         return self.noisy_total != relation.public_number
+
+
+# -------------------------------------------------------------------------------------------------- moments in groups
+
+GROUPS = ("target", "features", "pairs")
+"""Groups of second moments, each with noise of its own: the number of records and the target's own sums; those of each
+feature alone, and with the target; and products of two features."""
+GroupedLaw = Literal["cube", "discrete_gaussian"]
+
+
+def groups_of(design: Design, *, noisy_total: bool) -> Integers:
+    """Position in `GROUPS` of each released sum.
+
+    Args:
+        design: with a numeric target.
+        noisy_total: whether the number of records stands first.
+
+    Returns:
+        int64, one for each value.
+    """
+    width, target = len(design.features), design.size
+    found = [0 if i >= width else 2 if j < width and i != j else 1 for i, j in design.moments]
+    assert design.target is not None and (target, target) == design.moments[-1]
+    return np.array([0, *found] if noisy_total else found, np.int64)
+
+
+@kind("group_noise")
+@dataclass(frozen=True)
+class GroupNoise:
+    """Noise on second moments in groups.
+
+    Args:
+        noise: cube noise on each group's vector, `P(k) ~ exp(-max |k_i| / scale)`, or discrete Gaussian noise on every
+            sum, `P(k) ~ exp(-k^2 / (2 scale^2))`.
+        sensitivity: most that one record can move any of the sums, in their steps.
+        scales: of the noise on each group, in the same steps; None for a group without sums.
+        rho: zero-concentrated loss of Gaussian noise; None for cube noise.
+        reported: epsilon of all together, at the guarantee's delta, rounded up.
+
+    Raises:
+        InputError: a number is not positive and finite, or not one scale for each group.
+    """
+
+    noise: GroupedLaw
+    sensitivity: Whole
+    scales: tuple[Positive | None, ...]
+    rho: Fraction | None
+    reported: Fraction
+
+    def __post_init__(self) -> None:
+        """Refuse what is no calibration."""
+        object.__setattr__(self, "scales", tuple(self.scales))
+        require(self.sensitivity > 0 and self.reported > 0, "a calibration needs a sensitivity and a loss")
+        require(len(self.scales) == len(GROUPS), f"moments have {len(GROUPS)} groups, each with a noise scale")
+        require(all_positive(*self.scales), "a calibration needs positive, finite noise scales")
+        require((self.rho is not None) == (self.noise == "discrete_gaussian"), "Gaussian noise has a loss rho")
+
+    @property
+    def total(self) -> Fraction:
+        """Epsilon of all groups."""
+        return self.reported
+
+
+@kind("grouped_moments", order=("noise", "scales", "noisy_total", "values"))
+@dataclass(frozen=True, eq=False)
+class GroupedMoments(Released):
+    """Sums of products of the design's coordinates and target, with noise by groups.
+
+    Args:
+        design: with a numeric target.
+        values: as of `NoisyMoments`.
+        noise, scales: as of `GroupNoise`.
+        noisy_total: whether the number of records is private and stands first.
+
+    Raises:
+        InputError: values that are not integers, or not one for each sum, scales that are not those of the groups, or
+            no numeric target.
+    """
+
+    design: Design
+    values: Integers
+    noise: GroupedLaw
+    scales: tuple[Positive | None, ...]
+    noisy_total: Flag
+
+    def __post_init__(self) -> None:
+        """Freeze, then refuse what inference could not read."""
+        freeze(self, values=np.asarray(self.values))
+        object.__setattr__(self, "scales", tuple(self.scales))
+        require(self.design.predicts == "number", "moments in groups need a design with a numeric target")
+        wanted = (self.design.moment_count + self.noisy_total,)
+        require(
+            self.values.dtype == np.int64 and self.values.shape == wanted,
+            f"moments of this design are {wanted[0]} whole numbers of 64 bits",
+        )
+        require(
+            len(self.scales) == len(GROUPS) and all_positive(*self.scales),
+            "moments in groups need a positive, finite noise scale for each group",
+        )
+        missing = [self.scales[group] is None for group in np.unique(self.groups)]
+        require(not any(missing), "every group of sums needs a noise scale")
+
+    @property
+    def groups(self) -> Integers:
+        """Position in `GROUPS` of each value."""
+        return groups_of(self.design, noisy_total=self.noisy_total)
+
+    @property
+    def over(self) -> Design:
+        """The design."""
+        return self.design
+
+    @property
+    def sums(self) -> Floats:
+        """The values as sums of products of coordinates."""
+        return np.asarray(self.values / GRID**2)
+
+    @property
+    def variances(self) -> Floats:
+        """Variance of the noise in each of `sums`."""
+        sizes = np.bincount(self.groups, minlength=len(GROUPS))
+        each = [
+            0.0 if scale is None else _variance(self.noise, int(size), scale / GRID**2)
+            for size, scale in zip(sizes, self.scales, strict=True)
+        ]
+        return np.array(each)[self.groups]
+
+    def per_unit(self, steps: int) -> GroupedMoments:
+        """See `Released`."""
+        values = np.rint(self.values / steps).astype(np.int64)
+        scales = tuple(None if scale is None else scale / steps for scale in self.scales)
+        return replace(self, values=values, scales=scales)
+
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        off = np.sqrt(self.variances)
+        noise = "cube" if self.noise == "cube" else "discrete Gaussian"
+        each = [f"{np.mean(off[self.groups == group]):.4g} ({GROUPS[group]})" for group in np.unique(self.groups)]
+        return f"{noise} noise on {len(self.values):,} sums of products, each off by about {', '.join(each)}"
+
+    def agrees(self, calibration: object) -> bool:
+        """See `Released`."""
+        return isinstance(calibration, GroupNoise) and (calibration.noise, calibration.scales) == (
+            self.noise,
+            self.scales,
+        )
+
+    def counts_records(self, relation: Relation) -> bool:
+        """See `Released`."""
+        return self.noisy_total != relation.public_number
+
+
+def _variance(noise: GroupedLaw, size: int, scale: float) -> float:
+    """Variance of the noise in one of so many sums."""
+    return scale**2 * ((size + 1) * (size + 2) / 3 if noise == "cube" else 1.0)

@@ -1,0 +1,110 @@
+"""Second moments in groups, each with its share of the budget: what a linear regression on many features needs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from discreet.errors import InputError
+from discreet.mechanisms.crossing import DesignMechanism, Mechanism
+from discreet.mechanisms.k_norm import k_norm_scale
+from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
+from discreet.model.design import Design, Normal
+from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.releases.kinds.noisy_sums import GROUPS, GroupedMoments, GroupNoise, groups_of
+from discreet.sensitive.moments import Moments, moment_sensitivity
+
+__all__ = ["grouped_moments"]
+
+TARGET_SHARE = Fraction(1, 10)
+"""Part of the budget for the number of records and the target's own sums, which are three and matter for everything."""
+LENGTH = 0.5
+"""Length of the coefficients, a priori, that products of features are multiplied with in an error."""
+
+
+def grouped_moments() -> DesignMechanism[GroupNoise, Moments]:
+    """All second moments of a design, with noise on three groups of them.
+
+    With noise of deviation s_c on sums of products with the target and s_A on those of two features, an equation of
+    least squares is off by `s_c^2 + |theta|^2 s_A^2`. Cube noise on D sums has a deviation of about D over its epsilon,
+    so that this is least where epsilons are as `(w D^2)^(1/3)`, with w = 1 and |theta|^2 for the two groups; for
+    Gaussian noise, where D / rho is squared deviation, as `(w D)^(1/2)`. |theta| is taken for 1/2.
+
+    Returns:
+        The mechanism: cube noise for a guarantee without delta, Gaussian noise with one.
+
+    Raises:
+        InputError: when a release is calibrated: the design has a norm or no numeric target, or an epsilon for which
+            noise cannot be drawn.
+
+    Guarantee:
+        Without delta pure epsilon: the sum over the groups of `moment_sensitivity / scale`, noise and sums in whole
+        numbers. With one (epsilon, delta): a group of D sums moves by at most `sqrt(D) moment_sensitivity` in L2, so
+        the groups are together `sum of D sensitivity^2 / (2 scale^2)`-zCDP, split from a rho whose tight conversion
+        keeps epsilon at delta. Under ADD_REMOVE the number of records is one of the sums. Unit: one record, one row.
+
+    Source:
+        Hardt and Talwar (2010), Theorem 4.1, with the cube as the body; Canonne, Kamath and Steinke (2020), Theorem 4
+        and Proposition 12; Wang (UAI 2018) for noise on moments of a regression. The split is derived above.
+    """
+
+    def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> GroupNoise:
+        if design.norm is not None:
+            raise InputError("grouped_moments is calibrated to the features' bounds; give the design no norm")
+        if design.predicts != "number":
+            raise InputError("grouped_moments needs a numeric target; noisy_moments takes designs without one")
+        noisy_total = not guarantee.relation.public_number
+        sizes = np.bincount(groups_of(design, noisy_total=noisy_total), minlength=len(GROUPS)).tolist()
+        sensitivity = moment_sensitivity(guarantee.relation)
+        if guarantee.delta:
+            return _gaussian(sizes, sensitivity, guarantee)
+        shares = _shares(sizes, power=2)
+        found = [
+            k_norm_scale(sensitivity, share * guarantee.epsilon, size, "cube") if size else (None, Fraction(0))
+            for size, share in zip(sizes, shares, strict=True)
+        ]
+        scales, costs = zip(*found, strict=True)
+        return GroupNoise("cube", sensitivity, scales, None, sum(costs, Fraction(0)))
+
+    def draw(statistic: Moments, prior: Normal, calibration: GroupNoise, noise: Noise) -> GroupedMoments:
+        design = statistic.design
+        noisy_total = calibration.sensitivity == moment_sensitivity(Relation.ADD_REMOVE)
+        sums = statistic.vector(Relation.ADD_REMOVE if noisy_total else Relation.REPLACE).copy()
+        groups = groups_of(design, noisy_total=noisy_total)
+        for group, scale in enumerate(calibration.scales):
+            if scale is not None:
+                told = sums[groups == group]
+                cube = calibration.noise == "cube"
+                sums[groups == group] = (
+                    noise.k_norm(told, scale, "cube") if cube else noise.discrete_gaussian(told, scale)
+                )
+        return GroupedMoments(design, sums, calibration.noise, calibration.scales, noisy_total)
+
+    return Mechanism("grouped_moments", calibrate, draw, Moments)
+
+
+def _gaussian(sizes: list[int], sensitivity: int, guarantee: Guarantee) -> GroupNoise:
+    """Discrete Gaussian noise: a zero-concentrated loss, split among the groups."""
+    _, rho, reported = deviation_for(1, guarantee)
+    found = [
+        deviation_within(size * sensitivity**2, share * rho) if size else (None, Fraction(0))
+        for size, share in zip(sizes, _shares(sizes, power=1), strict=True)
+    ]
+    scales, costs = zip(*found, strict=True)
+    return GroupNoise("discrete_gaussian", sensitivity, scales, sum(costs, Fraction(0)), reported)
+
+
+def _shares(sizes: list[int], *, power: int) -> list[Fraction]:
+    """Parts of the budget for each group; 0 for one without sums.
+
+    Args:
+        sizes: sums of each.
+        power: of the number of sums in their noise's squared deviation.
+    """
+    _, features, pairs = sizes
+    if not pairs:
+        return [TARGET_SHARE, 1 - TARGET_SHARE, Fraction(0)]
+    ratio = (LENGTH**2 * (pairs / features) ** power) ** (1 / (power + 1))
+    for_pairs = Fraction(round(1000 * ratio / (1 + ratio)), 1000) * (1 - TARGET_SHARE)
+    return [TARGET_SHARE, 1 - TARGET_SHARE - for_pairs, for_pairs]

@@ -1,0 +1,149 @@
+r"""Posterior of a logistic regression from a perturbed minimum and the noisy curvature there: no law of the features.
+
+Released are weights w at which the gradient of the negative log-likelihood is `-(Lambda w + b)`, b being noise of known
+law, and the curvature H at w with noise. Near w the gradient is `H (w - theta)` plus the sampling error of the labels,
+whose covariance is H again where the model holds; hence
+
+    H w + Lambda w = H theta + error,    error of covariance H + Cov(b),
+
+which are the equations of `noisy_gram`, for features centred at their means under the weights `sigmoid (1 - sigmoid)`.
+The observation is w, not the left side, so that a drawn H counts by `det(H + Lambda)`, too. The intercept at the centre
+is known apart from the slopes.
+
+That is exact in the limit of small noise and many records, whatever the features' law. What is left out: how H changes
+between w and theta, which matters where the noise moves w so far that the curves bend.
+
+Source: Chaudhuri, Monteleoni and Sarwate (2011) for the release; Kulkarni et al. (ICML 2021) for second moments of the
+features in the same release, here at the weights where they are needed; the posterior is derived above.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.model.design import GRID
+from discreet.posterior.design.noisy_gram import NoisySums, SlopeLaw, gram_draws, slope_law
+from discreet.releases.kinds.gradient_trace import GradientTrace, NoisyCurvature
+
+__all__ = ["curvature_draws", "curvature_estimate"]
+
+Floats = npt.NDArray[np.float64]
+
+EXPLAINED = 4.0
+"""Variance of the log odds that all features together explain a priori: about what the model can tell."""
+INTERCEPT = 5.0
+"""Deviation of the log odds at the features' means a priori."""
+SEED = 20161
+"""Of the matrices of an estimate, which thereby is a function of the release alone."""
+
+
+def curvature_estimate(trace: GradientTrace) -> Floats:
+    """Posterior mean of the weights.
+
+    Args:
+        trace: with a curvature.
+
+    Returns:
+        Shape (size,), in the design's coordinates; the same at every call.
+    """
+    law, middle, _ = _law(trace, np.random.default_rng(SEED))
+    return _joined(trace, law.mean, law.gram.means, middle)
+
+
+def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
+    """Draws of the weights.
+
+    Args:
+        trace: with a curvature.
+        draws: how many.
+        rng: source of randomness.
+
+    Returns:
+        Shape (draws, size), in the design's coordinates.
+    """
+    law, middle, variance = _law(trace, rng)
+    slopes, _ = law.draw(draws, rng)
+    means = law.gram.means + np.sqrt(law.gram.mean_variances) * rng.standard_normal(slopes.shape)
+    return _joined(trace, slopes, means, middle + np.sqrt(variance) * rng.standard_normal(draws))
+
+
+def _law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, float, float]:
+    """The law of the slopes, and mean and variance of the log odds at the features' means."""
+    assert trace.curvature is not None
+    design, width = trace.design, len(trace.design.features)
+    pulled = trace.gradients[-1]  # Lambda w
+    noise = _noise(trace)
+    gram = gram_draws(_sums(trace.curvature, width, intercept=design.intercept), rng)
+    weight = _weight(trace.curvature)
+    at, force, centre = trace.weights[:width], pulled[:width], gram.means
+    if design.intercept:
+        # In coordinates about the centre the constant's own equation is taken out of those of the slopes.
+        force = force - centre * pulled[-1] / design.constant
+    variances = noise * (1 + (centre / design.constant if design.intercept else 0.0 * centre) ** 2)
+    convexity = _convexity(trace)
+    along, pulls = gram.along(at * gram.scales), gram.along(force / gram.scales)
+    stretched = gram.variance_along(convexity / gram.scales**2)
+    ones = np.ones(len(gram.eigenvalues))
+    law = slope_law(
+        gram,
+        gram.eigenvalues * along + pulls,
+        gram.variance_along(variances / gram.scales**2),
+        sampling=ones,
+        unit=ones * weight * EXPLAINED / width,
+        volume=np.log(gram.eigenvalues + stretched).sum(axis=1),
+    )
+    if not design.intercept:
+        return law, 0.0, 0.0
+    # The log odds at the centre, with their own noise and sampling error.
+    there = trace.weights[-1] * design.constant + centre @ at
+    told = weight**2 / (weight + noise / design.constant**2)
+    precision = told + INTERCEPT**-2
+    return law, float(told * (there + pulled[-1] / design.constant / weight) / precision), float(1 / precision)
+
+
+def _sums(curvature: NoisyCurvature, width: int, *, intercept: bool) -> NoisySums:
+    """A quarter of the curvature's sums: those of products under the weights `sigmoid (1 - sigmoid)`."""
+    few, many = curvature.few / GRID / 4, curvature.many / GRID / 4
+    few_variance = _cube_variance(curvature.few.size, curvature.few_scale / GRID / 4)
+    many_variance = 0.0 if curvature.many_scale is None else _cube_variance(many.size, curvature.many_scale / GRID / 4)
+    return NoisySums(
+        weight=_weight(curvature),
+        linear=few[1 : 1 + width] if intercept else None,
+        squares=(few[-width:] + few[0]) / 2,
+        products=many,
+        linear_variance=few_variance,
+        square_variance=few_variance / 2,
+        product_variance=many_variance,
+    )
+
+
+def _weight(curvature: NoisyCurvature) -> float:
+    """Sum of the weights, no smaller than its noise."""
+    scale = curvature.few_scale / GRID / 4
+    return max(float(curvature.few[0]) / GRID / 4, float(np.sqrt(_cube_variance(curvature.few.size, scale))))
+
+
+def _cube_variance(size: int, scale: float) -> float:
+    """Variance of an entry of cube noise."""
+    return scale**2 * (size + 1) * (size + 2) / 3
+
+
+def _noise(trace: GradientTrace) -> float:
+    """Variance of the gradient's noise in each coordinate."""
+    size = trace.design.size
+    return trace.scale**2 * (size + 1) if trace.design.shape == "ball" else _cube_variance(size, trace.scale)
+
+
+def _convexity(trace: GradientTrace) -> float:
+    """Lambda: how many times the weights the gradient at them is."""
+    longest = int(np.argmax(np.abs(trace.weights)))
+    return float(trace.gradients[-1][longest] / trace.weights[longest]) if trace.weights[longest] else 0.0
+
+
+def _joined(trace: GradientTrace, slopes: Floats, means: Floats, middle: Floats | float) -> Floats:
+    """Slopes and the log odds at the features' means as weights of the design's coordinates."""
+    if not trace.design.intercept:
+        return slopes
+    constant = (middle - (slopes * means).sum(axis=-1)) / trace.design.constant
+    return np.concatenate([slopes, np.asarray(constant)[..., None]], axis=-1)

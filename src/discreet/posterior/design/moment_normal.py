@@ -1,0 +1,155 @@
+"""Posterior of a linear regression from noisy second moments, by the normal approximation of `noisy_gram`; in a moment.
+
+Features and target are centred at their noisy means; what remains are the equations `c = A theta + error` with A the
+centred sums of products of the features and c those with the target. The residual variance is what the target's noisy
+sum of squares leaves when theta explains its part. `linear` has the exact law of cube noise of one scale, which takes
+minutes where the noise is large.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.model.design import Design
+from discreet.posterior.design.linear import Layout, Moments, unpack
+from discreet.posterior.design.noisy_gram import NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
+from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments
+
+__all__ = ["normal_draws", "normal_estimate"]
+
+Floats = npt.NDArray[np.float64]
+
+CENTRE = 1 / 3
+"""Deviation of the target's mean a priori, its bounds being -1 and 1."""
+LEAST = 1e-6
+"""Least variance of a residual, and of the target, in units in which its bounds are -1 and 1."""
+TURNS = 4
+"""Of the residual's variance and of the slopes that follow from it."""
+SEED = 20161
+"""Of the matrices of an estimate, which thereby is a function of the release alone."""
+
+
+def normal_estimate(told: NoisyMoments | GroupedMoments, records: int | None) -> Floats:
+    """Posterior mean of the coefficients.
+
+    Args:
+        told: with a numeric target.
+        records: their number where it is public.
+
+    Returns:
+        Shape (size,), in the design's coordinates; the same at every call.
+    """
+    found = _law(told, records, np.random.default_rng(SEED))
+    return _joined(told.design, found.slopes.mean, found.slopes.gram.means, found.middle)
+
+
+def normal_draws(
+    told: NoisyMoments | GroupedMoments, records: int | None, draws: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Draws of the coefficients and of the residual's variance.
+
+    Args:
+        told: with a numeric target.
+        records: their number where it is public.
+        draws: how many.
+        rng: source of randomness.
+
+    Returns:
+        (weights, shape (draws, size), in the design's coordinates; variances of the scaled target, shape (draws,)).
+    """
+    found = _law(told, records, rng)
+    gram = found.slopes.gram
+    slopes, picked = found.slopes.draw(draws, rng)
+    variance = found.residual[picked] + found.residual_spread * rng.standard_normal(draws)
+    variance = np.clip(variance, LEAST, found.target[picked])
+    means = gram.means + np.sqrt(gram.mean_variances) * rng.standard_normal(slopes.shape)
+    spread = np.sqrt(found.middle_variance + variance / found.count)
+    middle = found.middle + spread * rng.standard_normal(draws)
+    return _joined(told.design, slopes, means, middle), variance
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The law of the slopes, of the target's mean at the features' means, and of the residual.
+
+    Args:
+        slopes: their law.
+        middle, middle_variance: the target's mean, and its noise.
+        residual, target: variance of the residual and of the target for each drawn matrix, shape (matrices,).
+        residual_spread: deviation of the residual's variance that noise and sampling bring.
+        count: number of records.
+    """
+
+    slopes: SlopeLaw
+    middle: float
+    middle_variance: float
+    residual: Floats
+    target: Floats
+    residual_spread: float
+    count: float
+
+
+def _law(told: NoisyMoments | GroupedMoments, records: int | None, rng: np.random.Generator) -> _Found:
+    """Both laws, from a release."""
+    design = told.design
+    layout = Layout(len(design.features), design.intercept, records)
+    sums, noise = unpack(told.sums, layout), _variances(told.variances, layout)
+    width = layout.features
+    count = max(float(sums.records), width + 2.0)
+    i, j = np.triu_indices(width, 1)
+    gram = gram_draws(
+        NoisySums(
+            weight=count,
+            linear=sums.gram[:width, -1] if design.intercept else None,
+            squares=np.diagonal(sums.gram)[:width],
+            products=sums.gram[i, j],
+            linear_variance=float(noise.gram[0, -1]) if design.intercept else 0.0,
+            square_variance=float(noise.gram[0, 0]),
+            product_variance=float(noise.gram[0, 1]) if width > 1 else 0.0,
+        ),
+        rng,
+    )
+    total, mean, mean_variance = float(sums.square), 0.0, 0.0
+    cross, variance = sums.cross[:width], np.full(width, float(noise.cross[0]))
+    if design.intercept:
+        known = float(noise.cross[-1]) / count**2
+        mean = float(np.clip(sums.cross[-1] / count, -1, 1)) * CENTRE**2 / (CENTRE**2 + known)
+        mean_variance = known + mean**2 * float(noise.records) / count**2
+        total -= count * mean**2
+        cross = cross - count * mean * gram.means
+        variance = variance + count**2 * (mean**2 * gram.mean_variances + gram.means**2 * known)
+    spread = np.sqrt(float(noise.square) + (2 * count * mean) ** 2 * mean_variance)
+    _, targets = cut_normal(np.array([total]), np.array([spread]), LEAST * count, count, rng, len(gram.axes))
+    target = targets[:, 0]
+    along, noisy = gram.along(cross / gram.scales), gram.variance_along(variance / gram.scales**2)
+    residual, zeros = target / count, np.zeros(len(target))
+    for _ in range(TURNS):
+        law = slope_law(gram, along, noisy, sampling=residual, unit=target / width, volume=zeros)
+        explained = ((2 * along - gram.eigenvalues * law.means) * law.means).sum(axis=1)
+        residual = np.clip((target - explained) / count, LEAST, target / count)
+    uncertain = np.sqrt(spread**2 / count**2 + 2 * float(np.average(residual, weights=law.weights)) ** 2 / count)
+    return _Found(law, mean, mean_variance, residual, target / count, float(uncertain), count)
+
+
+def _variances(variances: Floats, layout: Layout) -> Moments:
+    """Variances of the noise in the sums that `unpack` makes: half of a square's is that of the number of records."""
+    private = layout.records is None
+    records = float(variances[0]) if private else 0.0
+    rows, columns = layout.upper
+    products = variances[1:] if private else variances
+    size = layout.coefficients + 1
+    matrix = np.zeros((size, size))
+    matrix[rows, columns] = np.where(rows == columns, (products + records) / 4, products)
+    matrix = np.maximum(matrix, matrix.T)
+    return Moments(np.array(records), matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1])
+
+
+def _joined(design: Design, slopes: Floats, means: Floats, middle: Floats | float) -> Floats:
+    """Slopes and the target's mean at the features' means as weights of the design's coordinates."""
+    if not design.intercept:
+        return slopes
+    constant = (middle - (slopes * means).sum(axis=-1)) / design.constant
+    return np.concatenate([slopes, np.asarray(constant)[..., None]], axis=-1)

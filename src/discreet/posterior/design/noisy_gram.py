@@ -1,0 +1,315 @@
+r"""Slopes of a regression from a matrix of sums of products and a vector that are both known with noise.
+
+Every regression here ends in the same equations: `c = A theta + error`, where A holds centred sums of products of the
+features, perhaps weighted, and c their products with what is explained. Both are released with noise. Least squares on
+noisy sums is useless where the noise reaches the smallest eigenvalues of A: it divides by what may be 0.
+So A is drawn from what its noisy entries say, and theta follows for each draw.
+
+* Entries of A are put into scales and correlations. Squares of the features, means and correlations each have a common
+  law, whose width is learned from the noisy values: what all of them say together is shrunk towards, the more the
+  noisier they are. Given the width they are normal; eigenvalues of correlations below what the noise could tell apart
+  from it are raised to that.
+* In the axes of a drawn A = sum lambda_k q_k q_k' the equations fall apart: `c_k = lambda_k theta_k + error`. The slope
+  along an axis is N(0, t^2), in units in which every feature has a deviation of 1. t is the same for all axes with
+  probability 1/2, and the axis' own otherwise; t^2 over its unit has the density (1 + r)^-2, so that the share r / (1 +
+  r) which is explained is uniform. Sums over a grid of t are exact up to its steps.
+* Each drawn A counts by the probability that it gives to c.
+
+That is a normal approximation given A and t: noise of a cube, which along an axis is a sum over many entries, is taken
+to be normal, and its parts along two axes independent. Where the noise is small against A this is least squares with
+errors in both.
+
+Source: the model is derived here; learned widths as in James and Stein (1961) and Efron and Morris (1973), the law of t
+as that of g in Liang et al. (2008), their hyper-g with a = 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_ndtr, logsumexp, ndtri_exp
+
+__all__ = ["GramDraws", "NoisySums", "SlopeLaw", "cut_normal", "gram_draws", "shrunk", "slope_law"]
+
+Floats = npt.NDArray[np.float64]
+
+MOST, FEWEST, WORK = 400, 50, 2e8
+"""Matrices that are drawn: so many that their eigenvectors take a second or so."""
+FLOOR = 0.01
+"""Least eigenvalue of a correlation matrix that is taken for possible."""
+EDGE = 0.15
+"""Part of the spread of the eigenvalues of noise below which an eigenvalue is not told from 0."""
+OWN = 0.5
+"""Probability that an axis has a scale of slopes of its own."""
+RATIOS = np.geomspace(1e-3, 100, 30)
+"""r: squared slopes over their unit."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisySums:
+    """Sums over records of p features, about 0; of weights of the records where they have some.
+
+    Args:
+        weight: number of records, or their weights' sum, positive.
+        linear: noisy sums of the features, shape (p,); None where the origin is where they are centred.
+        squares: noisy sums of their squares, shape (p,).
+        products: noisy sums of u_i u_j, i < j, row by row.
+        linear_variance, square_variance, product_variance: of the noise on each of these.
+    """
+
+    weight: float
+    linear: Floats | None
+    squares: Floats
+    products: Floats
+    linear_variance: float
+    square_variance: float
+    product_variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class GramDraws:
+    """Centred sums of products, drawn: `A = diag(scales) axes diag(eigenvalues) axes' diag(scales)`.
+
+    Args:
+        means: of the features, shape (p,).
+        mean_variances: of what is known of them, shape (p,).
+        scales: roots of the centred sums of squares, shape (p,).
+        eigenvalues: shape (draws, p), positive.
+        axes: shape (draws, p, p), the last axis counts eigenvectors.
+    """
+
+    means: Floats
+    mean_variances: Floats
+    scales: Floats
+    eigenvalues: Floats
+    axes: Floats
+
+    def along(self, values: Floats) -> Floats:
+        """A vector over scaled features in the axes of each draw, shape (draws, p)."""
+        return np.asarray(np.einsum("mik,i->mk", self.axes, values))
+
+    def variance_along(self, variances: Floats) -> Floats:
+        """Variances along the axes of independent entries with these variances, shape (draws, p)."""
+        return np.asarray(np.einsum("mik,i->mk", self.axes**2, variances))
+
+
+@dataclass(frozen=True, eq=False)
+class SlopeLaw:
+    """The law of slopes: a mixture over drawn matrices and scales of slopes of independent normal laws along axes.
+
+    Args:
+        gram: the drawn matrices.
+        squares: t^2 over its unit times the unit, shape (scales, draws).
+        chosen: probabilities of the scales along each axis, shape (scales, draws, p).
+        slopes: normal means along the axes, shape (scales, draws, p).
+        variances: normal variances, shape (scales, draws, p).
+        weights: probabilities of the draws, shape (draws,).
+    """
+
+    gram: GramDraws
+    chosen: Floats
+    slopes: Floats
+    variances: Floats
+    weights: Floats
+
+    @property
+    def means(self) -> Floats:
+        """Mean slope along each axis of each draw, shape (draws, p)."""
+        return np.asarray((self.chosen * self.slopes).sum(axis=0))
+
+    @property
+    def mean(self) -> Floats:
+        """Mean slopes, shape (p,), in the unit of the features."""
+        return np.asarray(np.einsum("m,mik,mk->i", self.weights, self.gram.axes, self.means) / self.gram.scales)
+
+    def draw(self, number: int, rng: np.random.Generator) -> tuple[Floats, npt.NDArray[np.intp]]:
+        """Draws of the slopes.
+
+        Args:
+            number: how many.
+            rng: source of randomness.
+
+        Returns:
+            (slopes, shape (number, p), in the unit of the features; the matrix that each goes with, shape (number,)).
+        """
+        picked = rng.choice(len(self.weights), number, p=self.weights)
+        cumulated = self.chosen[:, picked].cumsum(axis=0)
+        scale = (rng.random(cumulated.shape[1:]) > cumulated).sum(axis=0).clip(0, len(cumulated) - 1)[None]
+        mean, variance = (
+            np.take_along_axis(part[:, picked], scale, axis=0)[0] for part in (self.slopes, self.variances)
+        )
+        along = mean + np.sqrt(variance) * rng.standard_normal(mean.shape)
+        return np.einsum("nik,nk->ni", self.gram.axes[picked], along) / self.gram.scales, picked
+
+
+def gram_draws(told: NoisySums, rng: np.random.Generator) -> GramDraws:
+    """Draw centred sums of products from what was told of them.
+
+    Args:
+        told: with noise.
+        rng: source of randomness.
+
+    Returns:
+        Independent draws, positive definite.
+    """
+    width, weight = len(told.squares), told.weight
+    if told.linear is None:
+        means, mean_variances = np.zeros(width), np.zeros(width)
+    else:
+        known = np.full(width, told.linear_variance / weight**2)
+        means, mean_variances = shrunk(np.clip(told.linear / weight, -1.5, 1.5), known, np.geomspace(0.01, 1, 15))
+        means = np.clip(means, -1, 1)
+    centred = told.squares - weight * (means**2 + mean_variances)
+    variance = told.square_variance + (2 * weight * means) ** 2 * mean_variances
+    squares, variance = _pooled(centred, variance, 1e-6 * weight, weight)
+    mean_square, drawn = cut_normal(squares, np.sqrt(variance), 1e-6 * weight, weight, rng, _number(width))
+    scales = np.sqrt(mean_square)
+    matrices = _correlations(told, means, mean_variances, scales, rng)
+    relative = np.sqrt(drawn) / scales
+    matrices = matrices * relative[:, :, None] * relative[:, None, :]
+    eigenvalues, axes = np.linalg.eigh(matrices)
+    return GramDraws(means, mean_variances, scales, np.maximum(eigenvalues, 1e-6), axes)
+
+
+def slope_law(
+    gram: GramDraws, cross: Floats, noise: Floats, *, sampling: Floats, unit: Floats, volume: Floats
+) -> SlopeLaw:
+    """The law of theta given `cross = A theta + error` in the axes of each draw of A.
+
+    Args:
+        gram: draws of A.
+        cross: shape (draws, p), in the axes and in units of the features' scales.
+        noise: variance of its noise, shape (draws, p).
+        sampling: variance of the error that the records bring, over A; shape (draws,).
+        unit: of squared slopes a priori, in units of the scales; shape (draws,).
+        volume: logarithm of how densely the observation lies where cross does, shape (draws,): 0 where cross is the
+            observation itself.
+
+    Returns:
+        The law.
+    """
+    grid = gram.eigenvalues
+    prior = np.log(RATIOS) - 2 * np.log1p(RATIOS)
+    prior -= logsumexp(prior)
+    squares = (RATIOS[:, None] * unit)[:, :, None]
+    error = noise + sampling[:, None] * grid
+    total = squares * grid**2 + error
+    told = -0.5 * np.log(total) - 0.5 * cross**2 / total
+    common = told.sum(axis=2) + prior[:, None]
+    common -= logsumexp(common, axis=0)
+    mixed = np.logaddexp(np.log1p(-OWN) + common, np.log(OWN) + prior[:, None])[:, :, None] + told
+    evidence = logsumexp(mixed, axis=0)
+    counts = evidence.sum(axis=1) + volume
+    return SlopeLaw(
+        gram,
+        np.exp(mixed - evidence),
+        squares * grid / total * cross,
+        squares * error / total,
+        np.exp(counts - logsumexp(counts)),
+    )
+
+
+def shrunk(values: Floats, variances: Floats, widths: Floats) -> tuple[Floats, Floats]:
+    """Values that are normal around 0 with a width that is learned from all of them, given noisy ones.
+
+    Args:
+        values: noisy, shape (n,).
+        variances: of the noise, shape (n,).
+        widths: those that are thought possible, all alike; shape (m,).
+
+    Returns:
+        (means, variances), shape (n,) each.
+    """
+    if not values.size:
+        return values, variances
+    weights, kept = _widths(values, variances, widths)
+    means = kept * values
+    mean = weights @ means
+    return mean, np.asarray(weights @ (kept * variances + (means - mean) ** 2))
+
+
+def cut_normal(
+    mean: Floats, deviation: Floats, low: float, high: float, rng: np.random.Generator, draws: int
+) -> tuple[Floats, Floats]:
+    """Normal laws cut to an interval: their means, and draws.
+
+    Args:
+        mean, deviation: before the cut, shape (n,).
+        low, high: of the interval.
+        rng: source of randomness.
+        draws: how many of each.
+
+    Returns:
+        (means of a fixed grid of quantiles, shape (n,); draws, shape (draws, n)).
+    """
+    # By logarithms of the tails on the side where they are small: far out the other side rounds to 1.
+    start, end = (low - mean) / deviation, np.maximum((high - mean) / deviation, (low - mean) / deviation + 1e-9)
+    turned = start > 0
+    near, far = np.where(turned, -end, start), np.where(turned, -start, end)
+    a, b = log_ndtr(near), log_ndtr(far)
+
+    def at(share: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            logs = np.logaddexp(np.log1p(-share) + a, np.log(share) + b)
+        scores = np.where(turned, -1, 1) * np.clip(ndtri_exp(logs), near, far)
+        return np.asarray(np.clip(mean + deviation * scores, low, high))
+
+    shares = (np.arange(400) + 0.5)[:, None] / 400
+    return at(shares).mean(axis=0), at(rng.random((draws, mean.size)))
+
+
+def _number(width: int) -> int:
+    """How many matrices are drawn."""
+    return int(min(MOST, max(FEWEST, WORK // width**3)))
+
+
+def _widths(values: Floats, variances: Floats, widths: Floats) -> tuple[Floats, Floats]:
+    """Probabilities of the widths given noisy values, shape (m,), and the part of each value that one keeps, (m, n)."""
+    squares = widths[:, None] ** 2
+    logs = -0.5 * np.sum(np.log(squares + variances) + values**2 / (squares + variances), axis=1)
+    return np.exp(logs - logsumexp(logs)), squares / (squares + variances)
+
+
+def _pooled(values: Floats, variances: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+    """As `shrunk`, around a mean that is learned, too, and lies between `low` and `high`."""
+    if len(values) < 2:
+        return values, variances
+    middle = np.clip(np.average(values, weights=1 / variances), low, high)
+    widths = np.geomspace(0.05, 3, 15) * max(middle, np.sqrt(variances.mean() / len(values)))
+    precisions = 1 / (widths[:, None] ** 2 + variances)
+    total = precisions.sum(axis=1)
+    centres = np.maximum((precisions * values).sum(axis=1) / total, low)[:, None]
+    logs = 0.5 * (np.log(precisions) - precisions * (values - centres) ** 2).sum(axis=1) - 0.5 * np.log(total)
+    weights = np.exp(logs - logsumexp(logs))
+    kept = 1 - variances * precisions
+    means = centres + kept * (values - centres)
+    mean = weights @ means
+    spread = kept * variances + (1 - kept) ** 2 / total[:, None] + (means - mean) ** 2
+    return mean, np.asarray(weights @ spread)
+
+
+def _correlations(
+    told: NoisySums, means: Floats, mean_variances: Floats, scales: Floats, rng: np.random.Generator
+) -> Floats:
+    """Draws of the correlation matrix, shape (draws, p, p), positive definite."""
+    width, draws = len(scales), _number(len(scales))
+    matrices = np.broadcast_to(np.eye(width), (draws, width, width)).copy()
+    if width == 1:
+        return matrices
+    i, j = np.triu_indices(width, 1)
+    both = scales[i] * scales[j]
+    noisy = (told.products - told.weight * means[i] * means[j]) / both
+    moved = means[i] ** 2 * mean_variances[j] + means[j] ** 2 * mean_variances[i]
+    variances = (told.product_variance + told.weight**2 * moved) / both**2
+    widths = np.geomspace(0.1 / np.sqrt(width + 1), 1, 20)
+    weights, kept = _widths(noisy, variances, widths)
+    kept = kept[rng.choice(len(widths), draws, p=weights)]
+    left = kept * variances
+    matrices[:, i, j] = matrices[:, j, i] = kept * noisy + np.sqrt(left) * rng.standard_normal(left.shape)
+    eigenvalues, axes = np.linalg.eigh(matrices)
+    least = np.maximum(FLOOR, EDGE * np.sqrt(width * left.mean(axis=1)))
+    matrices = (axes * np.maximum(eigenvalues, least[:, None])[:, None, :]) @ np.swapaxes(axes, 1, 2)
+    each = 1 / np.sqrt(np.diagonal(matrices, axis1=1, axis2=2))
+    return np.asarray(matrices * each[:, :, None] * each[:, None, :])
