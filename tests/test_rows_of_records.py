@@ -51,11 +51,20 @@ def sources(frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     }
 
 
+@pytest.fixture
+def streaming(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is held: every pass reads the table anew, as it does where a table is larger than `HELD_BYTES`."""
+    monkeypatch.setattr(reading, "HELD_BYTES", 0)
+
+
+@pytest.mark.parametrize("held", [0, 2**28, 2**13])
 @pytest.mark.parametrize("kind", ["parquet", "csv", "frame", "sqlite", "duckdb"])
 def test_every_source_gives_the_bits_of_arrays(
-    kind: str, sources: dict[str, Any], frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+    kind: str, held: int, sources: dict[str, Any], frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Whether its records are held, or read anew at every pass, or turn out to be too many on the way."""
     monkeypatch.setattr(reading, "BLOCK", 300)
+    monkeypatch.setattr(reading, "HELD_BYTES", held)
     source, table = sources[kind]
     theta = np.array([0.3, -2.0, 0.5])
     for over, name in ((LINEAR, "number"), (LOGISTIC, "class")):
@@ -75,8 +84,8 @@ def test_every_source_gives_the_bits_of_arrays(
             assert np.array_equal(one.slope(theta)[0], other.slope(theta)[0])
 
 
-def test_no_pass_holds_more_than_a_block(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is done with rows of a table, no more than a block of them is put onto the grid at once."""
+def test_no_pass_holds_more_than_a_block(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, streaming: None) -> None:
+    """Whatever is done with rows of a large table, no more than a block of them is put onto the grid at once."""
     monkeypatch.setattr(reading, "BLOCK", 64)
     widest, gridded = [], reading._on_grid
 
@@ -93,6 +102,51 @@ def test_no_pass_holds_more_than_a_block(frame: pd.DataFrame, monkeypatch: pytes
     dc.simulate(mechanism, dc.gradients(rows), dc.Normal(over, 1.0), promise, rng=np.random.default_rng(1))
     assert max(widest) == 64
     assert sum(widest) % 1000 == 0
+
+
+def test_a_table_that_is_not_large_is_read_once(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its records are held on the grid in two bytes a coordinate, within the limit, and nobody can write there."""
+    widest, gridded = [], reading._on_grid
+
+    def watched(over: dc.Design, table: np.ndarray) -> np.ndarray:
+        widest.append(len(table))
+        return gridded(over, table)
+
+    monkeypatch.setattr(reading, "_on_grid", watched)
+    over = dc.Design(FEATURES, CLASSES)
+    records = dc.read_records(frame, over.schema, out_of_bounds="clip")
+    monkeypatch.setattr(reading, "HELD_BYTES", 1000 * 4 * reading.STEP_BYTES)
+    rows = dc.grid_rows(over, records)
+    first = rows.coordinates
+    first[:] = 0
+    assert rows.coordinates.any() and sum(widest) == 1000
+    monkeypatch.setattr(reading, "HELD_BYTES", 1000 * 4 * reading.STEP_BYTES - 1)
+    rows = dc.grid_rows(over, records)
+    assert rows.coordinates.any() and rows.target.any() and sum(widest) == 1000 + 2000
+    assert np.iinfo(np.int16).max >= GRID
+
+
+@pytest.mark.parametrize("policy", ["error", "clip"])
+def test_a_pass_refuses_what_check_counts(policy: str) -> None:
+    """Every kind of value that a column may hold, one at a time."""
+    over = dc.Design((dc.Variable("whole", bounds=(0, 10), type="integer"), numeric("b", 0, 1)), CLASSES)
+    for column, values in {
+        "whole": ["3", "3.5", "10.5", "11", "-1", "inf", "-inf", "nan", "x", "", None, "1e999", " 4 "],
+        "b": ["0", "1", "1.5", "inf", "x", None],
+        "class": [*CLASSES.states, "x", None, ""],
+    }.items():
+        for value in values:
+            good = {"whole": "1", "b": "0.5", "class": CLASSES.states[0]}
+            table = pa.table({name: pa.array([good[name], value if name == column else good[name]], pa.string())
+                              for name in good})  # fmt: skip
+            records = dc.read_records(table, over.schema, out_of_bounds=policy)
+            bad = [fault.variable for fault in dc.check(records)
+                   if fault.missing or fault.unknown or (fault.out_of_bounds and policy == "error")]  # fmt: skip
+            try:
+                refused = [] if dc.grid_rows(over, records).records == 2 else ["?"]
+            except dc.InputError as error:
+                refused = [name for name in good if f"in column '{name}';" in str(error)]
+            assert refused == bad, (column, value)
 
 
 def test_products_of_a_whole_block_are_exact() -> None:
@@ -141,7 +195,7 @@ def test_records_of_another_schema_or_beside_a_target_are_refused(frame: pd.Data
     ],
 )
 def test_a_table_that_changes_between_passes_is_noticed(
-    change: str, frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    change: str, frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streaming: None
 ) -> None:
     monkeypatch.chdir(tmp_path)
     base = sqlite3.connect("r.db")
@@ -162,7 +216,7 @@ def test_too_many_records_are_refused(frame: pd.DataFrame, monkeypatch: pytest.M
 
 
 def test_an_engine_that_fails_between_blocks_says_nothing_of_its_records(
-    frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+    frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, streaming: None
 ) -> None:
     records = dc.read_records(frame, LINEAR.schema, out_of_bounds="clip")
     rows = dc.grid_rows(LINEAR, records)

@@ -7,7 +7,7 @@ the grid for each record by itself; because the coordinates are on the grid alre
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
@@ -23,6 +23,9 @@ from discreet.sensitive.rows import Integers, Rows
 __all__ = ["Gradients", "gradient_sensitivity", "gradients"]
 
 Floats = npt.NDArray[np.float64]
+
+PIECE = 2**12
+"""Records of a block that are computed with at once: what is made of them stays in a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,32 +87,44 @@ class Gradients:
             total += ((2.0 * target - 1) @ coordinates.astype(np.float64)).astype(np.int64)
         return total
 
-    def slope(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Gradient and curvature of the negative log-likelihood, in floating point.
+    def expansion(self, theta: Floats) -> tuple[float, Floats, Floats]:
+        """The negative log-likelihood, its gradient and its curvature in one pass, in floating point.
 
         Args:
             theta: shape `(size,)`.
 
         Returns:
-            (sum of `(sigmoid - y) v`, shape `(size,)`; sum of `sigmoid (1 - sigmoid) v v'`). The first is within
-            `records (40 + size |theta|) 2^-53` of the exact sum in each entry: numpy adds long rows in pairs,
-            and blocks of them are added exactly.
+            (sum of `log(1 + exp(-(2 y - 1) theta . v))`; sum of `(sigmoid - y) v`, shape `(size,)`; sum of
+            `sigmoid (1 - sigmoid) v v'`). The second is within `records (40 + size |theta|) 2^-53` of the exact sum in
+            each entry: numpy adds long rows in pairs, and pieces of them are added exactly.
         """
-        parts, curvature = [], np.zeros((len(theta), len(theta)))
+        cost, parts, curvature = 0.0, [], np.zeros((len(theta), len(theta)))
         for coordinates, target in self.rows.blocks():
-            v = np.ascontiguousarray(coordinates.T) / GRID
-            p = expit(theta @ v)
-            parts.append((v * (p - target)).sum(axis=1))
-            curvature += (v * (p * (1 - p))) @ v.T
-        return np.array([math.fsum(column) for column in zip(*parts, strict=True)]), curvature
+            for start in range(0, len(target), PIECE):
+                v = np.divide(coordinates[start : start + PIECE].T, GRID, order="C")
+                y, a = target[start : start + PIECE], theta @ v
+                p = expit(a)
+                cost += float((np.maximum(a, 0) + np.log1p(np.exp(-np.abs(a)))).sum() - a @ y)
+                parts.append((v * (p - y)).sum(axis=1))
+                curvature += (v * (p * (1 - p))) @ v.T
+        return (
+            cost,
+            np.array([math.fsum(column) for column in zip(*parts, strict=True)] or np.zeros(len(theta))),
+            curvature,
+        )
+
+    def slope(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Gradient and curvature of the negative log-likelihood; see `expansion`."""
+        return self.expansion(theta)[1:]
 
     def cost(self, theta: Floats) -> float:
-        """The negative log-likelihood, in floating point."""
-        total = 0.0
-        for coordinates, target in self.rows.blocks():
-            a = coordinates @ (theta / GRID)
-            total += float(np.logaddexp(0, a).sum() - a @ target)
-        return total
+        """The negative log-likelihood; see `expansion`."""
+        return self.expansion(theta)[0]
+
+    def beginning(self) -> Gradients:
+        """The records of the first block alone: where a search over all of them may begin."""
+        block = next(self.rows.blocks())
+        return Gradients(replace(self.rows, records=len(block[0]), read=lambda: iter([block])))
 
 
 def gradients(rows: Rows) -> Gradients:
