@@ -114,7 +114,7 @@ def tables(frame: pd.DataFrame, folder: Path) -> dict[str, tuple[Any, dict[str, 
         "duckdb": (f"duckdb:///{folder / 'visits.duckdb'}".replace("///", "////", 1), {"table": "visits"}),
         "arrow": (pa.Table.from_pandas(frame), {}),
         "data set": (pyarrow.dataset.dataset(folder / "visits"), {}),
-        "ibis": (ibis.memtable(frame), {}),
+        "ibis": (ibis.memtable(pa.Table.from_pandas(frame)), {}),
     }
 
 
