@@ -118,6 +118,7 @@ def tables(frame: pd.DataFrame, folder: Path) -> dict[str, tuple[Any, dict[str, 
     }
 
 
+@pytest.mark.filterwarnings("ignore:The 'future.infer_string' option is deprecated")  # Ibis asks pandas for it
 @EACH
 def test_every_table_gives_the_statistic_of_arrays(
     kind: type[Any], frame: pd.DataFrame, account: dc.Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
