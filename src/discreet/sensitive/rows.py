@@ -21,6 +21,7 @@ from discreet.errors import InputError
 from discreet.model.design import GRID, Design
 from discreet.model.schema import Schema, Variable
 from discreet.releases.policy import RecordsPolicy
+from discreet.sensitive.local_counts import local_columns
 from discreet.sensitive.records import Records, codes, kept, numbers, read_records, refuse_faulty
 from discreet.sensitive.sources import arrow_blocks
 
@@ -190,18 +191,7 @@ def _streamed(design: Design, records: Records, columns: Sequence[Variable]) -> 
                 f"variable {variable.name!r} of the design must be in the records' schema, with the same bounds or "
                 "states"
             )
-    counted, clip = kept(records, wanted), records.policy.out_of_bounds == "clip"
-    names = [f"c{at}" for at in range(len(wanted))]
-    chosen = counted.table.select(
-        **{
-            name: numbers(counted, variable) if variable.numeric else codes(counted, variable)
-            for name, variable in zip(names, wanted, strict=True)
-        }
-    )
-
-    def parts() -> Iterator[list[Floats]]:
-        for block in arrow_blocks(chosen, BLOCK):
-            yield [np.asarray(block[name].to_numpy(), np.float64) for name in names]
+    clip, parts = records.policy.out_of_bounds == "clip", _parts(records, wanted)
 
     def gridded(values: list[Floats]) -> Held:
         width = len(columns)
@@ -229,6 +219,36 @@ def _streamed(design: Design, records: Records, columns: Sequence[Variable]) -> 
     refuse_faulty(faults)
     _require_few(found)
     return Rows(design, found, records.policy, read if room < 0 else partial(starmap, _widened, held))
+
+
+def _parts(records: Records, wanted: Schema) -> Callable[[], Iterator[list[Floats]]]:
+    """What starts a pass over the columns: numbers, NaN where there is none, and codes; at least one block of them."""
+    here = None
+    if records.unit is None and records.local is not None:
+        here = local_columns(records.local, records.table, tuple(wanted), records.policy)
+    counted = kept(records, wanted)
+    names = [f"c{at}" for at in range(len(wanted))]
+    chosen = counted.table.select(
+        **{
+            name: numbers(counted, variable) if variable.numeric else codes(counted, variable)
+            for name, variable in zip(names, wanted, strict=True)
+        }
+    )
+
+    def by_engine() -> Iterator[list[Floats]]:
+        for block in arrow_blocks(chosen, BLOCK):
+            yield [np.asarray(block[name].to_numpy(), np.float64) for name in names]
+
+    def by_hand(read: Callable[[], Iterator[list[Floats]]]) -> Iterator[list[Floats]]:
+        nothing = True
+        for values in read():
+            for start in range(0, len(values[0]), BLOCK):
+                nothing = False
+                yield [column[start : start + BLOCK] for column in values]
+        if nothing:
+            yield [np.empty(0) for _ in names]
+
+    return by_engine if here is None else partial(by_hand, here)
 
 
 def _widened(coordinates: Steps, target: Steps) -> Block:
