@@ -10,7 +10,7 @@ import pytest
 
 import discreet as dc
 import shell
-from discreet.app.settings import address_of, ledger_address
+from discreet.privacy.settings import address_of, ledger_address
 from postgres import Server
 from shell import RELEASE, Shell
 

@@ -15,6 +15,7 @@ from design_cases import CLASSES, NUMBER, design, promise, rows_of
 from discreet.errors import DiscreetError
 from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import ExactNoise
+from discreet.sensitive import rows as reading
 from folding import every
 
 LINEAR, LOGISTIC, PLANE = design(2, NUMBER), design(2, CLASSES), design(2, intercept=False)
@@ -227,9 +228,34 @@ def test_a_rule_of_thumb_regularises_and_is_raised_where_epsilon_is_small() -> N
 
 
 def test_a_minimum_that_is_not_found_is_an_error_and_no_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perturbation, "_objective", lambda *_: float("nan"))
+    monkeypatch.setattr(perturbation, "_expansion", lambda *_: (float("nan"), np.ones(3), np.eye(3)))
     with pytest.raises(DiscreetError, match="was not found"):
         perturbation.minimiser(classes(), np.full(3, 1e3), 1e-3, -1.0)
+
+
+@pytest.mark.parametrize("order", ["as they come", "one class first"])
+def test_a_search_that_begins_at_some_records_ends_at_the_same_minimum(
+    order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the first block misleads, the search begins at 0."""
+    rng, n = np.random.default_rng(4), 3000
+    X = rng.uniform(-1, 1, (n, 3))
+    y = (X @ [4.0, -2.0, 1.0] + rng.logistic(size=n) > 0).astype(int)
+    at = np.argsort(y, kind="stable") if order == "one class first" else np.arange(n)
+    over = design(3, CLASSES)
+    private = dc.gradients(dc.grid_rows(over, X[at], np.array(CLASSES.states)[y[at]]))
+    tilt = rng.normal(size=4)
+    plain = perturbation.minimiser(private, tilt, 2.0, 1e-8)
+    monkeypatch.setattr(reading, "BLOCK", 500)
+    monkeypatch.setattr(perturbation, "MANY", 1000)
+    passes = []
+    whole = dc.Gradients.expansion
+    monkeypatch.setattr(
+        dc.Gradients, "expansion", lambda self, theta: (passes.append(self.records), whole(self, theta))[1]
+    )
+    found = perturbation.minimiser(private, tilt, 2.0, 1e-8)
+    assert np.linalg.norm(found - plain) <= 2 * 1e-8 / 2.0
+    assert 500 in passes and (order != "as they come" or passes.count(n) < passes.count(500))
 
 
 def test_exact_noise_is_added_in_all_shapes() -> None:

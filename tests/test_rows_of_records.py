@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import discreet as dc
@@ -51,11 +53,20 @@ def sources(frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     }
 
 
+@pytest.fixture
+def streaming(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is held: every pass reads the table anew, as it does where a table is larger than `HELD_BYTES`."""
+    monkeypatch.setattr(reading, "HELD_BYTES", 0)
+
+
+@pytest.mark.parametrize("held", [0, 2**28, 2**13])
 @pytest.mark.parametrize("kind", ["parquet", "csv", "frame", "sqlite", "duckdb"])
 def test_every_source_gives_the_bits_of_arrays(
-    kind: str, sources: dict[str, Any], frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+    kind: str, held: int, sources: dict[str, Any], frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Whether its records are held, or read anew at every pass, or turn out to be too many on the way."""
     monkeypatch.setattr(reading, "BLOCK", 300)
+    monkeypatch.setattr(reading, "HELD_BYTES", held)
     source, table = sources[kind]
     theta = np.array([0.3, -2.0, 0.5])
     for over, name in ((LINEAR, "number"), (LOGISTIC, "class")):
@@ -75,8 +86,8 @@ def test_every_source_gives_the_bits_of_arrays(
             assert np.array_equal(one.slope(theta)[0], other.slope(theta)[0])
 
 
-def test_no_pass_holds_more_than_a_block(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is done with rows of a table, no more than a block of them is put onto the grid at once."""
+def test_no_pass_holds_more_than_a_block(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, streaming: None) -> None:
+    """Whatever is done with rows of a large table, no more than a block of them is put onto the grid at once."""
     monkeypatch.setattr(reading, "BLOCK", 64)
     widest, gridded = [], reading._on_grid
 
@@ -93,6 +104,95 @@ def test_no_pass_holds_more_than_a_block(frame: pd.DataFrame, monkeypatch: pytes
     dc.simulate(mechanism, dc.gradients(rows), dc.Normal(over, 1.0), promise, rng=np.random.default_rng(1))
     assert max(widest) == 64
     assert sum(widest) % 1000 == 0
+
+
+def test_a_table_that_is_not_large_is_read_once(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its records are held on the grid in two bytes a coordinate, within the limit, and nobody can write there."""
+    widest, gridded = [], reading._on_grid
+
+    def watched(over: dc.Design, table: np.ndarray) -> np.ndarray:
+        widest.append(len(table))
+        return gridded(over, table)
+
+    monkeypatch.setattr(reading, "_on_grid", watched)
+    over = dc.Design(FEATURES, CLASSES)
+    records = dc.read_records(frame, over.schema, out_of_bounds="clip")
+    monkeypatch.setattr(reading, "HELD_BYTES", 1000 * 4 * reading.STEP_BYTES)
+    rows = dc.grid_rows(over, records)
+    first = rows.coordinates
+    first[:] = 0
+    assert rows.coordinates.any() and sum(widest) == 1000
+    monkeypatch.setattr(reading, "HELD_BYTES", 1000 * 4 * reading.STEP_BYTES - 1)
+    rows = dc.grid_rows(over, records)
+    assert rows.coordinates.any() and rows.target.any() and sum(widest) == 1000 + 2000
+    assert np.iinfo(np.int16).max >= GRID
+
+
+@pytest.mark.parametrize("policy", ["error", "clip"])
+def test_a_pass_refuses_what_check_counts(policy: str) -> None:
+    """Every kind of value that a column may hold, one at a time."""
+    over = dc.Design((dc.Variable("whole", bounds=(0, 10), type="integer"), numeric("b", 0, 1)), CLASSES)
+    for column, values in {
+        "whole": ["3", "3.5", "10.5", "11", "-1", "inf", "-inf", "nan", "x", "", None, "1e999", " 4 "],
+        "b": ["0", "1", "1.5", "inf", "x", None],
+        "class": [*CLASSES.states, "x", None, ""],
+    }.items():
+        for value in values:
+            good = {"whole": "1", "b": "0.5", "class": CLASSES.states[0]}
+            table = pa.table({name: pa.array([good[name], value if name == column else good[name]], pa.string())
+                              for name in good})  # fmt: skip
+            records = dc.read_records(table, over.schema, out_of_bounds=policy, na_values=["3.5"])
+            bad = [fault.variable for fault in dc.check(records)
+                   if fault.missing or fault.unknown or (fault.out_of_bounds and policy == "error")]  # fmt: skip
+            try:
+                refused = [] if dc.grid_rows(over, records).records == 2 else ["?"]
+            except dc.InputError as error:
+                refused = [name for name in good if f"in column '{name}';" in str(error)]
+            assert refused == bad, (column, value)
+
+
+KINDS = (
+    pa.float64(),
+    pa.float32(),
+    pa.int8(),
+    pa.int64(),
+    pa.uint64(),
+    pa.string(),
+    pa.dictionary(pa.int32(), pa.string()),
+)
+
+
+@pytest.mark.parametrize("policy", [("error", "error"), ("error", "clip"), ("drop", "clip"), ("keep", "clip")])
+@pytest.mark.parametrize("kind", KINDS, ids=map(str, KINDS))
+def test_what_is_read_here_is_what_an_engine_reads(kind: pa.DataType, policy: tuple[str, str]) -> None:
+    """Numbers, missing values and texts that say so, of every type that a column may have; and faults."""
+    over = dc.Design((numeric("a", 0, 50), numeric("b", 0, 1)), dc.Variable("class", states=("0", "1")))
+    for odd in ("0", "7", "100", "9", "nan", "inf", None):
+        values = ["3", "49", odd, "1"]
+        if not (pa.types.is_floating(kind) or kind == pa.string() or pa.types.is_dictionary(kind)):
+            values = [None if value in ("nan", "inf") else value for value in values]
+        texts = pa.array(values, pa.string())
+        column = texts.dictionary_encode() if pa.types.is_dictionary(kind) else texts.cast(kind)
+        for target in (pa.array(["0", "1", "1", "0"]), pa.array([0, 1, 1, None]), pa.array([0.0, 1.0, 2.0, 1.0])):
+            table = pa.table({"a": column, "b": pa.array([0.0, 0.5, 1.0, 1.0]), "class": target})
+            read = dc.read_records(table, over.schema, missing=policy[0], out_of_bounds=policy[1], na_values=["9"])
+            found = []
+            for records in (read, dataclasses.replace(read, local=None)):
+                try:
+                    rows = dc.grid_rows(over, records)
+                    found.append((rows.coordinates.tolist(), rows.target.tolist()))
+                except dc.InputError as error:
+                    found.append((str(error), ""))
+            assert found[0] == found[1], (odd, target)
+
+
+def test_an_empty_table_has_an_empty_block(tmp_path: Path) -> None:
+    over = dc.Design((numeric("a", 0, 50),), CLASSES)
+    table = pa.table({"a": pa.array([], pa.float64()), "class": pa.array([], pa.string())})
+    pyarrow.parquet.write_table(table, tmp_path / "r.parquet")
+    for source in (table, tmp_path / "r.parquet"):
+        rows = dc.grid_rows(over, dc.read_records(source, over.schema))
+        assert rows.records == 0 and rows.coordinates.shape == (0, 2) and len(rows.target) == 0
 
 
 def test_products_of_a_whole_block_are_exact() -> None:
@@ -141,7 +241,7 @@ def test_records_of_another_schema_or_beside_a_target_are_refused(frame: pd.Data
     ],
 )
 def test_a_table_that_changes_between_passes_is_noticed(
-    change: str, frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    change: str, frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streaming: None
 ) -> None:
     monkeypatch.chdir(tmp_path)
     base = sqlite3.connect("r.db")
@@ -161,10 +261,17 @@ def test_too_many_records_are_refused(frame: pd.DataFrame, monkeypatch: pytest.M
         dc.grid_rows(LINEAR, dc.read_records(frame, LINEAR.schema, out_of_bounds="clip"))
 
 
+def refused_between_blocks(rows: dc.Rows) -> None:
+    with pytest.raises(dc.InputError, match="could not be read to the end") as refused:
+        list(rows.blocks())
+    assert "Jane" not in str(refused.value)
+    assert refused.value.__cause__ is None and refused.value.__context__ is None
+
+
 def test_an_engine_that_fails_between_blocks_says_nothing_of_its_records(
-    frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+    sources: dict[str, Any], monkeypatch: pytest.MonkeyPatch, streaming: None
 ) -> None:
-    records = dc.read_records(frame, LINEAR.schema, out_of_bounds="clip")
+    records = dc.read_records(sources["csv"][0], LINEAR.schema, out_of_bounds="clip")
     rows = dc.grid_rows(LINEAR, records)
     whole = reading_sources._batches
 
@@ -174,10 +281,23 @@ def test_an_engine_that_fails_between_blocks_says_nothing_of_its_records(
         raise RuntimeError("conversion of 'Jane Doe' failed")
 
     monkeypatch.setattr(reading_sources, "_batches", failing)
-    with pytest.raises(dc.InputError, match="could not be read to the end") as refused:
-        list(rows.blocks())
-    assert "Jane" not in str(refused.value)
-    assert refused.value.__cause__ is None and refused.value.__context__ is None
+    refused_between_blocks(rows)
+
+
+def test_a_file_that_fails_between_blocks_says_nothing_of_its_records(
+    sources: dict[str, Any], monkeypatch: pytest.MonkeyPatch, streaming: None
+) -> None:
+    """Parquet and frames are read in this process, without an engine."""
+    records = dc.read_records(sources["parquet"][0], LINEAR.schema, out_of_bounds="clip")
+    rows = dc.grid_rows(LINEAR, records)
+    whole = pyarrow.parquet.ParquetFile.iter_batches
+
+    def failing(*given: Any, **options: Any) -> Iterator[Any]:
+        yield from whole(*given, **options)
+        raise RuntimeError("conversion of 'Jane Doe' failed")
+
+    monkeypatch.setattr(pyarrow.parquet.ParquetFile, "iter_batches", failing)
+    refused_between_blocks(rows)
 
 
 def test_a_frame_is_read_by_the_names_of_its_columns(frame: pd.DataFrame) -> None:

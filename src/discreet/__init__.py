@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from discreet.estimators.linear_regression import PrivateLinearRegression
     from discreet.estimators.logistic_regression import PrivateLogisticRegression
     from discreet.estimators.naive_bayes import PrivateNaiveBayes
+    from discreet.estimators.pipelines import check_pipeline
     from discreet.estimators.principal_direction import PrivatePrincipalDirection
     from discreet.estimators.scaling import PublicScaler
     from discreet.estimators.scores import PrivateScorer, private_scorer, release_score
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from discreet.posterior.own_choices import LawWeights, law_weights
     from discreet.posterior.plug_in import plug_in
     from discreet.posterior.pooled.estimate import estimate
+    from discreet.privacy.default_account import DefaultAccountWarning, default_account
     from discreet.privacy.guarantee import RECORD_RELATIONS, Guarantee, Relation, compose, convert
     from discreet.privacy.ledger import Account, Ledger
     from discreet.queries.credible import credible_interval
@@ -122,6 +124,7 @@ _HOMES = {
     "estimators.logistic_regression": ("PrivateLogisticRegression",),
     "estimators.naive_bayes": ("PrivateNaiveBayes",),
     "estimators.principal_direction": ("PrivatePrincipalDirection",),
+    "estimators.pipelines": ("check_pipeline",),
     "estimators.scaling": ("PublicScaler",),
     "estimators.scores": ("PrivateScorer", "private_scorer", "release_score"),
     "mechanisms": ("MECHANISMS",),
@@ -179,6 +182,7 @@ _HOMES = {
     "releases.kinds.scored_choice": ("ScoredChoice",),
     "releases.kinds.two_stages": ("TwoStageCounts",),
     "releases.kinds.weight_draws": ("WeightDraws",),
+    "privacy.default_account": ("DefaultAccountWarning", "default_account"),
     "privacy.guarantee": ("RECORD_RELATIONS", "Guarantee", "Relation", "compose", "convert"),
     "privacy.ledger": ("Account", "Ledger"),
     "releases.release": ("Release",),
@@ -223,6 +227,8 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "convert",
     "Learned",
     "Ledger",
+    "DefaultAccountWarning",
+    "default_account",
     "Account",
     "read_records",
     "check",
@@ -357,6 +363,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "PrivateLogisticRegression",
     "PrivatePrincipalDirection",
     "PublicScaler",
+    "check_pipeline",
     "release_score",
     "read_score",
     "Score",

@@ -27,7 +27,8 @@ FOLDER = tempfile.TemporaryDirectory()
 def declaring(case: Case) -> Any:
     """An estimator that declares the classes of scikit-learn's made-up data, which are public, and has an account.
 
-    Some checks ask for a score, which these public records have; `test_scores.py` sees that by default there is none.
+    Some checks ask for a score, or standardise their records first; these are public, and may be. `test_scores.py` and
+    `test_one_line.py` see that by default both are refused.
     Test only. It also denies that two fits differ, which is true without noise, so that no check is left out.
     """
 
@@ -52,7 +53,7 @@ def declaring(case: Case) -> Any:
         return found
 
     name = f"Declaring{case.kind.__name__}"
-    members = {"fit": fit, "__sklearn_tags__": tags, "__module__": __name__}
+    members = {"fit": fit, "__sklearn_tags__": tags, "__module__": __name__, "scored_records": "public"}
     globals()[name] = type(name, (case.kind,), members)
     public = {"scored_records": "public"} if hasattr(case.kind, "score") else {}
     return globals()[name](guarantee=promise(case.ample), **public, **case.options)

@@ -41,9 +41,12 @@ def test_the_commands_of_pages_run(
             assert code == 0, f"{line}: {capfd.readouterr().err}"
 
 
+@pytest.mark.filterwarnings("ignore::discreet.privacy.default_account.DefaultAccountWarning")
 @pytest.mark.parametrize("name", ["estimators.md", "missing.md", "numbers.md"])
 def test_the_examples_of_the_documentation_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DISCREET_LEDGER", raising=False)
+    monkeypatch.setenv("DISCREET_CONFIG", str(tmp_path / "none.toml"))
     page = ROOT / "docs" / name
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     found = doctest.testfile(str(page), module_relative=False, optionflags=flags)

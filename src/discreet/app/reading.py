@@ -14,9 +14,9 @@ import typer
 
 import discreet as dc
 from discreet.app.arguments import PROJECT, structure_of
-from discreet.app.settings import address_of, ledger_address
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.project import Project
+from discreet.privacy.settings import address_of, ledger_address
 from discreet.releases.policy import RecordsPolicy
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ these are public, before anybody sees them.
 from __future__ import annotations
 
 import functools
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from types import MethodType
 from typing import Any, Literal, TypeVar
@@ -23,11 +22,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
-from discreet.errors import InputError
+from discreet.errors import InputError, listed
+from discreet.estimators.columns import codes_of, declared_columns, indicated, refuse_standardised
+from discreet.estimators.given_table import GivenTable, declared_of, is_table, require_target
+from discreet.model.design import Design
+from discreet.model.indicators import features_of
+from discreet.model.schema import Variable
 from discreet.posterior.draws import PosteriorDraws
-from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
+from discreet.sensitive.rows import Rows, grid_rows
 
 __all__ = [
     "Given",
@@ -35,13 +38,10 @@ __all__ = [
     "PrivateEstimator",
     "ScoredRecords",
     "class_labels",
-    "codes_of",
     "columns_of",
-    "declared_bounds",
     "generated_names",
     "generator",
     "of_public_records",
-    "promised",
     "read_features",
     "read_given",
     "read_target",
@@ -162,27 +162,6 @@ def _require_public(estimator: Any) -> None:
         )
 
 
-def promised(estimator: Any) -> tuple[Guarantee, Account]:
-    """What a fit promises and who pays for it.
-
-    Args:
-        estimator: with the public attributes `guarantee` and `account`.
-
-    Returns:
-        Both.
-
-    Raises:
-        InputError: one of them is not there, or is something else.
-    """
-    if not isinstance(estimator.guarantee, Guarantee):
-        raise InputError(
-            "fit needs guarantee=Guarantee(epsilon=..., delta=..., relation=..., unit=...): what is promised"
-        )
-    if not isinstance(estimator.account, Account):
-        raise InputError("fit needs account=Ledger(url).open(...) or .account(name): every fit spends from it")
-    return estimator.guarantee, estimator.account
-
-
 def generator(random_state: Any) -> np.random.Generator:
     """The generator of what is done after the release; privacy noise never comes from it.
 
@@ -260,65 +239,87 @@ def require_drawable(draws: int, numbers: int) -> None:
         )
 
 
-def declared_bounds(bounds: Any, width: int) -> tuple[tuple[float, float], ...]:
-    """Public bounds of numeric features, one pair for each.
-
-    Args:
-        bounds: `(lower, upper)`, each a number for all features or one number for each.
-        width: number of features.
-
-    Returns:
-        Pairs (lower, upper), in the features' unit.
-
-    Raises:
-        InputError: not of this form, not finite, or not lower < upper.
-    """
-    try:
-        lower, upper = (np.broadcast_to(np.asarray(end, np.float64), (width,)) for end in bounds)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"bounds are a pair (lower, upper), each one number or {width} numbers, one for each feature"
-        ) from None
-    pairs = tuple(zip(lower.tolist(), upper.tolist(), strict=True))
-    if not all(math.isfinite(lo) and math.isfinite(hi) and lo < hi for lo, hi in pairs):
-        raise InputError("bounds must be finite, each lower one smaller than its upper one")
-    return pairs
-
-
 # -------------------------------------------------------------------------------------------------------- records
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Given:
-    """What `fit` was given: private but for the columns.
+    """Arrays that `fit` was given: private but for the columns.
 
     Args:
-        X: shape (records, features).
+        X: shape (records, features); of categories that were declared, their indicators.
         y: shape (records,), or None.
-        names: of the columns, where X has names; taken to be public, as is how many there are.
+        names: of the features, where X has names; taken to be public, as is how many there are.
+        columns: names of the columns, where X has names, and how many they are.
+        declared: what the columns are, in their order, where some are categories.
     """
 
     X: Values
     y: Values | None
     names: tuple[str, ...] | None
+    columns: tuple[tuple[str, ...] | None, int]
+    declared: tuple[Variable, ...] | None
+
+    target = None
+    """Name of the column that y was in; y has none."""
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return int(self.X.shape[1])
+
+    def rows(self, design: Design, columns: Positions, labels: Values | None, one_record_a_unit: bool) -> Rows:
+        """The records on the grid of a design.
+
+        Args:
+            design: public.
+            columns: position in X of each feature.
+            labels: that y may hold, in the order of the design's classes; None where y is numbers, or not there.
+            one_record_a_unit: the curator's word.
+
+        Returns:
+            The rows.
+
+        Raises:
+            InputError: a label that is none of these, or as `grid_rows`.
+        """
+        y = self.y
+        if labels is not None:
+            states = np.array([str(label) for label in labels.tolist()])
+            refusal = f"Unknown label type: y holds a label that is none of the declared classes: {listed(states)}"
+            codes = codes_of(np.asarray(y), {label: code for code, label in enumerate(labels.tolist())}, refusal)
+            y = states[codes]
+        return grid_rows(design, self.X[:, columns], y, one_record_a_unit=one_record_a_unit)
 
     def describe(self, estimator: BaseEstimator) -> None:
         """Set what scikit-learn keeps of the columns, at the end of a fit: one that fails changes nothing."""
-        estimator.n_features_in_ = self.X.shape[1]
-        if self.names is not None:
-            estimator.feature_names_in_ = np.array(self.names, object)
+        names, estimator.n_features_in_ = self.columns
+        if names is not None:
+            estimator.feature_names_in_ = np.array(names, object)
         elif hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
+        estimator._mixed = self.declared
 
 
-def read_given(estimator: BaseEstimator, X: Any, y: Any, *, numeric: bool = True) -> Given:
-    """What `fit` was given, checked as scikit-learn does.
+def read_given(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    *,
+    target: str | None = None,
+    table: str | None = None,
+    numeric: bool = True,
+) -> Given | GivenTable:
+    """What `fit` was given: arrays, checked as scikit-learn does, or a table.
 
     Args:
         estimator: to be fitted; it is not changed.
-        X: array, list, pandas or Polars frame; shape (records, features).
-        y: one value for each record; None for an estimator that needs none.
-        numeric: whether every column must hold numbers; X is then float64.
+        X: array, list, pandas or Polars frame; shape (records, features). Or a table, as `is_table` has it; a frame is
+            one, too, where a target is named.
+        y: one value for each record; None for an estimator that needs none, and for a table.
+        target: name of the table's column that is predicted.
+        table: name of the table where X is the URL of a database.
+        numeric: whether features must be numbers; X is then float64, with indicators where categories are declared.
 
     Returns:
         The records.
@@ -327,14 +328,38 @@ def read_given(estimator: BaseEstimator, X: Any, y: Any, *, numeric: bool = True
         InputError: they cannot be read, hold NaN or infinite numbers, or differ in length. No message has a value or a
             number of records.
     """
+    supervised = get_tags(estimator).target_tags.required
+    if isinstance(estimator, PrivateEstimator) and (target is not None or table is not None or is_table(X, y)):
+        require_target(target, y, supervised=supervised)
+        declared = declared_of(getattr(estimator, "features", None) or estimator.bounds, X, target)
+        return GivenTable(X, table, target, declared, estimator.one_record_a_unit)
     # scikit-learn notes the columns on the estimator that it reads for; that is left to `describe`.
     reader = type(estimator)(**estimator.get_params(deep=False))
-    dtype = np.float64 if numeric else None
-    alone = y is None and not get_tags(estimator).target_tags.required
+    mixed = _with_categories(estimator) if numeric else None
+    dtype = np.float64 if numeric and mixed is None else None
+    alone = y is None and not supervised
     read = _sanitised(lambda: validate_data(reader, X, "no_validation" if alone else y, dtype=dtype), "X or y")
-    names = getattr(reader, "feature_names_in_", None)
+    names = tuple(reader.feature_names_in_) if hasattr(reader, "feature_names_in_") else None
     X, y = (read, None) if alone else read
-    return Given(X, y, None if names is None else tuple(names))
+    if isinstance(estimator, PrivateEstimator) and getattr(estimator, "scored_records", "private") == "private":
+        refuse_standardised(X)
+    given = Given(X, y, names, (names, X.shape[1]), None)
+    return given if mixed is None else _indicated(given, mixed)
+
+
+def _indicated(given: Given, declared: tuple[Variable, ...]) -> Given:
+    """Indicators in the place of categories, in the order of X's columns."""
+    found = columns_of([variable.name for variable in declared], given, by_name=True)
+    ordered = tuple(declared[position] for position in np.argsort(found))
+    names = None if given.names is None else tuple(feature.name for feature in features_of(ordered))
+    return replace(given, X=indicated(ordered, given.X), names=names, declared=ordered)
+
+
+def _with_categories(estimator: BaseEstimator) -> tuple[Variable, ...] | None:
+    """Columns that were declared by name, where some of them are categories."""
+    bounds = getattr(estimator, "bounds", None)
+    declared = declared_columns(bounds) if isinstance(bounds, Mapping) else ()
+    return declared if any(not variable.numeric for variable in declared) else None
 
 
 def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> Values:
@@ -351,9 +376,10 @@ def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> 
     Raises:
         InputError: as above, or other columns than those of the fit.
     """
-    dtype = np.float64 if numeric else None
+    declared = getattr(estimator, "_mixed", None) if numeric else None
+    dtype = np.float64 if numeric and declared is None else None
     read: Values = _sanitised(lambda: validate_data(estimator, X, dtype=dtype, reset=False), "X")
-    return read
+    return read if declared is None else indicated(declared, read)
 
 
 def read_target(estimator: BaseEstimator, y: Any, records: int, *, numeric: bool) -> Values:
@@ -388,7 +414,7 @@ def generated_names(width: int) -> tuple[str, ...]:
     return tuple(f"x{position}" for position in range(width))
 
 
-def columns_of(names: Sequence[str], given: Given, *, by_name: bool) -> Positions:
+def columns_of(names: Sequence[str], given: Given | GivenTable, *, by_name: bool) -> Positions:
     """Position in X of each declared feature.
 
     Args:
@@ -403,8 +429,8 @@ def columns_of(names: Sequence[str], given: Given, *, by_name: bool) -> Position
         InputError: another number of columns, or a frame without a declared feature. The columns' own names are not
             shown: in a file without a header they are the values of a record.
     """
-    if len(names) != given.X.shape[1]:
-        raise InputError(f"{len(names)} features were declared, but X has {given.X.shape[1]} columns")
+    if len(names) != given.width:
+        raise InputError(f"{len(names)} features were declared, but X has {given.width} columns")
     if not by_name or given.names is None:
         return np.arange(len(names))
     missing = [name for name in names if name not in given.names]
@@ -438,29 +464,6 @@ def class_labels(classes: Any) -> Values:
     if distinct.size < labels.size:
         raise InputError("a class is declared twice")
     return distinct
-
-
-def codes_of(values: Values, keys: Mapping[Any, int], refusal: str) -> Positions:
-    """Positions of values among declared ones.
-
-    Args:
-        values: of records, shape (records,).
-        keys: position of every value that may be there.
-        refusal: what is said where another one is.
-
-    Returns:
-        Positions, shape (records,).
-
-    Raises:
-        InputError: with `refusal`.
-    """
-    try:
-        found = np.fromiter((keys.get(value, -1) for value in values.tolist()), np.intp, len(values))
-    except TypeError:  # a value that is no key of anything
-        found = np.array([-1])
-    if np.any(found < 0):
-        raise InputError(refusal)
-    return found
 
 
 def _sanitised(read: Callable[[], T], name: str) -> T:

@@ -12,9 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from discreet.errors import InputError
-from discreet.estimators.contract import Given, declared_bounds, generated_names, generator
+from discreet.errors import InputError, listed
+from discreet.estimators.columns import EXAMPLE, declared_bounds, declared_columns
+from discreet.estimators.contract import Given, generated_names, generator
+from discreet.estimators.given_table import GivenTable
 from discreet.model.design import Design
+from discreet.model.indicators import features_of
 from discreet.model.schema import Variable
 from discreet.posterior.design.weight_posterior import WeightPosterior, weights
 from discreet.releases.release import Release
@@ -23,10 +26,10 @@ __all__ = [
     "DrawnLater",
     "by_column",
     "declared_features",
-    "declared_pair",
     "describe",
     "inner_products",
     "positive_number",
+    "target_name",
     "unused_name",
     "written_bounds",
 ]
@@ -62,57 +65,33 @@ class DrawnLater:
         return found
 
 
-def declared_features(bounds: Any, given: Given) -> tuple[Variable, ...]:
+def declared_features(bounds: Any, given: Given | GivenTable) -> tuple[Variable, ...]:
     """Numeric features with their public bounds.
 
     Args:
         bounds: `(lower, upper)`, as `declared_bounds` takes them: features are then called x0, x1, ..., because the
             names of a frame's columns may be those of a file without a header: the values of a record. Or a mapping
-            from names, which are thereby public, to pairs (lower, upper).
+            from names, which are thereby public, to pairs (lower, upper) or to categories, see `declared_columns`.
         given: records.
 
     Returns:
-        The variables.
+        The variables; of categories their indicators.
 
     Raises:
         InputError: no bounds, or bounds of another form, or for another number of columns.
     """
-    width = given.X.shape[1]
+    if isinstance(given, GivenTable):
+        return features_of(given.columns)
     if bounds is None:
-        raise InputError(
-            "fit needs bounds=(lower, upper) or bounds={name: (lower, upper), ...}: never read off records"
-        )
-    if not isinstance(bounds, Mapping):
-        names, pairs = generated_names(width), declared_bounds(bounds, width)
-    else:
-        if len(bounds) != width:
-            raise InputError(f"{len(bounds)} features were declared, but X has {width} columns")
-        names = tuple(bounds)
-        pairs = tuple(declared_pair(pair, f"bounds of {name!r}") for name, pair in bounds.items())
-    return tuple(Variable(name, bounds=pair) for name, pair in zip(names, pairs, strict=True))
-
-
-def declared_pair(bounds: Any, what: str) -> tuple[float, float]:
-    """Public bounds of one variable.
-
-    Args:
-        bounds: `(lower, upper)`, two numbers.
-        what: they are of, for the error.
-
-    Returns:
-        Both.
-
-    Raises:
-        InputError: something else, not finite, or not lower < upper.
-    """
-    wrong = False
-    try:
-        ((lower, upper),) = declared_bounds(bounds, 1)
-    except InputError:
-        wrong = True
-    if wrong or isinstance(bounds, str):
-        raise InputError(f"{what} are a pair (lower, upper) of two finite numbers, the lower one smaller")
-    return lower, upper
+        raise InputError(f"fit needs bounds=(lower, upper) or by column, such as {EXAMPLE}: never read off records")
+    if isinstance(bounds, Mapping):
+        columns = declared_columns(bounds)
+        features = features_of(columns)
+        if len(features) != given.width:
+            raise InputError(f"{len(columns)} features were declared, but X has {given.width} columns")
+        return features
+    pairs = declared_bounds(bounds, given.width)
+    return tuple(Variable(name, bounds=pair) for name, pair in zip(generated_names(given.width), pairs, strict=True))
 
 
 def positive_number(value: Any, name: str) -> float:
@@ -165,6 +144,11 @@ def by_column(values: Floats, columns: Positions) -> Floats:
     return values[..., np.argsort(columns)]
 
 
+def target_name(given: Given | GivenTable, name: str, features: Sequence[Variable]) -> str:
+    """What the target is called in the release: after its column, where that was named, or else `name`."""
+    return unused_name(name, features) if given.target is None else given.target
+
+
 def unused_name(name: str, features: Sequence[Variable]) -> str:
     """A name for the target that no feature has."""
     taken = {variable.name for variable in features}
@@ -173,8 +157,24 @@ def unused_name(name: str, features: Sequence[Variable]) -> str:
     return name
 
 
-def written_bounds(design: Design) -> Any:
-    """Bounds of a design's features as the constructors take them."""
+def written_bounds(design: Design, bounds: Mapping[str, Any] | None) -> Any:
+    """Bounds of a design's features as the constructors take them.
+
+    Args:
+        design: of a release.
+        bounds: as they were declared to the fit, where some are categories, of whose first a release says nothing; None
+            takes the features as they stand.
+
+    Returns:
+        Either.
+
+    Raises:
+        InputError: bounds of other features than those of the release.
+    """
+    if bounds is not None:
+        if not isinstance(bounds, Mapping) or features_of(declared_columns(bounds)) != design.features:
+            raise InputError(f"bounds are those that were declared to the fit, by column: {listed(design.names)}")
+        return bounds
     if design.names == generated_names(len(design.features)):
         return tuple(zip(*(variable.bounds or () for variable in design.features), strict=True))
     return {variable.name: variable.bounds for variable in design.features}
@@ -182,7 +182,9 @@ def written_bounds(design: Design) -> Any:
 
 def describe(estimator: BaseEstimator, design: Design) -> None:
     """Set what scikit-learn keeps of the columns, for an estimator that was made of a release."""
-    estimator.n_features_in_ = len(design.features)
-    estimator._columns = np.arange(len(design.features))
-    if design.names != generated_names(len(design.features)):
-        estimator.feature_names_in_ = np.array(design.names, object)
+    named = isinstance(estimator.bounds, Mapping)
+    columns = declared_columns(estimator.bounds) if named else design.features
+    estimator.n_features_in_, estimator._columns = len(columns), np.arange(len(design.features))
+    estimator._mixed = None if all(variable.numeric for variable in columns) else columns
+    if named:
+        estimator.feature_names_in_ = np.array([variable.name for variable in columns], object)

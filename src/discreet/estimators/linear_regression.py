@@ -12,6 +12,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
+from discreet.estimators.accounts import promised
+from discreet.estimators.columns import declared_pair
 from discreet.estimators.contract import (
     Given,
     PrivateEstimator,
@@ -19,7 +21,6 @@ from discreet.estimators.contract import (
     columns_of,
     generator,
     of_public_records,
-    promised,
     read_features,
     read_given,
     refuse_options,
@@ -30,13 +31,13 @@ from discreet.estimators.designs import (
     DrawnLater,
     by_column,
     declared_features,
-    declared_pair,
     describe,
     inner_products,
     positive_number,
-    unused_name,
+    target_name,
     written_bounds,
 )
+from discreet.estimators.given_table import GivenTable
 from discreet.mechanisms.crossing import DesignMechanism, release
 from discreet.mechanisms.grouped_moments import grouped_moments
 from discreet.mechanisms.noisy_moments import noisy_moments
@@ -44,12 +45,11 @@ from discreet.mechanisms.truncated_posterior import truncated_posterior
 from discreet.model.design import Design, Normal
 from discreet.model.schema import Variable
 from discreet.posterior.design.weight_posterior import WeightPosterior, quick_estimate, weights
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.release import Release
 from discreet.sensitive.moments import Moments, moments
-from discreet.sensitive.rows import grid_rows
 
 __all__ = ["PrivateLinearRegression"]
 
@@ -65,10 +65,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
 
     Args:
         bounds: of the features, `(lower, upper)`, each a number or one for each feature; or a mapping from the names of
-            the columns, which thereby are public, to pairs. Required.
+            the columns, which thereby are public, to pairs, or to the categories of a column of texts, of which the
+            first is what the others are compared with. Required.
         target_bounds: of the target, `(lower, upper)`; required.
-        guarantee: what one fit promises; required.
-        account: pays for every fit; required.
+        guarantee: what one fit promises; required unless epsilon is given.
+        account: pays for every fit; required unless epsilon is given.
+        epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
+            unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
         method: "moments" releases all second moments with noise by groups of them, Gaussian noise where the guarantee
             has a delta: an estimate and intervals for everything at once. "exact" puts one cube of noise on all of
             them, whose exact posterior is drawn, by Markov chains where noise is large. "sampler" releases draws from
@@ -118,10 +121,12 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
     def __init__(
         self,
         *,
-        bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
+        bounds: tuple[Any, Any] | Mapping[str, Any] | None = None,
         target_bounds: tuple[float, float] | None = None,
         guarantee: Guarantee | None = None,
         account: Account | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
         method: str = "moments",
         fit_intercept: bool = True,
         prior_deviation: float = 1.0,
@@ -137,6 +142,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         self.target_bounds = target_bounds
         self.guarantee = guarantee
         self.account = account
+        self.epsilon = epsilon
+        self.delta = delta
         self.method = method
         self.fit_intercept = fit_intercept
         self.prior_deviation = prior_deviation
@@ -148,12 +155,17 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         self.random_state = random_state
         self.one_record_a_unit = one_record_a_unit
 
-    def fit(self, X: Any, y: Any, **options: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
+    ) -> Self:
         """Sum, charge the account, release, and estimate; the posterior is drawn when it is asked for.
 
         Args:
-            X: array or frame of numbers, shape (records, features).
+            X: array or frame of numbers, shape (records, features); or a table: a path or glob, a URL, an Arrow, Ibis
+                or Spark table, a frame with the target in it, or `Records`.
             y: numbers, shape (records,).
+            target: name of the column of a table that is predicted; y is then left out.
+            table: name of the table where X is the URL of a database.
             options: none is taken; sample weights are refused by an error of ours.
 
         Returns:
@@ -168,13 +180,14 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         later = DrawnLater(whole_number(self.draws, "draws", 2), self.random_state, exact=self.method == "exact")
         if self.method not in ("moments", "exact", "sampler"):
             raise InputError(f"method is 'moments', 'exact' or 'sampler', not {self.method!r}")
-        given = read_given(self, X, y)
+        given = read_given(self, X, y, target=target, table=table)
         design = self._design(given)
         require_drawable(self.draws, design.size)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
-        if guarantee.relation.public_number and len(given.X) <= design.size:
+        rows = given.rows(design, columns, None, self.one_record_a_unit)
+        if guarantee.relation.public_number and rows.records <= design.size:
             raise InputError(f"{design.size} weights need more records than that; their number is public here")
-        statistic = moments(grid_rows(design, given.X[:, columns], given.y, one_record_a_unit=self.one_record_a_unit))
+        statistic = moments(rows)
         prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
         if self.method != "sampler":
             made: DesignMechanism[Any, Moments] = grouped_moments() if self.method == "moments" else noisy_moments()
@@ -191,11 +204,19 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         return self._read(released, later)
 
     @classmethod
-    def from_release(cls, release: Release, *, draws: int = 1000, random_state: Any = None) -> Self:
+    def from_release(
+        cls,
+        release: Release,
+        *,
+        bounds: Mapping[str, Any] | None = None,
+        draws: int = 1000,
+        random_state: Any = None,
+    ) -> Self:
         """A fitted estimator of a release alone, for whoever has no records.
 
         Args:
             release: of a linear regression, such as the `release_` of another estimator.
+            bounds: as in the constructor, where some columns are categories, so that `predict` takes their texts.
             draws: of the posterior.
             random_state: of these draws.
 
@@ -209,7 +230,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         if design.target is None or not design.target.numeric:
             raise InputError("this release is not of a linear regression: its target is no number")
         made = cls(
-            bounds=written_bounds(design),
+            bounds=written_bounds(design, bounds),
             target_bounds=design.target.bounds,
             guarantee=release.guarantee,
             method=METHODS.get(release.mechanism, "sampler"),
@@ -352,14 +373,14 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         tags.regressor_tags.poor_score = True
         return tags
 
-    def _design(self, given: Given) -> Design:
+    def _design(self, given: Given | GivenTable) -> Design:
         """What is public: the columns' names and the bounds that were declared."""
         if self.target_bounds is None:
             raise InputError("fit needs target_bounds=(lower, upper): never read off records")
         features = declared_features(self.bounds, given)
         target = declared_pair(self.target_bounds, "target_bounds")
         return Design(
-            features, Variable(unused_name("target", features), bounds=target), None, bool(self.fit_intercept)
+            features, Variable(target_name(given, "target", features), bounds=target), None, bool(self.fit_intercept)
         )
 
     def _read(self, released: Release, later: DrawnLater) -> Self:

@@ -13,16 +13,15 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
+from discreet.estimators.accounts import promised
 from discreet.estimators.contract import (
     Given,
     PrivateEstimator,
     ScoredRecords,
     class_labels,
-    codes_of,
     columns_of,
     generator,
     of_public_records,
-    promised,
     read_features,
     read_given,
     refuse_options,
@@ -35,9 +34,10 @@ from discreet.estimators.designs import (
     describe,
     inner_products,
     positive_number,
-    unused_name,
+    target_name,
     written_bounds,
 )
+from discreet.estimators.given_table import GivenTable
 from discreet.mechanisms.crossing import DesignMechanism, release
 from discreet.mechanisms.noisy_gradients import noisy_gradients
 from discreet.mechanisms.objective_perturbation import objective_perturbation
@@ -54,12 +54,11 @@ from discreet.posterior.design.weight_posterior import (
     tails,
     weights,
 )
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.release import Release
 from discreet.sensitive.gradients import gradients
-from discreet.sensitive.rows import grid_rows
 
 __all__ = ["PrivateLogisticRegression", "chosen_method"]
 
@@ -99,9 +98,12 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     Args:
         classes: the two labels that y may hold; required.
         bounds: of the features, `(lower, upper)`, each a number or one for each feature; or a mapping from the names of
-            the columns, which thereby are public, to pairs. Required.
-        guarantee: what one fit promises; required.
-        account: pays for every fit; required.
+            the columns, which thereby are public, to pairs, or to the categories of a column of texts, of which the
+            first is what the others are compared with. Required.
+        guarantee: what one fit promises; required unless epsilon is given.
+        account: pays for every fit; required unless epsilon is given.
+        epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
+            unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
         norm: public bound on the Euclidean norm of the scaled features, where one is known that is well below the root
             of their number: longer records are shortened to it. None where the bounds are all that is known.
         records: public, expected number of records: what the regularisation and the steps are scaled by. Required for
@@ -157,9 +159,11 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         self,
         *,
         classes: Sequence[Any] | None = None,
-        bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
+        bounds: tuple[Any, Any] | Mapping[str, Any] | None = None,
         guarantee: Guarantee | None = None,
         account: Account | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
         norm: float | None = None,
         records: int | None = None,
         symmetric: bool = False,
@@ -179,6 +183,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         self.bounds = bounds
         self.guarantee = guarantee
         self.account = account
+        self.epsilon = epsilon
+        self.delta = delta
         self.norm = norm
         self.records = records
         self.symmetric = symmetric
@@ -194,12 +200,17 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         self.random_state = random_state
         self.one_record_a_unit = one_record_a_unit
 
-    def fit(self, X: Any, y: Any, **options: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
+    ) -> Self:
         """Charge the account and release; the posterior is drawn when it is asked for.
 
         Args:
-            X: array or frame of numbers, shape (records, features).
+            X: array or frame of numbers, shape (records, features); or a table: a path or glob, a URL, an Arrow, Ibis
+                or Spark table, a frame with the target in it, or `Records`.
             y: declared labels, shape (records,).
+            target: name of the column of a table that is predicted; y is then left out.
+            table: name of the table where X is the URL of a database.
             options: none is taken; sample weights are refused by an error of ours.
 
         Returns:
@@ -218,18 +229,14 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             raise InputError(
                 "Only binary classification is supported: declare two classes, neither one class nor three"
             )
-        given = read_given(self, X, y)
+        given = read_given(self, X, y, target=target, table=table)
         design = self._design(given, labels)
         require_drawable(draws, design.size)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         require_known(design, self.covariates, self.public_records)
-        states = np.array([str(label) for label in labels.tolist()])
-        refusal = f"Unknown label type: y holds a label that is none of the declared classes: {', '.join(states)}"
-        codes = codes_of(np.asarray(given.y), {label: code for code, label in enumerate(labels.tolist())}, refusal)
-        mechanism = self._mechanism(guarantee, len(codes), len(design.features))
-        statistic = gradients(
-            grid_rows(design, given.X[:, columns], states[codes], one_record_a_unit=self.one_record_a_unit)
-        )
+        rows = given.rows(design, columns, labels, self.one_record_a_unit)
+        mechanism = self._mechanism(guarantee, rows.records, len(design.features))
+        statistic = gradients(rows)
         prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
         released = release(mechanism, statistic, prior, guarantee, account=account)
         given.describe(self)
@@ -242,6 +249,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         release: Release,
         *,
         classes: Sequence[Any] | None = None,
+        bounds: Mapping[str, Any] | None = None,
         covariates: Law | None = None,
         public_records: PublicRecords | None = None,
         draws: int = 1000,
@@ -252,6 +260,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         Args:
             release: of a logistic regression, such as the `release_` of another estimator.
             classes: labels whose names are the classes of the release; None takes the names themselves.
+            bounds: as in the constructor, where some columns are categories, so that `predict` takes their texts.
             covariates: for the posterior, as in the constructor.
             public_records: for the posterior, as in the constructor.
             draws: of the posterior.
@@ -272,7 +281,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         labels = np.array([named[state] for state in states])
         made = cls(
             classes=tuple(labels.tolist()),
-            bounds=written_bounds(design),
+            bounds=written_bounds(design, bounds),
             guarantee=release.guarantee,
             norm=design.norm,
             prior_deviation=release.normal.deviation,
@@ -397,12 +406,12 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         tags.classifier_tags.poor_score = True
         return tags
 
-    def _design(self, given: Given, labels: Values) -> Design:
+    def _design(self, given: Given | GivenTable, labels: Values) -> Design:
         """What is public: the columns' names, the bounds and the classes that were declared."""
         features = declared_features(self.bounds, given)
         states = tuple(str(label) for label in labels.tolist())
         norm = None if self.norm is None else positive_number(self.norm, "norm")
-        return Design(features, Variable(unused_name("class", features), states), norm)
+        return Design(features, Variable(target_name(given, "class", features), states), norm)
 
     def _mechanism(self, guarantee: Guarantee, counted: int, features: int) -> DesignMechanism[Any, Any]:
         """The mechanism that was asked for, or the rule's."""

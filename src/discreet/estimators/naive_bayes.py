@@ -17,23 +17,30 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
+from discreet.estimators.accounts import promised
+from discreet.estimators.columns import (
+    EXAMPLE,
+    codes_of,
+    declared_bounds,
+    declared_columns,
+    variable_codes,
+)
 from discreet.estimators.contract import (
+    Given,
     PrivateEstimator,
     ScoredRecords,
     class_labels,
-    codes_of,
     columns_of,
-    declared_bounds,
     generated_names,
     generator,
     of_public_records,
-    promised,
     read_features,
     read_given,
     refuse_options,
     require_drawable,
     whole_number,
 )
+from discreet.estimators.given_table import GivenTable
 from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.crossing import Mechanism, release
 from discreet.model.dirichlet import Dirichlet
@@ -41,12 +48,13 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
 from discreet.posterior.methods import noise_aware
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.queries.credible import credible_interval
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
-from discreet.sensitive.counts import Counts, count_codes
+from discreet.sensitive.counts import Counts, count, count_codes
+from discreet.sensitive.records import Records
 
 __all__ = ["PrivateNaiveBayes"]
 
@@ -72,13 +80,16 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         features: public `Variable`s with states, or with bounds and perhaps bins. Frames are matched by name, arrays by
             position.
         bounds: `(lower, upper)`, numbers or one for each feature: stands for `features` where all are numeric. Features
-            are then called x0, x1, ... in the release.
+            are then called x0, x1, ... in the release. Or a mapping from the names of the columns, which thereby are
+            public, to such pairs or to the categories of a column of texts.
         bins: number of equally wide bins of a numeric feature without bins of its own; with few records or a small
             epsilon fewer are better.
         mechanism: a name of `MECHANISMS` but "map_estimate", or a mechanism with options, such as
             `planned(workload=...)`, with which the estimator cannot be pickled (`release_` can be saved in any case).
-        guarantee: what one fit promises and costs; required.
-        account: pays; required. See `PrivateEstimator` for clones and copies.
+        guarantee: what one fit promises and costs; required unless epsilon is given.
+        account: pays; required unless epsilon is given. See `PrivateEstimator` for clones and copies.
+        epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
+            unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
         scored_records: what the records are that `score` is asked about, and thereby cross-validation without a
             `scoring`: of "private" ones, the default, it is refused; for these there are `release_score` and
             `private_scorer`. Metrics that are computed of `predict` are exact, and nothing can stop them.
@@ -121,11 +132,13 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         *,
         classes: Sequence[Any] | None = None,
         features: Sequence[Variable] | None = None,
-        bounds: tuple[Any, Any] | None = None,
+        bounds: tuple[Any, Any] | Mapping[str, Any] | None = None,
         bins: int = 6,
         mechanism: str | Mechanism[Any] = "planned",
         guarantee: Guarantee | None = None,
         account: Account | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
         scored_records: ScoredRecords = "private",
         draws: int = 1000,
         target: str = "class",
@@ -139,19 +152,27 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         self.mechanism = mechanism
         self.guarantee = guarantee
         self.account = account
+        self.epsilon = epsilon
+        self.delta = delta
         self.scored_records = scored_records
         self.draws = draws
         self.target = target
         self.random_state = random_state
         self.one_record_a_unit = one_record_a_unit
 
-    def fit(self, X: Any, y: Any, **options: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
+    ) -> Self:
         """Count, charge the account, release, and draw the posterior.
 
         Args:
             X: array or frame of features, shape (records, features). Numbers outside their bounds are moved to the
-                nearest bound.
+                nearest bound. Or a table: a path or glob, a URL, an Arrow, Ibis or Spark table, a frame with the target
+                in it, or `Records`.
             y: declared labels, shape (records,).
+            target: name of the column of a table that is predicted; y is then left out, and the class of the release is
+                called after it.
+            table: name of the table where X is the URL of a database.
             options: none is taken; sample weights are refused by an error of ours.
 
         Returns:
@@ -165,15 +186,19 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         guarantee, account = promised(self)
         mechanism, rng = _mechanism(self.mechanism), generator(self.random_state)
         draws = whole_number(self.draws, "draws", 1)
-        labels, declared = class_labels(self.classes), self._declared()
+        labels = class_labels(self.classes)
+        declared = self._declared(X)
         numeric = declared is None or all(variable.numeric for variable in declared)
-        given = read_given(self, X, y, numeric=numeric)
-        variables = self._bounded(given.X.shape[1]) if declared is None else declared
-        columns = columns_of([variable.name for variable in variables], given, by_name=declared is not None)
+        given = read_given(self, X, y, target=target, table=table, numeric=numeric)
+        if isinstance(given, GivenTable):
+            given = replace(given, columns=given.columns if declared is None else declared)
+            variables, columns = given.columns, np.arange(len(given.columns))
+        else:
+            variables = self._bounded(given.width) if declared is None else declared
+            columns = columns_of([variable.name for variable in variables], given, by_name=declared is not None)
         require_drawable(draws, len(labels) * (1 + sum(variable.size for variable in variables)))
-        network = _star(self.target, labels, variables)
-        counts = _counted(network, given.X[:, columns], given.y, labels, mechanism.scopes(network))
-        counts = replace(counts, policy=RecordsPolicy("error", "clip", one_record_a_unit=self.one_record_a_unit))
+        network = _star(given.target or self.target, labels, variables)
+        counts = self._counts(network, given, columns, labels, mechanism.scopes(network))
         released = release(mechanism, counts, Dirichlet.uniform(network), guarantee, account=account)
         given.describe(self)
         self.__dict__.pop("posterior_", None)
@@ -306,16 +331,28 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     # ------------------------------------------------------------------------------------------------ features
 
-    def _declared(self) -> tuple[Variable, ...] | None:
-        """The features that were declared; None where bounds stand for them."""
+    def _counts(
+        self, network: Network, given: Given | GivenTable, columns: Codes, labels: Values, scopes: Iterable[Scope]
+    ) -> Counts:
+        """Counts of records in memory, or of a table where it is."""
+        if isinstance(given, GivenTable):
+            target, *_ = _star_names(network)
+            return count(given.records(given.columns, network.schema[target]), network, tuple(scopes))
+        counts = _counted(network, given.X[:, columns], given.y, labels, scopes)
+        return replace(counts, policy=RecordsPolicy("error", "clip", one_record_a_unit=self.one_record_a_unit))
+
+    def _declared(self, X: Any) -> tuple[Variable, ...] | None:
+        """The features that were declared; None where a pair of bounds or the schema of `Records` stands for them."""
+        if isinstance(X, Records) and self.features is None and self.bounds is None:
+            return None
         if (self.features is None) == (self.bounds is None):
             raise InputError(
-                "fit needs features=(Variable(...), ...) or bounds=(lower, upper), and not both: what a column may "
-                "hold is declared, never read off the records"
+                "fit needs features=(Variable(...), ...) or bounds=(lower, upper), or by column, such as "
+                f"{EXAMPLE}, and not both: what a column may hold is declared, never read off the records"
             )
-        if self.features is None:
+        if self.bounds is not None and not isinstance(self.bounds, Mapping):
             return None
-        features = _variables(self.features)
+        features = _variables(self.features) if self.bounds is None else declared_columns(self.bounds)
         if not features:
             raise InputError("features are a list of Variable(name, states) and Variable(name, bounds=..., bins=...)")
         _require_room(self.bins, sum(feature.numeric and feature.size < 2 for feature in features))
@@ -440,31 +477,5 @@ def _feature_codes(variables: Sequence[Variable], X: Values) -> Codes:
     """Positions of bins and states, shape (records, features)."""
     codes = np.empty(X.shape, np.intp)
     for position, variable in enumerate(variables):
-        codes[:, position] = _variable_codes(variable, X[:, position])
+        codes[:, position] = variable_codes(variable, X[:, position])
     return codes
-
-
-def _variable_codes(variable: Variable, values: Values) -> Codes:
-    """Bins are closed below, the last one on both sides; states that are numbers are compared as numbers."""
-    if variable.bounds is not None:
-        try:
-            numbers = values.astype(np.float64)
-        except (TypeError, ValueError):
-            numbers = np.array([np.nan])
-        if not np.isfinite(numbers).all():
-            raise InputError(f"column {variable.name!r} holds a value that is missing, infinite or no number")
-        return np.searchsorted(variable.bins, numbers, side="right")
-    refusal = f"column {variable.name!r} holds a value that is missing or none of its states: "
-    return codes_of(values, _keys(variable), refusal + ", ".join(variable.states[:12]))
-
-
-def _keys(variable: Variable) -> dict[Any, int]:
-    """Position of every value that stands for a state: its name, its number, or its logical value."""
-    named: dict[Any, int] = {state: code for code, state in enumerate(variable.states)}
-    if {state.lower() for state in named} <= {"true", "false"}:
-        return named | {state.lower() == "true": code for state, code in named.items()}
-    try:
-        numbers = {float(state): code for state, code in named.items()}
-    except ValueError:
-        return named
-    return named | numbers if len(numbers) == len(named) else named

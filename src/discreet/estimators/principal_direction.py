@@ -12,11 +12,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
+from discreet.estimators.accounts import promised
 from discreet.estimators.contract import (
     PrivateEstimator,
     columns_of,
     generator,
-    promised,
     read_features,
     read_given,
     refuse_options,
@@ -36,11 +36,10 @@ from discreet.mechanisms.factored import factored
 from discreet.model.design import Design, Normal
 from discreet.posterior.design.direction import Method, mean_axis
 from discreet.posterior.design.weight_posterior import WeightPosterior, weights
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
-from discreet.sensitive.rows import grid_rows
 from discreet.theory.factors import DirectionFactor, spread_candidates
 
 __all__ = ["PrivatePrincipalDirection"]
@@ -56,10 +55,13 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     Args:
         bounds: of the features, `(lower, upper)`, each a number or one for each feature; or a mapping from the names of
-            the columns, which thereby are public, to pairs. Required. 0 of the model is
+            the columns, which thereby are public, to pairs, or to the categories of a column of texts, of which the
+            first is what the others are compared with. Required. 0 of the model is
             the middle of the bounds, so they should be symmetric around what is typical.
-        guarantee: what one fit promises; required.
-        account: pays for every fit; required.
+        guarantee: what one fit promises; required unless epsilon is given.
+        account: pays for every fit; required unless epsilon is given.
+        epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
+            unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
         directions: how many candidates for the axis, spread over half the sphere.
         lengths: candidates for |theta|, in the scaled coordinates.
         noise_variance: s2, in the scaled coordinates.
@@ -99,9 +101,11 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def __init__(
         self,
         *,
-        bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
+        bounds: tuple[Any, Any] | Mapping[str, Any] | None = None,
         guarantee: Guarantee | None = None,
         account: Account | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
         directions: int = 12,
         lengths: tuple[float, ...] = (0.1, 0.2, 0.4),
         noise_variance: float = 0.01,
@@ -115,6 +119,8 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.bounds = bounds
         self.guarantee = guarantee
         self.account = account
+        self.epsilon = epsilon
+        self.delta = delta
         self.directions = directions
         self.lengths = lengths
         self.noise_variance = noise_variance
@@ -125,12 +131,13 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.random_state = random_state
         self.one_record_a_unit = one_record_a_unit
 
-    def fit(self, X: Any, y: Any = None, **options: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, *, table: str | None = None, **options: Any) -> Self:
         """Charge the account and choose; the posterior is drawn when it is first needed.
 
         Args:
             X: array or frame of numbers, shape (records, features), two features at least.
             y: not read.
+            table: name of the table where X is the URL of a database.
             options: none is taken; sample weights are refused by an error of ours.
 
         Returns:
@@ -143,7 +150,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         refuse_options(options)
         guarantee, account = promised(self)
         later = DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, likelihood=self.likelihood)
-        given = read_given(self, X, None)
+        given = read_given(self, X, None, table=table)
         _require_likelihood(self.likelihood)
         features = declared_features(self.bounds, given)
         if len(features) < 2:
@@ -158,7 +165,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             positive_number(self.tau, "tau"),
         )
         prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
-        rows = grid_rows(design, given.X[:, columns], one_record_a_unit=self.one_record_a_unit)
+        rows = given.rows(design, columns, None, self.one_record_a_unit)
         released = release(factored(factor), rows, prior, guarantee, account=account)
         given.describe(self)
         self._columns = columns
@@ -167,12 +174,19 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     @classmethod
     def from_release(
-        cls, release: Release, *, likelihood: Method = "clt", draws: int = 1000, random_state: Any = None
+        cls,
+        release: Release,
+        *,
+        bounds: Mapping[str, Any] | None = None,
+        likelihood: Method = "clt",
+        draws: int = 1000,
+        random_state: Any = None,
     ) -> Self:
         """A fitted estimator of a release alone, for whoever has no records.
 
         Args:
             release: of a direction, such as the `release_` of another estimator.
+            bounds: as in the constructor, where some columns are categories, so that `transform` takes their texts.
             likelihood: of the choice, as in the constructor.
             draws: of the posterior.
             random_state: of these draws.
@@ -188,7 +202,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             raise InputError("this release is not of a principal direction")
         _require_likelihood(likelihood)
         made = cls(
-            bounds=written_bounds(design),
+            bounds=written_bounds(design, bounds),
             guarantee=release.guarantee,
             likelihood=likelihood,
             noise_variance=payload.parameters["noise_variance"],

@@ -15,10 +15,10 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
 from discreet.errors import InputError
+from discreet.estimators.columns import codes_of
 from discreet.estimators.contract import (
     PrivateEstimator,
     Values,
-    codes_of,
     generator,
     read_target,
     require_drawable,

@@ -22,8 +22,8 @@ Proof of the guarantee, in three steps.
    steps of error at most, on each side, the loss is at most 2 m / polish more than that of the same noise on the ideal
    minimiser, which is post-processing of step 1.
    Rounding: J(w) is at most J(0), so `|w| <= sqrt(2 n log 2 / Lambda) + 2 |b| / Lambda`, and a record's part of the
-   gradient is off by less than `(40 + d^1.5 |w| B / 4) 2^-53`, B the longest a record can be. `_rounding` sums that
-   over n = EXCESS times as many records as expected, more than which are refused, and for |b| up to 100 d^1.5 scales.
+   gradient is off by less than `(40 + d^2 |w|_1 2^-40) 2^-53` (`Gradients.expansion`). `_rounding` sums that over n =
+   EXCESS times as many records as expected, more than which are refused, and for |b| up to 100 d^1.5 scales.
    A longer b, whose probability is below 1e-41 for any d, is where the argument ends.
 
 The curvature at the released weights is a second release: its sums are of records' parts in [-1, 1] at weights that are
@@ -60,7 +60,7 @@ EPSILONS = (Fraction(1, 10**9), Fraction(1000))
 """Range of epsilon: beyond it noise cannot be drawn, or nobody is protected."""
 LEAST = 1e-6
 """Least regularisation for each expected record and squared length: below it the search would not end."""
-TOLERANCE = 1e-10
+TOLERANCE = 1e-13
 """Length of the gradient at which the search ends, for each expected record, besides rounding."""
 EXCESS = 10
 """Most records for each expected one; rounding grows with them."""
@@ -76,6 +76,14 @@ EXPECTED = 2.5
 """Deviation t of a weight a priori, in scaled units, in the rule for the regularisation: the estimators' default."""
 MEASURED_SHARE = Fraction(1, 5)
 """Part of epsilon for the curvature, where it is measured."""
+WEIGHT_SHARE = Fraction(1, 8)
+"""Part of that for the sum of the weights, by which all others are divided."""
+LESS = 0.5
+"""How much less epsilon products of features have than with equal weights: errors in means add up over features."""
+MANY = 2**18
+"""Records beyond which the search begins at the minimum over some of them, which saves most passes over all."""
+NEAR = 1e-4
+"""Length of the gradient, for each record, at which that first search ends."""
 ROUNDING = Fraction(1, 10**12)
 """Relative error of a logarithm in floating point, and more."""
 
@@ -195,16 +203,20 @@ def _calibration(
 
 
 def _curvature_noise(design: Design, guarantee: Guarantee, share: Fraction) -> CurvatureNoise:
-    """Noise on both vectors of a curvature: shares of an epsilon that make the sum of all variances least."""
+    """Noise on the vectors of a curvature.
+
+    The deviation of each goes as its number of sums over its epsilon: beside the weight's own part, shares make the sum
+    of the squared deviations least, of which that of means and squares counts `LESS^-3` times.
+    """
     sensitivity, width = curvature_sensitivity(guarantee.relation), len(design.features)
-    few, many = 1 + width * (1 + design.intercept), width * (width - 1) // 2
-    if not many:
-        scale, cost = k_norm_scale(sensitivity, share, few, "cube")
-        return CurvatureNoise(sensitivity, scale, None, cost)
-    part = share * Fraction(round(1000 * few / (few + many)), 1000)
-    few_scale, few_cost = k_norm_scale(sensitivity, part, few, "cube")
-    many_scale, many_cost = k_norm_scale(sensitivity, share - part, many, "cube")
-    return CurvatureNoise(sensitivity, few_scale, many_scale, few_cost + many_cost)
+    sizes = (1, width * (1 + design.intercept), width * (width - 1) // 2)
+    few = Fraction(round(1000 / (1 + LESS * (sizes[2] / sizes[1]) ** (2 / 3))), 1000) * (1 - WEIGHT_SHARE)
+    found = [
+        k_norm_scale(sensitivity, part * share, size, "cube") if size else (None, Fraction(0))
+        for size, part in zip(sizes, (WEIGHT_SHARE, few, 1 - WEIGHT_SHARE - few), strict=True)
+    ]
+    scales, costs = zip(*found, strict=True)
+    return CurvatureNoise(sensitivity, scales, sum(costs, Fraction(0)))
 
 
 def _noisy_curvature(
@@ -213,25 +225,24 @@ def _noisy_curvature(
     """The curvature at released weights, where it is measured."""
     if calibration is None:
         return None
-    few, many = statistic.curvature(weights)
-    few = noise.k_norm(few, calibration.few_scale, "cube")
-    if calibration.many_scale is not None:
-        many = noise.k_norm(many, calibration.many_scale, "cube")
-    return NoisyCurvature(few, many, calibration.few_scale, calibration.many_scale)
+    parts = [
+        part if scale is None else noise.k_norm(part, scale, "cube")
+        for part, scale in zip(statistic.curvature(weights), calibration.scales, strict=True)
+    ]
+    return NoisyCurvature(np.concatenate(parts), calibration.scales)
 
 
 def _rounding(records: int, design: Design, convexity: float, scale: float) -> float:
     """How far a computed gradient can be off: see step 3."""
-    length, most = math.sqrt(design.squared_length), EXCESS * records
-    wide = math.sqrt(design.size) ** 3
+    most, wide = EXCESS * records, math.sqrt(design.size) ** 3
     tilt = 100 * wide * scale * 2.0**-BITS
     longest = math.sqrt(2 * most * math.log(2) / convexity) + 2 * tilt / convexity
-    of_records = most * (40 + wide * longest * length / 4)
-    return math.ldexp(1.0, -53) * (of_records + 8 * (tilt + convexity * longest)) * math.sqrt(design.size)
+    of_records = most * (40 + design.size**2.5 * longest * 2.0**-40)
+    return float(math.ldexp(1.0, -53) * (of_records + 8 * (tilt + convexity * longest)) * math.sqrt(design.size))
 
 
 def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: float) -> Floats:
-    """Newton's method with halved steps.
+    """Newton's method with halved steps, from the minimum over the first block of many, if that is lower than 0.
 
     Args:
         statistic: private.
@@ -240,27 +251,36 @@ def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: f
         tolerance: length of the gradient at which the search ends.
 
     Returns:
-        Weights, shape `(size,)`.
+        Weights, shape `(size,)`, with an objective of at most that at 0.
 
     Raises:
         DiscreetError: not found in 500 steps; the objective is smooth and strongly convex, where Newton's method ends.
     """
     w = np.zeros(len(tilt))
+    if statistic.records > MANY:
+        first = statistic.beginning()
+        share = first.records / statistic.records
+        w = minimiser(first, share * tilt, share * convexity, max(NEAR * first.records, tolerance))
+    value, slope, curvature = _expansion(statistic, w, tilt, convexity)
+    if value > statistic.records * math.log(2):  # J(0)
+        w = np.zeros(len(tilt))
+        value, slope, curvature = _expansion(statistic, w, tilt, convexity)
     for _ in range(500):
-        slope, curvature = statistic.slope(w)
-        slope = slope + convexity * w + tilt
         if math.sqrt(slope @ slope) <= tolerance:
             return w
-        move = np.linalg.solve(curvature + convexity * np.eye(len(w)), slope)
-        here = _objective(statistic, w, tilt, convexity)
-        length = 1.0
+        move = np.linalg.solve(curvature, slope)
+        length, ahead = 1.0, _expansion(statistic, w - move, tilt, convexity)
         # Near the minimum the objective is flat to rounding: there the full step is right.
-        while length > 1e-6 and _objective(statistic, w - length * move, tilt, convexity) > here + 1e-12 * abs(here):
+        while length > 1e-6 and ahead[0] > value + 1e-12 * abs(value):
             length /= 2
+            ahead = _expansion(statistic, w - length * move, tilt, convexity)
         w = w - length * move
+        value, slope, curvature = ahead
     raise DiscreetError("the minimum of the objective was not found; please report this")
 
 
-def _objective(statistic: Gradients, w: Floats, tilt: Floats, convexity: float) -> float:
-    """J(w)."""
-    return statistic.cost(w) + convexity * float(w @ w) / 2 + float(tilt @ w)
+def _expansion(statistic: Gradients, w: Floats, tilt: Floats, convexity: float) -> tuple[float, Floats, Floats]:
+    """J, its gradient and its curvature."""
+    cost, slope, curvature = statistic.expansion(w)
+    value = cost + convexity * float(w @ w) / 2 + float(tilt @ w)
+    return value, slope + convexity * w + tilt, curvature + convexity * np.eye(len(w))

@@ -179,6 +179,11 @@ class Design:
             inside = inside * (self.norm / np.maximum(np.sqrt(squares), self.norm))[:, None]
         return np.column_stack([inside, *([np.full(len(inside), self.constant)] if self.intercept else [])])
 
+    def scaled_feature(self, position: int, values: Floats) -> Floats:
+        """One coordinate of records alone, where there is no norm: to the last bit what `scaled` has in its column."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.clip((values - self._middles[position]) / self._halves[position], -1, 1))
+
     def scaled_target(self, target: Floats) -> Floats:
         """A numeric target on [-1, 1], clipped.
 

@@ -7,7 +7,7 @@ the grid for each record by itself; because the coordinates are on the grid alre
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
@@ -23,6 +23,9 @@ from discreet.sensitive.rows import Integers, Rows
 __all__ = ["Gradients", "curvature_sensitivity", "gradient_sensitivity", "gradients"]
 
 Floats = npt.NDArray[np.float64]
+
+PIECE = 2**12
+"""Records of a block that are computed with at once: what is made of them stays in a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,26 +87,44 @@ class Gradients:
             total += ((2.0 * target - 1) @ coordinates.astype(np.float64)).astype(np.int64)
         return total
 
-    def slope(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Gradient and curvature of the negative log-likelihood, in floating point.
+    def expansion(self, theta: Floats) -> tuple[float, Floats, Floats]:
+        """The negative log-likelihood, its gradient and its curvature in one pass, in floating point.
 
         Args:
             theta: shape `(size,)`.
 
         Returns:
-            (sum of `(sigmoid - y) v`, shape `(size,)`; sum of `sigmoid (1 - sigmoid) v v'`). The first is within
-            `records (40 + size |theta|) 2^-53` of the exact sum in each entry: numpy adds long rows in pairs,
-            and blocks of them are added exactly.
+            (sum of `log(1 + exp(-(2 y - 1) theta . v))`; sum of `(sigmoid - y) v`, shape `(size,)`; sum of
+            `sigmoid (1 - sigmoid) v v'`). The second is within `records (40 + size^2 |theta|_1 2^-40) 2^-53` of the
+            exact sum in each entry. theta is split at a power of two so small that products of its upper part with
+            coordinates, which are whole multiples of 1 / GRID, add up without rounding in any order; what rounding
+            leaves of theta . v is then relative to it, and `a sigmoid'(a)` is below 1/4. numpy adds long rows in pairs,
+            and pieces of them are added exactly.
         """
-        parts, curvature = [], np.zeros((len(theta), len(theta)))
+        # The upper part has |theta|_1 2^40 steps at most, and coordinates 2^12: sums stay within 2^53.
+        step = 2.0 ** (math.ceil(math.log2(1 + float(np.abs(theta).sum()))) - 40)
+        upper = np.rint(theta / step) * step
+        lower = theta - upper
+        cost, parts, curvature = 0.0, [], np.zeros((len(theta), len(theta)))
         for coordinates, target in self.rows.blocks():
-            v = np.ascontiguousarray(coordinates.T) / GRID
-            p = expit(theta @ v)
-            parts.append((v * (p - target)).sum(axis=1))
-            curvature += (v * (p * (1 - p))) @ v.T
-        return np.array([math.fsum(column) for column in zip(*parts, strict=True)]), curvature
+            for start in range(0, len(target), PIECE):
+                v = np.divide(coordinates[start : start + PIECE].T, GRID, order="C")
+                y, a = target[start : start + PIECE], upper @ v + lower @ v
+                p = expit(a)
+                cost += float((np.maximum(a, 0) + np.log1p(np.exp(-np.abs(a)))).sum() - a @ y)
+                parts.append((v * (p - y)).sum(axis=1))
+                curvature += (v * (p * (1 - p))) @ v.T
+        return (
+            cost,
+            np.array([math.fsum(column) for column in zip(*parts, strict=True)] or np.zeros(len(theta))),
+            curvature,
+        )
 
-    def curvature(self, theta: Floats) -> tuple[Integers, Integers]:
+    def slope(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Gradient and curvature of the negative log-likelihood; see `expansion`."""
+        return self.expansion(theta)[1:]
+
+    def curvature(self, theta: Floats) -> tuple[Integers, Integers, Integers]:
         """Sums of `q v_i v_j` with `q = 4 sigmoid (1 - sigmoid)` at public weights, a number between 0 and 1.
 
         A quarter of them is how the gradient changes with the weights. Each record's part is rounded to the grid by
@@ -113,7 +134,7 @@ class Gradients:
             theta: shape `(size,)`.
 
         Returns:
-            int64, in steps of the grid: (q, with an intercept q u_i, and q (2 u_i^2 - 1), for the features u; products
+            int64, in steps of the grid: (q; with an intercept q u_i, and q (2 u_i^2 - 1), for the features u; products
             q u_i u_j of different features, upper triangle row by row).
         """
         width = len(self.over.features)
@@ -133,15 +154,16 @@ class Gradients:
                 products = np.rint((q * u[:, i] / GRID)[:, None] * u[:, i + 1 :])
                 many[at : at + width - 1 - i] += products.astype(np.int64).sum(axis=0)
                 at += width - 1 - i
-        return few, many
+        return few[:1], few[1:], many
 
     def cost(self, theta: Floats) -> float:
-        """The negative log-likelihood, in floating point."""
-        total = 0.0
-        for coordinates, target in self.rows.blocks():
-            a = coordinates @ (theta / GRID)
-            total += float(np.logaddexp(0, a).sum() - a @ target)
-        return total
+        """The negative log-likelihood; see `expansion`."""
+        return self.expansion(theta)[0]
+
+    def beginning(self) -> Gradients:
+        """The records of the first block alone: where a search over all of them may begin."""
+        block = next(self.rows.blocks())
+        return Gradients(replace(self.rows, records=len(block[0]), read=lambda: iter([block])))
 
 
 def gradients(rows: Rows) -> Gradients:

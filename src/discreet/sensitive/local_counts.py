@@ -23,7 +23,7 @@ from discreet.model.tables import Array
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.engine import text_numbers
 from discreet.sensitive.record_files import Blocks
-from discreet.sensitive.records import MISSING, missing_code
+from discreet.sensitive.records import MISSING, UNKNOWN, missing_code
 from discreet.sensitive.sources import Local, guarded_read
 from discreet.sensitive.values import canonical, is_number, other_spellings
 
@@ -75,6 +75,58 @@ def local_tables(
     numbers = partial(text_numbers, table.get_backend())
     rules = [_Rule(one, local.absent, policy, numbers) for one in variables]
     return guarded_read(lambda: _counted(blocks, rules, tuple(scopes), drop=policy.missing == "drop"))
+
+
+def local_columns(
+    local: Local, table: ir.Table, variables: Sequence[Variable], policy: RecordsPolicy
+) -> Callable[[], Iterator[list[Array]]] | None:
+    """Columns of a source of this process as numbers, a block at a time, as `codes` and `numbers` have them.
+
+    Args:
+        local: the source.
+        table: what is read; the source's own table, or the engine must read it.
+        variables: public.
+        policy: what is done with missing values; those that drop records are left to the engine.
+
+    Returns:
+        What starts a pass: of each block one float64 array for each variable, of numbers themselves, NaN where there is
+        none, and of states their codes, MISSING or UNKNOWN. None where the engine must read.
+
+    Raises:
+        InputError: the records cannot be read, then or in a pass; the message has no value.
+    """
+    if local.table is not table or policy.missing == "drop":
+        return None
+    blocks = guarded_read(lambda: local.blocks([variable.name for variable in variables]))
+    if blocks is None:
+        return None
+    kinds = [blocks.schema.field(one.name).type for one in variables]
+    if not all(
+        _same_kind(kind, table[one.name]) and not (one.numeric and _textual(kind))
+        for one, kind in zip(variables, kinds, strict=True)
+    ):
+        return None
+    rules = [_Rule(one, local.absent, policy, partial(text_numbers, table.get_backend())) for one in variables]
+
+    def read() -> Iterator[list[Array]]:
+        found = guarded_read(blocks.read)
+        while (block := guarded_read(partial(next, found, None))) is not None:
+            yield [_told(rule, block.column(rule.variable.name)) for rule in rules]
+
+    return read
+
+
+def _textual(kind: pa.DataType) -> bool:
+    """Whether a type of Arrow is text, which the engine reads as numbers."""
+    return not (pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _told(rule: _Rule, column: pa.Array) -> Array:
+    """Numbers or codes of a column of a block."""
+    if rule.variable.numeric:
+        return rule.number(column)
+    codes, size = rule.codes(column).astype(np.float64), rule.variable.size
+    return np.where(codes < size, codes, np.where(codes == size, MISSING, UNKNOWN))
 
 
 def _same_kind(kind: pa.DataType, column: ir.Column) -> bool:
@@ -203,13 +255,20 @@ class _Rule:
             return self._filled(np.array(two, self.kind), column.cast(pa.uint8()))
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             return self._text(column.cast(pa.large_string()) if kind == pa.string_view() else column)
-        number = np.where(_null(column), np.nan, _plain(column).astype(np.float64))
+        number = self.number(column)
         found = self._bins(number) if self.variable.numeric else self._same_number(number)
-        none = np.isnan(number)
-        if self.absent:
-            none |= np.isin(number, [float(text) for text in self.absent if is_number(text)])
-        found[none] = self.missing
+        found[np.isnan(number)] = self.missing
         return found
+
+    def number(self, column: pa.Array) -> Array:
+        """A column of numbers as float64; NaN where a value is missing."""
+        number: Array = _plain(column).astype(np.float64, copy=False)
+        if column.null_count:
+            number = np.where(_null(column), np.nan, number)
+        if self.absent:
+            absent = np.isin(number, [float(text) for text in self.absent if is_number(text)])
+            number = np.where(absent, np.nan, number)
+        return number
 
     def _indexed(self, column: pa.DictionaryArray) -> Array:
         """Codes of a column that points into its few different texts."""

@@ -77,8 +77,11 @@ def moments(rows: Rows) -> Moments:
     for coordinates, target in rows.blocks():
         # Whole numbers of at most GRID = 2^12 in size: any sum of the products of a block of 2^16 records is one of at
         # most 2^40, below 2^53, so floating point is exact in whatever order it adds, and much faster than integers.
-        block = np.column_stack([coordinates, *([] if design.target is None else [target])]).astype(np.float64)
-        total += (block.T @ block).astype(np.int64)
+        block = np.empty((wide, len(coordinates)))
+        block[: design.size] = coordinates.T
+        if design.target is not None:
+            block[-1] = target
+        total += (block @ block.T).astype(np.int64)
     squares = np.diag(total).copy()
     np.fill_diagonal(total, 2 * squares - rows.records * GRID**2)
     return Moments(design, np.array([total[pair] for pair in pairs], np.int64), rows.records, rows.policy)

@@ -17,7 +17,7 @@ import pyarrow.fs
 from discreet.errors import InputError, shown
 from discreet.sensitive.record_files import BLOCK, Blocks, is_data, positions
 
-__all__ = ["STORES", "open_store"]
+__all__ = ["STORES", "open_dataset", "open_store"]
 
 STORES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "file")
 """What URLs of files begin with."""
@@ -64,6 +64,22 @@ def open_store(
             return iter(again.scanner(columns=list(chosen), batch_size=BLOCK, use_threads=False).to_batches())
 
         return Blocks(pa.schema([field for field in kinds if field[0] in chosen]), read)
+
+    return engine.table("records").select(*names), blocks
+
+
+def open_dataset(
+    engine: Any, dataset: pyarrow.dataset.Dataset, wanted: tuple[str, ...] | None
+) -> tuple[ir.Table, Callable[[Sequence[str]], Blocks]]:
+    """A data set of Arrow that the caller has opened, of any format and place; the rest is as of `open_store`."""
+    names = [dataset.schema.names[at] for at in positions(dataset.schema.names, wanted)]
+    engine.con.register("records", dataset)
+
+    def blocks(chosen: Sequence[str]) -> Blocks:
+        def read() -> Iterator[pa.RecordBatch]:
+            return iter(dataset.scanner(columns=list(chosen), batch_size=BLOCK, use_threads=False).to_batches())
+
+        return Blocks(pa.schema([dataset.schema.field(name) for name in chosen]), read)
 
     return engine.table("records").select(*names), blocks
 

@@ -111,10 +111,11 @@ def read_records(
     """View a table as records of a schema; nothing but column names and types is read yet.
 
     Args:
-        source: a path or glob of Parquet or CSV files (also `.csv.gz`), an open binary file of CSV, an Arrow table or
-            any object with `__arrow_c_stream__`, a pandas or Polars frame, an Ibis table, or a database URL such as
-            `postgresql://host/base`, `duckdb:///file.db` or `sqlite:///file.db`. An open file and a frame are in
-            memory; an Ibis table runs on its own connection, which keeps what does not fit into memory where it likes.
+        source: a path or glob of Parquet or CSV files (also `.csv.gz`), an open binary file of CSV, an Arrow table, a
+            data set of Arrow, or any object with `__arrow_c_stream__`, a pandas or Polars frame, a frame of Spark, an
+            Ibis table, or a database URL such as `postgresql://host/base`, `duckdb:///file.db` or `sqlite:///file.db`.
+            An open file and a frame are in memory; an Ibis table runs on its own connection, which keeps what does not
+            fit into memory where it likes.
 
             Text is matched with the states as it stands. Where all states are different plain numbers (`0`, `-2.5`), a
             text that is the same number is that state, too: blanks around it, a plus, and zeros that do not count make

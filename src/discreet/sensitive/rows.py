@@ -7,18 +7,21 @@ summed; from here on all is integer arithmetic, and what one record can change i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NoReturn
+from functools import partial
+from itertools import starmap
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.model.design import GRID, Design
-from discreet.model.schema import Schema
+from discreet.model.schema import Schema, Variable
 from discreet.releases.policy import RecordsPolicy
+from discreet.sensitive.local_counts import local_columns
 from discreet.sensitive.records import Records, codes, kept, numbers, read_records, refuse_faulty
 from discreet.sensitive.sources import arrow_blocks
 
@@ -27,16 +30,24 @@ __all__ = ["BLOCK", "Integers", "Rows", "grid_rows"]
 RECORDS_LIMIT = 2**29
 """Most records: sums of their products, of at most 2^24 each, stay within 2^53, where floats are exact."""
 BLOCK = 2**16
-"""Records that are in memory at once: sums of their products, of at most 2^24 each, stay far below 2^53."""
+"""Records that are summed at once: sums of their products, of at most 2^24 each, stay far below 2^53."""
+HELD_BYTES = 2**28
+"""Of a table's records on the grid that are held for further passes (8 million of 15 coordinates); a larger table is
+read anew at every pass."""
+STEP_BYTES = 2
+"""Of a coordinate that is held: steps of the grid are at most 2^12 in size."""
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Steps = npt.NDArray[np.int16]
 Block = tuple[Integers, Integers]
+Held = tuple[Steps, Steps]
+Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows:
-    """Private records as whole numbers, read anew at every pass.
+    """Private records as whole numbers, read a block at a time.
 
     Args:
         design: public.
@@ -95,19 +106,23 @@ def grid_rows(
     target: npt.ArrayLike | None = None,
     *,
     one_record_a_unit: bool = False,
+    columns: Sequence[Variable] | None = None,
 ) -> Rows:
     """Put records onto the grid.
 
     Args:
         design: public.
         features: records as `read_records` views them, of any source and size, with every variable of the design in
-            their schema: they are read anew, in blocks, whenever they are summed. Or a frame or Arrow table in memory,
+            their schema: they are read in blocks, and held on the grid where they fit into 256 MiB so; a larger table
+            is read anew whenever it is summed. Or a frame or Arrow table in memory,
             whose columns are found by their names. Or an array, shape `(records, features)`, in the design's order.
             What is in memory is in the units of the bounds, and clipped to them.
         target: of an array or a frame of features alone, where the design has a target: numbers, or names of its two
             states. A frame may have it as a column instead.
         one_record_a_unit: of what is in memory, the curator's word that no unit has more than one record, where the
             promise is for another unit than "record"; records of a table bring what was said of them.
+        columns: of records of a table, the variables that the design's features stand for, in their order: a number for
+            itself, states for one feature each but the first (`model/indicators.py`). None where all are numbers.
 
     Returns:
         The rows.
@@ -125,11 +140,11 @@ def grid_rows(
             raise InputError("over a design each record counts once: leave out weights='unit', max_records is enough")
         if target is not None:
             raise InputError("records of a table bring their target with them")
-        return _streamed(design, features)
+        return _streamed(design, features, design.features if columns is None else tuple(columns))
     if _named(features):
         if target is None:
             found = read_records(features, design.schema, out_of_bounds="clip", one_record_a_unit=one_record_a_unit)
-            return _streamed(design, found)
+            return _streamed(design, found, design.features)
         features = _by_name(design, features)
     table = _numbers(features, "the features")
     if table.ndim != 2 or table.shape[1] != len(design.features):
@@ -140,14 +155,14 @@ def grid_rows(
             raise InputError(f"column {name!r} holds a value that is missing or infinite")
     if (target is None) != (design.target is None):
         raise InputError("records need a target exactly where the design has one")
-    told = np.empty(0, np.int64) if target is None else _frozen(_target(design, target))
+    told = np.empty(0, np.int16) if target is None else _frozen(_target(design, target).astype(np.int16))
     if target is not None and told.shape != (len(table),):
         raise InputError("the target needs one value for each record")
-    coordinates = _frozen(_on_grid(design, table))
+    coordinates = _on_grid(design, table)
 
     def read() -> Iterator[Block]:
         for start in range(0, max(len(coordinates), 1), BLOCK):
-            yield coordinates[start : start + BLOCK], told[start : start + BLOCK]
+            yield _widened(coordinates[start : start + BLOCK], told[start : start + BLOCK])
 
     return Rows(design, len(coordinates), RecordsPolicy("error", "clip", one_record_a_unit=one_record_a_unit), read)
 
@@ -167,40 +182,98 @@ def _by_name(design: Design, frame: Any) -> Floats:
     return np.concatenate([np.column_stack([b[name].to_numpy().astype(np.float64) for name in names]) for b in blocks])
 
 
-def _streamed(design: Design, records: Records) -> Rows:
-    """Rows of a table: one pass counts them and finds what is at fault; others read them in blocks."""
-    for variable in design.schema:
+def _streamed(design: Design, records: Records, columns: Sequence[Variable]) -> Rows:
+    """Rows of a table: one pass counts them and finds what is at fault; others find them held, or read them again."""
+    wanted = Schema((*columns, *([] if design.target is None else [design.target])))
+    for variable in wanted:
         if variable.name not in records.schema or records.schema[variable.name] != variable:
             raise InputError(
                 f"variable {variable.name!r} of the design must be in the records' schema, with the same bounds or "
                 "states"
             )
-    counted = kept(records, design.schema)
-    names = [f"c{at}" for at in range(len(design.schema))]
-    coded = {name: codes(counted, variable) for name, variable in zip(names, design.schema, strict=True)}
-    faults = {name: (code < 0).sum() for name, code in coded.items()}
-    found = next(arrow_blocks(counted.table.aggregate(n=counted.table.count(), **faults), 1)).to_pylist()[0]
-    refuse_faulty(variable.name for name, variable in zip(names, design.schema, strict=True) if found[name])
-    _require_few(found["n"])
-    columns = counted.table.select(
+    clip, parts = records.policy.out_of_bounds == "clip", _parts(records, wanted)
+
+    def gridded(values: list[Floats]) -> Held:
+        width = len(columns)
+        coordinates = _on_grid(design, np.array(list(_indicated(columns, values[:width]))).T)
+        last = np.empty(0) if design.target is None else values[width]
+        numeric = design.target is not None and design.target.numeric
+        return coordinates, _frozen((_target(design, last) if numeric else last).astype(np.int16))
+
+    def read() -> Iterator[Block]:
+        for values in parts():
+            if any(_at_fault(column, variable, clip) for column, variable in zip(values, wanted, strict=True)):
+                raise InputError("the records changed while they were read")
+            yield _widened(*gridded(values))
+
+    held, room, found, faults = list[Held](), HELD_BYTES, 0, dict[str, None]()
+    for values in parts():
+        found += len(values[0])
+        pairs = zip(values, wanted, strict=True)
+        faults |= dict.fromkeys(variable.name for column, variable in pairs if _at_fault(column, variable, clip))
+        room -= len(values[0]) * (design.size + 1) * STEP_BYTES
+        if room < 0 or faults:
+            held.clear()
+        else:
+            held.append(gridded(values))
+    refuse_faulty(faults)
+    _require_few(found)
+    return Rows(design, found, records.policy, read if room < 0 else partial(starmap, _widened, held))
+
+
+def _parts(records: Records, wanted: Schema) -> Callable[[], Iterator[list[Floats]]]:
+    """What starts a pass over the columns: numbers, NaN where there is none, and codes; at least one block of them."""
+    here = None
+    if records.unit is None and records.local is not None:
+        here = local_columns(records.local, records.table, tuple(wanted), records.policy)
+    counted = kept(records, wanted)
+    names = [f"c{at}" for at in range(len(wanted))]
+    chosen = counted.table.select(
         **{
-            name: numbers(counted, variable) if variable.numeric else coded[name]
-            for name, variable in zip(names, design.schema, strict=True)
+            name: numbers(counted, variable) if variable.numeric else codes(counted, variable)
+            for name, variable in zip(names, wanted, strict=True)
         }
     )
 
-    def read() -> Iterator[Block]:
-        for block in arrow_blocks(columns, BLOCK):
-            values = [block[name].to_numpy().astype(np.float64) for name in names]
-            if any(np.isnan(column).any() for column in values):
-                raise InputError("the records changed while they were read")
-            width = len(design.features)
-            coordinates = _on_grid(design, np.column_stack(values[:width]))
-            last = np.empty(0) if design.target is None else values[width]
-            numeric = design.target is not None and design.target.numeric
-            yield coordinates, (_target(design, last) if numeric else last.astype(np.int64))
+    def by_engine() -> Iterator[list[Floats]]:
+        for block in arrow_blocks(chosen, BLOCK):
+            yield [np.asarray(block[name].to_numpy(), np.float64) for name in names]
 
-    return Rows(design, found["n"], records.policy, read)
+    def by_hand(read: Callable[[], Iterator[list[Floats]]]) -> Iterator[list[Floats]]:
+        nothing = True
+        for values in read():
+            for start in range(0, len(values[0]), BLOCK):
+                nothing = False
+                yield [column[start : start + BLOCK] for column in values]
+        if nothing:
+            yield [np.empty(0) for _ in names]
+
+    return by_engine if here is None else partial(by_hand, here)
+
+
+def _widened(coordinates: Steps, target: Steps) -> Block:
+    """A block that is held as whole numbers whose products do not overflow."""
+    return coordinates.astype(np.int64), target.astype(np.int64)
+
+
+def _indicated(columns: Sequence[Variable], values: Sequence[Floats]) -> Iterator[Floats]:
+    """Numbers as they are; of codes of states one column for each state but the first: 1 where it is, else 0."""
+    for variable, column in zip(columns, values, strict=True):
+        if variable.numeric:
+            yield column
+        else:
+            yield from ((column == code).astype(np.float64) for code in range(1, variable.size))
+
+
+def _at_fault(column: Floats, variable: Variable, clip: bool) -> bool:
+    """Whether a value is missing, unknown, or beyond what the policy allows; as `check` tells it."""
+    if variable.bounds is None:
+        return bool(np.any(column < 0))
+    if clip and variable.type == "real":
+        return bool(np.isnan(column).any())
+    inside = np.clip(column, *variable.bounds)  # NaN, which stands for no number, stays
+    whole = inside == np.floor(inside) if variable.type == "integer" else True
+    return not np.all((inside == (inside if clip else column)) & whole)
 
 
 def _require_few(records: int) -> None:
@@ -209,17 +282,30 @@ def _require_few(records: int) -> None:
         raise InputError(f"a design takes at most {RECORDS_LIMIT:,} records")
 
 
-def _on_grid(design: Design, table: Floats) -> Integers:
-    """Coordinates in steps; rounding never makes a record longer than the design's norm."""
-    steps = design.scaled(table) * GRID
-    found = np.rint(steps).astype(np.int64)
-    if design.norm is not None:
-        features, most = found[:, : len(design.features)], math.floor((Fraction(design.norm) * GRID) ** 2)
-        shorter = 1.0
-        while np.any(long := (features**2).sum(axis=1) > most):
-            features[long] = np.trunc(steps[long, : len(design.features)] * shorter).astype(np.int64)
-            shorter *= 1 - 2.0**-40
-    return found
+def _on_grid(design: Design, table: Floats) -> Steps:
+    """Coordinates in steps; rounding never makes a record longer than the design's norm.
+
+    Args:
+        design: public.
+        table: shape (records, features), quickest where columns are contiguous.
+
+    Returns:
+        int16, shape (records, design.size), columns contiguous, read-only.
+    """
+    found = np.empty((len(table), design.size), np.int16, order="F")
+    if design.norm is None:
+        for at, column in enumerate(table.T):
+            found[:, at] = np.rint(design.scaled_feature(at, column) * GRID)
+        found[:, len(design.features) :] = round(design.constant * GRID)
+        return _frozen(found)
+    steps, most = design.scaled(table) * GRID, math.floor((Fraction(design.norm) * GRID) ** 2)
+    whole, shorter = np.rint(steps).astype(np.int64), 1.0
+    features = whole[:, : len(design.features)]
+    while np.any(long := (features**2).sum(axis=1) > most):
+        features[long] = np.trunc(steps[long, : len(design.features)] * shorter).astype(np.int64)
+        shorter *= 1 - 2.0**-40
+    found[:] = whole
+    return _frozen(found)
 
 
 def _target(design: Design, values: npt.ArrayLike) -> Integers:
@@ -247,7 +333,7 @@ def _numbers(values: Any, what: str) -> Floats:
     raise InputError(f"{what} must be numbers")
 
 
-def _frozen(array: Integers) -> Integers:
+def _frozen(array: Array) -> Array:
     """Read-only."""
     array.flags.writeable = False
     return array

@@ -19,14 +19,15 @@ import ibis
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
+import pyarrow.dataset
 
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.frames import arrow_table, guarded
 from discreet.sensitive.dialects import engine_of, require_known
 from discreet.sensitive.engine import open_engine, query_batches
-from discreet.sensitive.object_stores import STORES, open_store
+from discreet.sensitive.object_stores import STORES, open_dataset, open_store
 from discreet.sensitive.record_files import BLOCK, Blocks, open_file, parse_csv, positions
-from discreet.sensitive.spark import SPARK, hush, open_spark
+from discreet.sensitive.spark import SPARK, hush, is_spark_frame, open_spark, spark_table
 
 __all__ = ["Local", "arrow", "arrow_blocks", "guarded_read", "open_source"]
 
@@ -87,7 +88,8 @@ def open_source(
     """The table of any source, as `read_records` takes it.
 
     Args:
-        source: path, glob, open binary file, frame, Arrow table, Ibis table or database URL.
+        source: path, glob, open binary file, frame, Arrow table or data set, Ibis table, frame of Spark, or database
+            URL.
         table: its name, where the source is a database.
         wanted: columns to read; None reads all.
 
@@ -99,7 +101,7 @@ def open_source(
     Raises:
         InputError: the source cannot be opened, or a column is not there or there twice.
     """
-    foreign = isinstance(source, ir.Table) or _scheme(source) not in (None, *STORES)
+    foreign = isinstance(source, ir.Table) or is_spark_frame(source) or _scheme(source) not in (None, *STORES)
     names = None if wanted is None else tuple(wanted)
     found, blocks = _guarded(lambda: _open(source, table, names), "the records cannot be read")
     if foreign:
@@ -195,6 +197,10 @@ def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tup
         return open_file(open_engine(), str(source), wanted)
     if hasattr(source, "read"):
         return _in_memory(parse_csv(source, wanted))
+    if isinstance(source, pyarrow.dataset.Dataset):
+        return open_dataset(open_engine(), source, wanted)
+    if is_spark_frame(source):
+        return _columns(spark_table(source), wanted), None
     if hasattr(source, "__arrow_c_stream__"):
         frame = _guarded(
             partial(arrow_table, source),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import secrets
 import shutil
 from typing import Any
 
@@ -11,7 +12,7 @@ import ibis
 
 from discreet.errors import InputError
 
-__all__ = ["SPARK", "hush", "open_spark"]
+__all__ = ["SPARK", "hush", "is_spark_frame", "open_spark", "spark_table"]
 
 SPARK = ("sc", "spark")
 """What URLs of Spark begin with."""
@@ -47,3 +48,22 @@ def open_spark(url: str) -> Any:
     session = (builder if url == "spark://" else builder.master(url)).getOrCreate()
     session.sparkContext.setLogLevel("OFF")  # where a task fails, its log may quote a record
     return ibis.pyspark.connect(session)
+
+
+def is_spark_frame(source: Any) -> bool:
+    """Whether a source is a frame of Spark; its library need not be there to know."""
+    return type(source).__module__.startswith("pyspark.sql")
+
+
+def spark_table(frame: Any) -> Any:
+    """A frame of Spark as a table of Ibis, in the session that it belongs to.
+
+    Args:
+        frame: of `pyspark.sql`.
+
+    Returns:
+        The table: a temporary view of the session, with a name that nobody else has.
+    """
+    name = f"discreet_{secrets.token_hex(8)}"
+    frame.createTempView(name)
+    return ibis.pyspark.connect(frame.sparkSession).table(name)

@@ -29,7 +29,7 @@ __all__ = ["objective_loss", "truncation_loss"]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Pairs = Iterable[tuple[Any, Any]]
-Sums = Sequence[tuple[Integers, Integers]]
+Sums = Sequence[tuple[Integers, ...]]
 """Vectors of a curvature at each of some weights."""
 
 LINE = (-1e3, -30.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 30.0, 1e3)

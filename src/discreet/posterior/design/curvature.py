@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from discreet.model.design import GRID
+from discreet.model.design import GRID, Design
 from discreet.posterior.design.noisy_gram import NoisySums, SlopeLaw, gram_draws, slope_law
 from discreet.releases.kinds.gradient_trace import GradientTrace, NoisyCurvature
 
@@ -39,7 +39,7 @@ SEED = 20161
 
 
 def curvature_estimate(trace: GradientTrace) -> Floats:
-    """Posterior mean of the weights.
+    """The weights of least expected squared error in the log odds.
 
     Args:
         trace: with a curvature.
@@ -48,7 +48,9 @@ def curvature_estimate(trace: GradientTrace) -> Floats:
         Shape (size,), in the design's coordinates; the same at every call.
     """
     law, middle, _ = _law(trace, np.random.default_rng(SEED))
-    return _joined(trace, law.mean, law.gram.means, middle)
+    assert trace.curvature is not None
+    slopes = law.estimate(_sums(trace.curvature, trace.design).weight, trace.weights[: len(trace.design.features)])
+    return _joined(trace, slopes, law.gram.means, middle)
 
 
 def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
@@ -74,8 +76,8 @@ def _law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, floa
     design, width = trace.design, len(trace.design.features)
     pulled = trace.gradients[-1]  # Lambda w
     noise = _noise(trace)
-    gram = gram_draws(_sums(trace.curvature, width, intercept=design.intercept), rng)
-    weight = _weight(trace.curvature)
+    sums = _sums(trace.curvature, design)
+    gram, weight = gram_draws(sums, rng), sums.weight
     at, force, centre = trace.weights[:width], pulled[:width], gram.means
     if design.intercept:
         # In coordinates about the centre the constant's own equation is taken out of those of the slopes.
@@ -102,26 +104,26 @@ def _law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, floa
     return law, float(told * (there + pulled[-1] / design.constant / weight) / precision), float(1 / precision)
 
 
-def _sums(curvature: NoisyCurvature, width: int, *, intercept: bool) -> NoisySums:
+def _sums(curvature: NoisyCurvature, design: Design) -> NoisySums:
     """A quarter of the curvature's sums: those of products under the weights `sigmoid (1 - sigmoid)`."""
-    few, many = curvature.few / GRID / 4, curvature.many / GRID / 4
-    few_variance = _cube_variance(curvature.few.size, curvature.few_scale / GRID / 4)
-    many_variance = 0.0 if curvature.many_scale is None else _cube_variance(many.size, curvature.many_scale / GRID / 4)
+    width = len(design.features)
+    parts = curvature.parts(design)
+    (weight,), few, many = (part / GRID / 4 for part in parts)
+    variances = [
+        0.0 if scale is None else _cube_variance(part.size, scale / GRID / 4)
+        for part, scale in zip(parts, curvature.scales, strict=True)
+    ]
+    weight = max(float(weight), float(np.sqrt(variances[0])))
     return NoisySums(
-        weight=_weight(curvature),
-        linear=few[1 : 1 + width] if intercept else None,
-        squares=(few[-width:] + few[0]) / 2,
+        weight=weight,
+        weight_variance=variances[0],
+        linear=few[:width] if design.intercept else None,
+        squares=(few[-width:] + weight) / 2,
         products=many,
-        linear_variance=few_variance,
-        square_variance=few_variance / 2,
-        product_variance=many_variance,
+        linear_variance=variances[1],
+        square_variance=(variances[1] + variances[0]) / 4,
+        product_variance=variances[2],
     )
-
-
-def _weight(curvature: NoisyCurvature) -> float:
-    """Sum of the weights, no smaller than its noise."""
-    scale = curvature.few_scale / GRID / 4
-    return max(float(curvature.few[0]) / GRID / 4, float(np.sqrt(_cube_variance(curvature.few.size, scale))))
 
 
 def _cube_variance(size: int, scale: float) -> float:

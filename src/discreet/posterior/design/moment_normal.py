@@ -33,7 +33,7 @@ SEED = 20161
 
 
 def normal_estimate(told: NoisyMoments | GroupedMoments, records: int | None) -> Floats:
-    """Posterior mean of the coefficients.
+    """The coefficients of least expected squared error in what they predict.
 
     Args:
         told: with a numeric target.
@@ -43,7 +43,8 @@ def normal_estimate(told: NoisyMoments | GroupedMoments, records: int | None) ->
         Shape (size,), in the design's coordinates; the same at every call.
     """
     found = _law(told, records, np.random.default_rng(SEED))
-    return _joined(told.design, found.slopes.mean, found.slopes.gram.means, found.middle)
+    slopes = found.slopes.estimate(found.count, np.zeros(len(told.design.features)))
+    return _joined(told.design, slopes, found.slopes.gram.means, found.middle)
 
 
 def normal_draws(
@@ -103,6 +104,7 @@ def _law(told: NoisyMoments | GroupedMoments, records: int | None, rng: np.rando
     gram = gram_draws(
         NoisySums(
             weight=count,
+            weight_variance=float(noise.records),
             linear=sums.gram[:width, -1] if design.intercept else None,
             squares=np.diagonal(sums.gram)[:width],
             products=sums.gram[i, j],

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
-__all__ = ["GramDraws", "NoisySums", "SlopeLaw", "cut_normal", "gram_draws", "shrunk", "slope_law"]
+__all__ = ["GramDraws", "NoisySums", "SlopeLaw", "cut_normal", "gram_draws", "slope_law"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -53,6 +53,7 @@ class NoisySums:
 
     Args:
         weight: number of records, or their weights' sum, positive.
+        weight_variance: of the noise on it.
         linear: noisy sums of the features, shape (p,); None where the origin is where they are centred.
         squares: noisy sums of their squares, shape (p,).
         products: noisy sums of u_i u_j, i < j, row by row.
@@ -60,6 +61,7 @@ class NoisySums:
     """
 
     weight: float
+    weight_variance: float
     linear: Floats | None
     squares: Floats
     products: Floats
@@ -124,6 +126,24 @@ class SlopeLaw:
         """Mean slopes, shape (p,), in the unit of the features."""
         return np.asarray(np.einsum("m,mik,mk->i", self.weights, self.gram.axes, self.means) / self.gram.scales)
 
+    def estimate(self, weight: float, start: Floats) -> Floats:
+        """Slopes of least expected squared error of what is predicted, given an intercept that goes through the means.
+
+        A prediction is off by `(x - m) (slopes - theta)`, and by `(m - means) (slopes - start)` where the means m are
+        not what they were taken for, so that slopes stay near those for which the intercept is known anyway.
+
+        Args:
+            weight: number of records, or the sum of their weights.
+            start: slopes with which the intercept does not depend on the means, shape (p,).
+
+        Returns:
+            Shape (p,), in the unit of the features.
+        """
+        gram, scales = self.gram, self.gram.scales
+        mean = np.einsum("m,mik,mk,mjk->ij", self.weights, gram.axes, gram.eigenvalues, gram.axes, optimize=True)
+        moved = mean + np.diag(weight * gram.mean_variances / scales**2)
+        return np.asarray(start + np.linalg.solve(moved, mean @ ((self.mean - start) * scales)) / scales)
+
     def draw(self, number: int, rng: np.random.Generator) -> tuple[Floats, npt.NDArray[np.intp]]:
         """Draws of the slopes.
 
@@ -158,12 +178,15 @@ def gram_draws(told: NoisySums, rng: np.random.Generator) -> GramDraws:
     if told.linear is None:
         means, mean_variances = np.zeros(width), np.zeros(width)
     else:
-        known = np.full(width, told.linear_variance / weight**2)
-        means, mean_variances = shrunk(np.clip(told.linear / weight, -1.5, 1.5), known, np.geomspace(0.01, 1, 15))
+        noisy = np.clip(told.linear / weight, -1.5, 1.5)
+        known = (told.linear_variance + noisy**2 * told.weight_variance) / weight**2
+        means, mean_variances = _pooled(noisy, known, -1.0, 1.0, np.geomspace(0.01, 1, 15))
         means = np.clip(means, -1, 1)
     centred = told.squares - weight * (means**2 + mean_variances)
     variance = told.square_variance + (2 * weight * means) ** 2 * mean_variances
-    squares, variance = _pooled(centred, variance, 1e-6 * weight, weight)
+    middle = np.clip(np.average(centred, weights=1 / variance), 1e-6 * weight, weight)
+    widths = np.geomspace(0.05, 3, 15) * max(middle, np.sqrt(variance.mean() / width))
+    squares, variance = _pooled(centred, variance, 1e-6 * weight, weight, widths)
     mean_square, drawn = cut_normal(squares, np.sqrt(variance), 1e-6 * weight, weight, rng, _number(width))
     scales = np.sqrt(mean_square)
     matrices = _correlations(told, means, mean_variances, scales, rng)
@@ -211,25 +234,6 @@ def slope_law(
     )
 
 
-def shrunk(values: Floats, variances: Floats, widths: Floats) -> tuple[Floats, Floats]:
-    """Values that are normal around 0 with a width that is learned from all of them, given noisy ones.
-
-    Args:
-        values: noisy, shape (n,).
-        variances: of the noise, shape (n,).
-        widths: those that are thought possible, all alike; shape (m,).
-
-    Returns:
-        (means, variances), shape (n,) each.
-    """
-    if not values.size:
-        return values, variances
-    weights, kept = _widths(values, variances, widths)
-    means = kept * values
-    mean = weights @ means
-    return mean, np.asarray(weights @ (kept * variances + (means - mean) ** 2))
-
-
 def cut_normal(
     mean: Floats, deviation: Floats, low: float, high: float, rng: np.random.Generator, draws: int
 ) -> tuple[Floats, Floats]:
@@ -272,15 +276,23 @@ def _widths(values: Floats, variances: Floats, widths: Floats) -> tuple[Floats, 
     return np.exp(logs - logsumexp(logs)), squares / (squares + variances)
 
 
-def _pooled(values: Floats, variances: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-    """As `shrunk`, around a mean that is learned, too, and lies between `low` and `high`."""
+def _pooled(values: Floats, variances: Floats, low: float, high: float, widths: Floats) -> tuple[Floats, Floats]:
+    """Values that are normal around a centre, between `low` and `high`, with a width; both learned from noisy ones.
+
+    Args:
+        values: noisy, shape (n,).
+        variances: of the noise, shape (n,), positive.
+        low, high: of the centre.
+        widths: those that are thought possible, all alike; shape (m,).
+
+    Returns:
+        (means, variances), shape (n,) each.
+    """
     if len(values) < 2:
         return values, variances
-    middle = np.clip(np.average(values, weights=1 / variances), low, high)
-    widths = np.geomspace(0.05, 3, 15) * max(middle, np.sqrt(variances.mean() / len(values)))
     precisions = 1 / (widths[:, None] ** 2 + variances)
     total = precisions.sum(axis=1)
-    centres = np.maximum((precisions * values).sum(axis=1) / total, low)[:, None]
+    centres = np.clip((precisions * values).sum(axis=1) / total, low, high)[:, None]
     logs = 0.5 * (np.log(precisions) - precisions * (values - centres) ** 2).sum(axis=1) - 0.5 * np.log(total)
     weights = np.exp(logs - logsumexp(logs))
     kept = 1 - variances * precisions

@@ -10,6 +10,7 @@ import numpy as np
 from discreet.errors import require
 from discreet.model.arrays import freeze
 from discreet.model.design import GRID, Design
+from discreet.model.tables import Array
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Integers, Matrix, Numbers, Positive, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_sums import NoisyTotal, VectorNoise, total_line, total_scale
@@ -24,27 +25,27 @@ BITS = 32
 @kind(None)
 @dataclass(frozen=True)
 class CurvatureNoise:
-    """Cube noise on the two vectors of a curvature.
+    """Cube noise on the three vectors of a curvature.
 
     Args:
         sensitivity: most that one record can move any of their sums, in steps of the grid.
-        few_scale: of the noise on weights, means and squares, in the same steps.
-        many_scale: of the noise on products of different features; None where there is one feature.
-        reported: epsilon of both, rounded up.
+        scales: of the noise on the weight, on means and squares, and on products of different features, in the same
+            steps; None for products where there is one feature.
+        reported: epsilon of all together, rounded up.
 
     Raises:
         InputError: a number is not positive and finite.
     """
 
     sensitivity: Whole
-    few_scale: Positive
-    many_scale: Positive | None
+    scales: tuple[Positive | None, ...]
     reported: Fraction
 
     def __post_init__(self) -> None:
         """Refuse what is no calibration."""
-        require(all_positive(self.few_scale, self.many_scale), "a curvature needs positive, finite noise scales")
+        object.__setattr__(self, "scales", tuple(self.scales))
         require(self.sensitivity > 0 and self.reported > 0, "a curvature needs a positive sensitivity and loss")
+        require_scales(self.scales)
 
 
 @kind("objective_noise")
@@ -99,38 +100,46 @@ class NoisyCurvature:
     """Sums of `q v_i v_j` over the records, `q = 4 sigmoid (1 - sigmoid)` at the released weights, with cube noise.
 
     Args:
-        few: int64, in steps of the grid: of q, with an intercept of q u_i, and of `q (2 u_i^2 - 1)`, u the features.
-        many: int64, in the same steps: of q u_i u_j for different features, upper triangle row by row.
-        few_scale: of the noise on `few`.
-        many_scale: of the noise on `many`; None where it is empty.
+        values: int64, in steps of the grid: of q; with an intercept of q u_i, and of `q (2 u_i^2 - 1)`, u the features;
+            of q u_i u_j for different features, upper triangle row by row.
+        scales: of the noise on each of the three, in the same steps; None for products where there is one feature.
 
     Raises:
         InputError: values that are not integers, or a scale that is not positive and finite.
     """
 
-    few: Integers
-    many: Integers
-    few_scale: Positive
-    many_scale: Positive | None
+    values: Integers
+    scales: tuple[Positive | None, ...]
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
-        freeze(self, few=np.asarray(self.few), many=np.asarray(self.many))
-        for part in (self.few, self.many):
-            require(part.dtype == np.int64 and part.ndim == 1, "a curvature is whole numbers of 64 bits")
-        require(all_positive(self.few_scale, self.many_scale), "a curvature needs positive, finite noise scales")
-        require((self.many_scale is None) == (self.many.size == 0), "a curvature's products need a noise scale")
+        freeze(self, values=np.asarray(self.values))
+        object.__setattr__(self, "scales", tuple(self.scales))
+        require(self.values.dtype == np.int64 and self.values.ndim == 1, "a curvature is whole numbers of 64 bits")
+        require_scales(self.scales)
 
-    def fits(self, design: Design) -> bool:
-        """Whether it has as many sums as the design has."""
+    def parts(self, design: Design) -> tuple[Array, Array, Array]:
+        """Its three vectors.
+
+        Raises:
+            InputError: it has not as many sums as this design has.
+        """
         width = len(design.features)
-        return (self.few.size, self.many.size) == (1 + width * (1 + design.intercept), width * (width - 1) // 2)
+        few, many = width * (1 + design.intercept), width * (width - 1) // 2
+        require(self.values.size == 1 + few + many, "this curvature is of another design")
+        require((self.scales[2] is None) == (many == 0), "a curvature's products need a noise scale")
+        return self.values[:1], self.values[1 : 1 + few], self.values[1 + few :]
 
     def per_unit(self, steps: int) -> NoisyCurvature:
         """A curvature of units that count so many records each."""
-        few, many = (np.rint(part / steps).astype(np.int64) for part in (self.few, self.many))
-        many_scale = None if self.many_scale is None else self.many_scale / steps
-        return NoisyCurvature(few, many, self.few_scale / steps, many_scale)
+        scales = tuple(None if scale is None else scale / steps for scale in self.scales)
+        return NoisyCurvature(np.rint(self.values / steps).astype(np.int64), scales)
+
+
+def require_scales(scales: tuple[float | None, ...]) -> None:
+    """Refuse what are no scales of a curvature."""
+    told = len(scales) == 3 and None not in scales[:2] and all_positive(*scales)
+    require(told, "a curvature needs three positive, finite noise scales, but for products where there are none")
 
 
 @kind("gradient_trace", order=("scale", "total", "weights", "points", "gradients", "curvature"))
@@ -178,7 +187,8 @@ class GradientTrace(Released):
         )
         finite = all(np.all(np.isfinite(part)) for part in (self.points, self.gradients, self.weights))
         require(finite and all_positive(self.scale), "a trace needs finite numbers and a positive noise scale")
-        require(self.curvature is None or self.curvature.fits(self.design), "this curvature is of another design")
+        if self.curvature is not None:
+            self.curvature.parts(self.design)
 
     @property
     def over(self) -> Design:
@@ -202,8 +212,8 @@ class GradientTrace(Released):
         else:
             line = f"{len(self.points)} gradients, with {noise} on each"
         if self.curvature is not None:
-            scales = [self.curvature.few_scale, *filter(None, [self.curvature.many_scale])]
-            line += f"; the curvature there, with cube noise of scale {spread(part / GRID for part in scales)}"
+            scales = spread(scale / GRID for scale in self.curvature.scales if scale)
+            line += f"; the curvature there, with cube noise of scale {scales}"
         return line + total_line(self.total)
 
     def agrees(self, calibration: object) -> bool:
@@ -216,8 +226,8 @@ class GradientTrace(Released):
             case _:
                 return False
         measured = getattr(calibration, "measured", None)
-        stated = None if measured is None else (measured.few_scale, measured.many_scale)
-        found = None if self.curvature is None else (self.curvature.few_scale, self.curvature.many_scale)
+        stated = None if measured is None else measured.scales
+        found = None if self.curvature is None else self.curvature.scales
         same_noise = noise == (len(self.points), self.scale) and stated == found
         return same_noise and calibration.total_scale == total_scale(self.total)
 

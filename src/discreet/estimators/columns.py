@@ -1,0 +1,227 @@
+"""Columns: what a constructor declares of them, and values of a frame as numbers and as positions of states.
+
+Bounds of numbers and categories of text are public and come from the caller; nothing here learns either from records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError, listed, shown
+from discreet.model.schema import Variable
+
+__all__ = [
+    "EXAMPLE",
+    "codes_of",
+    "declared_bounds",
+    "declared_columns",
+    "declared_pair",
+    "indicated",
+    "refuse_standardised",
+    "variable_codes",
+]
+
+Floats = npt.NDArray[np.float64]
+Values = npt.NDArray[Any]
+Codes = npt.NDArray[np.intp]
+
+EXAMPLE = "bounds={'age': (0, 120), 'sex': ('f', 'm')}"
+"""What a declaration looks like, for messages: names of the caller's own frame may be those of a record."""
+ROUNDED = 1e-9
+"""How far rounding may move a mean or a deviation of columns that were standardised."""
+
+
+def declared_bounds(bounds: Any, width: int) -> tuple[tuple[float, float], ...]:
+    """Public bounds of numeric features, one pair for each.
+
+    Args:
+        bounds: `(lower, upper)`, each a number for all features or one number for each.
+        width: number of features.
+
+    Returns:
+        Pairs (lower, upper), in the features' unit.
+
+    Raises:
+        InputError: not of this form, not finite, or not lower < upper.
+    """
+    try:
+        lower, upper = (np.broadcast_to(np.asarray(end, np.float64), (width,)) for end in bounds)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"bounds are a pair (lower, upper), each one number or {width} numbers, one for each feature"
+        ) from None
+    pairs = tuple(zip(lower.tolist(), upper.tolist(), strict=True))
+    if not all(math.isfinite(lo) and math.isfinite(hi) and lo < hi for lo, hi in pairs):
+        raise InputError("bounds must be finite, each lower one smaller than its upper one")
+    return pairs
+
+
+def declared_pair(bounds: Any, what: str) -> tuple[float, float]:
+    """Public bounds of one variable.
+
+    Args:
+        bounds: `(lower, upper)`, two numbers.
+        what: they are of, for the error.
+
+    Returns:
+        Both.
+
+    Raises:
+        InputError: something else, not finite, or not lower < upper.
+    """
+    wrong = False
+    try:
+        ((lower, upper),) = declared_bounds(bounds, 1)
+    except InputError:
+        wrong = True
+    if wrong or isinstance(bounds, str):
+        raise InputError(f"{what} are a pair (lower, upper) of two finite numbers, the lower one smaller")
+    return lower, upper
+
+
+def declared_columns(bounds: Mapping[str, Any]) -> tuple[Variable, ...]:
+    """Columns by their names.
+
+    Args:
+        bounds: from names to pairs `(lower, upper)` of numbers, or to the categories of a column, a list or tuple of
+            texts in the order that matters: the first is what the others are compared with.
+
+    Returns:
+        Variables with bounds, or with states.
+
+    Raises:
+        InputError: something else; the message names the column.
+    """
+    columns = []
+    for name, declared in bounds.items():
+        if isinstance(declared, list | tuple) and declared and all(isinstance(one, str) for one in declared):
+            columns.append(Variable(name, states=tuple(declared)))
+        else:
+            what = f"categories of {shown(name)} are a list of texts, such as ('f', 'm'), and bounds of {shown(name)}"
+            columns.append(Variable(name, bounds=declared_pair(declared, what)))
+    return tuple(columns)
+
+
+# ------------------------------------------------------------------------------------------------------------- values
+
+
+def codes_of(values: Values, keys: Mapping[Any, int], refusal: str) -> Codes:
+    """Positions of values among declared ones.
+
+    Args:
+        values: of records, shape (records,).
+        keys: position of every value that may be there.
+        refusal: what is said where another one is.
+
+    Returns:
+        Positions, shape (records,).
+
+    Raises:
+        InputError: with `refusal`.
+    """
+    try:
+        found = np.fromiter((keys.get(value, -1) for value in values.tolist()), np.intp, len(values))
+    except TypeError:  # a value that is no key of anything
+        found = np.array([-1])
+    if np.any(found < 0):
+        raise InputError(refusal)
+    return found
+
+
+def variable_codes(variable: Variable, values: Values) -> Codes:
+    """Positions of bins or states.
+
+    Args:
+        variable: public. Bins are closed below, the last one on both sides; numbers out of bounds are in the outer
+            ones. States that are numbers are compared as numbers.
+        values: of records, shape (records,).
+
+    Returns:
+        Positions, shape (records,).
+
+    Raises:
+        InputError: a value that is missing, infinite, or none of the states; the message names the column.
+    """
+    if variable.bounds is not None:
+        return np.searchsorted(variable.bins, _numbers(variable, values), side="right")
+    refusal = f"column {variable.name!r} holds a value that is missing or none of its states: "
+    return codes_of(values, _keys(variable), refusal + listed(variable.states))
+
+
+def indicated(columns: Sequence[Variable], X: Values) -> Floats:
+    """Values of columns as the features of a design that stand for them (`model/indicators.py`).
+
+    Args:
+        columns: public, with bounds or states.
+        X: shape (records, columns), of any type.
+
+    Returns:
+        float64, shape (records, features), in the order of the columns.
+
+    Raises:
+        InputError: a value that is missing, infinite, no number, or no category; the message names the column.
+    """
+    parts: list[Floats] = []
+    for variable, values in zip(columns, X.T, strict=True):
+        if variable.numeric:
+            parts.append(_numbers(variable, values)[:, None])
+        else:
+            codes = variable_codes(variable, values)
+            parts.append((codes[:, None] == np.arange(1, variable.size)).astype(np.float64))
+    return np.hstack(parts)
+
+
+def refuse_standardised(X: Values) -> None:
+    """Refuse numbers that a `StandardScaler` made of private records: their means and deviations are in each of them.
+
+    Only numbers tell, since an estimator cannot see what stands before it in a pipeline. So this looks at records, and
+    whether it refuses depends on them: it says that the mean is 0 and the deviation 1 in every column, to 1e-9, which
+    of records that nobody standardised is not so but by a rare design. It is beside the promise, as all refusals of
+    records are (docs/threat-model.md), and nothing is charged.
+
+    Args:
+        X: numbers, shape (records, features).
+
+    Raises:
+        InputError: they are standardised. Values of -1 and 1 alone are taken for two halves of a trial, and pass.
+    """
+    if X.dtype.kind != "f" or len(X) < 2:
+        return
+    with np.errstate(all="ignore"):
+        deviations = X.std(axis=0)
+        constant = deviations < ROUNDED
+        told = np.all(np.abs(X.mean(axis=0)) < ROUNDED) and np.all(constant | (np.abs(deviations - 1) < ROUNDED))
+    if told and not constant.all() and not np.all(np.abs(X) == 1):
+        raise InputError(
+            "every column has mean 0 and deviation 1: a StandardScaler has read them off private records, which no "
+            "budget pays for; leave it out, or put PublicScaler(bounds=...) in its place (check_pipeline looks at all "
+            "steps)"
+        )
+
+
+def _numbers(variable: Variable, values: Values) -> Floats:
+    """Finite numbers; what is none is refused without being shown."""
+    try:
+        numbers = values.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.array([np.nan])
+    if not np.isfinite(numbers).all():
+        raise InputError(f"column {variable.name!r} holds a value that is missing, infinite or no number")
+    return numbers
+
+
+def _keys(variable: Variable) -> dict[Any, int]:
+    """Position of every value that stands for a state: its name, its number, or its logical value."""
+    named: dict[Any, int] = {state: code for code, state in enumerate(variable.states)}
+    if {state.lower() for state in named} <= {"true", "false"}:
+        return named | {state.lower() == "true": code for state, code in named.items()}
+    try:
+        numbers = {float(state): code for state, code in named.items()}
+    except ValueError:
+        return named
+    return named | numbers if len(numbers) == len(named) else named
