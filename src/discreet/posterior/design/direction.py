@@ -6,8 +6,8 @@ sign of theta has no meaning: theta and -theta are the same law of records.
 
 Expectations over a record are means over fixed public points `x = u_0 theta + s u`, so the likelihood is a smooth
 function that never changes between calls. Metropolis steps on a coarse rule with few points make up each proposal,
-which is then accepted by the fine rule; the chain is exact for the fine one. The steps are leaps among independent draws
-of a mixture that was fitted to the coarse rule, where that is good enough, and a random walk where it is not.
+which is then accepted by the fine rule; the chain is exact for the fine one. The steps are leaps among independent
+draws of a mixture that was fitted to the coarse rule, where that is good enough, and a random walk where it is not.
 """
 
 from __future__ import annotations
