@@ -37,9 +37,9 @@ __all__ = ["ComponentPosterior", "Spectrum", "component_draws", "quick_component
 
 Floats = npt.NDArray[np.float64]
 
-CHAINS, WARM_UP, LEAST = 4, 300, 1000
+CHAINS, WARM_UP, LEAST = 4, 300, 2000
 """Sweeps that are thrown away, and fewest that are kept, of each chain."""
-MET = {"moments": (1.05, 100), "directions": (1.1, 50)}
+MET = (1.1, 50)
 """Largest R-hat and fewest effective draws, of the worst entry of the covariance, for intervals."""
 
 
@@ -115,7 +115,7 @@ class ComponentPosterior:
         Raises:
             InputError: a level outside (0, 1), too few draws for it, or chains that have not met.
         """
-        ratio, least = MET[self.method]
+        ratio, least = MET
         if not (self.mixing.r_hat <= ratio and self.mixing.effective >= least):
             raise InputError(
                 f"no intervals: the chains of this posterior have not met (R-hat {self.mixing.r_hat:.3f}, at most "
