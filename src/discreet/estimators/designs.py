@@ -66,9 +66,8 @@ class DrawnLater:
         """What the reader makes of a release, always the same."""
         if "_found" not in vars(self):
             reader = weights if self._reader is None else self._reader
-            vars(self).setdefault(
-                "_found", reader(release, draws=self._draws, rng=copy.deepcopy(self._rng), **self._options)
-            )
+            drawn = reader(release, draws=self._draws, rng=copy.deepcopy(self._rng), **self._options)
+            vars(self).setdefault("_found", drawn)
         return vars(self)["_found"]
 
 
