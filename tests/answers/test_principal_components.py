@@ -124,7 +124,7 @@ def test_intervals_cover(relation: str) -> None:
         low, high = drawn.tails(drawn.components(3, AXES), 0.9)
         inside += int(((low <= AXES) & (high >= AXES)).all(axis=1).sum())
         places += 3
-    # Each of the entries of an axis is covered with probability .9; all three, of which two are free, with .75 at least.
+    # An entry of an axis is covered with probability .9; all three, of which two are free, with .75 at least.
     assert inside > binom.ppf(1e-7, places, 0.75)
 
 
@@ -226,6 +226,11 @@ def test_what_is_declared_wrongly_costs_nothing(asked: str) -> None:
     with pytest.raises(dc.InputError, match=words):
         PrivatePCA(**{"bounds": BOUNDS, "guarantee": promise(), "account": account, **options}).fit(patients())
     assert not account.charges()
+
+
+def test_there_are_no_weights_without_a_target() -> None:
+    with pytest.raises(dc.InputError, match=r"read by PrivatePCA\.from_release"):
+        dc.weights(simulated(1, "replace"), draws=100, rng=np.random.default_rng(0))
 
 
 def test_few_records_and_other_releases_are_refused() -> None:

@@ -46,6 +46,8 @@ Floats = npt.NDArray[np.float64]
 HIDDEN = 0.1
 """Scaled variance: where noise alone would show as much, "auto" chooses. Set on seeds 0 to 3 of three sets of
 `bench.components` and confirmed on their seeds 100 to 107."""
+WIDEST = 6
+"""Features up to which that was measured."""
 METHODS = ("auto", "moments", "directions")
 DIRECTIONS, LENGTHS, NOISE_VARIANCE, TAU, PRIOR_DEVIATION = 12, (0.1, 0.2, 0.4), 0.01, 4.0, 0.5
 """Of a choice; for others there is `PrivatePrincipalDirection`."""
@@ -66,7 +68,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         method: "moments" releases all second moments, with noise on the whole vector: components around the records'
             own mean, as many as wanted. "directions" chooses one axis through the middle of the bounds among 36
             candidates (`PrivatePrincipalDirection` has its options). "auto" is "moments" but for one component of
-            `centred` records whose number is public, where noise would hide a variance of a tenth.
+            up to 6 features of `centred` records whose number is public, where noise hides a variance of a tenth.
         centred: your word, which is thereby public, that records lie around the middle of the bounds. Only "auto" asks:
             where they do not, a choice finds the way from the middle to their mean.
         draws: of the posterior.
@@ -326,7 +328,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     def _chooses(self, given: Given, guarantee: Guarantee) -> bool:
         """Whether "auto" chooses among directions: by what is public."""
         records, size = given.X.shape
-        if not (self.centred and self.n_components == 1 and guarantee.relation.public_number and size > 1):
+        if not (self.centred and self.n_components == 1 and guarantee.relation.public_number and 2 <= size <= WIDEST):
             return False
         sums = size * (size + 3) // 2
         deviation = moment_sensitivity(guarantee.relation) / GRID**2 * math.sqrt((sums + 1) * (sums + 2) / 3)

@@ -226,6 +226,8 @@ def weights(
     if not isinstance(payload, GradientTrace) and (covariates is not None or public is not None):
         raise InputError("a law of covariates and public records are for releases of gradients")
     match payload:
+        case NoisyMoments() if design.target is None:
+            raise InputError("moments without a target tell of no weights; they are read by PrivatePCA.from_release")
         case NoisyMoments():
             layout, scale = _layout(release), payload.sums_scale
             found = moment_draws(
