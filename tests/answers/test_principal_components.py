@@ -80,7 +80,9 @@ def test_records_go_there_and_back() -> None:
 def test_columns_are_taken_by_name() -> None:
     X = patients()
     turned = X[["weight", "age", "pressure"]]
-    fitted = PrivatePCA(n_components=2, bounds=BOUNDS, guarantee=promise(500), account=opened(), draws=100).fit(turned)
+    fitted = PrivatePCA(n_components=2, bounds=BOUNDS, guarantee=promise(500), account=opened(), random_state=1).fit(
+        turned
+    )
     assert fitted.release_.design.names == tuple(BOUNDS)
     assert np.abs((fitted.components_[:, [1, 2, 0]] * AXES[:2]).sum(axis=1)).min() > 0.99
     assert fitted.mean_ == pytest.approx(turned.mean().to_numpy(), abs=2)

@@ -37,8 +37,8 @@ __all__ = ["ComponentPosterior", "Spectrum", "component_draws", "quick_component
 
 Floats = npt.NDArray[np.float64]
 
-CHAINS, WARM_UP, LEAST = 4, 300, 2000
-"""Sweeps that are thrown away, and fewest that are kept, of each chain."""
+CHAINS, WARM_UP, LEAST, JUDGED = 4, 300, 2000, 250
+"""Of each chain: sweeps that are thrown away, fewest after them, and fewest of those that are kept, to judge it by."""
 MET = (1.1, 50)
 """Largest R-hat and fewest effective draws, of the worst entry of the covariance, for intervals."""
 
@@ -183,7 +183,7 @@ def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -
     told, size = _told(release), len(release.design.features)
     if not told.private and told.first[0] <= size + 1:
         raise InputError(f"a covariance of {size} features needs more records than that; their number is public here")
-    rounds = -(-draws // CHAINS)
+    rounds = max(-(-draws // CHAINS), JUDGED)
     thin = -(-LEAST // rounds)
     setting = np.array([told.variance, float(told.private), WARM_UP, rounds, thin])
     walked = []
@@ -197,11 +197,13 @@ def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -
     worst, names = int(np.argmin(sizes)), release.design.names
     said = f"covariance of {names[rows[worst]]} and {names[columns[worst]]}"
     mixing = Mixing(CHAINS, WARM_UP + rounds * thin, float(sizes[worst]), said, float(ratios.max()))
-    flat = covariances.swapaxes(0, 1).reshape(-1, size, size)[-draws:]
-    sampled = _sampled(flat, numbers.T.ravel()[-draws:], rng)
-    mean = means.swapaxes(0, 1).reshape(-1, size)[-draws:]
+    taken = np.linspace(0, CHAINS * rounds - 1, draws).round().astype(np.intp)
+    flat = covariances.swapaxes(0, 1).reshape(-1, size, size)[taken]
+    number = numbers.T.ravel()[taken]
+    sampled = _sampled(flat, number, rng)
+    mean = means.swapaxes(0, 1).reshape(-1, size)[taken]
     spread = np.einsum("kij,kj->ki", np.linalg.cholesky(sampled), rng.standard_normal(mean.shape))
-    mean = mean + spread / np.sqrt(numbers.T.ravel()[-draws:])[:, None]
+    mean = mean + spread / np.sqrt(number)[:, None]
     return ComponentPosterior(release.design, mean, sampled, "moments", mixing)
 
 
