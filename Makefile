@@ -116,6 +116,7 @@ bench: $(BENCH_STAMP) peers  ## speed, coverage and utility, peers beside us in 
 	$(BIN)/python -m bench.calibration
 	$(BIN)/python -m bench.utility --compare-mbi
 	$(BIN)/python -m bench.linear --quick
+	$(BIN)/python -m bench.components --quick
 	$(BIN)/python -m bench.logistic --seeds 10
 	$(BIN)/python -m bench.estimators --quick
 	$(BIN)/python -m bench.synthesizers --quick

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import discreet as dc
+from discreet.estimators.components_analysis import PrivatePCA
 from discreet.estimators.linear_regression import PrivateLinearRegression
 from discreet.estimators.logistic_regression import PrivateLogisticRegression
 from discreet.estimators.naive_bayes import PrivateNaiveBayes
@@ -40,6 +41,12 @@ NOISE = dict.fromkeys(
     ),
     NOISY,
 )
+TWICE = (
+    "check_fit_idempotent",
+    "check_pipeline_consistency",
+    "check_transformer_data_not_an_array",
+    "check_transformer_general",
+)
 CASES = [
     Case(PrivateNaiveBayes, {"bounds": (-4, 4), "bins": 6, "draws": 40}),
     Case(PrivateLinearRegression, {"bounds": (-4, 4), "target_bounds": (-600, 600), "draws": 40}, NOISE),
@@ -49,6 +56,7 @@ CASES = [
         {"bounds": (-4, 4), "directions": 3, "lengths": (0.4,), "draws": 100, "likelihood": "lower"},
         ample=400,
     ),
+    Case(PrivatePCA, {"bounds": (-4, 4), "draws": 100}, dict.fromkeys(TWICE, NOISY)),
 ]
 
 

@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from discreet.errors import BudgetError, DiscreetError, InputError
+    from discreet.estimators.components_analysis import PrivatePCA
     from discreet.estimators.folds import IndependentFolds
     from discreet.estimators.linear_regression import PrivateLinearRegression
     from discreet.estimators.logistic_regression import PrivateLogisticRegression
@@ -123,6 +124,7 @@ _HOMES = {
     "estimators.linear_regression": ("PrivateLinearRegression",),
     "estimators.logistic_regression": ("PrivateLogisticRegression",),
     "estimators.naive_bayes": ("PrivateNaiveBayes",),
+    "estimators.components_analysis": ("PrivatePCA",),
     "estimators.principal_direction": ("PrivatePrincipalDirection",),
     "estimators.pipelines": ("check_pipeline",),
     "estimators.scaling": ("PublicScaler",),
@@ -361,6 +363,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "PrivateNaiveBayes",
     "PrivateLinearRegression",
     "PrivateLogisticRegression",
+    "PrivatePCA",
     "PrivatePrincipalDirection",
     "PublicScaler",
     "check_pipeline",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -28,6 +28,7 @@ __all__ = [
     "declared_features",
     "describe",
     "inner_products",
+    "middles",
     "positive_number",
     "target_name",
     "unused_name",
@@ -47,22 +48,30 @@ class DrawnLater:
     Args:
         draws: how many.
         random_state: of the draws; read now, so nothing that happens to it later has an effect.
-        options: more for `weights`.
+        reader: what draws; None for `weights`.
+        options: more for the reader.
     """
 
-    def __init__(self, draws: int, random_state: Any, **options: Any) -> None:
-        self._draws, self._options = draws, options
+    def __init__(
+        self, draws: int, random_state: Any, *, reader: Callable[..., Any] | None = None, **options: Any
+    ) -> None:
+        self._draws, self._reader, self._options = draws, reader, options
         rng = generator(random_state)
         # A caller's own generator moves on, so that the next fit draws others.
         self._rng = np.random.default_rng(int(rng.integers(2**63))) if rng is random_state else rng
 
     def of(self, release: Release) -> WeightPosterior:
-        """The posterior given a release, always the same one; errors as of `weights`, each time."""
-        if "_found" not in vars(self):
-            drawn = weights(release, draws=self._draws, rng=copy.deepcopy(self._rng), **self._options)
-            vars(self).setdefault("_found", drawn)
-        found: WeightPosterior = vars(self)["_found"]
+        """The posterior of weights given a release, always the same one; errors as of `weights`, each time."""
+        found: WeightPosterior = self.drawn(release)
         return found
+
+    def drawn(self, release: Release) -> Any:
+        """What the reader makes of a release, always the same."""
+        if "_found" not in vars(self):
+            reader = weights if self._reader is None else self._reader
+            drawn = reader(release, draws=self._draws, rng=copy.deepcopy(self._rng), **self._options)
+            vars(self).setdefault("_found", drawn)
+        return vars(self)["_found"]
 
 
 def declared_features(bounds: Any, given: Given | GivenTable) -> tuple[Variable, ...]:
@@ -129,6 +138,12 @@ def inner_products(coordinates: Floats, weights: Floats) -> Floats:
     for column, weight in zip(coordinates.T, weights.tolist(), strict=True):
         total += column * weight
     return total
+
+
+def middles(design: Design) -> Floats:
+    """Middles of the features' bounds, in the units of the columns, shape (features,)."""
+    pairs = np.array([variable.bounds for variable in design.features], np.float64)
+    return np.asarray(pairs[:, 0] / 2 + pairs[:, 1] / 2)
 
 
 def by_column(values: Floats, columns: Positions) -> Floats:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln, logsumexp, softmax, xlogy
+from scipy.special import gammaln, logsumexp, xlogy
 
 from discreet.errors import InputError
 
@@ -26,6 +26,7 @@ __all__ = [
     "exact_log_marginal",
     "histograms",
     "lower_log_marginal",
+    "normal_log_law",
     "principal",
     "simulated_log_choices",
     "upper_log_marginal",
@@ -189,12 +190,30 @@ def clt_log_marginal(
     mean = (laws[..., None, :] @ phi)[..., 0, :]
     centred = phi - mean[..., None, :]
     covariance = np.swapaxes(centred * laws[..., None], -1, -2) @ centred
+    return _columns(normal_log_law(mean, covariance, n, draws), chosen)
+
+
+def normal_log_law(mean: Floats, covariance: Floats, records: Floats, normals: Floats) -> Floats:
+    """The law of a choice whose scores are normal, from what one record adds to them; nothing is checked.
+
+    Args:
+        mean: of `epsilon f`, nats, shape (..., Z).
+        covariance: of the same, shape (..., Z, Z).
+        records: n, shape (...).
+        normals: as for `clt_log_marginal`.
+
+    Returns:
+        Logarithms of probabilities, shape (..., Z).
+    """
     jitter = JITTER * np.trace(covariance, axis1=-2, axis2=-1) + np.finfo(np.float64).tiny
-    root = np.linalg.cholesky(covariance + jitter[..., None, None] * np.eye(phi.shape[-1]))
-    spread = np.sqrt(n)[..., None, None] * (draws @ np.swapaxes(root, -1, -2))
-    law = softmax((n[..., None] * mean)[..., None, :] + spread, axis=-1)
+    root = np.linalg.cholesky(covariance + jitter[..., None, None] * np.eye(mean.shape[-1]))
+    law = (np.sqrt(records)[..., None, None] * normals) @ np.swapaxes(root, -1, -2)
+    law += (records[..., None] * mean)[..., None, :]
+    law -= law.max(axis=-1, keepdims=True)
+    np.exp(law, out=law)
+    law /= law.sum(axis=-1, keepdims=True)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(_columns(law, chosen).mean(axis=-2)))
+        return np.asarray(np.log(law.mean(axis=-2)))
 
 
 # ------------------------------------------------------------------------------------------------------ several choices

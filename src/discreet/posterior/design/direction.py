@@ -6,14 +6,15 @@ sign of theta has no meaning: theta and -theta are the same law of records.
 
 Expectations over a record are means over fixed public points `x = u_0 theta + s u`, so the likelihood is a smooth
 function that never changes between calls. Metropolis steps on a coarse rule with few points make up each proposal,
-which is then accepted by the fine rule; the chain is exact for the fine one.
+which is then accepted by the fine rule; the chain is exact for the fine one. The steps are leaps among independent
+draws of a mixture that was fitted to the coarse rule, where that is good enough, and a random walk where it is not.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -25,7 +26,7 @@ from discreet.posterior.diagnostics import effective_size, r_hat
 from discreet.posterior.draws import Mixing
 from discreet.posterior.totals import TotalLaw, told_law
 from discreet.theory.checks import positive
-from discreet.theory.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal
+from discreet.theory.choice_likelihood import lower_log_marginal, normal_log_law, upper_log_marginal
 from discreet.theory.factors import DirectionFactor, standard_normals
 
 __all__ = ["Chosen", "DirectionDraws", "Method", "angles", "direction_draws", "direction_log_likelihood", "mean_axis"]
@@ -41,8 +42,14 @@ fine ones are off by about 2e-4, as much as those of a million records vary."""
 SCORES = 128
 """Normal scores of the limit theorem, the same at every step."""
 CHAINS = 4
-PROPOSALS, BLOCK = 2048, 64
-"""Among which the chains' starts are drawn, and how many of them are looked at at once."""
+PROPOSALS, CENTRES, STAGES = 1024, 256, 4
+"""Among which the chains' starts are drawn, how many of them stay centres of others, and how many times."""
+LEAST_SHARE, MOST_LEAPS, DEFENCE = 0.04, 8, 0.1
+"""Share of those that must be effective for leaps; most leaps for each proposal; and the prior's share among them."""
+CELLS = 2**17
+"""Factors that are in memory at once: as many as a processor keeps near."""
+PIECE = 128
+"""Points whose factors are multiplied at once."""
 FEWEST = 8 * CHAINS
 """Draws: fewer cannot be judged."""
 MOVES_PER_COORDINATE = 15
@@ -126,17 +133,15 @@ def direction_draws(
     candidates = chosen.factor.candidates
     size = candidates.shape[1]
     law = None if count_scale is None else told_law([(records, count_scale)])
-    walk = _Walk(coarse, MOVES_PER_COORDINATE * size, records, law, rng)
-    theta, number, step = _starts(walk, candidates, prior_deviation)
-    for _ in range(WARM_UP - WARM_UP // 4):
-        theta, number, share = walk.go(theta, number, step)
-        step *= math.exp(share - WANTED)
+    guided, theta, number = _guided(coarse, candidates, _Numbers(records, law, rng), prior_deviation)
     rounds = -(-draws // CHAINS)
     kept, numbers, accepted = np.empty((rounds, CHAINS, size)), np.empty((rounds, CHAINS)), 0.0
     excess = fine(theta, number) - coarse(theta, number)
     for turn in range(-(WARM_UP // 4), rounds):
-        proposal, proposed, _ = walk.go(theta, number, step)
-        gain = fine(proposal, proposed) - coarse(proposal, proposed)
+        proposal, proposed = guided.go(theta, number)
+        gain, new = excess.copy(), (proposal != theta).any(axis=1) | (proposed != number)
+        if new.any():
+            gain[new] = fine(proposal[new], proposed[new]) - coarse(proposal[new], proposed[new])
         moves = np.log1p(-rng.random(CHAINS)) < gain - excess
         theta, number = np.where(moves[:, None], proposal, theta), np.where(moves, proposed, number)
         excess = np.where(moves, gain, excess)
@@ -175,20 +180,61 @@ def direction_log_likelihood(
     normals = standard_normals(points, size + 1)
     noise = math.sqrt(factor.noise_variance) * normals[:, 1:]
     chances = np.full(points, 1 / points)
-    scores = standard_normals(SCORES, len(factor.candidates))
+    if method == "clt":
+        return _NormalScores(chosen, normals[:, 0], noise)
 
     def log_likelihood(theta: Floats, records: Floats) -> Floats:
         rows = normals[:, :1] * theta[:, None, :] + noise
         log_phi = (epsilon * factor.log_factors(rows.reshape(-1, size))).reshape(len(theta), points, -1)
-        match method:
-            case "lower":
-                return lower_log_marginal(chances, log_phi, records, [index])[..., 0]
-            case "upper":
-                return upper_log_marginal(chances, log_phi, records, [index])[..., 0]
-            case "clt":
-                return clt_log_marginal(chances, log_phi, records, [index], normals=scores)[..., 0]
+        bound = lower_log_marginal if method == "lower" else upper_log_marginal
+        return bound(chances, log_phi, records, [index])[..., 0]
 
     return log_likelihood
+
+
+class _NormalScores:
+    """The limit theorem's likelihood, as `clt_log_marginal` has it of `factor.log_factors` but for their rounding.
+
+    A point x = u theta + e meets candidate z in `u theta'z + e'z`, of which the second part is the same at every step.
+    Candidates come before points, so that a point's largest and smallest factor are found side by side.
+    """
+
+    def __init__(self, chosen: Chosen, along: Floats, noise: Floats) -> None:
+        factor, self._index, self._epsilon = chosen.factor, chosen.index, chosen.epsilon
+        candidates, s2, unit = factor.candidates, factor.noise_variance, 4 * factor.tau
+        variances = s2 + (candidates**2).sum(axis=1)
+        self._slope = (1 / np.sqrt(variances * s2 * unit))[:, None]
+        self._level = (1 - np.log(variances / variances.min()) / unit)[:, None]
+        self._per_square = 1 / (s2 * unit)
+        self._candidates, self._along, self._noise = candidates, along, noise
+        self._across = (candidates @ noise.T) * self._slope
+        self._squares = (noise**2).sum(axis=1)
+        self._scores = standard_normals(SCORES, len(candidates))
+
+    def __call__(self, theta: Floats, records: Floats) -> Floats:
+        step, records = max(1, CELLS // self._across.size), np.asarray(records, np.float64)
+        blocks = [slice(at, at + step) for at in range(0, len(theta), step)]
+        return np.concatenate([self._of_block(theta[block], records[block]) for block in blocks])
+
+    def _of_block(self, theta: Floats, records: Floats) -> Floats:
+        """Of a few directions, shape (m, k)."""
+        squares = self._squares + self._along * (
+            2 * theta @ self._noise.T + (theta**2).sum(axis=1)[:, None] * self._along
+        )
+        phi = (self._slope[:, 0] * (theta @ self._candidates.T))[..., None] * self._along
+        phi += self._across
+        phi *= phi
+        phi += self._level
+        phi -= (self._per_square * squares)[:, None]
+        np.clip(phi, 0, 1, out=phi)
+        phi -= ((phi.max(axis=1) + phi.min(axis=1)) / 2)[:, None]
+        mean = phi.mean(axis=-1)
+        # Piece by piece: products as small as these stay on one processor, and two would cost twice for the same time.
+        piece = min(PIECE, phi.shape[-1])
+        parts = phi.reshape(*phi.shape[:2], -1, piece).swapaxes(1, 2)
+        covariance = (parts @ np.swapaxes(parts, 2, 3)).sum(axis=1) / phi.shape[-1] - mean[..., None] * mean[:, None]
+        law = normal_log_law(self._epsilon * mean, self._epsilon**2 * covariance, records, self._scores)
+        return law[:, self._index]
 
 
 def mean_axis(weights: npt.ArrayLike) -> Floats:
@@ -243,69 +289,163 @@ def angles(weights: npt.ArrayLike, axis: npt.ArrayLike) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
+class _Numbers:
+    """Numbers of records given what is known of them.
+
+    Args:
+        records: their number, or what noise made of it.
+        law: of their number, given what noise made of it; None where there is none.
+        rng: source of randomness.
+    """
+
+    records: int
+    law: TotalLaw | None
+    rng: np.random.Generator
+
+    def draw(self, size: int) -> Floats:
+        """Shape (size,)."""
+        if self.law is None:
+            return np.full(size, float(self.records))
+        return self.law.sample(size, self.rng).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
 class _Walk:
     """Random-walk Metropolis steps that leave a target's law as it is and can be reversed.
 
     Args:
         target: the law.
         moves: steps in one go.
-        records: number of records, or what noise made of it.
-        law: of the number of records, given what noise made of it; None where there is none.
-        rng: source of randomness.
+        numbers: of records, proposed by their own law, which therefore cancels.
+        step: length of a step.
     """
 
     target: Target
     moves: int
-    records: int
-    law: TotalLaw | None
-    rng: np.random.Generator
+    numbers: _Numbers
+    step: float
 
-    def go(self, theta: Floats, number: Floats, step: float) -> tuple[Floats, Floats, float]:
-        """Directions and numbers of records after all steps, and the share of steps that were accepted."""
-        here, accepted = self.target(theta, number), 0.0
+    def go(self, theta: Floats, number: Floats) -> tuple[Floats, Floats]:
+        """Directions and numbers of records after all steps."""
+        return self.stepped(theta, number)[:2]
+
+    def stepped(self, theta: Floats, number: Floats) -> tuple[Floats, Floats, float]:
+        """The same, and the share of steps that were accepted."""
+        here, accepted, rng = self.target(theta, number), 0.0, self.numbers.rng
         for _ in range(self.moves):
             # Steps of many sizes: the posterior of a small epsilon is wide, with narrow parts.
-            length = step * np.exp(self.rng.standard_normal((CHAINS, 1)))
-            proposal = theta + length * self.rng.standard_normal(theta.shape)
-            # Numbers of records are proposed by their own law, which therefore cancels.
-            proposed = self.numbers()
+            length = self.step * np.exp(rng.standard_normal((CHAINS, 1)))
+            proposal = theta + length * rng.standard_normal(theta.shape)
+            proposed = self.numbers.draw(CHAINS)
             there = self.target(proposal, proposed)
-            moves = np.log1p(-self.rng.random(CHAINS)) < there - here
+            moves = np.log1p(-rng.random(CHAINS)) < there - here
             theta, number = np.where(moves[:, None], proposal, theta), np.where(moves, proposed, number)
             here = np.where(moves, there, here)
             accepted += float(moves.mean()) / self.moves
         return theta, number, accepted
 
-    def numbers(self) -> Floats:
-        """Numbers of records given what is known of them, one for each chain."""
-        if self.law is None:
-            return np.full(CHAINS, float(self.records))
-        return self.law.sample(CHAINS, self.rng).astype(np.float64)
+
+@dataclass(frozen=True, eq=False)
+class _Leaps:
+    """Metropolis steps to independent draws of a law that is near the target: they forget where they started at once.
+
+    Args:
+        target: the law that they leave as it is.
+        law: of the proposals.
+        leaps: steps in one go.
+        numbers: of records, proposed by their own law, which therefore cancels.
+    """
+
+    target: Target
+    law: _Around
+    leaps: int
+    numbers: _Numbers
+
+    def go(self, theta: Floats, number: Floats) -> tuple[Floats, Floats]:
+        """Directions and numbers of records after all steps."""
+        rng = self.numbers.rng
+        every = np.concatenate([theta, self.law.draw(self.leaps * CHAINS, rng)])
+        counts = np.concatenate([number, self.numbers.draw(self.leaps * CHAINS)])
+        weights = (self.target(every, counts) - self.law.log_density(every)).reshape(-1, CHAINS)
+        at, chain = np.zeros(CHAINS, np.intp), np.arange(CHAINS)
+        for turn in range(1, self.leaps + 1):
+            at = np.where(np.log1p(-rng.random(CHAINS)) < weights[turn] - weights[at, chain], turn, at)
+        return every.reshape(-1, CHAINS, theta.shape[1])[at, chain], counts.reshape(-1, CHAINS)[at, chain]
 
 
-def _starts(walk: _Walk, candidates: Floats, deviation: float) -> tuple[Floats, Floats, float]:
-    """Where chains start, and how wide their first steps are: by weighted resampling on the coarse rule.
+@dataclass(frozen=True, eq=False)
+class _Around:
+    """A mixture of normals around centres and their negatives, and a share of the prior that keeps weights bounded.
+
+    Args:
+        centres: shape (m, k).
+        root: of each normal's covariance, lower triangle: one for all, shape (k, k), or multiples of the identity,
+            shape (m,).
+        deviation: of the prior.
+        prior: share of it.
+    """
+
+    centres: Floats
+    root: Floats
+    deviation: float
+    prior: float
+
+    def draw(self, size: int, rng: np.random.Generator) -> Floats:
+        """Shape (size, k)."""
+        which = rng.integers(len(self.centres), size=size)
+        steps = rng.standard_normal((size, self.centres.shape[1]))
+        steps = self.root[which, None] * steps if self.root.ndim == 1 else steps @ self.root.T
+        near = rng.choice([-1.0, 1.0], size=(size, 1)) * self.centres[which] + steps
+        return np.where(rng.random((size, 1)) < self.prior, self.deviation * rng.standard_normal(near.shape), near)
+
+    def log_density(self, theta: Floats) -> Floats:
+        """Shape (m,), but for a constant."""
+        size = theta.shape[1]
+        both = np.concatenate([self.centres, -self.centres])
+        if self.root.ndim == 1:
+            spread = np.tile(self.root, 2)
+            apart, log_size = ((theta[:, None] - both) ** 2).sum(axis=-1) / spread**2, size * np.log(spread)
+        else:
+            white, places = (np.linalg.solve(self.root, vectors.T).T for vectors in (theta, both))
+            apart = (white**2).sum(axis=1)[:, None] + (places**2).sum(axis=1) - 2 * white @ places.T
+            log_size = np.log(np.diagonal(self.root)).sum()
+        local = logsumexp(-0.5 * apart - log_size, axis=1) - math.log(len(both)) + math.log1p(-self.prior)
+        broad = -0.5 * (theta**2).sum(axis=1) / self.deviation**2 - size * math.log(self.deviation)
+        return np.asarray(np.logaddexp(local, broad + math.log(self.prior)))
+
+
+def _guided(
+    coarse: Target, candidates: Floats, numbers: _Numbers, deviation: float
+) -> tuple[_Leaps | _Walk, Floats, Floats]:
+    """What makes up proposals, and where chains start.
 
     Far from all candidates every one of them is as likely as the others: a chain that starts on that plain, where the
     posterior has next to nothing, may not find its way to the peak. Proposals come from the prior and from around the
-    candidates, and the chains' starts are independent draws among them.
+    candidates; then from around those of them that the coarse rule kept. Where the last of them are worth
+    something the chains leap among such proposals, else they walk from where those ended. The starts are draws among
+    them.
     """
-    rng, size = walk.rng, candidates.shape[1]
-    widths = np.linalg.norm(candidates, axis=1) / 2
-    around = rng.integers(len(candidates), size=PROPOSALS // 2)
-    signs = rng.choice([-1.0, 1.0], size=(PROPOSALS // 2, 1))
-    near = signs * candidates[around] + widths[around, None] * rng.standard_normal((PROPOSALS // 2, size))
-    theta = np.concatenate([near, deviation * rng.standard_normal((PROPOSALS - PROPOSALS // 2, size))])
-    number = np.concatenate([walk.numbers() for _ in range(PROPOSALS // CHAINS)])
-    apart = ((theta[:, None] - np.concatenate([candidates, -candidates])) ** 2).sum(axis=-1)
-    spreads = np.tile(widths, 2)
-    local = logsumexp(-0.5 * apart / spreads**2 - size * np.log(spreads), axis=1) - math.log(len(spreads))
-    broad = -0.5 * (theta**2).sum(axis=1) / deviation**2 - size * math.log(deviation)
-    blocks = [walk.target(theta[at : at + BLOCK], number[at : at + BLOCK]) for at in range(0, PROPOSALS, BLOCK)]
-    weights = softmax(np.concatenate(blocks) - np.logaddexp(local, broad))
-    picked = rng.choice(PROPOSALS, size=CHAINS, p=weights)
-    spread = math.sqrt(float(weights @ (theta**2).mean(axis=1)))
-    return theta[picked], number[picked], spread
+    rng, size = numbers.rng, candidates.shape[1]
+    law = _Around(candidates, np.linalg.norm(candidates, axis=1) / 2, deviation, 0.5)
+    for turn in range(STAGES):
+        theta, number = law.draw(PROPOSALS, rng), numbers.draw(PROPOSALS)
+        weights = softmax(coarse(theta, number) - law.log_density(theta))
+        picked = rng.choice(PROPOSALS, size=CHAINS, p=weights)
+        share = 1 / (PROPOSALS * float(weights @ weights))
+        if turn == STAGES - 1 and share > LEAST_SHARE:
+            return _Leaps(coarse, law, min(round(1 / share) + 1, MOST_LEAPS), numbers), theta[picked], number[picked]
+        centres = rng.choice(PROPOSALS, size=CENTRES, p=weights)
+        spread = (theta * weights[:, None]).T @ theta
+        # Silverman's rule for kernels; a direction in which nothing is left keeps a little.
+        width = (4 / ((size + 2) * len(centres))) ** (2 / (size + 4))
+        spread += 1e-6 * np.trace(spread) * np.eye(size)
+        law = _Around(theta[centres], np.linalg.cholesky(width * spread), deviation, DEFENCE)
+    step = math.sqrt(float(weights @ (theta**2).mean(axis=1)))
+    walk, here, count = _Walk(coarse, MOVES_PER_COORDINATE * size, numbers, step), theta[picked], number[picked]
+    for _ in range(WARM_UP - WARM_UP // 4):
+        here, count, share = walk.stepped(here, count)
+        walk = replace(walk, step=walk.step * math.exp(share - WANTED))
+    return walk, here, count
 
 
 def _target(log_likelihood: Callable[[Floats, Floats], Floats], deviation: float) -> Target:

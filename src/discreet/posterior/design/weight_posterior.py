@@ -235,6 +235,8 @@ def weights(
     if exact and not isinstance(payload, NoisyMoments):
         raise InputError("an exact posterior is offered for the mechanism noisy_moments only")
     match payload:
+        case NoisyMoments() if design.target is None:
+            raise InputError("moments without a target tell of no weights; they are read by PrivatePCA.from_release")
         case NoisyMoments() | GroupedMoments() if not exact:
             drawn, variance = normal_draws(payload, release.records, draws, rng)
             return WeightPosterior(design, drawn, variance, "normal", None)

@@ -1,0 +1,360 @@
+"""Private principal components, several at once: the axes of the released second moments, or one axis by a choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from discreet.errors import InputError
+from discreet.estimators.contract import (
+    Given,
+    PrivateEstimator,
+    columns_of,
+    generator,
+    promised,
+    read_features,
+    read_given,
+    refuse_options,
+    require_drawable,
+    whole_number,
+)
+from discreet.estimators.designs import DrawnLater, by_column, declared_features, describe, middles, written_bounds
+from discreet.mechanisms.crossing import release
+from discreet.mechanisms.factored import factored
+from discreet.mechanisms.noisy_moments import noisy_moments
+from discreet.model.design import GRID, Design, Normal
+from discreet.posterior.design.components import ComponentPosterior, Spectrum, component_draws, quick_components
+from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.ledger import Account
+from discreet.releases.kinds.factored_choice import FactoredChoice
+from discreet.releases.release import Release
+from discreet.sensitive.moments import moment_sensitivity, moments
+from discreet.sensitive.rows import grid_rows
+from discreet.theory.factors import DirectionFactor, spread_candidates
+
+__all__ = ["PrivatePCA"]
+
+Floats = npt.NDArray[np.float64]
+
+HIDDEN = 0.1
+"""Scaled variance: where noise alone would show as much, "auto" chooses. Set on seeds 0 to 3 of three sets of
+`bench.components` and confirmed on their seeds 100 to 107."""
+WIDEST = 6
+"""Features up to which that was measured."""
+METHODS = ("auto", "moments", "directions")
+DIRECTIONS, LENGTHS, NOISE_VARIANCE, TAU, PRIOR_DEVIATION = 12, (0.1, 0.2, 0.4), 0.01, 4.0, 0.5
+"""Of a choice; for others there is `PrivatePrincipalDirection`."""
+
+
+class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+    """Principal components under differential privacy, with a posterior.
+
+    Features are moved from their public bounds to [-1, 1], numbers outside to the nearest bound, and components are
+    those of the scaled features: no feature counts more for its unit.
+
+    Args:
+        n_components: how many; None for as many as features.
+        bounds: of the features, `(lower, upper)`, each a number or one for each feature; or a mapping from the names of
+            the columns, which thereby are public, to pairs. Required.
+        guarantee: what one fit promises; required.
+        account: pays for every fit; required.
+        method: "moments" releases all second moments, with noise on the whole vector: components around the records'
+            own mean, as many as wanted. "directions" chooses one axis through the middle of the bounds among 36
+            candidates (`PrivatePrincipalDirection` has its options). "auto" is "moments" but for one component of
+            up to 6 features of `centred` records whose number is public, where noise hides a variance of a tenth.
+        centred: your word, which is thereby public, that records lie around the middle of the bounds. Only "auto" asks:
+            where they do not, a choice finds the way from the middle to their mean.
+        draws: of the posterior.
+        random_state: of the posterior's draws, never of the privacy noise.
+        one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
+            "record"; releases say whose word it is.
+
+    Attributes:
+        release_: what was published; `save` it, and `from_release` reads it back.
+        components_: unit vectors in rows, the widest first, in scaled coordinates and the order of X's columns, shape
+            (n_components, features); of moments there at once, of a choice the axis of the posterior.
+        explained_variance_: along them, scaled, less what noise adds to it, shape (n_components,).
+        explained_variance_ratio_: the same as shares of the sum over all axes.
+        mean_: of the features, in the units of the columns, shape (features,); of a choice the middle of the bounds.
+        posterior_: draws of the covariance in scaled coordinates, in the order of `release_.design.names`; drawn when
+            it is first looked at.
+        n_components_, n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
+
+    Guarantee:
+        Each `fit` is one release and promises `guarantee`; see `noisy_moments` and `factored`.
+
+    Source:
+        Dwork, Talwar, Thakurta and Zhang (STOC 2014) for components of a noisy covariance; the module of the posterior
+        has the rest. Williams and McSherry (NIPS 2010) for the choice.
+
+    Example:
+        >>> from discreet.privacy.ledger import Ledger
+        >>> promise = Guarantee(epsilon=2, delta=0, relation="replace", unit="record")
+        >>> account = Ledger("sqlite://").open("flowers", promise)
+        >>> X = 3 + np.linspace(-5, 5, 2000)[:, None] * [2.0, 1.0] / 5**0.5
+        >>> estimator = PrivatePCA(n_components=1, bounds=(-10, 10), guarantee=promise, account=account).fit(X)
+        >>> bool(abs(estimator.components_[0] @ [2.0, 1.0]) / 5**0.5 > 0.9)
+        True
+    """
+
+    def __init__(
+        self,
+        *,
+        n_components: int | None = None,
+        bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
+        guarantee: Guarantee | None = None,
+        account: Account | None = None,
+        method: str = "auto",
+        centred: bool = False,
+        draws: int = 1000,
+        random_state: Any = None,
+        one_record_a_unit: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.bounds = bounds
+        self.guarantee = guarantee
+        self.account = account
+        self.method = method
+        self.centred = centred
+        self.draws = draws
+        self.random_state = random_state
+        self.one_record_a_unit = one_record_a_unit
+
+    def fit(self, X: Any, y: Any = None, **options: Any) -> Self:
+        """Sum, charge the account, release, and estimate; the posterior is drawn when it is asked for.
+
+        Args:
+            X: array or frame of numbers, shape (records, features).
+            y: not read.
+            options: none is taken; sample weights are refused by an error of ours.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
+            BudgetError: the account cannot pay; nothing is charged.
+        """
+        refuse_options(options)
+        guarantee, account = promised(self)
+        if self.method not in METHODS:
+            raise InputError(f"method is 'auto', 'moments' or 'directions', not {self.method!r}")
+        later = DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, reader=component_draws)
+        given = read_given(self, X, None)
+        features = declared_features(self.bounds, given)
+        by_choice = self.method == "directions" or (self.method == "auto" and self._chooses(given, guarantee))
+        number = self._number(given, by_choice)
+        design = Design(features, None, None, intercept=not by_choice)
+        require_drawable(self.draws, design.size**2)
+        columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
+        if not by_choice and guarantee.relation.public_number and len(given.X) <= design.size:
+            raise InputError(f"{design.size - 1} features need more records than that; their number is public here")
+        rows = grid_rows(design, given.X[:, columns], one_record_a_unit=self.one_record_a_unit)
+        prior = Normal(design, PRIOR_DEVIATION)
+        if by_choice:
+            candidates = spread_candidates(design.size, DIRECTIONS, LENGTHS)
+            factor = DirectionFactor(candidates, NOISE_VARIANCE, TAU)
+            released = release(factored(factor), rows, prior, guarantee, account=account)
+        else:
+            released = release(noisy_moments(), moments(rows), prior, guarantee, account=account)
+        given.describe(self)
+        self._columns = columns
+        return self._read(released, later, number)
+
+    @classmethod
+    def from_release(
+        cls, release: Release, *, n_components: int | None = None, draws: int = 1000, random_state: Any = None
+    ) -> Self:
+        """A fitted estimator of a release alone, for whoever has no records.
+
+        Args:
+            release: of principal components or a direction, such as the `release_` of another estimator.
+            n_components: as in the constructor; None for all that the release tells of.
+            draws: of the posterior.
+            random_state: of these draws.
+
+        Returns:
+            An estimator that transforms, and has no account to be fitted with.
+
+        Raises:
+            InputError: a release of something else, or more components than it tells of.
+        """
+        design = release.design
+        chosen = isinstance(release.payload, FactoredChoice) and release.payload.kind == "direction"
+        if not chosen and release.mechanism != "noisy_moments":
+            raise InputError("this release is not of principal components")
+        most = 1 if chosen else len(design.features)
+        made = cls(
+            n_components=n_components,
+            bounds=written_bounds(design),
+            guarantee=release.guarantee,
+            method="directions" if chosen else "moments",
+            draws=draws,
+            random_state=random_state,
+        )
+        number = _at_most(most if n_components is None else n_components, most)
+        describe(made, design)
+        later = DrawnLater(whole_number(draws, "draws", 100), random_state, reader=component_draws)
+        return made._read(release, later, number)
+
+    @property
+    def posterior_(self) -> ComponentPosterior:
+        """Draws of the covariance, made when they are first asked for."""
+        check_is_fitted(self, "release_")
+        found: ComponentPosterior = self._later.drawn(self.release_)
+        return found
+
+    def sample_posterior(self, draws: int, *, random_state: Any = None) -> ComponentPosterior:
+        """Fresh draws of the covariance.
+
+        Args:
+            draws: how many, at least 100.
+            random_state: None takes the estimator's own.
+
+        Returns:
+            The posterior, in scaled coordinates.
+
+        Raises:
+            InputError: too few draws.
+        """
+        check_is_fitted(self, "release_")
+        rng = generator(self.random_state if random_state is None else random_state)
+        return component_draws(self.release_, draws=whole_number(draws, "draws", 100), rng=rng)
+
+    def components_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Intervals of the components' entries, which count the sampling error and the noise.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape (n_components, features) each, as `components_`.
+
+        Raises:
+            InputError: a level outside (0, 1), too few draws for it, or chains that have not met.
+        """
+        own = self.components_[:, self._columns]
+        lower, upper = self.posterior_.tails(self.posterior_.components(len(own), own), level)
+        return by_column(lower, self._columns), by_column(upper, self._columns)
+
+    def explained_variance_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Intervals of the variances along the components, shape (n_components,) each; as `components_interval`."""
+        return self.posterior_.tails(self.posterior_.variances(self.n_components_), level)
+
+    @property
+    def components_(self) -> Floats:
+        """Unit vectors in rows, shape (n_components, features)."""
+        return by_column(self._spectrum.axes, self._columns)[: self.n_components_]
+
+    @property
+    def explained_variance_(self) -> Floats:
+        """Along the components, shape (n_components,)."""
+        return self._spectrum.variances[: self.n_components_]
+
+    @property
+    def explained_variance_ratio_(self) -> Floats:
+        """Shares of the sum over all axes, shape (n_components,)."""
+        total = float(self._spectrum.variances.sum())
+        return self.explained_variance_ / total if total > 0 else np.zeros(self.n_components_)
+
+    @property
+    def mean_(self) -> Floats:
+        """Of the features, in the units of the columns, shape (features,)."""
+        design = self.release_.design
+        return by_column(middles(design) + design.vectors(self._spectrum.mean), self._columns)
+
+    def transform(self, X: Any) -> Floats:
+        """Scaled records less the mean, along the components.
+
+        Args:
+            X: as in `fit`; nothing is charged, and what is returned is as private as X.
+
+        Returns:
+            Shape (records, n_components).
+
+        Raises:
+            InputError: other columns than those of the fit.
+        """
+        check_is_fitted(self, "release_")
+        design, spectrum = self.release_.design, self._spectrum
+        scaled = design.scaled(read_features(self, X)[:, self._columns])[:, : len(spectrum.mean)]
+        return np.asarray((scaled - spectrum.mean) @ spectrum.axes[: self.n_components_].T)
+
+    def inverse_transform(self, X: Any) -> Floats:
+        """Records in the units of the columns, from their places along the components.
+
+        Args:
+            X: shape (records, n_components), as `transform` returns it.
+
+        Returns:
+            Shape (records, features).
+
+        Raises:
+            InputError: another shape.
+        """
+        check_is_fitted(self, "release_")
+        places = np.asarray(X, np.float64)
+        if places.ndim != 2 or places.shape[1] != self.n_components_:
+            raise InputError(f"inverse_transform takes rows of {self.n_components_} numbers, one for each component")
+        design, spectrum = self.release_.design, self._spectrum
+        scaled = places @ spectrum.axes[: self.n_components_] + spectrum.mean
+        return by_column(middles(design) + design.vectors(scaled), self._columns)
+
+    @property
+    def _n_features_out(self) -> int:
+        """Components."""
+        return int(self.n_components_)
+
+    @property
+    def _spectrum(self) -> Spectrum:
+        """The estimate: of moments made at the fit, of a choice from the posterior when it is first asked for."""
+        check_is_fitted(self, "release_")
+        found: Spectrum = self.posterior_.spectrum() if self._at_once is None else self._at_once
+        return found
+
+    def __sklearn_tags__(self) -> Tags:
+        """No two fits are alike, whatever the random state."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
+
+    def _chooses(self, given: Given, guarantee: Guarantee) -> bool:
+        """Whether "auto" chooses among directions: by what is public."""
+        records, size = given.X.shape
+        if not (self.centred and self.n_components == 1 and guarantee.relation.public_number and 2 <= size <= WIDEST):
+            return False
+        sums = size * (size + 3) // 2
+        deviation = moment_sensitivity(guarantee.relation) / GRID**2 * math.sqrt((sums + 1) * (sums + 2) / 3)
+        return bool(2 * math.sqrt(size) * deviation > HIDDEN * records * float(guarantee.epsilon))
+
+    def _number(self, given: Given, by_choice: bool) -> int:
+        """Components, checked."""
+        size = given.X.shape[1]
+        if by_choice:
+            if size < 2:
+                raise InputError("a direction needs at least two features; X has 1 feature(s), n_features = 1")
+            return _at_most(1 if self.n_components is None else self.n_components, 1)
+        return _at_most(size if self.n_components is None else self.n_components, size)
+
+    def _read(self, released: Release, later: DrawnLater, number: int) -> Self:
+        """The release, and what scikit-learn's users look for."""
+        at_once = None if isinstance(released.payload, FactoredChoice) else quick_components(released)
+        self.release_, self._later, self.n_components_, self._at_once = released, later, number, at_once
+        return self
+
+
+def _at_most(number: Any, most: int) -> int:
+    """A number of components."""
+    found = whole_number(number, "n_components", 1)
+    if found > most:
+        raise InputError(
+            f"n_components is at most {most} here: a choice tells of one direction, moments of as many as features"
+        )
+    return found

@@ -1,0 +1,293 @@
+r"""Principal components from noisy second moments: an estimate at once, and a posterior that counts noise and sampling.
+
+Published are sums over records u in [-1, 1]^k with cube noise: of products, of squares as 2 u_i^2 - 1, of the features,
+and the number of records where that is private. Divided by that number and less the products of the means they are
+T = S + noise, S being the records' covariance.
+
+The posterior of S takes the noise for normal of the same variance, which is the same for all sums; a priori the axes of
+S point anywhere, standard deviations along them are uniform and so are means, as far as records fit in [-1, 1], and the
+number of records is flat. Four chains draw it (`spectrum_compiled`). Given S and n records, the law that these are a
+sample of has a covariance Sigma with `Sigma^-1 ~ Wishart(n - 1, (n S)^-1)`: exact for normal records.
+
+Source: Dwork, Talwar, Thakurta and Zhang (STOC 2014), *Analyze Gauss*, for components of a noisy covariance, and Hardt
+and Talwar (2010) for the noise; Benaych-Georges and Nadakuditi (2011) for what the edge of the semicircle hides; Hoff
+(2009) for chains over axes; Gelman et al., *Bayesian Data Analysis*, Section 3.6 for Sigma.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.model.design import Design
+from discreet.posterior.design.spectrum_compiled import chain
+from discreet.posterior.design.weight_posterior import tails, weights
+from discreet.posterior.diagnostics import effective_size, r_hat
+from discreet.posterior.draws import Mixing
+from discreet.releases.kinds.factored_choice import FactoredChoice
+from discreet.releases.kinds.noisy_sums import NoisyMoments
+from discreet.releases.release import Release
+
+__all__ = ["ComponentPosterior", "Spectrum", "component_draws", "quick_components"]
+
+Floats = npt.NDArray[np.float64]
+
+CHAINS, WARM_UP, LEAST, JUDGED = 4, 300, 2000, 250
+"""Of each chain: sweeps that are thrown away, fewest after them, and fewest of those that are kept, to judge it by."""
+MET = (1.1, 50)
+"""Largest R-hat and fewest effective draws, of the worst entry of the covariance, for intervals."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Means, axes and variances, in a design's coordinates.
+
+    Args:
+        mean: of the features, shape `(features,)`.
+        axes: unit vectors in rows, the widest first, shape `(features, features)`; the largest entry of each is
+            positive.
+        variances: along them, shape `(features,)`, at least 0 and falling.
+    """
+
+    mean: Floats
+    axes: Floats
+    variances: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentPosterior:
+    """Draws of a covariance matrix.
+
+    Args:
+        design: public.
+        mean: of the features, shape `(draws, features)`, in the design's coordinates, and so is all that follows.
+        covariance: of the law that records are drawn from, shape `(draws, features, features)`.
+        method: "moments", or "directions" for the choice of one.
+        mixing: of the chains: R-hat and effective draws of the worst entry of a covariance.
+    """
+
+    design: Design
+    mean: Floats
+    covariance: Floats
+    method: Literal["moments", "directions"]
+    mixing: Mixing
+
+    def spectrum(self) -> Spectrum:
+        """Of the mean covariance."""
+        variances, axes = _axes(self.covariance.mean(axis=0))
+        return Spectrum(self.mean.mean(axis=0), axes, variances)
+
+    def components(self, number: int, reference: Floats | None = None) -> Floats:
+        """Unit vectors of each draw, the widest first.
+
+        Args:
+            number: how many.
+            reference: vectors that give the signs, shape `(number, features)`; None for those of the mean covariance.
+
+        Returns:
+            Shape `(draws, number, features)`.
+        """
+        if reference is None:
+            reference = self.spectrum().axes[:number]
+        found = np.swapaxes(np.linalg.eigh(self.covariance)[1][..., ::-1], 1, 2)[:, :number]
+        signs = np.where((found * reference).sum(axis=-1) < 0, -1.0, 1.0)
+        return np.asarray(found * signs[..., None])
+
+    def variances(self, number: int) -> Floats:
+        """Along the components of each draw, shape `(draws, number)`."""
+        return np.asarray(np.linalg.eigvalsh(self.covariance)[:, ::-1][:, :number])
+
+    def tails(self, values: Floats, level: float) -> tuple[Floats, Floats]:
+        """Equal-tailed intervals of what is computed from each draw.
+
+        Args:
+            values: shape `(draws, ...)`.
+            level: posterior probability, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape `(...)` each.
+
+        Raises:
+            InputError: a level outside (0, 1), too few draws for it, or chains that have not met.
+        """
+        ratio, least = MET
+        if not (self.mixing.r_hat <= ratio and self.mixing.effective >= least):
+            raise InputError(
+                f"no intervals: the chains of this posterior have not met (R-hat {self.mixing.r_hat:.3f}, at most "
+                f"{ratio}; {self.mixing.effective:.0f} independent draws of {least}); ask for more draws"
+            )
+        return tails(values, level)
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """What a release says: number of records and sums of features, products, variance of the noise."""
+
+    first: Floats
+    product: Floats
+    variance: float
+    private: bool
+
+    @property
+    def number(self) -> float:
+        """Of records, more than the features."""
+        return max(float(self.first[0]), len(self.product) + 2.0)
+
+
+def quick_components(release: Release) -> Spectrum:
+    """Components at once, without a draw: axes of the noisy covariance, and variances less what noise adds to them.
+
+    Noise alone spreads the eigenvalues of T over `2 sqrt(k)` of its deviations to either side of their middle (the
+    semicircle law). One that stands out from it by t more than the noise's edge hides is `(t + sqrt(t^2 - edge^2)) / 2`
+    from the middle; what is within the edge is alike, and has what is left of the trace, which is known well.
+
+    Args:
+        release: of noisy moments over a design without a target, with an intercept.
+
+    Returns:
+        The estimate. No random numbers; the records' own where there is no noise.
+
+    Raises:
+        InputError: a release of something else.
+    """
+    told = _told(release)
+    size = len(told.product)
+    mean = np.clip(told.first[1:] / told.number, -1, 1)
+    noisy = _second(told, told.number) - np.outer(mean, mean)
+    values, axes = _axes(noisy)
+    edge = 2 * math.sqrt(size * told.variance) / told.number
+    return Spectrum(mean, axes, _repaired(values, edge))
+
+
+def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -> ComponentPosterior:
+    """Draw covariance matrices given a release.
+
+    Args:
+        release: as for `quick_components`, or of the choice of a direction, whose covariance is `theta theta' + s2 I`.
+        draws: how many.
+        rng: source of randomness.
+
+    Returns:
+        The posterior.
+
+    Raises:
+        InputError: a release of something else, or no more records than features where their number is public.
+    """
+    if isinstance(release.payload, FactoredChoice):
+        return _of_direction(release, release.payload, draws, rng)
+    told, size = _told(release), len(release.design.features)
+    if not told.private and told.first[0] <= size + 1:
+        raise InputError(f"a covariance of {size} features needs more records than that; their number is public here")
+    rounds = max(-(-draws // CHAINS), JUDGED)
+    thin = -(-LEAST // rounds)
+    setting = np.array([told.variance, float(told.private), WARM_UP, rounds, thin])
+    walked = []
+    for own in rng.spawn(CHAINS):
+        axes, state = _start(told, own)
+        walked.append(chain(told.first, told.product, axes, state, setting, own))
+    covariances, means, numbers = (np.stack(part) for part in zip(*walked, strict=True))
+    rows, columns = np.triu_indices(size)
+    entries = np.moveaxis(covariances[:, :, rows, columns], -1, 0)
+    sizes, ratios = effective_size(entries), r_hat(entries)
+    worst, names = int(np.argmin(sizes)), release.design.names
+    said = f"covariance of {names[rows[worst]]} and {names[columns[worst]]}"
+    mixing = Mixing(CHAINS, WARM_UP + rounds * thin, float(sizes[worst]), said, float(ratios.max()))
+    taken = np.linspace(0, CHAINS * rounds - 1, draws).round().astype(np.intp)
+    flat = covariances.swapaxes(0, 1).reshape(-1, size, size)[taken]
+    number = numbers.T.ravel()[taken]
+    sampled = _sampled(flat, number, rng)
+    mean = means.swapaxes(0, 1).reshape(-1, size)[taken]
+    spread = np.einsum("kij,kj->ki", np.linalg.cholesky(sampled), rng.standard_normal(mean.shape))
+    mean = mean + spread / np.sqrt(number)[:, None]
+    return ComponentPosterior(release.design, mean, sampled, "moments", mixing)
+
+
+# -------------------------------------------------------------------------------------------------------------- details
+
+
+def _told(release: Release) -> _Told:
+    """What a release of moments without a target says."""
+    payload, design = release.told, release.design
+    if not isinstance(payload, NoisyMoments) or design.target is not None or not design.intercept:
+        raise InputError("this release is not of principal components: moments of features alone, with an intercept")
+    size = len(design.features)
+    products = payload.sums[1:] if payload.noisy_total else payload.sums
+    number = float(payload.sums[0]) if payload.noisy_total else float(release.records or 0)
+    matrix = np.zeros((size + 1, size + 1))
+    rows, columns = np.array(design.moments).T
+    matrix[rows, columns] = matrix[columns, rows] = products
+    scale, values = payload.sums_scale, len(payload.sums)
+    variance = scale**2 * (values + 1) * (values + 2) / 3
+    first = np.concatenate([[number], matrix[:size, size]])
+    return _Told(first, np.ascontiguousarray(matrix[:size, :size]), variance, payload.noisy_total)
+
+
+def _of_direction(release: Release, chosen: FactoredChoice, draws: int, rng: np.random.Generator) -> ComponentPosterior:
+    """Covariances of a direction's posterior; the mean is 0 by its model."""
+    found = weights(release, draws=draws, rng=rng)
+    assert found.mixing is not None, "directions are drawn by chains"
+    theta = found.weights
+    covariance = theta[:, :, None] * theta[:, None] + chosen.parameters["noise_variance"] * np.eye(theta.shape[1])
+    return ComponentPosterior(release.design, np.zeros_like(theta), covariance, "directions", found.mixing)
+
+
+def _second(told: _Told, number: float) -> Floats:
+    """Second moments of one record, noisy."""
+    found = told.product / number
+    np.fill_diagonal(found, (np.diagonal(found) + 1) / 2)
+    return found
+
+
+def _axes(covariance: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues, the largest first, and unit vectors in rows whose largest entries are positive."""
+    values, vectors = np.linalg.eigh(covariance)
+    axes = vectors.T[::-1]
+    largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
+    return values[::-1], np.where(largest < 0, -axes, axes)
+
+
+def _repaired(values: Floats, edge: float) -> Floats:
+    """Eigenvalues without what noise adds to them; falling."""
+    middle = float(np.mean(values))
+    apart = values - middle
+    outside = np.abs(apart) > edge
+    found = middle + np.where(outside, (apart + np.sign(apart) * np.sqrt(np.maximum(apart**2 - edge**2, 0))) / 2, 0)
+    found = np.maximum(found, 0.0)
+    if not outside.all():
+        left = (max(values.sum(), 0.0) - found[outside].sum()) / np.count_nonzero(~outside)
+        found[~outside] = max(left, 0.0)
+    return np.sort(found)[::-1]
+
+
+def _start(told: _Told, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Where a chain starts: at noisy moments less fresh noise, as far as they can be those of records."""
+    size = len(told.product)
+    mean = np.clip(told.first[1:] / told.number, -0.95, 0.95)
+    shift = rng.normal(0, math.sqrt(told.variance) / told.number, (size, size))
+    values, axes = np.linalg.eigh(
+        _second(told, told.number) - np.outer(mean, mean) + np.triu(shift) + np.triu(shift, 1).T
+    )
+    deviations = np.sqrt(np.clip(values, 1e-4, 1.0))
+    diagonal = (axes**2) @ deviations**2
+    smaller = min(1.0, float(((1 - mean**2) / diagonal).min()) * 0.99)
+    return np.ascontiguousarray(axes), np.stack([deviations * math.sqrt(smaller), mean, diagonal * smaller])
+
+
+def _sampled(covariances: Floats, numbers: Floats, rng: np.random.Generator) -> Floats:
+    """Covariances of the laws that samples with these covariances come from."""
+    size = covariances.shape[-1]
+    lower = np.tril(rng.standard_normal(covariances.shape), -1)
+    freedom = np.maximum(numbers - 1, size)[:, None] - np.arange(size)
+    index = np.arange(size)
+    lower[:, index, index] = np.sqrt(rng.chisquare(freedom))
+    # With S = R R' and W = L L' ~ Wishart: Sigma = n R W^-1 R', and W^-1 = M M' for M = L^-T.
+    root = np.linalg.cholesky(
+        covariances + 1e-9 * np.trace(covariances, axis1=1, axis2=2)[:, None, None] * np.eye(size)
+    )
+    half = root @ np.swapaxes(np.linalg.inv(lower), 1, 2)
+    return np.asarray(numbers[:, None, None] * half @ np.swapaxes(half, 1, 2))
