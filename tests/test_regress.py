@@ -182,10 +182,10 @@ def test_means_of_bins_are_those_of_their_law() -> None:
 
 
 def test_classes_that_a_state_parts_end_where_a_millionth_of_the_records_says() -> None:
-    chances = np.array([[0.5, 0.0]])
-    (found,) = logit_fits(np.array([[[0.0], [1.0]]]), np.array([[0.5, 0.5]]), chances)
+    hits = np.array([[0.25, 0.0]])
+    (found,) = logit_fits(np.array([[[0.0], [1.0]]]), np.array([[0.5, 0.5]]), hits)
     assert -20 < found[0] < -8 and abs(found[1]) < 1e-4
-    (rare,) = logit_fits(np.array([[[0.0], [1.0]]]), np.array([[1 - 1e-12, 1e-12]]), np.array([[0.5, 0.75]]))
+    (rare,) = logit_fits(np.array([[[0.0], [1.0]]]), np.array([[1 - 1e-12, 1e-12]]), np.array([[0.5, 0.75e-12]]))
     np.testing.assert_allclose(rare, [np.log(3), 0], atol=1e-4)
 
 

@@ -7,7 +7,7 @@ covariance with another is that with what `answer` has for `E(other | b)`: with 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -94,8 +94,11 @@ class ColumnLaw:
     @cached_property
     def whole(self) -> Floats | None:
         """`P(names)`, shape `(*sizes, draws)`; None of too many states."""
-        given = self.both.given
-        return given.whole(self.names) if given.cells.network.cells(self.names) <= STATES else None
+        given, tables = self.both.given, self.both.tables
+        if given.cells.network.cells(self.names) > STATES:
+            return None
+        law = given.whole(self.names)
+        return law if tables is None else tables.without_bias(law, self.names)
 
     def of(self, *names: str) -> Floats:
         """The joint law of one or two of them, shape `(*sizes, draws)`: of all, or of what tables say of these."""
@@ -106,9 +109,14 @@ class ColumnLaw:
         summed: Floats = self.whole.sum(axis=others)
         return summed if axes == sorted(axes) else summed.swapaxes(0, 1)
 
+    @cached_property
+    def singles(self) -> Mapping[str, Floats]:
+        """The law of each, shape `(size, draws)`."""
+        return {name: self.of(name) for name in self.names}
+
     def values(self, column: Column) -> Floats:
         """See `Column.values`."""
-        return column.values(self.of(column.variable.name), self.inside)
+        return column.values(self.singles[column.variable.name], self.inside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +136,7 @@ class Moments:
     @cached_property
     def _deviation(self) -> Floats:
         """Of each column, shape `(draws, columns)`."""
-        return np.sqrt(np.diagonal(self.own, axis1=1, axis2=2))
+        return np.sqrt(np.maximum(np.diagonal(self.own, axis1=1, axis2=2), 0.0))
 
     @cached_property
     def open(self) -> npt.NDArray[np.bool_]:
@@ -162,15 +170,16 @@ def column_moments(law: ColumnLaw, covariates: Sequence[Column]) -> Moments:
     own = np.zeros((law.draws, int(ends[-1]), int(ends[-1])))
     with_numbers, means = own.copy(), np.zeros(own.shape[:2])
     for i, one in enumerate(covariates):
-        rows, shares, values = slice(ends[i], ends[i + 1]), law.of(one.variable.name), law.values(one)
+        rows, shares, values = slice(ends[i], ends[i + 1]), law.singles[one.variable.name], law.values(one)
         means[:, rows] = np.einsum("sd,scd->dc", shares, values)
         own[:, rows, rows] = with_numbers[:, rows, rows] = covariance(shares, values, values)
-        for j, other in enumerate(covariates):
-            if i != j:
-                pair, columns = law.of(one.variable.name, other.variable.name), slice(ends[j], ends[j + 1])
-                shares = pair.sum(axis=1)
-                own[:, rows, columns] = covariance(shares, values, _mean_given(pair, law.values(other)))
-                with_numbers[:, rows, columns] = covariance(shares, values, other.given(pair, law.inside))
+        for j, other in enumerate(covariates[:i]):
+            columns, pair = slice(ends[j], ends[j + 1]), law.of(one.variable.name, other.variable.name)
+            turned, others = pair.swapaxes(0, 1), law.values(other)
+            own[:, rows, columns] = covariance(pair.sum(axis=1), values, _mean_given(pair, others))
+            own[:, columns, rows] = own[:, rows, columns].swapaxes(1, 2)
+            with_numbers[:, rows, columns] = covariance(pair.sum(axis=1), values, other.given(pair, law.inside))
+            with_numbers[:, columns, rows] = covariance(turned.sum(axis=1), others, one.given(turned, law.inside))
     return Moments(own, with_numbers, means)
 
 

@@ -44,7 +44,7 @@ Floats = npt.NDArray[np.float64]
 Kind = Literal["linear", "logistic"]
 Assume = Literal["network", "robust"]
 Points = tuple[slice, Floats, Floats, Floats]
-"""Which draws; columns `(draws, points, columns)`, weights and chances of the second state `(draws, points)`."""
+"""Which draws; columns `(draws, points, columns)`; weights of the points, and those of the second state in them."""
 
 POINTS = 2**13
 """Made-up records of each draw where it is not; see `drawn_points`."""
@@ -258,7 +258,7 @@ def _linear(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], targ
         pair = law.of(column.variable.name, target.variable.name)
         products.append(covariance(pair.sum(axis=1), law.values(column), target.given(pair, law.inside))[..., 0])
     slopes = moments.slopes(np.concatenate(products, axis=-1))
-    shares = law.of(target.variable.name)
+    shares = law.singles[target.variable.name]
     middle = (shares * law.values(target)[:, 0]).sum(axis=0)
     return np.column_stack([slopes, middle - (slopes * moments.means).sum(axis=-1)])
 
@@ -270,8 +270,8 @@ def _logistic(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], ta
     with `Cov(m, x) beta = Cov(m, m) gamma`.
     """
     at_means = np.full((law.draws, moments.means.shape[-1] + 1), np.nan)
-    for part, columns, weights, chances in (_states if law.whole is not None else _drawn)(law, covariates, target):
-        at_means[part] = logit_fits(columns, weights, chances)
+    for part, columns, weights, hits in (_states if law.whole is not None else _drawn)(law, covariates, target):
+        at_means[part] = logit_fits(columns, weights, hits)
     gamma = at_means[:, :-1]
     slopes = moments.slopes((moments.own @ gamma[..., None])[..., 0])
     return np.column_stack([slopes, at_means[:, -1] + ((gamma - slopes) * moments.means).sum(axis=-1)])
@@ -289,9 +289,8 @@ def _states(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Ite
     for start in range(0, law.draws, size):
         part = slice(start, min(start + size, law.draws))
         weights = laws[..., part].sum(axis=1).T
-        chances = np.divide(laws[:, 1, part].T, weights, out=np.full_like(weights, 0.5), where=weights > 0)
         parts = [np.moveaxis(value[..., part], -1, 0)[:, own] for value, own in zip(values, codes, strict=True)]
-        yield part, np.concatenate(parts, axis=-1), weights / weights.sum(axis=-1, keepdims=True), chances
+        yield part, np.concatenate(parts, axis=-1), weights, laws[:, 1, part].T
 
 
 def _drawn(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Iterator[Points]:
@@ -301,4 +300,4 @@ def _drawn(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Iter
         at = np.arange(len(chances))[:, None]
         tables = [np.moveaxis(value[..., part], -1, 0) for value in values]
         parts = [table[at, codes[name]] for table, name in zip(tables, names, strict=True)]
-        yield part, np.concatenate(parts, axis=-1), np.full_like(chances, 1 / POINTS), chances
+        yield part, np.concatenate(parts, axis=-1), np.full_like(chances, 1 / POINTS), chances / POINTS

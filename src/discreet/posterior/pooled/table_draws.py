@@ -40,6 +40,7 @@ from discreet.model.tables import Tables
 from discreet.posterior.evidence import audited_sets, choice_scales, measured_sets, measurements
 from discreet.posterior.pooled.discrepancy import TAUS, pair_weights, scaled_to, triple_weights, triples_of
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
+from discreet.posterior.pooled.plain_pairs import moved_to_pairs, plain_pairs
 from discreet.posterior.pooled.worlds import Worlds
 from discreet.posterior.saturated import leaves_open, projected, saturated
 from discreet.releases.combined import Combined
@@ -63,6 +64,8 @@ ROUNDS = 8
 """Of proportional fitting: margins of draws agree but for their single variables' last digits."""
 MOST_PAIRS, FEW_DRAWS = 60, 100
 """Pairs that are learned from, and draws of what the network says of them."""
+PLAIN = 2
+"""Of a generator: those of draws are 0, of their twins 1."""
 FEWEST = 1e-12
 """Probability that a margin is taken to have at least, so that it can be scaled."""
 
@@ -206,6 +209,24 @@ class TableDraws:
         whole = [*moved, family, *apart]
         largest = [part for place, part in enumerate(whole) if not _inside(part, place, whole)]
         return [tuple(name for name in before if name in part) for part in largest]
+
+    def without_bias(self, law: Floats, names: Scope) -> Floats:
+        """A law of some variables under every draw, moved to what tables tell of their pairs without bias.
+
+        Args:
+            law: shape `(*sizes, draws)`.
+            names: of its axes.
+
+        Returns:
+            Shape as the law's; cells may be negative. The law itself where no table holds a pair. Equal for equal
+            arguments; see `plain_pairs.py`.
+        """
+        pairs = [pair for pair in combinations(self.network.ordered(names), 2) if frozenset(pair) in self._pairs]
+        if not pairs:
+            return law
+        told, rng = self._told(pairs), self._generator(self.network.ordered(names), PLAIN)
+        plain = plain_pairs(told, pairs, law.shape[-1], rng)
+        return moved_to_pairs(law, names, plain, max(1, round(told.total[0])), rng)
 
     def measured(self, names: Iterable[str]) -> tuple[Scope, ...]:
         """The largest parts of some variables that a table has, in the schema's order."""
