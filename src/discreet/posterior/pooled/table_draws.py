@@ -64,6 +64,8 @@ ROUNDS = 8
 """Of proportional fitting: margins of draws agree but for their single variables' last digits."""
 MOST_PAIRS, FEW_DRAWS = 60, 100
 """Pairs that are learned from, and draws of what the network says of them."""
+ABOVE = 4.0
+"""Deviations of the noise: it puts a state of which there are so many records below 0 in one of 30,000 draws."""
 PLAIN = 2
 """Of a generator: those of draws are 0, of their twins 1."""
 FEWEST = 1e-12
@@ -218,15 +220,22 @@ class TableDraws:
             names: of its axes.
 
         Returns:
-            Shape as the law's; cells may be negative. The law itself where no table holds a pair. Equal for equal
-            arguments; see `plain_pairs.py`.
+            Shape as the law's; cells may be negative. The law itself where no table holds a pair, or the noise may have
+            made a categorical state of one of its variables. Equal for equal arguments; see `plain_pairs.py`.
         """
         pairs = [pair for pair in combinations(self.network.ordered(names), 2) if frozenset(pair) in self._pairs]
-        if not pairs:
+        told = self._told(pairs)
+        if not pairs or not all(self._clear(told, name) for name in {name for pair in pairs for name in pair}):
             return law
-        told, rng = self._told(pairs), self._generator(self.network.ordered(names), PLAIN)
+        rng = self._generator(self.network.ordered(names), PLAIN)
         plain = plain_pairs(told, pairs, law.shape[-1], rng)
         return moved_to_pairs(law, names, plain, max(1, round(told.total[0])), rng)
+
+    def _clear(self, told: Margins, name: str) -> bool:
+        """Whether the number of records, and those in each state that is no bin, are well above their noise."""
+        total, variance = told.total
+        counts = [] if self.network.schema[name].numeric else told.table((name,)).tolist()
+        return min([total, *counts]) > ABOVE * max(variance**0.5, told.deviation((name,)))
 
     def measured(self, names: Iterable[str]) -> tuple[Scope, ...]:
         """The largest parts of some variables that a table has, in the schema's order."""
