@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from discreet.model.tables import Tables
 
-__all__ = ["Points", "drawn_points"]
+__all__ = ["Points", "drawn_codes", "drawn_points"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -24,8 +24,34 @@ GATHERED = 2**22
 """Probabilities that are looked up at once: 32 MiB."""
 
 
-def drawn_points(cells: Tables, target: str, names: Iterable[str], records: int) -> Iterator[Points]:
+def drawn_codes(cells: Tables, names: Iterable[str], records: int) -> Iterator[tuple[slice, dict[str, Codes]]]:
     """Records drawn from the network under every draw, parents before children, a chunk of draws at a time.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        names: of the variables that are wanted.
+        records: for each draw.
+
+    Returns:
+        Chunks: which draws, and codes of their records by variable, shape `(draws, records)`, for the wanted variables
+        and those before them. Equal for equal arguments.
+    """
+    network, draws, rng = cells.network, cells.draws or 1, np.random.default_rng(0)
+    above = network.ancestors(names)
+    nodes = [node for node in network.order if node in above]
+    size = max(1, GATHERED // (max(network.schema[node].size for node in nodes) * records))
+    for start in range(0, draws, size):
+        part = slice(start, min(start + size, draws))
+        codes = dict[str, Codes]()
+        for node in nodes:
+            sums = np.cumsum(_rows(cells, node, codes, part, records), axis=-1)
+            uniform = rng.random((*sums.shape[:-1], 1)) * sums[..., -1:]
+            codes[node] = (uniform >= sums[..., :-1]).sum(axis=-1)
+        yield part, codes
+
+
+def drawn_points(cells: Tables, target: str, names: Iterable[str], records: int) -> Iterator[Points]:
+    """Such records, and the chance of one variable of two states in each.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
@@ -39,19 +65,8 @@ def drawn_points(cells: Tables, target: str, names: Iterable[str], records: int)
         with less error than drawn states have. Equal for equal arguments.
     """
     wanted = tuple(names)
-    network, draws, rng = cells.network, cells.draws or 1, np.random.default_rng(0)
-    above = network.ancestors((*wanted, target))
-    nodes = [node for node in network.order if node in above]
-    widest = max(network.schema[node].size for node in nodes)
-    size = max(1, GATHERED // (widest * records))
-    for start in range(0, draws, size):
-        part = slice(start, min(start + size, draws))
-        codes = dict[str, Codes]()
-        for node in nodes:
-            sums = np.cumsum(_rows(cells, node, codes, part, records), axis=-1)
-            uniform = rng.random((*sums.shape[:-1], 1)) * sums[..., -1:]
-            codes[node] = (uniform >= sums[..., :-1]).sum(axis=-1)
-        yield part, {name: codes[name] for name in wanted}, _chance(cells, target, nodes, codes, part)
+    for part, codes in drawn_codes(cells, (*wanted, target), records):
+        yield part, {name: codes[name] for name in wanted}, _chance(cells, target, list(codes), codes, part)
 
 
 def _rows(cells: Tables, node: str, codes: dict[str, Codes], part: slice, records: int) -> Floats:

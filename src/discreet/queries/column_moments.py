@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ Floats = npt.NDArray[np.float64]
 
 STATES = 4096
 """Joint states of target and covariates up to which their joint law is taken whole, as `answer` does."""
+VALUES = 2**23
+"""Numbers of that law under all draws: 64 MiB."""
 SINGULAR = 1e-9
 """Ratio of the least singular value of the columns' moments, in units of their deviations, to the largest, below which
 nothing tells their coefficients apart: rounding errors are 1e-16 of the largest."""
@@ -95,19 +98,35 @@ class ColumnLaw:
     def whole(self) -> Floats | None:
         """`P(names)`, shape `(*sizes, draws)`; None of too many states."""
         given, tables = self.both.given, self.both.tables
-        if given.cells.network.cells(self.names) > STATES:
+        states = given.cells.network.cells(self.names)
+        if states > STATES or states * self.draws > VALUES:
             return None
         law = given.whole(self.names)
         return law if tables is None else tables.without_bias(law, self.names)
 
     def of(self, *names: str) -> Floats:
-        """The joint law of one or two of them, shape `(*sizes, draws)`: of all, or of what tables say of these."""
-        if self.whole is None or not self.both.read:
-            return self.both.about(names, most=STATES).given.whole(names)
+        """The joint law of one or two of them, shape `(*sizes, draws)`."""
+        if self.whole is None:
+            return self._of_pairs(names)
         axes = [self.names.index(name) for name in names]
         others = tuple(axis for axis in range(len(self.names)) if axis not in axes)
         summed: Floats = self.whole.sum(axis=others)
         return summed if axes == sorted(axes) else summed.swapaxes(0, 1)
+
+    def _of_pairs(self, names: tuple[str, ...]) -> Floats:
+        """The same where the joint law of all is too large."""
+        if len(names) == 1:
+            pair = next(pair for pair in self._pairs if names[0] in pair)
+            return np.asarray(self._pairs[pair].sum(axis=1 - pair.index(names[0])))
+        return self._pairs[names] if names in self._pairs else self._pairs[names[::-1]].swapaxes(0, 1)
+
+    @cached_property
+    def _pairs(self) -> Mapping[tuple[str, ...], Floats]:
+        """Laws of all pairs."""
+        given, tables = self.both.given, self.both.tables
+        if tables is not None:
+            return tables.pairs_without_bias(given.cells, self.names)
+        return {pair: given.whole(pair) for pair in combinations(self.names, 2)}
 
     @cached_property
     def singles(self) -> Mapping[str, Floats]:

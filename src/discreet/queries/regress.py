@@ -253,14 +253,19 @@ def _resting(found: Regression, law: ColumnLaw) -> Regression:
 
 def _linear(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
     """Least squares, shape `(draws, columns + 1)`, the intercept last; NaN where they are open."""
+    slopes = moments.slopes(_products(law, covariates, target))
+    shares = law.singles[target.variable.name]
+    middle = (shares * law.values(target)[:, 0]).sum(axis=0)
+    return np.column_stack([slopes, middle - (slopes * moments.means).sum(axis=-1)])
+
+
+def _products(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Floats:
+    """Covariances of the columns with the target, shape `(draws, columns)`."""
     products = []
     for column in covariates:
         pair = law.of(column.variable.name, target.variable.name)
         products.append(covariance(pair.sum(axis=1), law.values(column), target.given(pair, law.inside))[..., 0])
-    slopes = moments.slopes(np.concatenate(products, axis=-1))
-    shares = law.singles[target.variable.name]
-    middle = (shares * law.values(target)[:, 0]).sum(axis=0)
-    return np.column_stack([slopes, middle - (slopes * moments.means).sum(axis=-1)])
+    return np.concatenate(products, axis=-1)
 
 
 def _logistic(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
@@ -270,7 +275,8 @@ def _logistic(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], ta
     with `Cov(m, x) beta = Cov(m, m) gamma`.
     """
     at_means = np.full((law.draws, moments.means.shape[-1] + 1), np.nan)
-    for part, columns, weights, hits in (_states if law.whole is not None else _drawn)(law, covariates, target):
+    points = _states(law, covariates, target) if law.whole is not None else _drawn(law, moments, covariates, target)
+    for part, columns, weights, hits in points:
         at_means[part] = logit_fits(columns, weights, hits)
     gamma = at_means[:, :-1]
     slopes = moments.slopes((moments.own @ gamma[..., None])[..., 0])
@@ -293,11 +299,24 @@ def _states(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Ite
         yield part, np.concatenate(parts, axis=-1), weights, laws[:, 1, part].T
 
 
-def _drawn(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Iterator[Points]:
-    """Made-up records as points."""
+def _drawn(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Iterator[Points]:
+    """Made-up records as points, with chances moved by what the linear regression is by what tables tell of pairs."""
     values, names = [law.values(column) for column in covariates], [column.variable.name for column in covariates]
+    moved = _slopes_at_means(law, moments, covariates, target)
+    if law.both.tables is not None:
+        plain = replace(law, both=replace(law.both, tables=None))
+        moved = moved - _slopes_at_means(plain, column_moments(plain, covariates), covariates, target)
+    else:
+        moved = np.zeros_like(moved)
     for part, codes, chances in drawn_points(law.both.given.cells, target.variable.name, names, POINTS):
         at = np.arange(len(chances))[:, None]
         tables = [np.moveaxis(value[..., part], -1, 0) for value in values]
-        parts = [table[at, codes[name]] for table, name in zip(tables, names, strict=True)]
-        yield part, np.concatenate(parts, axis=-1), np.full_like(chances, 1 / POINTS), chances / POINTS
+        columns = np.concatenate([table[at, codes[name]] for table, name in zip(tables, names, strict=True)], axis=-1)
+        off = columns - columns.mean(axis=1, keepdims=True)
+        hits = chances + np.einsum("dkp,dp->dk", off, np.nan_to_num(moved[part]))
+        yield part, columns, np.full_like(chances, 1 / POINTS), hits / POINTS
+
+
+def _slopes_at_means(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
+    """Slopes of the linear regression on the means of bins, shape `(draws, columns)`."""
+    return replace(moments, with_numbers=moments.own).slopes(_products(law, covariates, target))

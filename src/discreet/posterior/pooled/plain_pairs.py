@@ -24,7 +24,7 @@ from discreet.inference.interactions import contrast_matrices, positions, subset
 from discreet.model.schema import Scope
 from discreet.posterior.pooled.least_squares import Margins
 
-__all__ = ["moved_to_pairs", "plain_pairs"]
+__all__ = ["moved_pairs", "moved_to_pairs", "plain_pairs"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -87,6 +87,32 @@ def moved_to_pairs(
     for pair, table in wanted.items():
         law = law + _spread(table - _margin(law, names, pair), names, pair, alone)
     return law
+
+
+def moved_pairs(
+    laws: Mapping[Scope, Floats], pairs: Mapping[Scope, Floats], errors: Mapping[Scope, Floats]
+) -> dict[Scope, Floats]:
+    """Laws of pairs of variables whose joint law is too large, moved in the same way.
+
+    Args:
+        laws: of all pairs under every draw, shape `(*sizes, draws)`.
+        pairs: see `plain_pairs`.
+        errors: sampling errors of all pairs, those of one set of records for each draw; shapes as the laws'.
+
+    Returns:
+        By pair. Those that no table holds are moved in their margins alone.
+    """
+    found = {pair: table + errors[pair] for pair, table in pairs.items()}
+    singles: dict[str, Floats] = {}
+    for (one, other), table in found.items():
+        singles.setdefault(one, table.sum(axis=1))
+        singles.setdefault(other, table.sum(axis=0))
+    for pair, law in laws.items():
+        if pair not in found:
+            first, second = law.sum(axis=1), law.sum(axis=0)
+            moved, last = singles.get(pair[0], first), singles.get(pair[1], second)
+            found[pair] = law + (moved - first)[:, None] * second + moved[:, None] * (last - second)
+    return found
 
 
 def _margin(law: Floats, names: Scope, part: Scope) -> Floats:
