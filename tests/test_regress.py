@@ -188,6 +188,16 @@ def test_classes_that_a_state_parts_end_where_a_millionth_of_the_records_says() 
     np.testing.assert_allclose(rare, [np.log(3), 0], atol=1e-4)
 
 
+def test_classes_below_zero_have_no_coefficient_and_states_are_kept_from_it() -> None:
+    """What noise may say of a state: fewer than no records of its second class."""
+    columns, weights = np.array([[[0.0], [1.0]]]), np.array([[0.5, 0.5]])
+    assert np.isnan(logit_fits(columns, weights, np.array([[0.25, -0.1]]))).all()
+    column = module.Column(NETWORK.schema["b"])
+    hits = module._possible(np.array([[0.25, -0.1]]), weights, [column], [np.array([0, 1])])
+    np.testing.assert_array_equal(hits, [[0.25, 0.0]])
+    np.testing.assert_array_equal(module._possible(hits, weights, [column], [np.array([0, 1])]), hits)
+
+
 def test_draws_that_leave_a_coefficient_open_are_left_out_and_most_of_them_are_refused() -> None:
     cells = posterior(6, draws=10).cells
     for share, kind in ((3, "linear"), (3, "logistic"), (6, "linear"), (6, "logistic")):

@@ -21,6 +21,8 @@ RIDGE = 1e-6
 """Of the squared standardised coefficients, in shares of the records."""
 STEPS, HALVINGS = 100, 40
 """Of Newton's method at most: six to ten are usual, thirty where classes are parted."""
+FARTHEST = 50.0
+"""Log odds beyond which nothing but weights below 0 leads: parted classes end at a third of it."""
 CLOSE, ROUNDING = 1e-7, 1e-14
 """Change of any point's log odds by a step that is the last: those that follow are the square of it; and of a mean log
 likelihood that is no change."""
@@ -36,7 +38,7 @@ def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
 
     Returns:
         Shape `(draws, columns + 1)`, the intercept last; NaN under draws in which a column does not vary, or Newton's
-        method found no end.
+        method found no end, or none that is near.
 
     Source:
         McCullagh and Nelder (1989), Section 4.4; with the step halved until the likelihood does not fall.
@@ -54,6 +56,7 @@ def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
         found[left], change = _step(z[left], weights[left], hits[left], found[left])
         left = left[~(change <= CLOSE) & np.isfinite(change)]
     found[left] = found[still] = np.nan
+    found[np.abs(np.einsum("dkp,dp->dk", z, found)).max(axis=-1) > FARTHEST] = np.nan
     slopes = found[:, :-1] / deviation
     return np.column_stack([slopes, found[:, -1] - (slopes * mean).sum(axis=-1)])
 

@@ -19,7 +19,7 @@ Berkson (1950) for covariates that are known by their class; Reiersol (1945) for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -296,7 +296,25 @@ def _states(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Ite
         part = slice(start, min(start + size, law.draws))
         weights = laws[..., part].sum(axis=1).T
         parts = [np.moveaxis(value[..., part], -1, 0)[:, own] for value, own in zip(values, codes, strict=True)]
-        yield part, np.concatenate(parts, axis=-1), weights, laws[:, 1, part].T
+        hits = _possible(laws[:, 1, part].T, weights, covariates, codes)
+        yield part, np.concatenate(parts, axis=-1), weights, hits
+
+
+def _possible(
+    hits: Floats, weights: Floats, covariates: Sequence[Column], codes: Iterable[npt.NDArray[np.integer]]
+) -> Floats:
+    """Weights of the second class, in each categorical state not below 0 in all nor above the state's own.
+
+    Errors of the noise may put them there, where no coefficient is that they could have.
+    """
+    for column, own in zip(covariates, codes, strict=True):
+        for state in range(0 if column.variable.numeric else column.variable.size):
+            here = own == state
+            have, told = (weights * here).sum(axis=-1), (hits * here).sum(axis=-1)
+            wrong = (told < 0) | (told > have)
+            share = np.clip(told / np.where(have > 0, have, 1.0), 0.0, 1.0)
+            hits = np.where(wrong[:, None] & here, weights * share[:, None], hits)
+    return hits
 
 
 def _drawn(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Iterator[Points]:
@@ -313,8 +331,9 @@ def _drawn(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], targe
         tables = [np.moveaxis(value[..., part], -1, 0) for value in values]
         columns = np.concatenate([table[at, codes[name]] for table, name in zip(tables, names, strict=True)], axis=-1)
         off = columns - columns.mean(axis=1, keepdims=True)
-        hits = chances + np.einsum("dkp,dp->dk", off, np.nan_to_num(moved[part]))
-        yield part, columns, np.full_like(chances, 1 / POINTS), hits / POINTS
+        hits = (chances + np.einsum("dkp,dp->dk", off, np.nan_to_num(moved[part]))) / POINTS
+        weights = np.full_like(chances, 1 / POINTS)
+        yield part, columns, weights, _possible(hits, weights, covariates, [codes[name] for name in names])
 
 
 def _slopes_at_means(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
