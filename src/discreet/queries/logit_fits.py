@@ -22,7 +22,7 @@ RIDGE = 1e-6
 STEPS, HALVINGS = 100, 40
 """Of Newton's method at most: six to ten are usual, thirty where classes are parted."""
 FARTHEST = 50.0
-"""Log odds beyond which nothing but weights below 0 leads: parted classes end at a third of it."""
+"""Log odds beyond which weights below 0 lead, where there are any: classes that a state parts end at a third of it."""
 CLOSE, ROUNDING = 1e-7, 1e-14
 """Change of any point's log odds by a step that is the last: those that follow are the square of it; and of a mean log
 likelihood that is no change."""
@@ -56,7 +56,8 @@ def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
         found[left], change = _step(z[left], weights[left], hits[left], found[left])
         left = left[~(change <= CLOSE) & np.isfinite(change)]
     found[left] = found[still] = np.nan
-    found[np.abs(np.einsum("dkp,dp->dk", z, found)).max(axis=-1) > FARTHEST] = np.nan
+    improper = ((hits < 0) | (hits > weights)).any(axis=-1)
+    found[improper & (np.abs(np.einsum("dkp,dp->dk", z, found)).max(axis=-1) > FARTHEST)] = np.nan
     slopes = found[:, :-1] / deviation
     return np.column_stack([slopes, found[:, -1] - (slopes * mean).sum(axis=-1)])
 

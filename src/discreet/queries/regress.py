@@ -68,8 +68,8 @@ class Regression:
             first, and "intercept", the last.
         coefficients: float64, shape `(draws, names)`, read-only: change of the target, or of the log odds of its second
             state, for one unit of the covariate, or against its first state.
-        left_out: share of the posterior's draws under which columns do not vary or follow from each other; they are
-            not among these.
+        left_out: share of the posterior's draws that leave coefficients open: under which columns do not vary, follow
+            from each other, or have classes that noise puts below 0; they are not among these.
         basis: what it rests on, as of an `Answer`; None where nobody knows.
         unmeasured: pairs of its variables that lie in no table, at most 20.
         prior_only: what it needs and nothing measured, as of an `Answer`.
@@ -190,9 +190,10 @@ def regress(
     left_out = float(1 - known.mean())
     if left_out > LEFT_OUT:
         wrong = [name for name, share in zip(told, np.asarray(moments.open.any(axis=0)), strict=True) if share]
+        why = "do not vary, or follow from each other," if wrong else "have classes that are lost in the noise"
         raise InputError(
-            f"the columns {listed(map(shown, wrong or told))} do not vary, or follow from each other, under "
-            f"{len(known) - known.sum()} of {len(known)} draws; leave some of them out"
+            f"the columns {listed(map(shown, wrong or told))} {why} under {len(known) - known.sum()} of {len(known)} "
+            "draws; leave some of them out"
         )
     found = Regression(target, names, kind, (*told, "intercept"), drawn[known], left_out)
     return _resting(found, law)
