@@ -119,6 +119,7 @@ bench: $(BENCH_STAMP) peers  ## speed, coverage and utility, peers beside us in 
 	$(BIN)/python -m bench.components --quick
 	$(BIN)/python -m bench.logistic --seeds 10
 	$(BIN)/python -m bench.estimators --quick
+	$(BIN)/python -m bench.regressions --runs 10
 	$(BIN)/python -m bench.synthesizers --quick
 
 peers: $(PEER_STAMPS)  ## environments of the peers whose pins are not ours, 2 GB

@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from discreet.queries.pooled_estimates import PooledEstimate, pool_estimates
     from discreet.queries.predict import Prediction, predict
     from discreet.queries.query import Answer, answer, answer_many, marginals, parse_query
+    from discreet.queries.regress import Regression, regress
     from discreet.queries.released_covariates import released_covariates
     from discreet.queries.responder import Responder
     from discreet.queries.score import Score, read_score
@@ -189,6 +190,7 @@ _HOMES = {
     "privacy.ledger": ("Account", "Ledger"),
     "releases.release": ("Release",),
     "queries.pooled_estimates": ("PooledEstimate", "pool_estimates"),
+    "queries.regress": ("Regression", "regress"),
     "queries.released_covariates": ("released_covariates",),
     "queries.decide": ("Decision", "decide", "payoff"),
     "queries.explain": ("explain",),
@@ -354,6 +356,8 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "Responder",
     "predict",
     "Prediction",
+    "regress",
+    "Regression",
     "sample_records",
     "structure",
     "synthetic",

@@ -23,7 +23,13 @@ from discreet.app.arguments import (
     TrustNetwork,
     check_draws,
 )
-from discreet.app.coefficients import show_parameters, show_rows, show_states
+from discreet.app.coefficients import (
+    regression_document,
+    regression_lines,
+    show_parameters,
+    show_rows,
+    show_states,
+)
 from discreet.app.figures import external_document, external_lines
 from discreet.app.posteriors import GAPS, asked_queries, believed_prior, load_evidence, posterior_of
 from discreet.app.progress import LateBar
@@ -31,6 +37,7 @@ from discreet.app.report import answer_lines, fit_lines, origin_document, origin
 from discreet.app.terminal import answer_document, check_output, check_writable, fit_document, say, show
 from discreet.errors import InputError, listed, shown
 from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
+from discreet.model.query_grammar import parse_regression
 from discreet.releases.combined import Evidence
 
 if TYPE_CHECKING:
@@ -40,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["export", "fit", "query", "sample"]
 
-ROUGH = 100
+ROUGH, ROUGH_ENDS = 100, "ends of intervals are rough; ask for more (--draws)"
 """Independent draws below which the ends of 95 % intervals are told by two draws or fewer."""
 Queries = Annotated[
     list[str] | None,
@@ -49,6 +56,18 @@ Queries = Annotated[
         help='Such as "P(lung | smoke=yes)", or a file of queries, one a line; - reads them from stdin. All marginals '
         "without any.",
     ),
+]
+Regressions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--regress",
+        metavar="'TARGET ~ A, B'",
+        help="Regress a variable on others, such as 'lung ~ smoke, age'; repeatable. In the place of queries.",
+    ),
+]
+Kind = Annotated[
+    str,
+    typer.Option(help="Of regressions: linear, or logistic for the log odds of the target's second state."),
 ]
 Predictive = Annotated[
     bool,
@@ -92,6 +111,8 @@ Covariates = Annotated[
 def query(
     release: ReleaseFile,
     queries: Queries = None,
+    regress: Regressions = None,
+    kind: Kind = "linear",
     level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
     predictive: Predictive = False,
     method: Method = "noise-aware",
@@ -108,39 +129,87 @@ def query(
 ) -> None:
     """Ask a release; every answer has an interval that counts sampling error and privacy noise.
 
-    A release of a regression or a direction answers with all its coefficients.
+    A release of a regression or a direction answers with all its coefficients. Of a network --regress has them, too.
     """
     check_draws(draws, level)
     asked = asked_queries(queries, release)
+    regressions = [parse_regression(text) for text in regress or ()]
+    _check_regressions(bool(regressions), kind, bool(asked) or predictive)
     evidence = load_evidence(release)
     if isinstance(evidence, dc.Release) and evidence.over_design:
-        if isinstance(evidence.payload, dc.FactoredChoice) and evidence.payload.kind == "categorical" and prior is None:
+        categorical = isinstance(evidence.payload, dc.FactoredChoice) and evidence.payload.kind == "categorical"
+        if categorical and prior is None and not regressions:
             posterior = posterior_of(evidence, method, draws, seed)
             show_states(posterior, _answers(posterior, asked, level, predictive, assume, inside), as_json)
             return
-        more = bool(asked) or prior is not None or method not in ("noise-aware", "exact") or predictive or trust_network
+        more = bool(asked or regress) or prior is not None or predictive or trust_network
+        more = more or method not in ("noise-aware", "exact")
         _show_weights(evidence, more, covariates, level, draws, seed, as_json, exact=method == "exact")
         return
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
-    if not queries and dc.of_family(evidence):
+    if not (queries or regress) and dc.of_family(evidence):
         more = prior is not None or method not in ("noise-aware", "family") or predictive or trust_network
         show_parameters(evidence, more, level, draws, seed, as_json)
         return
     believed = believed_prior(evidence, prior, equivalent_sample_size, seed)
     posterior = posterior_of(evidence, method, draws, seed, believed, trust_network, missing)
-    answers = _answers(posterior, asked, level, predictive, assume, inside)
-    told, lines = _read_from(evidence, posterior)
-    told["answers"] = [answer_document(part) for part in answers]
+    if regressions:
+        found = _regressed(posterior, regressions, kind, level, assume, inside)
+    else:
+        found = _answered(posterior, asked, level, predictive, assume, inside)
+    _show_replies(evidence, posterior, found, draws, assume is None, as_json)
+
+
+Found = tuple[dict[str, object], str, bool]
+"""Replies as JSON and as text, and whether any is about a pair that no table holds."""
+
+
+def _answered(posterior: dc.PosteriorDraws, asked: list[str] | None, level: float, *how: Any) -> Found:
+    """Answers to queries."""
+    answers = _answers(posterior, asked, level, *how)
+    told: dict[str, object] = {"answers": [answer_document(part) for part in answers]}
+    return told, answer_lines(answers), any(part.unmeasured for part in answers)
+
+
+def _regressed(
+    posterior: dc.PosteriorDraws,
+    asked: list[tuple[str, tuple[str, ...]]],
+    kind: str,
+    level: float,
+    assume: str | None,
+    inside: str,
+) -> Found:
+    """Regressions."""
+    how: Any = {"kind": kind, "assume": assume, "inside": inside}
+    found = [dc.regress(posterior, target, on, **how) for target, on in asked]
+    told: dict[str, object] = {"regressions": [regression_document(part, level) for part in found]}
+    text = "\n\n".join(regression_lines(part, level) for part in found)
+    return told, text, any(part.unmeasured for part in found)
+
+
+def _show_replies(
+    evidence: Evidence, posterior: dc.PosteriorDraws, found: Found, draws: int, by_itself: bool, as_json: bool
+) -> None:
+    """Print replies, and what they were read from."""
+    (told, lines), (replies, text, unmeasured) = _read_from(evidence, posterior), found
+    told |= replies
     told["effective"] = worth = posterior.effective()
     if worth < min(ROUGH, draws):
-        lines.append(
-            f"the {draws:,} draws are worth {worth:,.0f} independent ones: ends of intervals are rough; ask for more "
-            "(--draws)"
-        )
-    if assume is None and posterior.doubtable and any(part.unmeasured for part in answers):
+        lines.append(f"the {draws:,} draws are worth {worth:,.0f} independent ones: {ROUGH_ENDS}")
+    if by_itself and posterior.doubtable and unmeasured:
         lines = ["what is assumed stays as the network says; --assume robust lets it be off", *lines]
-    show(as_json, told, "\n".join([answer_lines(answers), "", *lines]))
+    show(as_json, told, "\n".join([text, "", *lines]))
+
+
+def _check_regressions(asked: bool, kind: str, more: bool) -> None:
+    """Refuse what does not go with regressions, or without."""
+    if kind not in ("linear", "logistic"):
+        raise InputError(f"--kind is linear or logistic, not {shown(kind)}")
+    if asked and more:
+        raise InputError("--regress is asked without queries and without --predictive")
+    if not asked and kind != "linear":
+        raise InputError("--kind is for --regress")
 
 
 def _read_from(evidence: Evidence, posterior: dc.PosteriorDraws) -> tuple[dict[str, object], list[str]]:

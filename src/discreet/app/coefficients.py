@@ -7,19 +7,50 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 import discreet as dc
-from discreet.app.report import answer_lines, columns
+from discreet.app.report import answer_lines, assumption_lines, columns
 from discreet.app.terminal import answer_document, show
 from discreet.errors import InputError
 from discreet.releases.combined import Evidence
 
-__all__ = ["show_parameters", "show_rows", "show_states"]
+__all__ = ["regression_document", "regression_lines", "show_parameters", "show_rows", "show_states"]
 
 
 def show_rows(what: str, rows: Sequence[Mapping[str, object]], method: str, level: float, as_json: bool) -> None:
     """A table of means and intervals, or the same as JSON under the plural of what they are."""
+    told = {"method": method, "level": level, f"{what}s": rows}
+    show(as_json, told, f"{_table(what, rows, level)}\n\nposterior: {method}")
+
+
+def regression_document(found: dc.Regression, level: float) -> dict[str, object]:
+    """A regression as JSON."""
+    return {
+        "target": found.target,
+        "on": list(found.on),
+        "kind": found.kind,
+        "level": level,
+        "coefficients": found.rows(level=level),
+        "left_out": found.left_out,
+        "basis": found.basis,
+        "unmeasured": [list(pair) for pair in found.unmeasured],
+        "prior_only": [list(part) for part in found.prior_only],
+    }
+
+
+def regression_lines(found: dc.Regression, level: float) -> str:
+    """A regression as a table, and what it rests on."""
+    unit = f"log odds of {found.target}" if found.kind == "logistic" else found.target
+    lines = [f"{unit} on {', '.join(found.on)}", _table("coefficient", found.rows(level=level), level)]
+    if found.left_out:
+        lines.append(f"{100 * found.left_out:.3g} % of the draws leave coefficients open; they are left out")
+    if found.basis is not None:
+        lines.append(f"rests on: {found.basis}")
+    return "\n".join([*lines, *assumption_lines((found,))])
+
+
+def _table(what: str, rows: Sequence[Mapping[str, object]], level: float) -> str:
+    """Names, means and intervals."""
     lines = [(str(row["name"]), f"{row['mean']:.5g}", f"{row['lower']:.5g} to {row['upper']:.5g}") for row in rows]
-    table = columns((what, "mean", f"{100 * level:.6g} % interval"), lines)
-    show(as_json, {"method": method, "level": level, f"{what}s": rows}, f"{table}\n\nposterior: {method}")
+    return columns((what, "mean", f"{100 * level:.6g} % interval"), lines)
 
 
 def show_parameters(evidence: Evidence, more: bool, level: float, draws: int, seed: int, as_json: bool) -> None:

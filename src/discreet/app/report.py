@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UNUSED",
     "answer_lines",
+    "assumption_lines",
     "audit_lines",
     "columns",
     "fit_lines",
@@ -85,7 +86,7 @@ def answer_lines(answers: Sequence[dc.Answer]) -> str:
         for answer in answers
         if answer.left_out
     ]
-    notes = [*_assumptions(answers), *_bin_lines(answers), *partial]
+    notes = [*assumption_lines(answers), *_bin_lines(answers), *partial]
     return "\n".join([table, *([""] if notes else []), *notes])
 
 
@@ -99,7 +100,7 @@ def _bin_lines(answers: Sequence[dc.Answer]) -> list[str]:
     ]
 
 
-def _assumptions(answers: Sequence[dc.Answer]) -> list[str]:
+def assumption_lines(answers: Sequence[dc.Answer | dc.Regression]) -> list[str]:
     """What answers have of their prior alone, and pairs that they assume something of: a line of each, each once."""
     from discreet.posterior.basis import prior_only_words
 

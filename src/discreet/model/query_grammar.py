@@ -6,6 +6,7 @@
     E(X | C=c)              the mean of a numeric variable
     quantile(X, 0.9 | C=c)  the number below which that share of it lies; median(X | C=c)
     P(X > 40 | C=c)         the share of its numbers above one; also >=, < and <=
+    Y ~ A, B                a regression of Y on A and B, which is asked apart from the others
 
 Names that hold a comma, an equal sign, a bar or a bracket are written in double quotes. A query is public: it is
 written down without a look at the records, so a release can be planned for it.
@@ -28,11 +29,22 @@ from discreet.errors import InputError, listed, shown
 from discreet.model.limits import QUERY_CHARACTERS, at_most, repeated
 from discreet.model.schema import Schema, Variable
 
-__all__ = ["BEGINS", "Explanation", "NumberQuery", "Probability", "Query", "asked_cells", "check_names", "parse_query"]
+__all__ = [
+    "BEGINS",
+    "Explanation",
+    "NumberQuery",
+    "Probability",
+    "Query",
+    "asked_cells",
+    "check_names",
+    "parse_query",
+    "parse_regression",
+]
 
 BEGINS = re.compile(r"\s*(P|MAP|MPE|E|median|quantile)\s*\(")
 """How every query begins."""
 TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
+TERM = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[~,+])|(?P<word>[^\s~,+"][^~,+"]*))')
 COMPARED_WITH = re.compile(r"(.+?)\s*(<=|>=|<|>)\s*(\S+)", re.DOTALL)
 EQUAL = re.compile(r"\s*=")
 BLANKS = re.compile(r"\s*")
@@ -198,6 +210,40 @@ def parse_query(text: str, schema: Schema) -> Query:
         query = Explanation(tuple(name for name, _ in targets), tuple(observed))
     check_names(query, schema)
     return query
+
+
+def parse_regression(text: str) -> tuple[str, tuple[str, ...]]:
+    """Read the text of a regression.
+
+    Args:
+        text: `Y ~ A, B`, or `Y ~ A + B`; names that hold one of these signs stand in double quotes.
+
+    Returns:
+        (target, covariates), names as they are written.
+
+    Raises:
+        InputError: it is no regression, or longer than any query.
+
+    Example:
+        >>> parse_regression('lung ~ smoke, "age, years"')
+        ('lung', ('smoke', 'age, years'))
+    """
+    at_most(QUERY_CHARACTERS, text, "characters of a regression")
+    names: list[str] = []
+    marks: list[str] = []
+    position = 0
+    while (position := _after_blanks(text, position)) < len(text):
+        match = TERM.match(text, position)
+        if match is None or (match["mark"] is None) != (len(names) == len(marks)):
+            _refuse(text, "write a regression as TARGET ~ A, B")
+        position = match.end()
+        if match["mark"] is not None:
+            marks.append(match["mark"])
+        else:
+            names.append(match["quoted"] if match["quoted"] is not None else match["word"].strip())
+    if marks[:1] != ["~"] or "~" in marks[1:] or len(names) != len(marks) + 1:
+        _refuse(text, "write a regression as TARGET ~ A, B")
+    return names[0], tuple(names[1:])
 
 
 def check_names(asked: Query, schema: Schema) -> None:

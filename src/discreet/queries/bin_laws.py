@@ -113,13 +113,17 @@ class BinLaw:
         part = np.expm1(self.rises[bin] * place) / np.expm1(self.rises[bin])
         return np.asarray(self.below[bin] + (self.below[bin + 1] - self.below[bin]) * part)
 
-    def mean(self) -> Floats:
-        """Shape `(draws,)`."""
+    def means(self) -> Floats:
+        """Of the numbers in each bin, shape `(bins, draws)`."""
         width = np.diff(self.edges)[:, None]
         means = self.edges[:-1, None] + width * (0.5 + _leaning(self.rises))
         if self.whole:  # less the mean of the fraction, which has the same slope
             means -= 0.5 + _leaning(self.rises / width)
-        return np.asarray((np.diff(self.below, axis=0) * means).sum(axis=0))
+        return np.asarray(means)
+
+    def mean(self) -> Floats:
+        """Shape `(draws,)`."""
+        return np.asarray((np.diff(self.below, axis=0) * self.means()).sum(axis=0))
 
     def quantile(self, share: float) -> Floats:
         """The number below which such a share is, shape `(draws,)`: of whole numbers the first with it at or below."""

@@ -21,7 +21,7 @@ margins and odds ratios.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +33,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference import elimination
+from discreet.inference.drawn_points import drawn_codes
 from discreet.inference.interactions import subsets
 from discreet.model.network import Network
 from discreet.model.schema import Scope
@@ -40,6 +41,7 @@ from discreet.model.tables import Tables
 from discreet.posterior.evidence import audited_sets, choice_scales, measured_sets, measurements
 from discreet.posterior.pooled.discrepancy import TAUS, pair_weights, scaled_to, triple_weights, triples_of
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
+from discreet.posterior.pooled.plain_pairs import moved_pairs, moved_to_pairs, plain_pairs
 from discreet.posterior.pooled.worlds import Worlds
 from discreet.posterior.saturated import leaves_open, projected, saturated
 from discreet.releases.combined import Combined
@@ -63,6 +65,12 @@ ROUNDS = 8
 """Of proportional fitting: margins of draws agree but for their single variables' last digits."""
 MOST_PAIRS, FEW_DRAWS = 60, 100
 """Pairs that are learned from, and draws of what the network says of them."""
+ABOVE = 4.0
+"""Deviations of the noise: it puts a state of which there are so many records below 0 in one of 30,000 draws."""
+MADE_UP = 2**12
+"""Records of each draw from which sampling errors are taken, in the size that the number of records gives them."""
+PLAIN = 2
+"""Of a generator: those of draws are 0, of their twins 1."""
 FEWEST = 1e-12
 """Probability that a margin is taken to have at least, so that it can be scaled."""
 
@@ -207,6 +215,63 @@ class TableDraws:
         largest = [part for place, part in enumerate(whole) if not _inside(part, place, whole)]
         return [tuple(name for name in before if name in part) for part in largest]
 
+    def without_bias(self, law: Floats, names: Scope) -> Floats:
+        """A law of some variables under every draw, moved to what tables tell of their pairs without bias.
+
+        Args:
+            law: shape `(*sizes, draws)`.
+            names: of its axes.
+
+        Returns:
+            Shape as the law's; cells may be negative. The law itself where no table holds a pair, or the noise may have
+            made a categorical state of one of its variables. Equal for equal arguments; see `plain_pairs.py`.
+        """
+        ordered = self.network.ordered(names)
+        plain, records, rng = self._plain(ordered, law.shape[-1])
+        return moved_to_pairs(law, names, plain, records, rng) if plain else law
+
+    def pairs_without_bias(self, cells: Tables, names: Iterable[str]) -> dict[Scope, Floats]:
+        """The same for all pairs of variables whose joint law is too large.
+
+        Args:
+            cells: the posterior's draws.
+            names: different variables.
+
+        Returns:
+            By pair, in the schema's order, shape `(*sizes, draws)`.
+
+        Raises:
+            InputError: a network too large for exact inference.
+        """
+        ordered = self.network.ordered(names)
+        own: dict[Scope, Floats] = {pair: elimination.joint(cells, pair, {}) for pair in combinations(ordered, 2)}
+        laws = dict(own)
+        for pair in own:
+            read = self.joint(cells, pair)
+            laws[pair] = own[pair] if read is None else read
+        plain, records, _ = self._plain(ordered, cells.draws or 1)
+        if not plain:
+            return laws
+        errors = {pair: -own[pair] for pair in plain}
+        for part, codes in drawn_codes(cells, ordered, MADE_UP):
+            for pair, error in errors.items():
+                error[..., part] += _counted(codes, pair, error.shape[:2]) / MADE_UP
+        size = (MADE_UP / records) ** 0.5
+        return moved_pairs(laws, plain, {pair: error * size for pair, error in errors.items()})
+
+    def _plain(self, names: Scope, draws: int) -> tuple[dict[Scope, Floats], int, np.random.Generator]:
+        """Pairs that tables hold, without bias; the number of records; and a generator. No pairs where noise is all."""
+        pairs = [pair for pair in combinations(names, 2) if frozenset(pair) in self._pairs]
+        told, rng = self._told(pairs), self._generator(names, PLAIN)
+        clear = all(self._clear(told, name) for name in {name for pair in pairs for name in pair})
+        return plain_pairs(told, pairs, draws, rng) if clear else {}, max(1, round(told.total[0])), rng
+
+    def _clear(self, told: Margins, name: str) -> bool:
+        """Whether the number of records, and those in each state that is no bin, are well above their noise."""
+        total, variance = told.total
+        counts = [] if self.network.schema[name].numeric else told.table((name,)).tolist()
+        return bool(min([total, *counts]) > ABOVE * max(variance**0.5, told.deviation((name,))))
+
     def measured(self, names: Iterable[str]) -> tuple[Scope, ...]:
         """The largest parts of some variables that a table has, in the schema's order."""
         asked = frozenset(names)
@@ -330,6 +395,14 @@ class TableDraws:
         """Least squares of all tables, with the interactions of some sets and their subsets."""
         parts, records = measurements(self._evidence.parts), self._evidence.records[0]
         return pooled_margins(self.network, parts, records, also=subsets(also))
+
+
+def _counted(codes: Mapping[str, npt.NDArray[np.int64]], pair: Scope, sizes: tuple[int, ...]) -> Floats:
+    """How many records of each draw have each states of a pair, shape `(*sizes, draws)`."""
+    flat = codes[pair[0]] * sizes[1] + codes[pair[1]]
+    cells = sizes[0] * sizes[1]
+    counts = np.bincount((flat + cells * np.arange(len(flat))[:, None]).ravel(), minlength=cells * len(flat))
+    return np.moveaxis(counts.reshape(-1, *sizes), 0, -1).astype(np.float64)
 
 
 def _normalised(law: Floats) -> Floats:

@@ -1,0 +1,131 @@
+"""Laws moved to what tables tell of pairs without bias: for sums over so many cells that priors of cells add up.
+
+A posterior's draws hold no cell below 0 and lift cells that nobody fell into, each a little, as an interval of that
+cell needs. A covariance sums over all cells of a pair, and hundreds that are lifted flatten it. Plain least squares of
+the tables errs to no side, and its errors are known. So of every pair that a table holds, each draw's law is given
+
+    the pair's table by least squares  +  an error as the noise's  +  a sampling error of so many records from that law,
+
+the two errors those of one table for all pairs of a draw, over the number of records. What pairs do not tell stays as
+the draw has it, and so do pairs that lie in no table. Cells may be negative: such a law is for sums over pairs.
+
+Source: least squares, `least_squares.py`; its posterior under a flat prior is normal, and records are multinomial.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.inference.interactions import contrast_matrices, positions, subsets, transformed
+from discreet.model.schema import Scope
+from discreet.posterior.pooled.least_squares import Margins
+
+__all__ = ["moved_pairs", "moved_to_pairs", "plain_pairs"]
+
+Floats = npt.NDArray[np.float64]
+
+
+def plain_pairs(margins: Margins, pairs: Sequence[Scope], draws: int, rng: np.random.Generator) -> dict[Scope, Floats]:
+    """Shares of records in the cells of pairs, as tables tell them without bias, with the noise's error.
+
+    Args:
+        margins: least squares of all tables, with the interactions of the pairs and of their parts.
+        pairs: of different variables; in the schema's order.
+        draws: of the error of the noise.
+        rng: draws them.
+
+    Returns:
+        By pair, shape `(*sizes, draws)`; cells may be negative, and sum to 1.
+    """
+    moved: dict[Scope, Floats] = {}
+    for part in subsets(pairs):
+        values, deviation = margins.values[part], math.sqrt(margins.variances[part])
+        moved[part] = values[..., None] + deviation * rng.normal(size=(*values.shape, draws))
+    found = {}
+    for pair in pairs:
+        sizes = [margins.network.schema[name].size for name in pair]
+        coordinates = np.zeros((*sizes, draws))
+        for inside, place in positions(pair):
+            share = margins.network.cells(inside) / math.prod(sizes)
+            coordinates[place] = moved[inside].reshape(coordinates[place].shape) * math.sqrt(share)
+        table = transformed(coordinates, contrast_matrices(sizes), back=True)
+        found[pair] = table / table.sum(axis=(0, 1))
+    return found
+
+
+def moved_to_pairs(
+    law: Floats, names: Scope, pairs: Mapping[Scope, Floats], records: int, rng: np.random.Generator
+) -> Floats:
+    """Laws with other margins of pairs.
+
+    Args:
+        law: of some variables under every draw, shape `(*sizes, draws)`.
+        names: of its axes.
+        pairs: see `plain_pairs`; each of two of the names.
+        records: whose sampling error is added, drawn from the law.
+        rng: draws it.
+
+    Returns:
+        Shape as the law's; cells may be negative. What is added to a pair is spread like independent variables.
+    """
+    flat = np.clip(law.reshape(-1, law.shape[-1]), 0.0, None)
+    drawn = rng.multinomial(records, (flat / flat.sum(axis=0)).T).T / records
+    error = drawn.reshape(law.shape) - law
+    wanted = {pair: table + _margin(error, names, pair) for pair, table in pairs.items()}
+    singles: dict[Scope, Floats] = {}
+    for pair, table in wanted.items():
+        singles.setdefault(pair[:1], table.sum(axis=1))
+        singles.setdefault(pair[1:], table.sum(axis=0))
+    alone = {name: _margin(law, names, (name,)) for name in names}
+    for single, share in singles.items():
+        law = law + _spread(share - _margin(law, names, single), names, single, alone)
+        alone[single[0]] = share
+    for pair, table in wanted.items():
+        law = law + _spread(table - _margin(law, names, pair), names, pair, alone)
+    return law
+
+
+def moved_pairs(
+    laws: Mapping[Scope, Floats], pairs: Mapping[Scope, Floats], errors: Mapping[Scope, Floats]
+) -> dict[Scope, Floats]:
+    """Laws of pairs of variables whose joint law is too large, moved in the same way.
+
+    Args:
+        laws: of all pairs under every draw, shape `(*sizes, draws)`.
+        pairs: see `plain_pairs`.
+        errors: sampling errors of all pairs, those of one set of records for each draw; shapes as the laws'.
+
+    Returns:
+        By pair. Those that no table holds are moved in their margins alone.
+    """
+    found = {pair: table + errors[pair] for pair, table in pairs.items()}
+    singles: dict[str, Floats] = {}
+    for (one, other), table in found.items():
+        singles.setdefault(one, table.sum(axis=1))
+        singles.setdefault(other, table.sum(axis=0))
+    for pair, law in laws.items():
+        if pair not in found:
+            first, second = law.sum(axis=1), law.sum(axis=0)
+            moved, last = singles.get(pair[0], first), singles.get(pair[1], second)
+            found[pair] = law + (moved - first)[:, None] * second + moved[:, None] * (last - second)
+    return found
+
+
+def _margin(law: Floats, names: Scope, part: Scope) -> Floats:
+    """Over one or two of the variables, in the order of the part."""
+    summed = law.sum(axis=tuple(axis for axis, name in enumerate(names) if name not in part))
+    kept = [name for name in names if name in part]
+    return np.asarray(summed.transpose([*(kept.index(name) for name in part), len(part)]))
+
+
+def _spread(change: Floats, names: Scope, part: Scope, alone: Mapping[str, Floats]) -> Floats:
+    """A change of a margin, times the shares of all other variables."""
+    letters = {name: chr(ord("a") + place) for place, name in enumerate(names)}
+    terms = ["".join(letters[name] for name in part) + "z"]
+    terms += [f"{letters[name]}z" for name in names if name not in part]
+    others = [alone[name] for name in names if name not in part]
+    return np.asarray(np.einsum(f"{','.join(terms)}->{''.join(letters.values())}z", change, *others, optimize=True))

@@ -1,0 +1,208 @@
+"""Columns of a regression, the law of their variables under every draw, and their covariances.
+
+Numbers are known by their bins. A column b stands at the mean m of its bin by the law of `bin_laws.py`, and its
+covariance with another is that with what `answer` has for `E(other | b)`: with the number x itself, not with its bin.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.model.schema import Scope, Variable
+from discreet.queries.bin_laws import BinLaw, Inside
+from discreet.queries.given import Both
+
+__all__ = ["STATES", "Column", "ColumnLaw", "Moments", "column_moments", "covariance"]
+
+Floats = npt.NDArray[np.float64]
+
+STATES = 4096
+"""Joint states of target and covariates up to which their joint law is taken whole, as `answer` does."""
+VALUES = 2**23
+"""Numbers of that law under all draws: 64 MiB."""
+SINGULAR = 1e-9
+"""Ratio of the least singular value of the columns' moments, in units of their deviations, to the largest, below which
+nothing tells their coefficients apart: rounding errors are 1e-16 of the largest."""
+NEVER = 1e-300
+"""A law of numbers in bins for states that never are: it counts nothing."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A variable as columns of a regression: its number, or an indicator of each state but the first."""
+
+    variable: Variable
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its coefficients."""
+        if self.variable.numeric:
+            return (self.variable.name,)
+        return tuple(f"{self.variable.name}={state}" for state in self.variable.states[1:])
+
+    def values(self, shares: Floats, inside: Inside) -> Floats:
+        """Its columns in each of its states, shape `(states, columns, draws)`, where the states have shares."""
+        if self.variable.numeric:
+            return BinLaw(self.variable, shares, inside).means()[:, None]
+        return np.broadcast_to(np.eye(self.variable.size)[:, 1:, None], (*self._shape, shares.shape[-1]))
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        """States and columns."""
+        return self.variable.size, len(self.names)
+
+    def given(self, law: Floats, inside: Inside) -> Floats:
+        """Its expected columns in each state of another, shape `(others, columns, draws)`, of `P(other, own)`."""
+        others, size, draws = law.shape
+        total = law.sum(axis=1)
+        known = np.where(total[:, None] > 0, law, NEVER)
+        if self.variable.numeric:
+            flat = known.transpose(1, 0, 2).reshape(size, others * draws)
+            return BinLaw(self.variable, flat, inside).mean().reshape(others, 1, draws)
+        return np.asarray(known[:, 1:] / known.sum(axis=1, keepdims=True))
+
+
+def _mean_given(law: Floats, values: Floats) -> Floats:
+    """Expected values of a variable in each state of another, shape `(others, columns, draws)`, of `P(other, own)`."""
+    total = law.sum(axis=1, keepdims=True)
+    return np.asarray(np.einsum("skd,kcd->scd", law / np.where(total > 0, total, 1.0), values))
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnLaw:
+    """What draws say of the variables of a regression.
+
+    Args:
+        both: the draws.
+        names: of the covariates, and last the target.
+        inside: law of numbers inside bins.
+    """
+
+    both: Both
+    names: Scope
+    inside: Inside
+
+    @property
+    def draws(self) -> int:
+        """How many."""
+        return self.both.given.cells.draws or 1
+
+    @cached_property
+    def whole(self) -> Floats | None:
+        """`P(names)`, shape `(*sizes, draws)`; None of too many states."""
+        given, tables = self.both.given, self.both.tables
+        states = given.cells.network.cells(self.names)
+        if states > STATES or states * self.draws > VALUES:
+            return None
+        law = given.whole(self.names)
+        return law if tables is None else tables.without_bias(law, self.names)
+
+    def of(self, *names: str) -> Floats:
+        """The joint law of one or two of them, shape `(*sizes, draws)`."""
+        if self.whole is None:
+            return self._of_pairs(names)
+        axes = [self.names.index(name) for name in names]
+        others = tuple(axis for axis in range(len(self.names)) if axis not in axes)
+        summed: Floats = self.whole.sum(axis=others)
+        return summed if axes == sorted(axes) else summed.swapaxes(0, 1)
+
+    def _of_pairs(self, names: tuple[str, ...]) -> Floats:
+        """The same where the joint law of all is too large."""
+        if len(names) == 1:
+            pair = next(pair for pair in self._pairs if names[0] in pair)
+            return np.asarray(self._pairs[pair].sum(axis=1 - pair.index(names[0])))
+        return self._pairs[names] if names in self._pairs else self._pairs[names[::-1]].swapaxes(0, 1)
+
+    @cached_property
+    def _pairs(self) -> Mapping[tuple[str, ...], Floats]:
+        """Laws of all pairs."""
+        given, tables = self.both.given, self.both.tables
+        if tables is not None:
+            return tables.pairs_without_bias(given.cells, self.names)
+        return {pair: given.whole(pair) for pair in combinations(self.names, 2)}
+
+    @cached_property
+    def singles(self) -> Mapping[str, Floats]:
+        """The law of each, shape `(size, draws)`."""
+        return {name: self.of(name) for name in self.names}
+
+    def values(self, column: Column) -> Floats:
+        """See `Column.values`."""
+        return column.values(self.singles[column.variable.name], self.inside)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Covariances under every draw of the columns m, at the means of their bins, with the columns x themselves.
+
+    Args:
+        own: `Cov(m, m)`, shape `(draws, columns, columns)`; of categorical columns the same as `with_numbers`.
+        with_numbers: `Cov(m, x)`.
+        means: shape `(draws, columns)`.
+    """
+
+    own: Floats
+    with_numbers: Floats
+    means: Floats
+
+    @cached_property
+    def _deviation(self) -> Floats:
+        """Of each column, shape `(draws, columns)`."""
+        return np.sqrt(np.maximum(np.diagonal(self.own, axis1=1, axis2=2), 0.0))
+
+    @cached_property
+    def open(self) -> npt.NDArray[np.bool_]:
+        """Which coefficients nothing tells: of columns that do not vary, or follow from others; `(draws, columns)`."""
+        still = np.asarray(~(self._deviation > 0))
+        _, singular, loads = np.linalg.svd(self._scaled(still))
+        flat = singular[:, -1] < SINGULAR * singular[:, 0]
+        return np.asarray(still | (flat[:, None] & (np.abs(loads[:, -1]) > math.sqrt(SINGULAR))))
+
+    def slopes(self, products: Floats) -> Floats:
+        """Solve `Cov(m, x) beta = products`, shape `(draws, columns)` each; NaN where coefficients are open."""
+        shut = np.asarray(self.open.any(axis=-1))
+        units = np.where(shut[:, None], 1.0, self._deviation)
+        scaled = self._scaled(shut[:, None] | np.zeros_like(self.open))
+        found = np.linalg.solve(scaled, (products / units)[..., None])[..., 0] / units
+        found[shut] = np.nan
+        return found
+
+    def _scaled(self, left_out: npt.NDArray[np.bool_]) -> Floats:
+        """`Cov(m, x)` in units of the deviations; of draws in which a column is left out the identity."""
+        out = np.asarray(left_out.any(axis=-1))
+        units = np.where(out[:, None], 1.0, self._deviation)
+        return np.where(
+            out[:, None, None], np.eye(units.shape[-1]), self.with_numbers / units[:, :, None] / units[:, None]
+        )
+
+
+def column_moments(law: ColumnLaw, covariates: Sequence[Column]) -> Moments:
+    """Of the covariates of a regression."""
+    ends = np.cumsum([0, *(len(column.names) for column in covariates)])
+    own = np.zeros((law.draws, int(ends[-1]), int(ends[-1])))
+    with_numbers, means = own.copy(), np.zeros(own.shape[:2])
+    for i, one in enumerate(covariates):
+        rows, shares, values = slice(ends[i], ends[i + 1]), law.singles[one.variable.name], law.values(one)
+        means[:, rows] = np.einsum("sd,scd->dc", shares, values)
+        own[:, rows, rows] = with_numbers[:, rows, rows] = covariance(shares, values, values)
+        for j, other in enumerate(covariates[:i]):
+            columns, pair = slice(ends[j], ends[j + 1]), law.of(one.variable.name, other.variable.name)
+            turned, others = pair.swapaxes(0, 1), law.values(other)
+            own[:, rows, columns] = covariance(pair.sum(axis=1), values, _mean_given(pair, others))
+            own[:, columns, rows] = own[:, rows, columns].swapaxes(1, 2)
+            with_numbers[:, rows, columns] = covariance(pair.sum(axis=1), values, other.given(pair, law.inside))
+            with_numbers[:, columns, rows] = covariance(turned.sum(axis=1), others, one.given(turned, law.inside))
+    return Moments(own, with_numbers, means)
+
+
+def covariance(shares: Floats, one: Floats, other: Floats) -> Floats:
+    """Of two functions of a variable's state, `(states, columns, draws)` each; shape `(draws, columns, columns)`."""
+    first, second = (part - np.einsum("sd,scd->cd", shares, part) for part in (one, other))
+    return np.asarray(np.einsum("sad,sbd->dab", first * shares[:, None], second))

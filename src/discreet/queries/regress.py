@@ -1,0 +1,342 @@
+"""Regressions read off a release over a network: coefficients of the population under every draw of a posterior.
+
+A draw of a posterior is a law of all variables. Under it the coefficients of a regression are numbers, no estimates: of
+a linear one they follow from laws of pairs, of a logistic one from the law of the covariates and the target. So their
+posterior is there for any release that a network's probabilities can be drawn from, and nothing more is spent.
+
+Numbers are known by their bins. A covariate b stands at the mean m(b) of its bin by the law of `bin_laws.py`; what it
+is off by does not go with m, so that slopes are not flattened by bins (an error of Berkson's kind). A linear regression
+solves
+
+    E[(m_i - E m_i) (y - sum_j beta_j x_j - alpha)]  =  0        for every covariate i,
+
+with `E[x_j | b_i]` and `E[y | b_i]` by that same law of the numbers given the bin: `answer` has it for `E(y | b_i)`.
+Where all is categorical that is least squares.
+
+Source: Ferrando and Sheldon (TMLR 2025), regression from sufficient statistics that follow from released marginals;
+Berkson (1950) for covariates that are known by their class; Reiersol (1945) for covariates as instruments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError, listed, shown
+from discreet.inference.drawn_points import drawn_points
+from discreet.model.limits import repeated
+from discreet.model.schema import Schema, Scope
+from discreet.posterior.basis import Mark
+from discreet.posterior.draws import Posterior, PosteriorDraws
+from discreet.queries.bin_laws import Inside, check_inside
+from discreet.queries.column_moments import STATES, Column, ColumnLaw, Moments, column_moments, covariance
+from discreet.queries.credible import check_level
+from discreet.queries.given import both_given
+from discreet.queries.logit_fits import logit_fits
+
+__all__ = ["Kind", "Regression", "regress"]
+
+Floats = npt.NDArray[np.float64]
+Kind = Literal["linear", "logistic"]
+Assume = Literal["network", "robust"]
+Points = tuple[slice, Floats, Floats, Floats]
+"""Which draws; columns `(draws, points, columns)`; weights of the points, and those of the second state in them."""
+
+POINTS = 2**13
+"""Made-up records of each draw where it is not; see `drawn_points`."""
+COEFFICIENTS = 128
+"""Most of one regression: their moments fill 128 MiB with a thousand draws."""
+VALUES = 2**22
+"""Numbers of the columns of points that are held at once: 32 MiB."""
+LEFT_OUT = 0.5
+"""Share of draws that leave coefficients open beyond which a regression is refused, as for evidence."""
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Draws of the coefficients of a regression in the population.
+
+    Args:
+        target: the variable that is regressed; of two states the second counts 1.
+        on: covariates.
+        kind: "linear" or "logistic".
+        names: of the coefficients: of a numeric covariate its own, of others `NAME=STATE` for every state but the
+            first, and "intercept", the last.
+        coefficients: float64, shape `(draws, names)`, read-only: change of the target, or of the log odds of its second
+            state, for one unit of the covariate, or against its first state.
+        left_out: share of the posterior's draws that leave coefficients open: under which columns do not vary, follow
+            from each other, or have classes that noise puts below 0; they are not among these.
+        basis: what it rests on, as of an `Answer`; None where nobody knows.
+        unmeasured: pairs of its variables that lie in no table, at most 20.
+        prior_only: what it needs and nothing measured, as of an `Answer`.
+    """
+
+    target: str
+    on: Scope
+    kind: Kind
+    names: tuple[str, ...]
+    coefficients: Floats
+    left_out: float = 0.0
+    basis: Mark | None = None
+    unmeasured: tuple[tuple[str, str], ...] = ()
+    prior_only: tuple[Scope, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Freeze the draws."""
+        self.coefficients.flags.writeable = False
+
+    def mean(self) -> Floats:
+        """Posterior means, shape `(names,)`."""
+        return np.asarray(self.coefficients.mean(axis=0))
+
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """Equal-tailed intervals of the coefficients.
+
+        Args:
+            level: posterior probability, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape `(names,)` each.
+
+        Raises:
+            InputError: a level outside (0, 1).
+        """
+        check_level(level)
+        lower, upper = np.quantile(self.coefficients, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return lower, upper
+
+    def rows(self, *, level: float) -> tuple[dict[str, float | str], ...]:
+        """The coefficients, as `WeightPosterior.rows` has them.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            For each covariate, and then the intercept, `{"name", "mean", "lower", "upper"}`.
+
+        Raises:
+            InputError: a level outside (0, 1).
+        """
+        lower, upper = self.interval(level)
+        return tuple(
+            {"name": name, "mean": float(mean), "lower": float(low), "upper": float(high)}
+            for name, mean, low, high in zip(self.names, self.mean(), lower, upper, strict=True)
+        )
+
+
+def regress(
+    posterior: Posterior,
+    target: str,
+    on: Sequence[str],
+    *,
+    kind: Kind = "linear",
+    assume: Assume | None = None,
+    inside: Inside = "log-linear",
+) -> Regression:
+    """Regress one variable of a release on others.
+
+    What is estimated are the coefficients of the population that the records are drawn from, if its law is the
+    network's: those that a regression on ever more records would come to. Intervals count sampling and noise, and of
+    the network what those of `answer` count. Numbers outside their bounds count at the bound, as in every table.
+
+    Args:
+        posterior: made from a release.
+        target: numeric with bins, or of two states, of which the second counts 1; of a logistic regression the latter.
+        on: covariates: numeric with bins, which count as numbers, or categorical, which have a coefficient for each
+            state but the first.
+        kind: "linear", least squares; or "logistic", maximum likelihood of the population. It is exact up to 4,096
+            joint states of all its variables, and beyond that from 8,192 made-up records for each draw.
+        assume: "network" or "robust", of variables that no table holds together, as in `answer`.
+        inside: law of numbers inside their bins, as in `answer`.
+
+    Returns:
+        Draws of the coefficients.
+
+    Raises:
+        InputError: no covariate, a variable that is unknown or there twice, has missing values, or is no target of this
+            kind; more than 128 coefficients; a network too large for exact inference; or columns that do not vary or
+            follow from each other under more than half of the draws, by name.
+
+    Guarantee:
+        None spent: reads the posterior.
+
+    Source:
+        Ferrando and Sheldon (TMLR 2025), with a posterior in the place of their estimate.
+
+    Example:
+        >>> from discreet import Network, Tables, Variable
+        >>> network = Network((Variable("smoke", ("no", "yes")), Variable("lung", ("no", "yes"))),
+        ...                   {"smoke": (), "lung": ("smoke",)})
+        >>> lung = np.array([[[0.9, 0.9], [0.1, 0.1]], [[0.6, 0.4], [0.4, 0.6]]])
+        >>> theta = Tables(network, {"smoke": np.full((2, 2), 0.5), "lung": lung}, draws=2)
+        >>> found = regress(PosteriorDraws(theta), "lung", ["smoke"])
+        >>> found.names, found.mean().round(6).tolist()
+        (('smoke=yes', 'intercept'), [0.4, 0.1])
+    """
+    check_inside(inside)
+    schema = posterior.network.schema
+    names = _checked(schema, target, on, kind)
+    both = both_given(_assuming(posterior, assume), (), predictive=False)
+    law = ColumnLaw(both.about((target, *names), most=STATES), (*names, target), inside)
+    covariates = [Column(schema[name]) for name in names]
+    moments = column_moments(law, covariates)
+    drawn = (_linear if kind == "linear" else _logistic)(law, moments, covariates, Column(schema[target]))
+    told = [part for column in covariates for part in column.names]
+    known = np.asarray(np.isfinite(drawn).all(axis=-1))
+    left_out = float(1 - known.mean())
+    if left_out > LEFT_OUT:
+        wrong = [name for name, share in zip(told, np.asarray(moments.open.any(axis=0)), strict=True) if share]
+        why = "do not vary, or follow from each other," if wrong else "have classes that are lost in the noise"
+        raise InputError(
+            f"the columns {listed(map(shown, wrong or told))} {why} under {len(known) - known.sum()} of {len(known)} "
+            "draws; leave some of them out"
+        )
+    found = Regression(target, names, kind, (*told, "intercept"), drawn[known], left_out)
+    return _resting(found, law)
+
+
+# ---------------------------------------------------------------------------------------------- what can be regressed
+
+
+def _checked(schema: Schema, target: str, on: Sequence[str], kind: str) -> Scope:
+    """The covariates of a regression that can be."""
+    if kind not in get_args(Kind):
+        raise InputError(f"a regression is {' or '.join(get_args(Kind))}, not {shown(kind)}")
+    names = (on,) if isinstance(on, str) else tuple(on)
+    if not names:
+        raise InputError(f"a regression of {shown(target)} needs at least one covariate")
+    for variable in [schema[name] for name in (target, *names)]:
+        if variable.missing is not None:
+            raise InputError(
+                f"values of {shown(variable.name)} may be missing; regress under `at_random(posterior)`, which has "
+                "complete records"
+            )
+        if variable.size < 2:
+            raise InputError(f"variable {shown(variable.name)} has fewer than two states, and no coefficient")
+    if len({target, *names}) <= len(names):
+        raise InputError(f"a regression names variable {shown(repeated((target, *names)))} twice")
+    own = schema[target]
+    if own.size != 2 and (kind == "logistic" or not own.numeric):
+        wanted = "two states" if kind == "logistic" else "numbers with bounds and bins, or two states"
+        raise InputError(f"a {kind} regression needs a target of {wanted}; {shown(target)} has {own.size} states")
+    size = sum(len(Column(schema[name]).names) for name in names)
+    if size > COEFFICIENTS:
+        raise InputError(f"a regression has at most {COEFFICIENTS} coefficients, this one would have {size:,}")
+    return names
+
+
+def _assuming(posterior: Posterior, assume: Assume | None) -> Posterior:
+    """The posterior under what shall be assumed."""
+    if assume is None:
+        return posterior
+    if assume not in get_args(Assume):
+        raise InputError(f"of a regression assume {' or '.join(get_args(Assume))}, not {shown(assume)}")
+    if not isinstance(posterior, PosteriorDraws):
+        raise InputError("what to assume is asked of posteriors that were made from a release")
+    return posterior.assuming(assume)
+
+
+def _resting(found: Regression, law: ColumnLaw) -> Regression:
+    """The regression with what it rests on."""
+    basis = law.both.basis
+    if basis is None:
+        return found
+    mark, unmeasured = basis.of(law.names, read=law.both.read)
+    return replace(found, basis=mark, unmeasured=unmeasured, prior_only=basis.prior_only(law.names))
+
+
+# -------------------------------------------------------------------------------------------------- coefficients
+
+
+def _linear(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
+    """Least squares, shape `(draws, columns + 1)`, the intercept last; NaN where they are open."""
+    slopes = moments.slopes(_products(law, covariates, target))
+    shares = law.singles[target.variable.name]
+    middle = (shares * law.values(target)[:, 0]).sum(axis=0)
+    return np.column_stack([slopes, middle - (slopes * moments.means).sum(axis=-1)])
+
+
+def _products(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Floats:
+    """Covariances of the columns with the target, shape `(draws, columns)`."""
+    products = []
+    for column in covariates:
+        pair = law.of(column.variable.name, target.variable.name)
+        products.append(covariance(pair.sum(axis=1), law.values(column), target.given(pair, law.inside))[..., 0])
+    return np.concatenate(products, axis=-1)
+
+
+def _logistic(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
+    """As `_linear`, of the population's maximum likelihood: at the means of bins, and then of the numbers.
+
+    The linear predictor of the numbers is `x beta`; what the bins tell of it, as far as it is linear in m, is `m gamma`
+    with `Cov(m, x) beta = Cov(m, m) gamma`.
+    """
+    at_means = np.full((law.draws, moments.means.shape[-1] + 1), np.nan)
+    points = _states(law, covariates, target) if law.whole is not None else _drawn(law, moments, covariates, target)
+    for part, columns, weights, hits in points:
+        at_means[part] = logit_fits(columns, weights, hits)
+    gamma = at_means[:, :-1]
+    slopes = moments.slopes((moments.own @ gamma[..., None])[..., 0])
+    return np.column_stack([slopes, at_means[:, -1] + ((gamma - slopes) * moments.means).sum(axis=-1)])
+
+
+def _states(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Iterator[Points]:
+    """The joint states of the covariates as points: exact."""
+    whole = law.whole
+    assert whole is not None and target.variable.size == 2
+    sizes, columns = whole.shape[:-2], sum(len(column.names) for column in covariates)
+    laws = whole.reshape(-1, 2, law.draws)
+    codes = np.indices(sizes).reshape(len(sizes), -1)
+    values = [law.values(column) for column in covariates]
+    size = max(1, VALUES // (len(laws) * (columns + 1)))
+    for start in range(0, law.draws, size):
+        part = slice(start, min(start + size, law.draws))
+        weights = laws[..., part].sum(axis=1).T
+        parts = [np.moveaxis(value[..., part], -1, 0)[:, own] for value, own in zip(values, codes, strict=True)]
+        hits = _possible(laws[:, 1, part].T, weights, covariates, codes)
+        yield part, np.concatenate(parts, axis=-1), weights, hits
+
+
+def _possible(
+    hits: Floats, weights: Floats, covariates: Sequence[Column], codes: Iterable[npt.NDArray[np.integer]]
+) -> Floats:
+    """Weights of the second class, in each categorical state not below 0 in all nor above the state's own.
+
+    Errors of the noise may put them there, where no coefficient is that they could have.
+    """
+    for column, own in zip(covariates, codes, strict=True):
+        for state in range(0 if column.variable.numeric else column.variable.size):
+            here = own == state
+            have, told = (weights * here).sum(axis=-1), (hits * here).sum(axis=-1)
+            wrong = (told < 0) | (told > have)
+            share = np.clip(told / np.where(have > 0, have, 1.0), 0.0, 1.0)
+            hits = np.where(wrong[:, None] & here, weights * share[:, None], hits)
+    return hits
+
+
+def _drawn(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Iterator[Points]:
+    """Made-up records as points, with chances moved by what the linear regression is by what tables tell of pairs."""
+    values, names = [law.values(column) for column in covariates], [column.variable.name for column in covariates]
+    moved = _slopes_at_means(law, moments, covariates, target)
+    if law.both.tables is not None:
+        plain = replace(law, both=replace(law.both, tables=None))
+        moved = moved - _slopes_at_means(plain, column_moments(plain, covariates), covariates, target)
+    else:
+        moved = np.zeros_like(moved)
+    for part, codes, chances in drawn_points(law.both.given.cells, target.variable.name, names, POINTS):
+        at = np.arange(len(chances))[:, None]
+        tables = [np.moveaxis(value[..., part], -1, 0) for value in values]
+        columns = np.concatenate([table[at, codes[name]] for table, name in zip(tables, names, strict=True)], axis=-1)
+        off = columns - columns.mean(axis=1, keepdims=True)
+        hits = (chances + np.einsum("dkp,dp->dk", off, np.nan_to_num(moved[part]))) / POINTS
+        weights = np.full_like(chances, 1 / POINTS)
+        yield part, columns, weights, _possible(hits, weights, covariates, [codes[name] for name in names])
+
+
+def _slopes_at_means(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
+    """Slopes of the linear regression on the means of bins, shape `(draws, columns)`."""
+    return replace(moments, with_numbers=moments.own).slopes(_products(law, covariates, target))
