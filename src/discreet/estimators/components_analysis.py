@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,12 +14,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
+from discreet.estimators.accounts import promised
 from discreet.estimators.contract import (
-    Given,
     PrivateEstimator,
     columns_of,
     generator,
-    promised,
     read_features,
     read_given,
     refuse_options,
@@ -31,12 +31,12 @@ from discreet.mechanisms.factored import factored
 from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.model.design import GRID, Design, Normal
 from discreet.posterior.design.components import ComponentPosterior, Spectrum, component_draws, quick_components
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
 from discreet.sensitive.moments import moment_sensitivity, moments
-from discreet.sensitive.rows import grid_rows
+from discreet.sensitive.rows import Rows
 from discreet.theory.factors import DirectionFactor, spread_candidates
 
 __all__ = ["PrivatePCA"]
@@ -62,9 +62,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     Args:
         n_components: how many; None for as many as features.
         bounds: of the features, `(lower, upper)`, each a number or one for each feature; or a mapping from the names of
-            the columns, which thereby are public, to pairs. Required.
-        guarantee: what one fit promises; required.
-        account: pays for every fit; required.
+            the columns, which thereby are public, to pairs, or to the categories of a column of texts, whose
+            indicators are features then. Required.
+        guarantee: what one fit promises; required unless epsilon is given.
+        account: pays for every fit; required unless epsilon is given.
+        epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
+            unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
         method: "moments" releases all second moments, with noise on the whole vector: components around the records'
             own mean, as many as wanted. "directions" chooses one axis through the middle of the bounds among 36
             candidates (`PrivatePrincipalDirection` has its options). "auto" is "moments" but for one component of
@@ -108,9 +111,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self,
         *,
         n_components: int | None = None,
-        bounds: tuple[Any, Any] | Mapping[str, tuple[float, float]] | None = None,
+        bounds: tuple[Any, Any] | Mapping[str, Any] | None = None,
         guarantee: Guarantee | None = None,
         account: Account | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
         method: str = "auto",
         centred: bool = False,
         draws: int = 1000,
@@ -121,18 +126,22 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         self.bounds = bounds
         self.guarantee = guarantee
         self.account = account
+        self.epsilon = epsilon
+        self.delta = delta
         self.method = method
         self.centred = centred
         self.draws = draws
         self.random_state = random_state
         self.one_record_a_unit = one_record_a_unit
 
-    def fit(self, X: Any, y: Any = None, **options: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, *, table: str | None = None, **options: Any) -> Self:
         """Sum, charge the account, release, and estimate; the posterior is drawn when it is asked for.
 
         Args:
-            X: array or frame of numbers, shape (records, features).
+            X: array or frame of numbers, shape (records, features); or a table: a path or glob, a URL, an Arrow, Ibis
+                or Spark table, or `Records`.
             y: not read.
+            table: name of the table where X is the URL of a database.
             options: none is taken; sample weights are refused by an error of ours.
 
         Returns:
@@ -147,16 +156,18 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         if self.method not in METHODS:
             raise InputError(f"method is 'auto', 'moments' or 'directions', not {self.method!r}")
         later = DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, reader=component_draws)
-        given = read_given(self, X, None)
-        features = declared_features(self.bounds, given)
-        by_choice = self.method == "directions" or (self.method == "auto" and self._chooses(given, guarantee))
-        number = self._number(given, by_choice)
-        design = Design(features, None, None, intercept=not by_choice)
+        given = read_given(self, X, None, table=table)
+        design = Design(declared_features(self.bounds, given))
         require_drawable(self.draws, design.size**2)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
-        if not by_choice and guarantee.relation.public_number and len(given.X) <= design.size:
+        rows = given.rows(design, columns, None, self.one_record_a_unit)
+        by_choice = self.method == "directions" or (self.method == "auto" and self._chooses(rows, guarantee))
+        number = self._number(given.width, by_choice)
+        if by_choice:
+            design = replace(design, intercept=False)
+            rows = given.rows(design, columns, None, self.one_record_a_unit)
+        elif guarantee.relation.public_number and rows.records <= design.size:
             raise InputError(f"{design.size - 1} features need more records than that; their number is public here")
-        rows = grid_rows(design, given.X[:, columns], one_record_a_unit=self.one_record_a_unit)
         prior = Normal(design, PRIOR_DEVIATION)
         if by_choice:
             candidates = spread_candidates(design.size, DIRECTIONS, LENGTHS)
@@ -170,12 +181,19 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     @classmethod
     def from_release(
-        cls, release: Release, *, n_components: int | None = None, draws: int = 1000, random_state: Any = None
+        cls,
+        release: Release,
+        *,
+        bounds: Mapping[str, Any] | None = None,
+        n_components: int | None = None,
+        draws: int = 1000,
+        random_state: Any = None,
     ) -> Self:
         """A fitted estimator of a release alone, for whoever has no records.
 
         Args:
             release: of principal components or a direction, such as the `release_` of another estimator.
+            bounds: as in the constructor, where some columns are categories, so that `transform` takes their texts.
             n_components: as in the constructor; None for all that the release tells of.
             draws: of the posterior.
             random_state: of these draws.
@@ -193,7 +211,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         most = 1 if chosen else len(design.features)
         made = cls(
             n_components=n_components,
-            bounds=written_bounds(design),
+            bounds=written_bounds(design, bounds),
             guarantee=release.guarantee,
             method="directions" if chosen else "moments",
             draws=draws,
@@ -325,18 +343,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         tags.non_deterministic = True
         return tags
 
-    def _chooses(self, given: Given, guarantee: Guarantee) -> bool:
+    def _chooses(self, rows: Rows, guarantee: Guarantee) -> bool:
         """Whether "auto" chooses among directions: by what is public."""
-        records, size = given.X.shape
+        records, size = rows.records, len(rows.design.features)
         if not (self.centred and self.n_components == 1 and guarantee.relation.public_number and 2 <= size <= WIDEST):
             return False
         sums = size * (size + 3) // 2
         deviation = moment_sensitivity(guarantee.relation) / GRID**2 * math.sqrt((sums + 1) * (sums + 2) / 3)
         return bool(2 * math.sqrt(size) * deviation > HIDDEN * records * float(guarantee.epsilon))
 
-    def _number(self, given: Given, by_choice: bool) -> int:
+    def _number(self, size: int, by_choice: bool) -> int:
         """Components, checked."""
-        size = given.X.shape[1]
         if by_choice:
             if size < 2:
                 raise InputError("a direction needs at least two features; X has 1 feature(s), n_features = 1")
