@@ -124,5 +124,7 @@ def answers(payload: Any) -> dict[str, Any]:
     """All that a payload says, by name, as plain values."""
     assert isinstance(payload, get_args(DesignPayload))
     values = {name: getattr(payload, name) for name in payload.__dataclass_fields__}
+    if curvature := values.get("curvature"):
+        values["curvature"] = (curvature.values.tolist(), curvature.scales)
     plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
     return {name: dict(value) if name == "parameters" else value for name, value in plain.items()}

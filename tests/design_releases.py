@@ -19,8 +19,8 @@ import discreet as dc
 from design_cases import CLASSES, NUMBER, design, numeric, promise, rows_of
 from discreet.model.design import GRID
 from discreet.releases.kinds.factored_choice import FactoredNoise
-from discreet.releases.kinds.gradient_trace import BITS, ObjectiveNoise
-from discreet.releases.kinds.noisy_sums import VectorNoise
+from discreet.releases.kinds.gradient_trace import BITS, CurvatureNoise, NoisyCurvature, ObjectiveNoise
+from discreet.releases.kinds.noisy_sums import GROUPS, GroupNoise, VectorNoise
 from discreet.releases.kinds.weight_draws import Truncation
 from discreet.releases.policy import RecordsPolicy
 from published import DATA
@@ -68,6 +68,19 @@ def noisy_moments(draw: st.DrawFn, relation: dc.Relation) -> Parts:
 
 
 @st.composite
+def grouped_moments(draw: st.DrawFn, relation: dc.Relation) -> Parts:
+    over, noisy = draw(designs("number")), relation is ADD_REMOVE
+    noise = draw(st.sampled_from(["cube", "discrete_gaussian"]))
+    pairs = len(over.features) > 1
+    scales = tuple(draw(POSITIVE) if group != "pairs" or pairs else None for group in GROUPS)
+    length = len(over.moments) + noisy
+    values = draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=length, max_size=length))
+    rho = None if noise == "cube" else draw(BUDGET)
+    calibration = GroupNoise(noise, draw(WHOLE), scales, rho, draw(BUDGET))
+    return calibration, dc.GroupedMoments(over, np.array(values, np.int64), noise, scales, noisy)
+
+
+@st.composite
 def noisy_gradients(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     over, steps, scale, noisy = draw(designs("class")), draw(st.integers(1, 3)), draw(POSITIVE), total(draw, relation)
     points, gradients, weights = (matrix(draw, n, over.size) for n in (steps, steps, 1))
@@ -80,11 +93,18 @@ def perturbed(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     over, scale, noisy = draw(designs("class")), draw(POSITIVE), total(draw, relation)
     points, gradients, weights = (matrix(draw, 1, over.size) for _ in range(3))
     numbers = [draw(POSITIVE) for _ in range(3)]
-    reported = draw(BUDGET)
+    reported, measured, curvature = draw(BUDGET), None, None
+    if draw(st.booleans()):
+        width = len(over.features)
+        scales = (draw(POSITIVE), draw(POSITIVE), draw(POSITIVE) if width > 1 else None)
+        measured = CurvatureNoise(draw(WHOLE), scales, reported / 5)
+        length = 1 + width * (1 + over.intercept) + width * (width - 1) // 2
+        sums = draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=length, max_size=length))
+        curvature = NoisyCurvature(np.array(sums, np.int64), scales)
     calibration = ObjectiveNoise(
-        numbers[0], draw(WHOLE), scale, reported / 4, numbers[1], numbers[2], scale_of(noisy), reported
+        numbers[0], draw(WHOLE), scale, reported / 4, numbers[1], numbers[2], scale_of(noisy), reported, measured
     )
-    return calibration, dc.GradientTrace(over, points, gradients, scale * 2.0**-BITS, weights[0], noisy)
+    return calibration, dc.GradientTrace(over, points, gradients, scale * 2.0**-BITS, weights[0], noisy, curvature)
 
 
 @st.composite
@@ -109,6 +129,7 @@ def factored(draw: st.DrawFn, relation: dc.Relation) -> Parts:
 
 
 DESIGN_KINDS: dict[str, tuple[Callable[[dc.Relation], st.SearchStrategy[Parts]], type, type]] = {
+    "grouped moments": (grouped_moments, GroupNoise, dc.GroupedMoments),
     "noisy moments": (noisy_moments, VectorNoise, dc.NoisyMoments),
     "noisy gradients": (noisy_gradients, VectorNoise, dc.GradientTrace),
     "objective perturbation": (perturbed, ObjectiveNoise, dc.GradientTrace),
@@ -162,7 +183,9 @@ def examples() -> dict[str, dc.Release]:
     return {
         "noisy-moments": _made(dc.noisy_moments(), sums, "add-remove", 1),
         "noisy-gradients": _made(dc.noisy_gradients(3, records=400), slopes, "replace", 2),
-        "objective-perturbation": _made(dc.objective_perturbation(records=400), slopes, "add-remove", 3),
+        "objective-perturbation": _made(dc.objective_perturbation(records=400, curvature=0), slopes, "add-remove", 3),
+        "objective-curvature": _made(dc.objective_perturbation(records=400), slopes, "add-remove", 7),
+        "grouped-moments": _made(dc.grouped_moments(), sums, "add-remove", 8),
         "truncated-posterior": _made(dc.truncated_posterior(2, variance=0.1), sums, "replace", 4),
         "factored-direction": _made(dc.factored(axes), rows_of(plane, features), "add-remove", 5),
         "factored-categorical": _made(dc.factored(die), rows_of(code, rng.integers(0, 3, (50, 1))), "replace", 6),
@@ -171,7 +194,7 @@ def examples() -> dict[str, dc.Release]:
 
 PUBLISHED = (
     "noisy-moments", "noisy-gradients", "objective-perturbation", "truncated-posterior", "factored-direction",
-    "factored-categorical",
+    "factored-categorical", "objective-curvature", "grouped-moments",
 )  # fmt: skip
 
 

@@ -172,6 +172,7 @@ VARIANTS = DEFAULTS | {
 OVER_DESIGNS = {
     name: Variant(name, lambda _, name=name: MECHANISMS[name].example, payload, private=private, unlike=unlike)
     for name, payload, private, unlike in (
+        ("grouped_moments", dc.GroupedMoments, numbers, lambda: classes(3)),
         ("noisy_moments", dc.NoisyMoments, numbers, lambda: classes(3)),
         ("truncated_posterior", dc.WeightDraws, numbers, lambda: classes(3)),
         ("noisy_gradients", dc.GradientTrace, classes, lambda: numbers(3)),
@@ -213,7 +214,7 @@ def arrays(payload: Any) -> dict[str, np.ndarray]:
         case dc.ChosenNetwork():
             nodes = payload.network.nodes
             return {node: np.isin(nodes, parents) for node, parents in payload.parents.items()}
-        case dc.NoisyMoments() | dc.GradientTrace() | dc.WeightDraws() | dc.FactoredChoice():
+        case dc.NoisyMoments() | dc.GroupedMoments() | dc.GradientTrace() | dc.WeightDraws() | dc.FactoredChoice():
             values = {name: getattr(payload, name) for name in payload.__dataclass_fields__}
             found = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
             return found | ({"index": np.array(payload.index)} if isinstance(payload, dc.FactoredChoice) else {})

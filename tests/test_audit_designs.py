@@ -20,10 +20,11 @@ from flawed import ADD_REMOVE, REPLACE, for_adding, misdrawn, promise, recalibra
 
 DESIGNS = tiny_data.audit_designs()
 LOOKED_AT = {
+    "grouped_moments": {"line": 0.99},
     "noisy_moments": {"one number": 1.0, "two numbers": 1.0, "line": 1.0},
     "truncated_posterior": {"line": 0.8, "line in a ball": 0.9},
     "noisy_gradients": {"two classes": 0.98, "two classes in a ball": 0.98},
-    "objective_perturbation": {"two classes": 0.75, "two classes in a ball": 0.6},
+    "objective_perturbation": {"two classes": 0.72, "two classes in a ball": 0.57},
     "factored": {"two numbers": 0.75},
 }
 """Designs on which a mechanism is audited, and what is measured there at the least, of an epsilon of 1."""
@@ -49,6 +50,15 @@ def test_every_mechanism_over_a_design_passes_and_is_not_far_from_tight(name: st
 
 def halved(name: str) -> Callable[[Any], Any]:
     """Half the noise: of a posterior, a likelihood twice as strong; of a choice, twice its rate."""
+    def smaller(noise: Any) -> Any:
+        return replace(noise, scales=tuple(part and part / 2 for part in noise.scales))
+
+    if name == "grouped_moments":
+        return smaller
+    if name == "objective_perturbation":
+        return lambda calibration: replace(
+            calibration, scale=calibration.scale / 2, measured=smaller(calibration.measured)
+        )
     field = {"truncated_posterior": "temper", "factored": "rate"}.get(name, "scale")
     factor = 0.5 if field == "scale" else 2.0
     return lambda calibration: replace(calibration, **{field: factor * getattr(calibration, field)})

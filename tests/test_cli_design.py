@@ -26,6 +26,7 @@ DESIGNS: dict[str, Any] = {
 }
 ASKED = "--account a --epsilon 1 --output r.json"
 LINES = {
+    "grouped_moments": "cube noise on 10 sums of products, each off by about",
     "noisy_moments": "cube noise of scale 1 records on 10 sums of products together, each off by about 6.633",
     "truncated_posterior": "1 draws of all weights from the posterior of",
     "noisy_gradients": "2 gradients, with cube noise of scale",
@@ -78,11 +79,11 @@ def test_every_mechanism_over_a_design_is_released_and_reported(name: str, run: 
     ("words", "message"),
     [
         ("--design number.json --mechanism laplace", "'laplace' does not fit a design that predicts a number; "
-         "there are: noisy_moments, truncated_posterior"),
+         "there are: grouped_moments, noisy_moments, truncated_posterior"),
         ("--design class.json --mechanism noisy_moments", "predicts one of two classes; there are: noisy_gradients, "
          "objective_perturbation"),
         ("--design nothing.json", "name a --mechanism for this design: noisy_moments, factored"),
-        ("--design number.json --mechanism magic", "no mechanism 'magic'; there are: noisy_moments"),
+        ("--design number.json --mechanism magic", "no mechanism 'magic'; there are: grouped_moments"),
         ("--design class.json --mechanism noisy_gradients", "needs the option records=...; it takes steps=..., rec"),
         ("--design number.json --mechanism noisy_moments --delta 1e-6", "ask for delta 0"),
         ("--design number.json --mechanism noisy_moments --prior wide", "'wide' is no number"),
@@ -137,7 +138,7 @@ def test_check_holds_records_against_a_design(run: Shell) -> None:
 
 
 def test_a_plan_shows_what_fits_and_how_far_off_it_is(run: Shell) -> None:
-    told = run.json("plan --design class.json --epsilon 5 --records 3000 --repeats 2")
+    told = run.json("plan --design class.json --epsilon 0.2 --records 3000 --repeats 2")
     assert told["source"] == "random weights"
     shown = [(part["relation"], part["mechanism"]) for part in told["expected"]]
     names = ["(no privacy)", *mechanisms_over("design", "class")]

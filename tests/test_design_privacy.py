@@ -25,6 +25,7 @@ from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms import truncated_posterior as truncated
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID
+from discreet.releases.kinds.noisy_sums import groups_of
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
@@ -333,12 +334,12 @@ def perturbation_loss(over: dc.Design, relation: dc.Relation, scale: float, conv
 
 @every("relation", dc.RECORD_RELATIONS)
 @every("norm", [None, 1.0, 0.5])
-@every(("epsilon", "regularisation"), [(0.5, None), (12, 0.02)])
+@every(("epsilon", "regularisation"), [(0.5, 1e-3), (12, 0.02)])
 def test_the_ideal_minimiser_is_private(
     relation: dc.Relation, norm: float | None, epsilon: float, regularisation: float | None
 ) -> None:
     over = design(1, CLASSES, norm=norm)
-    mechanism = dc.objective_perturbation(records=1, regularisation=regularisation)
+    mechanism = dc.objective_perturbation(records=1, regularisation=regularisation, curvature=0)
     calibration = made(mechanism, over, promise(epsilon, relation))
     tilt = calibration.sensitivity / Fraction(calibration.scale)
     worst = perturbation_loss(over, relation, calibration.scale, calibration.regularisation)
@@ -350,7 +351,8 @@ def test_the_ideal_minimiser_is_private(
 def test_without_the_curvature_or_with_too_little_regularisation_it_is_not() -> None:
     """The proof above sees both faults: it is the calibration that keeps the promise, not the room that it leaves."""
     over, epsilon = design(1, CLASSES, intercept=False), 4
-    calibration = made(dc.objective_perturbation(records=1, regularisation=1e-3), over, promise(epsilon, ADD_REMOVE))
+    mechanism = dc.objective_perturbation(records=1, regularisation=1e-3, curvature=0)
+    calibration = made(mechanism, over, promise(epsilon, ADD_REMOVE))
     without = calibration.sensitivity / epsilon
     assert perturbation_loss(over, ADD_REMOVE, without, calibration.regularisation) > 1.005 * epsilon
     paid = calibration.sensitivity / Fraction(calibration.scale) + calibration.curvature
@@ -478,8 +480,12 @@ def test_all_parts_of_objective_perturbation_are_paid_for(relation: dc.Relation,
             calibration.curvature,
             Fraction(4) / Fraction(polish),
         ]
+        assert [scale for kind, _, scale, *_ in script.asked[2:] if kind == "k_norm"] == list(
+            calibration.measured.scales
+        )
+        parts += [Fraction(calibration.measured.sensitivity) / Fraction(scale) for scale in calibration.measured.scales]
         parts += [1 / Fraction(scale) for kind, _, scale, _ in script.asked if kind == "laplace"]
-        assert len(parts) == (4 if relation is ADD_REMOVE else 3)
+        assert len(parts) == (7 if relation is ADD_REMOVE else 6)
         assert sum(parts) <= calibration.total <= guarantee.epsilon <= calibration.total * Fraction(101, 100)
         exact = math.log1p(float(over.squared_length) / (4 * calibration.regularisation))
         assert exact <= calibration.curvature <= exact * (1 + 1e-9)
@@ -492,7 +498,7 @@ def test_all_parts_of_objective_perturbation_are_paid_for(relation: dc.Relation,
 def test_objective_perturbation_releases_what_the_noise_says_and_nothing_else() -> None:
     """The weights are the noisy steps, the gradient follows from them; the records only move what noise is put on."""
     over = design(2, CLASSES)
-    mechanism = dc.objective_perturbation(records=20)
+    mechanism = dc.objective_perturbation(records=20, curvature=0)
     calibration = made(mechanism, over, promise(1))
     released = []
     for records in ([], [(1, 1, "yes")] * 30, [(0.2, -0.4, "no"), (-1, 1, "yes")]):
@@ -547,6 +553,16 @@ def moments_case(relation: dc.Relation) -> Case:
     return dc.noisy_moments(), (one, other), lambda p: nearer(p.values, before, after, "cube")
 
 
+def groups_case(relation: dc.Relation) -> Case:
+    """The group of sums of each feature, which gets most of the budget where there is one feature."""
+    over = design(1, NUMBER, intercept=False)
+    sets = ([], [(1, 7)]) if relation is ADD_REMOVE else ([(0, 7)], [(1, 7)])
+    one, other = (dc.moments(rows_of(over, part)) for part in sets)
+    group = groups_of(over, noisy_total=relation is ADD_REMOVE) == 1
+    before, after = one.vector(relation)[group], other.vector(relation)[group]
+    return dc.grouped_moments(), (one, other), lambda p: nearer(p.values[group], before, after, "cube")
+
+
 def gradients_case(relation: dc.Relation, norm: float | None = None) -> Case:
     over = design(1, CLASSES, norm=norm)
     sets = ([], [(1, "yes")]) if relation is ADD_REMOVE else ([(1, "no")], [(1, "yes")])
@@ -563,7 +579,7 @@ def objective_case(relation: dc.Relation) -> Case:
     sets = ([], [(1, "yes")]) if relation is ADD_REMOVE else ([(1, "no")], [(1, "yes")])
     pair = tuple(dc.gradients(rows_of(over, part)) for part in sets)
     # b is below -1 where the record's gradient is all that is left: there its density tells most.
-    return dc.objective_perturbation(records=1), pair, lambda p: bool(p.gradients[0, 0] > 0)
+    return dc.objective_perturbation(records=1, curvature=0), pair, lambda p: bool(p.gradients[0, 0] > 0)
 
 
 def truncated_case(relation: dc.Relation) -> Case:
@@ -583,6 +599,7 @@ def factored_case(relation: dc.Relation) -> Case:
 
 AUDITS: dict[str, Callable[[dc.Relation], Case]] = {
     "noisy_moments": moments_case,
+    "grouped_moments": groups_case,
     "noisy_gradients": gradients_case,
     "noisy_gradients, ball": lambda relation: gradients_case(relation, 1.0),
     "objective_perturbation": objective_case,

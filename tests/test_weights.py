@@ -37,6 +37,9 @@ def released(kind: str, relation: str = "add-remove", design: dc.Design | None =
         case "moments":
             over, mechanism = LINEAR, dc.noisy_moments()
             statistic = dc.moments(dc.grid_rows(over, X, days))
+        case "groups":
+            over, mechanism = LINEAR, dc.grouped_moments()
+            statistic = dc.moments(dc.grid_rows(over, X, days))
         case "draws":
             over, mechanism = LINEAR, dc.truncated_posterior(50, variance=0.1)
             statistic = dc.moments(dc.grid_rows(over, X, days))
@@ -62,7 +65,12 @@ def drawn(release: dc.Release, draws: int = 60, seed: int = 1, **others: Any) ->
 @every("relation", ["replace", "add-remove"])
 @every(
     ("kind", "draws", "size", "method", "mixing"),
-    [("moments", 60, 3, "resampling", False), ("draws", 50, 3, "draws", False), ("direction", 60, 2, "walk", True)],
+    [
+        ("moments", 60, 3, "normal", False),
+        ("groups", 60, 3, "normal", False),
+        ("draws", 50, 3, "draws", False),
+        ("direction", 60, 2, "walk", True),
+    ],
 )
 def test_one_function_reads_all(
     kind: str, draws: int, size: int, method: str, mixing: bool, relation: str, coarse: None

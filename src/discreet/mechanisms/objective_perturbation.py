@@ -129,7 +129,7 @@ def objective_perturbation(
             raise InputError("objective_perturbation keeps a pure guarantee; ask for delta 0")
         if design.size > SIZE_LIMIT:
             raise InputError(
-                f"objective_perturbation takes at most {SIZE_LIMIT} weights; this design has {design.size}"
+                f"objective_perturbation takes at most {SIZE_LIMIT:,} weights; this design has {design.size}"
             )
         if not EPSILONS[0] <= guarantee.epsilon <= EPSILONS[1]:
             raise InputError(f"objective_perturbation takes an epsilon from {EPSILONS[0]} to {EPSILONS[1]}")
@@ -212,7 +212,10 @@ def _curvature_noise(design: Design, guarantee: Guarantee, share: Fraction) -> C
     sizes = (1, width * (1 + design.intercept), width * (width - 1) // 2)
     few = Fraction(round(1000 / (1 + LESS * (sizes[2] / sizes[1]) ** (2 / 3))), 1000) * (1 - WEIGHT_SHARE)
     found = [
-        k_norm_scale(sensitivity, part * share, size, "cube") if size else (None, Fraction(0))
+        # What of a large budget no noise can be drawn for is not spent.
+        k_norm_scale(sensitivity, min(part * share, Fraction(sensitivity, size)), size, "cube")
+        if size
+        else (None, Fraction(0))
         for size, part in zip(sizes, (WEIGHT_SHARE, few, 1 - WEIGHT_SHARE - few), strict=True)
     ]
     scales, costs = zip(*found, strict=True)

@@ -19,7 +19,7 @@ from discreet.model.design import GRID, Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Tables
 from discreet.posterior.design.direction import mean_axis
-from discreet.posterior.design.weight_posterior import weights
+from discreet.posterior.design.weight_posterior import quick_estimate, weights
 from discreet.posterior.methods import noise_aware
 from discreet.posterior.plug_in import plug_in
 from discreet.privacy.guarantee import Guarantee
@@ -244,7 +244,7 @@ def _point(release: Release, rng: np.random.Generator) -> Floats:
     """One set of weights, or an axis, from a release."""
     match release.payload:
         case GradientTrace() as payload:
-            return payload.weights
+            return quick_estimate(release)
         case FactoredChoice(kind="direction") as payload:
             return np.asarray(payload.candidates[payload.index])
         case NoisyMoments(design=Design(target=None)):
