@@ -165,6 +165,17 @@ def test_copies_spend_from_it(copied: Callable[[Any], Any], home: Path) -> None:
     assert default_account().balance().epsilon_spent == 2
 
 
+@QUIET
+def test_scores_of_it_are_paid_by_it_too(home: Path) -> None:
+    X, y = records()
+    fitted = made(CASES[0]).fit(X, y)
+    dc.private_scorer(promise("0.5"))(fitted, X, y)
+    assert default_account().balance().epsilon_spent == Fraction(3, 2)
+    nobody = dc.PrivateNaiveBayes.from_release(fitted.release_, classes=(0, 1), draws=40)
+    with pytest.raises(dc.InputError, match="nobody pays: give account="):
+        dc.private_scorer(promise("0.5"))(nobody, X, y)
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({"epsilon": None}, r"fit needs guarantee=.* or say epsilon=1 alone"),
     "no account": ({"epsilon": None, "guarantee": promise()}, r"fit needs account=Ledger\('sqlite:///budget.db'\)"),

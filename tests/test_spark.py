@@ -112,6 +112,24 @@ def test_blocks_come_as_they_are_read() -> None:
     assert CANARY not in str(refused.value)
 
 
+def test_a_frame_of_spark_is_fitted_where_it_is(tmp_path: Path) -> None:
+    """Like the same records in a file: no part of it is brought here but numbers of a design, and counts."""
+    session = spark()._session
+    frame = session.sql("SELECT id % 7 AS age, IF(id % 3 = 0, 'm', 'f') AS sex, IF(id % 7 > 3, 'y', 'n') AS ill "
+                        "FROM range(500)")  # fmt: skip
+    limit = dc.Guarantee(epsilon=100, delta=0, relation="add-remove", unit="record")
+    account = dc.Ledger(f"sqlite:///{tmp_path / 'ledger.db'}").open("visits", limit)
+    options = {"classes": ("n", "y"), "bounds": {"age": (0, 6), "sex": ("f", "m")}, "epsilon": 20, "account": account}
+    fitted = dc.PrivateLogisticRegression(**options, records=500).fit(frame, target="ill")
+    assert fitted.coef_[0, 0] > 0.3
+    counted = dc.PrivateNaiveBayes(**options, draws=50, random_state=0).fit(frame, target="ill")
+    assert counted.predict([["0", "f"], ["6", "f"]]).tolist() == ["n", "y"]
+    over = dc.Design((dc.Variable("age", bounds=(0, 6)),), None, None)
+    schema = dc.Schema((dc.Variable("age", bounds=(0, 6)),))
+    rows = dc.grid_rows(over, dc.read_records(frame, schema))
+    assert np.array_equal(np.sort(rows.coordinates[:, 0]), np.sort(np.rint((np.arange(500) % 7 / 3 - 1) * 4096)))
+
+
 def test_a_task_that_fails_leaves_no_record_on_the_screen() -> None:
     """In a process of its own, all of whose output is seen; its executor writes there, too."""
     spark()

@@ -9,7 +9,7 @@ from discreet.privacy.default_account import DEFAULT_LIMIT, default_account
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 
-__all__ = ["promised"]
+__all__ = ["paying", "promised"]
 
 IN_ONE_LINE = "or say epsilon=1 alone: adding or removing a record, paid by the default account"
 
@@ -38,7 +38,7 @@ def promised(estimator: Any) -> tuple[Guarantee, Account]:
         guarantee = Guarantee(
             epsilon=epsilon, delta=0 if delta is None else delta, relation=limit.relation, unit=limit.unit
         )
-        return guarantee, default_account() if account is None else account
+        return guarantee, paying(estimator)
     if not isinstance(guarantee, Guarantee):
         raise InputError(
             "fit needs guarantee=Guarantee(epsilon=1, delta=0, relation='add-remove', unit='record'), what is "
@@ -52,3 +52,22 @@ def promised(estimator: Any) -> tuple[Guarantee, Account]:
             f"{IN_ONE_LINE}"
         )
     return guarantee, account
+
+
+def paying(estimator: Any) -> Account:
+    """Who pays for an estimator's fits, and for scores of it that name nobody else.
+
+    Args:
+        estimator: with the public attributes `account` and `epsilon`.
+
+    Returns:
+        Its account, or the default one where `epsilon` was said alone.
+
+    Raises:
+        InputError: neither.
+    """
+    if estimator.account is None and estimator.epsilon is not None:
+        return default_account()
+    if not isinstance(estimator.account, Account):
+        raise InputError(f"nobody pays: give account=Ledger('sqlite:///budget.db').account(name), {IN_ONE_LINE}")
+    return estimator.account

@@ -15,6 +15,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
 from discreet.errors import InputError
+from discreet.estimators.accounts import paying
 from discreet.estimators.columns import codes_of
 from discreet.estimators.contract import (
     PrivateEstimator,
@@ -136,7 +137,7 @@ class PrivateScorer:
         Returns:
             The posterior mean of the accuracy, or less that of the mean absolute error: greater is better.
         """
-        account = self.account or _private(estimator).account
+        account = self.account or paying(_private(estimator))
         score = release_score(estimator, X, y, guarantee=self.guarantee, account=account, draws=self.draws)
         return score.mean if score.metric == "accuracy" else -score.mean
 

@@ -74,5 +74,5 @@ def _tell(place: str, limit: str) -> None:
         f"records and for good; its limit: {limit}. For a budget of its own open an account for each data set: "
         "account=Ledger(url).open(name, limit)",
         DefaultAccountWarning,
-        stacklevel=5,  # of whoever called fit
+        stacklevel=6,  # of whoever called fit
     )

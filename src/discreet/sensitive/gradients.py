@@ -108,17 +108,14 @@ class Gradients:
         cost, parts, curvature = 0.0, [], np.zeros((len(theta), len(theta)))
         for coordinates, target in self.rows.blocks():
             for start in range(0, len(target), PIECE):
-                v = np.divide(coordinates[start : start + PIECE].T, GRID, order="C")
+                v = np.multiply(coordinates[start : start + PIECE].T, 1 / GRID, order="C")  # exact: a power of two
                 y, a = target[start : start + PIECE], upper @ v + lower @ v
                 p = expit(a)
                 cost += float((np.maximum(a, 0) + np.log1p(np.exp(-np.abs(a)))).sum() - a @ y)
                 parts.append((v * (p - y)).sum(axis=1))
                 curvature += (v * (p * (1 - p))) @ v.T
-        return (
-            cost,
-            np.array([math.fsum(column) for column in zip(*parts, strict=True)] or np.zeros(len(theta))),
-            curvature,
-        )
+        slope = [math.fsum(column) for column in zip(*parts, strict=True)] or np.zeros(len(theta))
+        return cost, np.asarray(slope), curvature
 
     def slope(self, theta: Floats) -> tuple[Floats, Floats]:
         """Gradient and curvature of the negative log-likelihood; see `expansion`."""

@@ -114,9 +114,9 @@ def grid_rows(
         design: public.
         features: records as `read_records` views them, of any source and size, with every variable of the design in
             their schema: they are read in blocks, and held on the grid where they fit into 256 MiB so; a larger table
-            is read anew whenever it is summed. Or a frame or Arrow table in memory,
-            whose columns are found by their names. Or an array, shape `(records, features)`, in the design's order.
-            What is in memory is in the units of the bounds, and clipped to them.
+            is read anew whenever it is summed. Or a frame or Arrow table in memory, whose columns are found by their
+            names. Or an array, shape `(records, features)`, in the design's order. What is in memory is in the units of
+            the bounds, and clipped to them.
         target: of an array or a frame of features alone, where the design has a target: numbers, or names of its two
             states. A frame may have it as a column instead.
         one_record_a_unit: of what is in memory, the curator's word that no unit has more than one record, where the
