@@ -40,7 +40,7 @@ FINE, COARSE = 4096, 128
 """Points that stand for a record: for the posterior itself, and for the walks that propose. Means of factors over the
 fine ones are off by about 2e-4, as much as those of a million records vary."""
 SCORES = 128
-"""Normal scores of the limit theorem, the same at every step."""
+"""Normal scores of the limit theorem, the same at every step; the coarse rule has a quarter of them."""
 CHAINS = 4
 PROPOSALS, CENTRES, STAGES = 1024, 256, 4
 """Among which the chains' starts are drawn, how many of them stay centres of others, and how many times."""
@@ -127,8 +127,8 @@ def direction_draws(
     """
     _check(records, draws, prior_deviation, count_scale)
     fine, coarse = (
-        _target(direction_log_likelihood(chosen, method=method, points=points), prior_deviation)
-        for points in (FINE, COARSE)
+        _target(direction_log_likelihood(chosen, method=method, points=points, scores=scores), prior_deviation)
+        for points, scores in ((FINE, SCORES), (COARSE, SCORES // 4))
     )
     candidates = chosen.factor.candidates
     size = candidates.shape[1]
@@ -155,7 +155,7 @@ def direction_draws(
 
 
 def direction_log_likelihood(
-    chosen: Chosen, *, method: Method, points: int = FINE
+    chosen: Chosen, *, method: Method, points: int = FINE, scores: int = SCORES
 ) -> Callable[[Floats, Floats], Floats]:
     """The logarithm of `p(z | theta)` as a function of theta and n, by one of three methods.
 
@@ -163,6 +163,7 @@ def direction_log_likelihood(
         chosen: what was released.
         method: as for `direction_draws`.
         points: that stand for a record, a power of two.
+        scores: normal scores of the limit theorem, a power of two.
 
     Returns:
         A function of directions, shape (m, k), and numbers of records, shape (m,), to shape (m,).
@@ -181,7 +182,7 @@ def direction_log_likelihood(
     noise = math.sqrt(factor.noise_variance) * normals[:, 1:]
     chances = np.full(points, 1 / points)
     if method == "clt":
-        return _NormalScores(chosen, normals[:, 0], noise)
+        return _NormalScores(chosen, normals[:, 0], noise, scores)
 
     def log_likelihood(theta: Floats, records: Floats) -> Floats:
         rows = normals[:, :1] * theta[:, None, :] + noise
@@ -199,7 +200,7 @@ class _NormalScores:
     Candidates come before points, so that a point's largest and smallest factor are found side by side.
     """
 
-    def __init__(self, chosen: Chosen, along: Floats, noise: Floats) -> None:
+    def __init__(self, chosen: Chosen, along: Floats, noise: Floats, scores: int) -> None:
         factor, self._index, self._epsilon = chosen.factor, chosen.index, chosen.epsilon
         candidates, s2, unit = factor.candidates, factor.noise_variance, 4 * factor.tau
         variances = s2 + (candidates**2).sum(axis=1)
@@ -209,7 +210,7 @@ class _NormalScores:
         self._candidates, self._along, self._noise = candidates, along, noise
         self._across = (candidates @ noise.T) * self._slope
         self._squares = (noise**2).sum(axis=1)
-        self._scores = standard_normals(SCORES, len(candidates))
+        self._scores = standard_normals(scores, len(candidates))
 
     def __call__(self, theta: Floats, records: Floats) -> Floats:
         step, records = max(1, CELLS // self._across.size), np.asarray(records, np.float64)
