@@ -6,7 +6,6 @@ covariance with another is that with what `answer` has for `E(other | b)`: with 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +29,8 @@ VALUES = 2**23
 SINGULAR = 1e-9
 """Ratio of the least singular value of the columns' moments, in units of their deviations, to the largest, below which
 nothing tells their coefficients apart: rounding errors are 1e-16 of the largest."""
+PART = 0.25
+"""Of the largest part in a combination that does not vary, above which a column is said to belong to it."""
 NEVER = 1e-300
 """A law of numbers in bins for states that never are: it counts nothing."""
 
@@ -159,28 +160,30 @@ class Moments:
 
     @cached_property
     def open(self) -> npt.NDArray[np.bool_]:
-        """Which coefficients nothing tells: of columns that do not vary, or follow from others; `(draws, columns)`."""
+        """Which coefficients nothing tells, `(draws, columns)`: of columns that do not vary, or follow from others.
+
+        So are those of covariances that no law has, which errors of the noise may make of columns that nearly do.
+        """
         still = np.asarray(~(self._deviation > 0))
-        _, singular, loads = np.linalg.svd(self._scaled(still))
-        flat = singular[:, -1] < SINGULAR * singular[:, 0]
-        return np.asarray(still | (flat[:, None] & (np.abs(loads[:, -1]) > math.sqrt(SINGULAR))))
+        out = np.asarray(still.any(axis=-1))
+        spread, loads = np.linalg.eigh(self._scaled(self.own, out))
+        singular = np.linalg.svd(self._scaled(self.with_numbers, out), compute_uv=False)
+        flat = (spread[:, 0] < SINGULAR * spread[:, -1]) | (singular[:, -1] < SINGULAR * singular[:, 0])
+        part = np.abs(loads[:, :, 0])
+        return np.asarray(still | (flat[:, None] & (part > PART * part.max(axis=-1, keepdims=True))))
 
     def slopes(self, products: Floats) -> Floats:
         """Solve `Cov(m, x) beta = products`, shape `(draws, columns)` each; NaN where coefficients are open."""
-        shut = np.asarray(self.open.any(axis=-1))
-        units = np.where(shut[:, None], 1.0, self._deviation)
-        scaled = self._scaled(shut[:, None] | np.zeros_like(self.open))
-        found = np.linalg.solve(scaled, (products / units)[..., None])[..., 0] / units
-        found[shut] = np.nan
+        out = np.asarray(self.open.any(axis=-1))
+        units = np.where(out[:, None], 1.0, self._deviation)
+        found = np.linalg.solve(self._scaled(self.with_numbers, out), (products / units)[..., None])[..., 0] / units
+        found[out] = np.nan
         return found
 
-    def _scaled(self, left_out: npt.NDArray[np.bool_]) -> Floats:
-        """`Cov(m, x)` in units of the deviations; of draws in which a column is left out the identity."""
-        out = np.asarray(left_out.any(axis=-1))
+    def _scaled(self, moments: Floats, out: npt.NDArray[np.bool_]) -> Floats:
+        """Covariances in units of the deviations; the identity for draws that are out."""
         units = np.where(out[:, None], 1.0, self._deviation)
-        return np.where(
-            out[:, None, None], np.eye(units.shape[-1]), self.with_numbers / units[:, :, None] / units[:, None]
-        )
+        return np.where(out[:, None, None], np.eye(units.shape[-1]), moments / units[:, :, None] / units[:, None])
 
 
 def column_moments(law: ColumnLaw, covariates: Sequence[Column]) -> Moments:

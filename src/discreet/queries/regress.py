@@ -189,7 +189,8 @@ def regress(
     known = np.asarray(np.isfinite(drawn).all(axis=-1))
     left_out = float(1 - known.mean())
     if left_out > LEFT_OUT:
-        wrong = [name for name, share in zip(told, np.asarray(moments.open.any(axis=0)), strict=True) if share]
+        shares = np.asarray(moments.open.mean(axis=0))
+        wrong = [name for name, share in zip(told, shares, strict=True) if share > shares.max() / 2]
         why = "do not vary, or follow from each other," if wrong else "have classes that are lost in the noise"
         raise InputError(
             f"the columns {listed(map(shown, wrong or told))} {why} under {len(known) - known.sum()} of {len(known)} "
