@@ -50,6 +50,7 @@ def test_every_mechanism_over_a_design_passes_and_is_not_far_from_tight(name: st
 
 def halved(name: str) -> Callable[[Any], Any]:
     """Half the noise: of a posterior, a likelihood twice as strong; of a choice, twice its rate."""
+
     def smaller(noise: Any) -> Any:
         return replace(noise, scales=tuple(part and part / 2 for part in noise.scales))
 

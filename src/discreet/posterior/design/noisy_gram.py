@@ -220,9 +220,10 @@ def slope_law(
     error = noise + sampling[:, None] * grid
     total = squares * grid**2 + error
     told = -0.5 * np.log(total) - 0.5 * cross**2 / total
-    common = told.sum(axis=2) + prior[:, None]
+    # What the other axes say of a common scale; an axis does not tell itself.
+    common = told.sum(axis=2, keepdims=True) - told + prior[:, None, None]
     common -= logsumexp(common, axis=0)
-    mixed = np.logaddexp(np.log1p(-OWN) + common, np.log(OWN) + prior[:, None])[:, :, None] + told
+    mixed = np.logaddexp(np.log1p(-OWN) + common, np.log(OWN) + prior[:, None, None]) + told
     evidence = logsumexp(mixed, axis=0)
     counts = evidence.sum(axis=1) + volume
     return SlopeLaw(
