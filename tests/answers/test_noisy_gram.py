@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import expit, logsumexp
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design
-from discreet.posterior.design.curvature import curvature_estimate
+from discreet.posterior.design.curvature import curvature_draws, curvature_estimate
 from discreet.posterior.design.moment_normal import normal_estimate
 from discreet.posterior.design.noisy_gram import NoisySums, cut_normal, gram_draws, slope_law
 from folding import every
@@ -90,6 +91,18 @@ def test_without_noise_a_curvature_gives_the_usual_deviations(options: dict[str,
 
 
 # ------------------------------------------------------------------------------------------------------ with noise
+
+
+def test_log_odds_are_as_wide_as_the_tilt_that_is_stated_makes_them() -> None:
+    """A curvature without noise, and a tilt that is stated to be three times the sampling error."""
+    X = table(2, 10_000, 5, correlation=0.0)
+    y = RNG(6).random(10_000) < expit(X @ [1.0, -0.5] + 0.2)
+    payload: Any = logistic_release(X, y, promise(300), 7).payload
+    _, deviation = most_likely(np.column_stack([X, np.ones(10_000)]), y)
+    tilt = 3 / deviation[:2].mean()
+    found = curvature_draws(replace(payload, scale=tilt / (20 / 3) ** 0.5), 8000, RNG(8))
+    # Features lie about .2, so that their equations have a little of the constant's tilt, too.
+    assert np.allclose(found[:, :2].std(axis=0), deviation[:2] * (1 + 9 * 1.04) ** 0.5, rtol=0.1)
 
 
 def covered(release: dc.Release, truth: np.ndarray) -> np.ndarray:
