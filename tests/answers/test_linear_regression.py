@@ -280,7 +280,7 @@ def test_one_released_draw_predicts_but_has_no_interval() -> None:
 
 def test_a_release_says_all_that_was_declared(read: PrivateLinearRegression) -> None:
     assert read.bounds == BOUNDS and read.target_bounds == DAYS
-    assert (read.method, read.fit_intercept, read.guarantee) == ("moments", True, promise(5))
+    assert (read.method, read.fit_intercept, read.guarantee) == ("exact", True, promise(5))
     assert read.feature_names_in_.tolist() == list(BOUNDS) and read.n_features_in_ == 2
     X, y = patients()
     unnamed = PrivateLinearRegression.from_release(estimator(bounds=PAIR).fit(X, y).release_, draws=50)
@@ -327,12 +327,12 @@ ASKED: dict[str, tuple[dict[str, Any], str]] = {
     "target bounds of one": ({"target_bounds": 30}, "target_bounds are a pair"),
     "infinite target bounds": ({"target_bounds": (0, float("inf"))}, "target_bounds are a pair"),
     "bounds with nothing between": ({"bounds": (0, 5e-324)}, "'x0' are too close"),
-    "method": ({"method": "ols"}, "method is 'moments' or 'sampler'"),
+    "method": ({"method": "ols"}, "method is 'moments', 'exact' or 'sampler'"),
     "draws": ({"draws": 1}, "draws is a whole number, at least 2"),
     "prior": ({"prior_deviation": "wide"}, "prior_deviation is a finite number greater than 0"),
     "no prior": ({"prior_deviation": 0}, "prior_deviation is a finite number greater than 0"),
     "an extreme prior": ({"prior_deviation": 1e13}, "from 1e-12 to 1e12"),
-    "delta": ({"guarantee": promise(1, delta="0.1")}, "noisy_moments keeps a pure guarantee"),
+    "delta": ({"method": "exact", "guarantee": promise(1, delta="0.1")}, "noisy_moments keeps a pure guarantee"),
     "next to no epsilon": ({"guarantee": promise("1e-12")}, "epsilon is too small"),
     "sampler without variance": ({"method": "sampler"}, "assumes a public residual_variance"),
     "variance": ({"method": "sampler", "residual_variance": "a"}, "residual_variance is a finite number"),
@@ -378,7 +378,8 @@ import numpy as np, discreet as dc
 promise = dc.Guarantee(epsilon="0.01", delta=0, relation="replace", unit="record")
 account = dc.Ledger("sqlite://").open("ward", dc.Guarantee(epsilon=10**7, delta=0, relation="replace", unit="record"))
 X = np.random.default_rng(1).uniform(-1, 1, (300, 7))
-model = dc.PrivateLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1), guarantee=promise, account=account)
+model = dc.PrivateLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1), guarantee=promise, account=account,
+                                   method="exact")
 model.set_params(guarantee=dc.Guarantee(epsilon=10**4, delta=0, relation="replace", unit="record"))
 model.fit(X[:, :2], X[:, 0] / 2 + X[:, 6] / 5)
 first = model.release_.id

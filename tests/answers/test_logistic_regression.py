@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 import discreet as dc
 from discreet.estimators.logistic_regression import PrivateLogisticRegression, chosen_method
+from discreet.posterior.design.weight_posterior import quick_estimate
 
 BOUNDS = {"age": (20.0, 90.0), "pressure": (80.0, 200.0)}
 CLASSES = ("well", "ill")
@@ -108,11 +109,13 @@ def test_methods_are_mechanisms(options: dict[str, Any], mechanism: str, gradien
 def test_an_expected_number_of_records_is_declared_where_theirs_is_private() -> None:
     X, y = patients()
     account = opened()
-    with pytest.raises(dc.InputError, match="an add-remove guarantee keeps the number of records private"):
-        estimator(account, records=None).fit(X, y)
+    for options in ({"method": "gradients"}, {"symmetric": True}, {"regularisation": 0.1}):
+        with pytest.raises(dc.InputError, match="an add-remove guarantee keeps the number of records private"):
+            estimator(account, records=None, **options).fit(X, y)
     with pytest.raises(dc.InputError, match="more than 10 times as many records as were expected"):
         estimator(account, records=99).fit(X, y)
     assert not account.charges()
+    assert estimator(account, records=None).fit(X, y).release_.payload.weights.shape == (3,)
     guarantee = promise(1, "replace")
     taken, declared, other = (
         estimator(opened("replace"), records=records, guarantee=guarantee).fit(X, y).release_
@@ -143,10 +146,10 @@ def test_a_norm_makes_the_noise_round_and_long_records_shorter() -> None:
 # --------------------------------------------------------------------------------------------------- classes and units
 
 
-def test_probabilities_are_those_of_the_released_weights() -> None:
+def test_probabilities_are_those_of_the_posterior_mean() -> None:
     X = patients(9, seed=2)[0]
     scaled = np.column_stack([(X["age"] - 55) / 35, (X["pressure"] - 140) / 60, np.ones(9)])
-    second = expit(scaled @ read().release_.payload.weights)
+    second = expit(scaled @ quick_estimate(read().release_))
     assert read().classes_.tolist() == ["ill", "well"]
     assert np.allclose(read().predict_proba(X), np.column_stack([1 - second, second]))
     assert read().predict(X).tolist() == np.where(second > 0.5, "well", "ill").tolist()
@@ -156,8 +159,10 @@ def test_coefficients_are_log_odds_for_a_unit_of_a_column() -> None:
     X = patients(9, seed=2)[0]
     assert read().coef_.shape == (1, 2) and read().intercept_.shape == (1,)
     assert np.allclose(read().decision_function(X), read().intercept_[0] + X.to_numpy() @ read().coef_[0])
-    weights = read().release_.payload.weights
-    assert np.allclose(read().coef_[0], weights[:2] / [35, 60])
+    assert np.allclose(read().coef_[0], quick_estimate(read().release_)[:2] / [35, 60])
+    lower, upper = read().sample_posterior(1000).interval(0.95)
+    own = quick_estimate(read().release_)
+    assert np.all((lower < own) & (own < upper))
 
 
 @pytest.mark.parametrize("order", [["age", "pressure"], ["pressure", "age"]])
@@ -301,7 +306,9 @@ def test_without_the_extra_it_has_intervals() -> None:
 
 
 def test_a_posterior_needs_the_law_of_the_features() -> None:
-    plain = PrivateLogisticRegression.from_release(simulated(5))
+    bare = dc.objective_perturbation(records=1000, curvature=0)
+    plain = PrivateLogisticRegression.from_release(simulated(5, mechanism=bare))
+    assert np.allclose(plain.coef_[0], plain.release_.payload.weights[:2] / [35, 60])
     for ask in (lambda: plain.sample_posterior(10), lambda: plain.predict_interval(patients(4)[0])):
         with pytest.raises(dc.InputError, match="needs the law of the features"):
             ask()

@@ -17,7 +17,6 @@ from discreet.posterior.design.linear import (
     Moments,
     moment_draws,
     pack,
-    quick_weights,
     resampled,
     unpack,
 )
@@ -198,53 +197,6 @@ def test_the_prior_pulls_coefficients_in() -> None:
     )
     assert wide is not None and narrow is not None
     assert np.abs(narrow.weights).mean() < 0.9 * np.abs(wide.weights).mean()
-
-
-# ------------------------------------------------------------------------------------------------ the estimate
-
-
-def quick(
-    values: Floats, features: int, intercept: bool, records: int | None, scale: float, wide: float = 1.0
-) -> Floats:
-    sums = unpack(values, Layout(features, intercept, records))
-    return quick_weights(sums, scale=scale, values=values.size, prior_deviation=wide)
-
-
-@pytest.mark.parametrize("deviation", [100.0, 0.05])
-def test_without_noise_the_estimate_is_ridge_regression(deviation: float) -> None:
-    x, y = made_up(2, True, 400, 5)
-    found = quick(pack(sums_of(x, y), Layout(2, True, 400)), 2, True, 400, 1e-6, deviation)
-    residual = float(np.mean((y - x @ found) ** 2))
-    assert found == pytest.approx(np.linalg.solve(x.T @ x + residual / deviation**2 * np.eye(3), x.T @ y), rel=1e-4)
-
-
-def test_the_estimate_is_as_good_as_the_posterior_s_mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors of 12 made-up sets of records, three features, little to much noise: 1.01 times as large here.
-
-    The estimate uses no random number. Where no eigenvalue is raised the ratio is 1.10.
-    """
-    errors = np.zeros(2)
-    monkeypatch.setattr(posterior, "ENOUGH", 100.0)
-    monkeypatch.setattr(posterior, "CELLS", 200_000)
-    for seed in range(12):
-        intercept, scale = bool(seed % 2), (0.5, 2.0, 10.0)[seed % 3]
-        values, (x, y) = noisy(3, intercept, 600, 600, scale, seed), made_up(3, intercept, 600, seed)
-        layout, rng = Layout(3, intercept, 600), np.random.default_rng(seed)
-        drawn = moment_draws(values, layout, scale=scale, prior_deviation=1.0, draws=400, rng=rng)
-        for place, theta in enumerate((quick(values, 3, intercept, 600, scale), drawn.weights.mean(axis=0))):
-            errors[place] += np.mean((y - x @ theta) ** 2)
-    assert errors[0] < 1.05 * errors[1]
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e3, 1e9])
-def test_an_estimate_never_explains_more_than_there_is(scale: float) -> None:
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        x, y = made_up(5, True, 50, seed)
-        exact = pack(sums_of(x, y), Layout(5, True, None))
-        values = exact + rng.gamma(exact.size + 1, scale) * rng.uniform(-1, 1, exact.size)
-        found = quick(values, 5, True, None, scale, 0.5)
-        assert np.all(np.isfinite(found)) and np.linalg.norm(found) < 3
 
 
 # ------------------------------------------------------------------------------------------------ the chain

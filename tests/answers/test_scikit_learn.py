@@ -17,7 +17,6 @@ from sklearn.base import is_classifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import discreet as dc
-from discreet.estimators.principal_direction import PrivatePrincipalDirection
 from discreet.estimators.scaling import PublicScaler
 from estimator_cases import CASES, Case, promise
 
@@ -67,6 +66,7 @@ def account() -> dc.Account:
 
 
 CHECKED = [*map(declaring, CASES), PublicScaler(bounds=(-4, 4))]
+CHANCE = {f"Declaring{case.kind.__name__}": case.chance for case in CASES}
 FAILING = {f"Declaring{case.kind.__name__}": case.failing for case in CASES}
 
 
@@ -74,6 +74,6 @@ FAILING = {f"Declaring{case.kind.__name__}": case.failing for case in CASES}
 @pytest.mark.usefixtures("short_walks")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
-    if isinstance(estimator, PrivatePrincipalDirection) and "check_fit_idempotent" in repr(check):
-        pytest.skip("two fits are two releases: whether both choose the same candidate is a matter of chance")
+    if any(name in repr(check) for name in CHANCE.get(type(estimator).__name__, ())):
+        pytest.skip("two fits are two releases: whether these are as near as the check asks is a matter of chance")
     check(estimator)

@@ -63,6 +63,9 @@ from discreet.sensitive.gradients import gradients
 __all__ = ["PrivateLogisticRegression", "chosen_method"]
 
 METHODS = ("auto", "objective", "one_shot", "gradients")
+MANY = 10**6
+"""Records that are expected where nothing is scaled by their number: rounding of so many is hidden by noise of a
+thousandth on a weight, up to 30 features."""
 ONE_SHOT_LIMIT = 250.0
 """Records times epsilon for each feature below which one noisy vector beats objective perturbation, where covariates
 are declared symmetric; see `chosen_method`."""
@@ -106,8 +109,9 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
         norm: public bound on the Euclidean norm of the scaled features, where one is known that is well below the root
             of their number: longer records are shortened to it. None where the bounds are all that is known.
-        records: public, expected number of records: what the regularisation and the steps are scaled by. Required for
-            add-remove guarantees, where the number that is counted is private; for replacing it is public, and taken.
+        records: public, expected number of records, of which ten times as many are taken: what a given regularisation,
+            the rule for symmetric features and the steps are scaled by. For add-remove guarantees, where the number
+            that is counted is private, required by these; else a million. For replacing it is public, and taken.
         symmetric: whether the scaled features are declared to be spread evenly around 0: over the box of the bounds, or
             over the sphere of the norm.
         method: "objective" perturbs the objective; "one_shot" releases one noisy vector, for symmetric features;
@@ -149,8 +153,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         >>> promise = Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
         >>> account = Ledger("sqlite://").open("patients", promise)
         >>> X = np.linspace(-1, 1, 1000)[:, None]
-        >>> estimator = PrivateLogisticRegression(classes=("ill", "well"), bounds=(-1, 1), records=1000,
-        ...                                       guarantee=promise, account=account)
+        >>> estimator = PrivateLogisticRegression(classes=("ill", "well"), bounds=(-1, 1), guarantee=promise,
+        ...                                       account=account)
         >>> estimator.fit(X, np.where(X[:, 0] > 0, "well", "ill")).predict([[-0.9], [0.9]]).tolist()
         ['ill', 'well']
     """
@@ -421,6 +425,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             records = whole_number(self.records, "records", 1)
         elif guarantee.relation.public_number:
             records = counted
+        elif self.method in ("auto", "objective") and not self.symmetric and self.regularisation is None:
+            records = MANY
         else:
             raise InputError(
                 "an add-remove guarantee keeps the number of records private: declare records=..., a public number of "
