@@ -23,7 +23,9 @@ import numpy.typing as npt
 from experiments.regressions import taken_for_exact
 
 import discreet as dc
-from discreet.posterior.design.linear import Layout, Moments, moment_draws, pack, quick_weights, unpack
+from discreet.model.design import GRID
+from discreet.posterior.design.linear import Layout, Moments, moment_draws, pack, unpack
+from discreet.posterior.design.moment_normal import normal_estimate
 
 Floats = npt.NDArray[np.float64]
 
@@ -65,6 +67,14 @@ def made_up(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats, Float
     return x, np.clip(x @ theta + RESIDUAL * rng.normal(size=n), -1, 1), theta
 
 
+def released(cell: Cell, values: Floats) -> dc.NoisyMoments:
+    """The same sums as a release has them."""
+    features = tuple(dc.Variable(f"x{at}", bounds=(-1, 1)) for at in range(cell.features))
+    design = dc.Design(features, dc.Variable("y", bounds=(-1, 1)), None, cell.intercept)
+    steps = np.rint(values * GRID**2).astype(np.int64)
+    return dc.NoisyMoments(design, steps, cell.scale * GRID**2, cell.public_records is None)
+
+
 def run(cell: Cell, seed: int) -> dict[str, float]:
     """One made-up data set, its release and the posteriors."""
     rng = np.random.default_rng([seed, cell.features])
@@ -83,8 +93,7 @@ def run(cell: Cell, seed: int) -> dict[str, float]:
         result[f"{name}coverage"] = float(np.mean((low <= theta) & (theta <= high)))
         result[f"{name}width"] = float(np.mean(high - low))
     result["mse"] = float(np.mean((y - x @ found.weights.mean(0)) ** 2))
-    told = unpack(values, layout)
-    quick = quick_weights(told, scale=cell.scale, values=values.size, prior_deviation=1.0)
+    quick = normal_estimate(released(cell, values), cell.public_records)
     result["mse estimate"] = float(np.mean((y - x @ quick) ** 2))
     result["mse least squares"] = float(np.mean((y - x @ np.linalg.solve(x.T @ x, x.T @ y)) ** 2))
     result["mse of 0"] = float(np.mean(y**2))

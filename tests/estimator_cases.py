@@ -61,7 +61,7 @@ CASES = [
             "check_classifier_data_not_an_array",
         ),
         ample=400,
-    ),  # fmt: skip
+    ),
     Case(
         PrivatePrincipalDirection,
         {"bounds": (-4, 4), "directions": 3, "lengths": (0.4,), "draws": 100, "likelihood": "lower"},
