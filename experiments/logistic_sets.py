@@ -291,14 +291,18 @@ def released(
     if posterior and law is None:
         law, left = learned_law(task, design, LEARNING * left, relation, rng), (1 - LEARNING) * left
     features = len(design.features)
-    mechanism = mechanism_of(method, float(left), task.published, features, symmetric=task.law is not None)
+    symmetric = task.law is not None
+    # A posterior by the features' law does not read the curvature, and need not pay for it.
+    mechanism = mechanism_of(
+        method, float(left), task.published, features, symmetric=symmetric, curvature=int(not posterior)
+    )
     promise = dc.Guarantee(epsilon=left, delta=0, relation=relation, unit="record")
     made = dc.simulate(mechanism, statistic_of(task, design), dc.Normal(design, deviation), promise, rng=rng)
     return made, law
 
 
 def mechanism_of(
-    method: str, epsilon: float, records: int, features: int, *, symmetric: bool
+    method: str, epsilon: float, records: int, features: int, *, symmetric: bool, curvature: int
 ) -> dc.Mechanism[Any, Any, Any, Any]:
     """The mechanism of a method's name.
 
@@ -308,6 +312,7 @@ def mechanism_of(
         records: public number.
         features: without the constant.
         symmetric: whether the law of the features is symmetric and declared.
+        curvature: 1 to measure that of an objective, too.
 
     Returns:
         The mechanism.
@@ -315,7 +320,7 @@ def mechanism_of(
     if method == "auto":
         method = chosen_method(epsilon=epsilon, records=records, features=features, symmetric=symmetric)
     if method == "objective":
-        return dc.objective_perturbation(records=records)
+        return dc.objective_perturbation(records=records, curvature=curvature)
     return dc.noisy_gradients(1 if method == "one_shot" else int(method), records=records)
 
 

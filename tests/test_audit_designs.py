@@ -70,7 +70,8 @@ def test_half_the_noise_is_found(name: str) -> None:
     for relation in dc.RECORD_RELATIONS:
         found = dc.audit(recalibrated(honest(name), halved(name)), promise(1, relation), most=1)
         assert not any(part.holds for part in found)
-        assert all(part.measured > 1.1 for part in found)
+        # The change of an objective's curvature costs the same whatever the noise.
+        assert all(part.measured > (1.0 if name == "objective_perturbation" else 1.1) for part in found)
 
 
 @pytest.mark.parametrize("name", mechanisms_over("design"))

@@ -26,7 +26,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 def test_coefficients_are_those_of_the_library(run: Shell) -> None:
     found = run.json("query r.json --draws 100 --seed 7 --level 0.9")
     posterior = dc.weights(dc.Release.load("r.json"), draws=100, rng=np.random.default_rng(7))
-    assert found == {"method": "resampling", "level": 0.9, "coefficients": list(posterior.rows(level=0.9))}
+    assert found == {"method": "normal", "level": 0.9, "coefficients": list(posterior.rows(level=0.9))}
     assert [row["name"] for row in found["coefficients"]] == ["age", "pressure", "intercept"]
 
 
@@ -36,7 +36,7 @@ def test_a_table_for_a_person(run: Shell) -> None:
     assert (code, err) == (0, "")
     assert lines[0].split() == ["coefficient", "mean", "90", "%", "interval"]
     assert [line.split()[0] for line in lines[1:4]] == ["age", "pressure", "intercept"]
-    assert lines[-1] == "posterior: resampling"
+    assert lines[-1] == "posterior: normal"
     rows = run.json("query r.json --draws 100 --level 0.9")["coefficients"]
     for line, row in zip(lines[1:4], rows, strict=True):
         assert np.isclose(float(line.split()[1]), row["mean"], rtol=1e-4)
