@@ -29,7 +29,7 @@ from discreet.errors import InputError
 from discreet.mechanisms.exact_draws import Entropy, IntegerNoise, Integers, coin, geometric, words
 from discreet.model.design import Shape
 
-__all__ = ["BALL_SLACK", "k_norm_noise", "k_norm_scale", "mean_square"]
+__all__ = ["BALL_SLACK", "k_norm_noise", "k_norm_scale"]
 
 
 COORDINATES_PER_SCALE = 8
@@ -89,16 +89,6 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
     while Fraction(scale) < exact:
         scale = math.nextafter(scale, math.inf)
     return scale, sensitivity / Fraction(scale) + slack
-
-
-def mean_square(dimension: int, scale: float, shape: Shape) -> float:
-    """Mean square of one coordinate of real K-norm noise, of density `exp(-||x|| / scale)`; in squared units of scale.
-
-    The radius is Gamma(d + 1), or Gamma(d) for the ball, and a coordinate of a point in the unit cube has the mean
-    square 1/3, on the unit sphere 1/d.
-    """
-    d = dimension
-    return scale**2 * ((d + 1) * (d + 2) / 3 if shape == "cube" else d + 1)
 
 
 def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float, shape: Shape) -> Integers:

@@ -46,12 +46,13 @@ import numpy.typing as npt
 
 from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
-from discreet.mechanisms.k_norm import k_norm_scale, mean_square
+from discreet.mechanisms.k_norm import k_norm_scale
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, require_records, total_noise
 from discreet.model.design import GRID, Design, Normal
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.gradient_trace import BITS, CurvatureNoise, GradientTrace, NoisyCurvature, ObjectiveNoise
+from discreet.releases.kinds.noisy_sums import k_norm_variance
 from discreet.sensitive.gradients import Gradients, curvature_sensitivity, gradient_sensitivity
 
 __all__ = ["objective_perturbation"]
@@ -180,7 +181,7 @@ def _calibration(
     needed = length / (4 * math.expm1(min(float(CURVATURE_SHARE * left), 700)))
     # The rule takes the noise that all of the budget would buy: what the curvature costs is known only after it.
     buys = sensitivity / float(left - polish_cost) * 2.0**-BITS
-    wanted = math.sqrt(mean_square(design.size, buys, design.shape)) / EXPECTED
+    wanted = math.sqrt(k_norm_variance(design.size, buys, design.shape)) / EXPECTED
     convexity = max(needed, wanted if regularisation is None else records * regularisation * length)
     curvature = Fraction(math.log1p(length / (4 * convexity))) * (1 + ROUNDING)
     budget = left - curvature - polish_cost

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from discreet.model.design import GRID, Design
 from discreet.posterior.design.noisy_gram import NoisySums, SlopeLaw, gram_draws, slope_law
 from discreet.releases.kinds.gradient_trace import GradientTrace, NoisyCurvature
+from discreet.releases.kinds.noisy_sums import k_norm_variance
 
 __all__ = ["curvature_draws", "curvature_estimate"]
 
@@ -75,7 +76,7 @@ def _law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, floa
     assert trace.curvature is not None
     design, width = trace.design, len(trace.design.features)
     pulled = trace.gradients[-1]  # Lambda w
-    noise = _noise(trace)
+    noise = k_norm_variance(design.size, trace.scale, design.shape)
     sums = _sums(trace.curvature, design)
     gram, weight = gram_draws(sums, rng), sums.weight
     at, force, centre = trace.weights[:width], pulled[:width], gram.means
@@ -110,7 +111,7 @@ def _sums(curvature: NoisyCurvature, design: Design) -> NoisySums:
     parts = curvature.parts(design)
     (weight,), few, many = (part / GRID / 4 for part in parts)
     variances = [
-        0.0 if scale is None else _cube_variance(part.size, scale / GRID / 4)
+        0.0 if scale is None else k_norm_variance(part.size, scale / GRID / 4, "cube")
         for part, scale in zip(parts, curvature.scales, strict=True)
     ]
     weight = max(float(weight), float(np.sqrt(variances[0])))
@@ -124,17 +125,6 @@ def _sums(curvature: NoisyCurvature, design: Design) -> NoisySums:
         square_variance=(variances[1] + variances[0]) / 4,
         product_variance=variances[2],
     )
-
-
-def _cube_variance(size: int, scale: float) -> float:
-    """Variance of an entry of cube noise."""
-    return scale**2 * (size + 1) * (size + 2) / 3
-
-
-def _noise(trace: GradientTrace) -> float:
-    """Variance of the gradient's noise in each coordinate."""
-    size = trace.design.size
-    return trace.scale**2 * (size + 1) if trace.design.shape == "ball" else _cube_variance(size, trace.scale)
 
 
 def _convexity(trace: GradientTrace) -> float:

@@ -43,7 +43,8 @@ def normal_estimate(told: NoisyMoments | GroupedMoments, records: int | None) ->
         Shape (size,), in the design's coordinates; the same at every call.
     """
     found = _law(told, records, np.random.default_rng(SEED))
-    slopes = found.slopes.estimate(found.count, np.zeros(len(told.design.features)))
+    most = found.count * float(np.average(found.target, weights=found.slopes.weights))
+    slopes = found.slopes.estimate(found.count, np.zeros(len(told.design.features)), most)
     return _joined(told.design, slopes, found.slopes.gram.means, found.middle)
 
 
@@ -63,7 +64,7 @@ def normal_draws(
     """
     found = _law(told, records, rng)
     gram = found.slopes.gram
-    slopes, picked = found.slopes.draw(draws, rng)
+    slopes, picked = found.slopes.draw(draws, rng, found.count * found.target)
     variance = found.residual[picked] + found.residual_spread * rng.standard_normal(draws)
     variance = np.clip(variance, LEAST, found.target[picked])
     means = gram.means + np.sqrt(gram.mean_variances) * rng.standard_normal(slopes.shape)

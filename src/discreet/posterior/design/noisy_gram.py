@@ -25,6 +25,7 @@ as that of g in Liang et al. (2008), their hyper-g with a = 4.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,7 +130,7 @@ class SlopeLaw:
         """Mean slopes, shape (p,), in the unit of the features."""
         return np.asarray(np.einsum("m,mik,mk->i", self.weights, self.gram.axes, self.means) / self.gram.scales)
 
-    def estimate(self, weight: float, start: Floats) -> Floats:
+    def estimate(self, weight: float, start: Floats, most: float = math.inf) -> Floats:
         """Slopes of least expected squared error of what is predicted, given an intercept that goes through the means.
 
         A prediction is off by `(x - m) (slopes - theta)`, and by `(m - means) (slopes - start)` where the means m are
@@ -138,6 +139,7 @@ class SlopeLaw:
         Args:
             weight: number of records, or the sum of their weights.
             start: slopes with which the intercept does not depend on the means, shape (p,).
+            most: that slopes from there can explain, `theta' A theta`: longer ones are shortened to it.
 
         Returns:
             Shape (p,), in the unit of the features.
@@ -145,14 +147,18 @@ class SlopeLaw:
         gram, scales = self.gram, self.gram.scales
         mean = np.einsum("m,mik,mk,mjk->ij", self.weights, gram.axes, gram.eigenvalues, gram.axes, optimize=True)
         moved = mean + np.diag(weight * gram.mean_variances / scales**2)
-        return np.asarray(start + np.linalg.solve(moved, mean @ ((self.mean - start) * scales)) / scales)
+        found = np.linalg.solve(moved, mean @ ((self.mean - start) * scales))
+        return np.asarray(start + found * _shorter(float(found @ mean @ found), most) / scales)
 
-    def draw(self, number: int, rng: np.random.Generator) -> tuple[Floats, npt.NDArray[np.intp]]:
+    def draw(
+        self, number: int, rng: np.random.Generator, most: Floats | None = None
+    ) -> tuple[Floats, npt.NDArray[np.intp]]:
         """Draws of the slopes.
 
         Args:
             number: how many.
             rng: source of randomness.
+            most: that slopes can explain, `theta' A theta`, for each matrix; longer ones are shortened to it.
 
         Returns:
             (slopes, shape (number, p), in the unit of the features; the matrix that each goes with, shape (number,)).
@@ -164,6 +170,8 @@ class SlopeLaw:
             np.take_along_axis(part[:, picked], scale, axis=0)[0] for part in (self.slopes, self.variances)
         )
         along = mean + np.sqrt(variance) * rng.standard_normal(mean.shape)
+        if most is not None:
+            along *= _shorter((self.gram.eigenvalues[picked] * along**2).sum(axis=1), most[picked])[:, None]
         return np.einsum("nik,nk->ni", self.gram.axes[picked], along) / self.gram.scales, picked
 
 
@@ -266,6 +274,11 @@ def cut_normal(
 
     shares = (np.arange(400) + 0.5)[:, None] / 400
     return at(shares).mean(axis=0), at(rng.random((draws, mean.size)))
+
+
+def _shorter(explained: Floats | float, most: Floats | float) -> Floats:
+    """By how much slopes are multiplied so that they explain no more than there is."""
+    return np.asarray(np.minimum(1.0, np.sqrt(most / np.maximum(explained, 1e-300))))
 
 
 def _number(width: int) -> int:

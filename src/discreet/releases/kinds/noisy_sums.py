@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.errors import require
 from discreet.model.arrays import Floats, freeze
-from discreet.model.design import GRID, Design
+from discreet.model.design import GRID, Design, Shape
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Flag, Integer, Integers, Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released
@@ -24,9 +24,19 @@ __all__ = [
     "NoisyTotal",
     "VectorNoise",
     "groups_of",
+    "k_norm_variance",
     "total_line",
     "total_scale",
 ]
+
+
+def k_norm_variance(size: int, scale: float, shape: Shape) -> float:
+    """Variance of one of so many coordinates of K-norm noise, density `exp(-||x|| / scale)`.
+
+    The radius is Gamma(size + 1), or Gamma(size) for the ball; a coordinate of a point in the unit cube has the mean
+    square 1/3, on the unit sphere 1 / size.
+    """
+    return scale**2 * ((size + 1) * (size + 2) / 3 if shape == "cube" else size + 1)
 
 
 @kind("vector_noise")
@@ -152,7 +162,7 @@ class NoisyMoments(Released):
     @property
     def variances(self) -> Floats:
         """Variance of the noise in each of `sums`."""
-        return np.full(len(self.values), _variance("cube", len(self.values), self.sums_scale))
+        return np.full(len(self.values), k_norm_variance(len(self.values), self.sums_scale, "cube"))
 
     def per_unit(self, steps: int) -> NoisyMoments:
         """See `Released`."""
@@ -297,7 +307,11 @@ class GroupedMoments(Released):
         """Variance of the noise in each of `sums`."""
         sizes = np.bincount(self.groups, minlength=len(GROUPS))
         each = [
-            0.0 if scale is None else _variance(self.noise, int(size), scale / GRID**2)
+            0.0
+            if scale is None
+            else k_norm_variance(int(size), scale / GRID**2, "cube")
+            if self.noise == "cube"
+            else (scale / GRID**2) ** 2
             for size, scale in zip(sizes, self.scales, strict=True)
         ]
         return np.array(each)[self.groups]
@@ -325,8 +339,3 @@ class GroupedMoments(Released):
     def counts_records(self, relation: Relation) -> bool:
         """See `Released`."""
         return self.noisy_total != relation.public_number
-
-
-def _variance(noise: GroupedLaw, size: int, scale: float) -> float:
-    """Variance of the noise in one of so many sums."""
-    return scale**2 * ((size + 1) * (size + 2) / 3 if noise == "cube" else 1.0)
