@@ -100,7 +100,7 @@ def test_bins_are_those_of_read_records(values: list[float]) -> None:
     variable = FEATURES[0]
     network = dc.Network((variable,), {"age": ()})
     read = dc.read_records(pa.table({"age": values}), network.schema, out_of_bounds="clip")
-    codes = module._variable_codes(variable, np.array(values))
+    codes = module.variable_codes(variable, np.array(values))
     assert np.bincount(codes, minlength=3).tolist() == dc.count(read, network).tables["age"].tolist()
 
 
