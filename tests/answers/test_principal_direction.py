@@ -99,7 +99,7 @@ def test_a_header_that_was_not_declared_is_not_released() -> None:
     fitted = estimator(bounds=([0, 90], [100, 190])).fit(X)
     assert "Smith" not in fitted.release_.dumps()
     assert [variable.bounds for variable in fitted.release_.design.features] == list(BOUNDS.values())
-    assert written_bounds(fitted.release_.design) == ((0, 90), (100, 190))
+    assert written_bounds(fitted.release_.design, None) == ((0, 90), (100, 190))
 
 
 def test_the_posterior_is_drawn_again_by_seed(read: PrivatePrincipalDirection) -> None:

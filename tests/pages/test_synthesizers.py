@@ -158,7 +158,7 @@ def test_what_a_peer_makes_up_is_counted(small: World, tmp_path: Path, monkeypat
 
 def test_environments_are_pinned_without_addresses() -> None:
     files = sorted((ROOT / "bench" / "environments").glob("*.txt"))
-    assert [file.stem for file in files] == ["dpmm", "opendp"]
+    assert [file.stem for file in files] == ["diffprivlib", "dpmm", "opendp"]
     for file in files:
         lines = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
         assert lines and all(re.fullmatch(r"[\w-]+==[\d.]+", line) for line in lines), file.name
