@@ -91,7 +91,7 @@ def noisy_gradients(draw: st.DrawFn, relation: dc.Relation) -> Parts:
 @st.composite
 def perturbed(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     over, scale, noisy = draw(designs("class")), draw(POSITIVE), total(draw, relation)
-    points, gradients, weights = (matrix(draw, 1, over.size) for _ in range(3))
+    weights = np.array(draw(st.lists(st.floats(-1e100, 1e100), min_size=over.size, max_size=over.size)))
     numbers = [draw(POSITIVE) for _ in range(3)]
     reported, measured, curvature = draw(BUDGET), None, None
     if draw(st.booleans()):
@@ -104,7 +104,9 @@ def perturbed(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     calibration = ObjectiveNoise(
         numbers[0], draw(WHOLE), scale, reported / 4, numbers[1], numbers[2], scale_of(noisy), reported, measured
     )
-    return calibration, dc.GradientTrace(over, points, gradients, scale * 2.0**-BITS, weights[0], noisy, curvature)
+    pulled = numbers[0] * weights[None]
+    trace = dc.GradientTrace(over, weights[None], pulled, scale * 2.0**-BITS, weights, noisy, curvature)
+    return calibration, trace
 
 
 @st.composite

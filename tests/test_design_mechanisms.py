@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design, promise, rows_of
@@ -245,6 +246,20 @@ def test_a_minimum_that_is_not_found_is_an_error_and_no_release(monkeypatch: pyt
         perturbation.minimiser(classes(), np.full(3, 1e3), 1e-3, -1.0)
 
 
+def test_a_minimum_is_found_where_floats_are_too_coarse_for_its_weights() -> None:
+    """Features a step of the grid apart and weights of thousands: one step of a float moves the gradient too far."""
+    rng, n = np.random.default_rng(1), 200_000
+    near = np.rint(rng.choice([-0.95, 0.95], n) * 4096)
+    X = np.column_stack([near, near + rng.integers(-1, 2, n)]) / 4096
+    y = np.where(rng.random(n) < expit(8192 * (X[:, 1] - X[:, 0])), "yes", "no")
+    over = design(2, CLASSES, intercept=False)
+    private = dc.gradients(dc.grid_rows(over, X, y))
+    made = dc.simulate(
+        dc.objective_perturbation(records=n // 10), private, dc.Normal(over, 1.0), promise(1000, "replace"), rng=rng
+    )
+    assert np.abs(made.payload.weights).min() > 1000
+
+
 @pytest.mark.parametrize("order", ["as they come", "one class first"])
 def test_a_search_that_begins_at_some_records_ends_at_the_same_minimum(
     order: str, monkeypatch: pytest.MonkeyPatch
@@ -262,9 +277,7 @@ def test_a_search_that_begins_at_some_records_ends_at_the_same_minimum(
     monkeypatch.setattr(perturbation, "MANY", 1000)
     passes = []
     whole = dc.Gradients.expansion
-    monkeypatch.setattr(
-        dc.Gradients, "expansion", lambda self, theta: (passes.append(self.records), whole(self, theta))[1]
-    )
+    monkeypatch.setattr(dc.Gradients, "expansion", lambda self, *at: (passes.append(self.records), whole(self, *at))[1])
     found = perturbation.minimiser(private, tilt, 2.0, 1e-8)
     assert np.linalg.norm(found - plain) <= 2 * 1e-8 / 2.0
     assert 500 in passes and (order != "as they come" or passes.count(n) < passes.count(500))

@@ -18,16 +18,18 @@ Proof of the guarantee, in three steps.
    (the ball) more, because rounding moves each end by half a cell at most: the sensitivity of k counts that in.
 3. The minimiser that is computed belongs to the lattice point, and is found in floating point. With t the length of
    gradient that is allowed, of which rounding takes at most half, it is within `(t + sqrt(d) 2^-BITS / 2) / Lambda` of
-   the ideal one, as J is Lambda-convex. Cube noise is added to its whole steps of at least that length: with m = 2
+   the ideal one, as J is Lambda-convex. Cube noise is added to its whole steps of at least that length, counted from
+   the floats next to it, which are less than another step away: with m = 2
    steps of error at most, on each side, the loss is at most 2 m / polish more than that of the same noise on the ideal
    minimiser, which is post-processing of step 1.
-   Rounding: J(w) is at most J(0), so `|w| <= sqrt(2 n log 2 / Lambda) + 2 |b| / Lambda`, and a record's part of the
-   gradient is off by less than `(40 + d^2 |w|_1 2^-40) 2^-53` (`Gradients.expansion`). `_rounding` sums that over n =
-   EXCESS times as many records as expected, more than which are refused, and for |b| up to 100 d^1.5 scales.
+   Rounding: at the ideal minimiser J is at most J(0), so `|w| <= sqrt(2 n log 2 / Lambda) + 2 |b| / Lambda` there, and
+   the computed one is as near to it as said; a record's part of the gradient is off by less than
+   `(40 + d^2 (1 + |w|_1) 2^-40) 2^-53` (`Gradients.expansion`). `_rounding` sums that over n = EXCESS times as many
+   records as expected, more than which are refused, and for |b| up to 100 d^1.5 scales.
    A longer b, whose probability is below 1e-41 for any d, is where the argument ends.
 
 The curvature at the released weights is a second release: its sums are of records' parts in [-1, 1] at weights that are
-the same for both neighbours, so that cube noise on each of its two vectors costs its sensitivity over its scale, and
+the same for both neighbours, so that cube noise on each of its three vectors costs its sensitivity over its scale, and
 adaptive composition adds that to the rest.
 
 The regularisation. With b of deviation s in each coordinate, weights along an axis of curvature h are off by
@@ -59,6 +61,8 @@ __all__ = ["objective_perturbation"]
 
 EPSILONS = (Fraction(1, 10**9), Fraction(1000))
 """Range of epsilon: beyond it noise cannot be drawn, or nobody is protected."""
+MOST = 1e6
+"""Most regularisation, beyond which nothing is left of a weight."""
 LEAST = 1e-6
 """Least regularisation for each expected record and squared length: below it the search would not end."""
 TOLERANCE = 1e-13
@@ -122,8 +126,8 @@ def objective_perturbation(
     require_records(records)
     if curvature not in (0, 1):
         raise InputError(f"curvature is 1 to measure it, or 0, not {curvature!r}")
-    if regularisation is not None and not LEAST <= float(regularisation) < math.inf:
-        raise InputError(f"regularisation must be a finite number of at least {LEAST}, got {regularisation}")
+    if regularisation is not None and not LEAST <= float(regularisation) <= MOST:
+        raise InputError(f"regularisation must be a number from {LEAST} to {MOST:g}, got {regularisation}")
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> ObjectiveNoise:
         if guarantee.delta:
@@ -241,12 +245,15 @@ def _rounding(records: int, design: Design, convexity: float, scale: float) -> f
     most, wide = EXCESS * records, math.sqrt(design.size) ** 3
     tilt = 100 * wide * scale * 2.0**-BITS
     longest = math.sqrt(2 * most * math.log(2) / convexity) + 2 * tilt / convexity
-    of_records = most * (40 + design.size**2.5 * longest * 2.0**-40)
+    of_records = most * (40 + design.size**2.5 * (1 + longest) * 2.0**-40)
     return float(math.ldexp(1.0, -53) * (of_records + 8 * (tilt + convexity * longest)) * math.sqrt(design.size))
 
 
 def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: float) -> Floats:
     """Newton's method with halved steps, from the minimum over the first block of many, if that is lower than 0.
+
+    Weights are pairs of floats on the way: where features are nearly alike and weights large, one step of a float moves
+    the gradient by more than the tolerance, and no other weights would be found.
 
     Args:
         statistic: private.
@@ -255,36 +262,47 @@ def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: f
         tolerance: length of the gradient at which the search ends.
 
     Returns:
-        Weights, shape `(size,)`, with an objective of at most that at 0.
+        The nearest floats to the weights, shape `(size,)`.
 
     Raises:
         DiscreetError: not found in 500 steps; the objective is smooth and strongly convex, where Newton's method ends.
     """
-    w = np.zeros(len(tilt))
+    w = rest = np.zeros(len(tilt))
     if statistic.records > MANY:
         first = statistic.beginning()
         share = first.records / statistic.records
         w = minimiser(first, share * tilt, share * convexity, max(NEAR * first.records, tolerance))
-    value, slope, curvature = _expansion(statistic, w, tilt, convexity)
+    value, slope, curvature = _expansion(statistic, w, rest, tilt, convexity)
     if value > statistic.records * math.log(2):  # J(0)
-        w = np.zeros(len(tilt))
-        value, slope, curvature = _expansion(statistic, w, tilt, convexity)
+        w = rest
+        value, slope, curvature = _expansion(statistic, w, rest, tilt, convexity)
     for _ in range(500):
         if math.sqrt(slope @ slope) <= tolerance:
             return w
-        move = np.linalg.solve(curvature, slope)
-        length, ahead = 1.0, _expansion(statistic, w - move, tilt, convexity)
-        # Near the minimum the objective is flat to rounding: there the full step is right.
-        while length > 1e-6 and ahead[0] > value + 1e-12 * abs(value):
+        move, length = np.linalg.solve(curvature, slope), 1.0
+        while True:
+            at, left = _two_sum(w, rest - length * move)
+            ahead = _expansion(statistic, at, left, tilt, convexity)
+            # Near the minimum the objective is flat to rounding: there the full step is right.
+            if length <= 1e-6 or not ahead[0] > value + 1e-12 * abs(value):
+                break
             length /= 2
-            ahead = _expansion(statistic, w - length * move, tilt, convexity)
-        w = w - length * move
+        w, rest = at, left
         value, slope, curvature = ahead
     raise DiscreetError("the minimum of the objective was not found; please report this")
 
 
-def _expansion(statistic: Gradients, w: Floats, tilt: Floats, convexity: float) -> tuple[float, Floats, Floats]:
-    """J, its gradient and its curvature."""
-    cost, slope, curvature = statistic.expansion(w)
+def _two_sum(one: Floats, other: Floats) -> tuple[Floats, Floats]:
+    """A sum as the nearest floats and what these leave of it, exactly (Knuth)."""
+    found = one + other
+    added = found - one
+    return found, (one - (found - added)) + (other - added)
+
+
+def _expansion(
+    statistic: Gradients, w: Floats, rest: Floats, tilt: Floats, convexity: float
+) -> tuple[float, Floats, Floats]:
+    """J, its gradient and its curvature at w and what floats leave of it."""
+    cost, slope, curvature = statistic.expansion(w, rest)
     value = cost + convexity * float(w @ w) / 2 + float(tilt @ w)
-    return value, slope + convexity * w + tilt, curvature + convexity * np.eye(len(w))
+    return value, slope + convexity * w + convexity * rest + tilt, curvature + convexity * np.eye(len(w))

@@ -87,24 +87,25 @@ class Gradients:
             total += ((2.0 * target - 1) @ coordinates.astype(np.float64)).astype(np.int64)
         return total
 
-    def expansion(self, theta: Floats) -> tuple[float, Floats, Floats]:
+    def expansion(self, theta: Floats, rest: Floats | None = None) -> tuple[float, Floats, Floats]:
         """The negative log-likelihood, its gradient and its curvature in one pass, in floating point.
 
         Args:
             theta: shape `(size,)`.
+            rest: what weights are beyond theta, which has no finer floats; shape `(size,)`.
 
         Returns:
             (sum of `log(1 + exp(-(2 y - 1) theta . v))`; sum of `(sigmoid - y) v`, shape `(size,)`; sum of
-            `sigmoid (1 - sigmoid) v v'`). The second is within `records (40 + size^2 |theta|_1 2^-40) 2^-53` of the
-            exact sum in each entry. theta is split at a power of two so small that products of its upper part with
-            coordinates, which are whole multiples of 1 / GRID, add up without rounding in any order; what rounding
-            leaves of theta . v is then relative to it, and `a sigmoid'(a)` is below 1/4. numpy adds long rows in pairs,
-            and pieces of them are added exactly.
+            `sigmoid (1 - sigmoid) v v'`). The second is within
+            `records (40 + size^2 (1 + |theta|_1) 2^-40) 2^-53` of the exact sum in each entry. theta is split at a
+            power of two so small that products of its upper part with coordinates, which are whole multiples of
+            1 / GRID, add up without rounding in any order; what rounding leaves of theta . v is then relative to it,
+            and `a sigmoid'(a)` is below 1/4. numpy adds long rows in pairs, and pieces of them are added exactly.
         """
         # The upper part has |theta|_1 2^40 steps at most, and coordinates 2^12: sums stay within 2^53.
         step = 2.0 ** (math.ceil(math.log2(1 + float(np.abs(theta).sum()))) - 40)
         upper = np.rint(theta / step) * step
-        lower = theta - upper
+        lower = theta - upper if rest is None else (theta - upper) + rest
         cost, parts, curvature = 0.0, [], np.zeros((len(theta), len(theta)))
         for coordinates, target in self.rows.blocks():
             for start in range(0, len(target), PIECE):

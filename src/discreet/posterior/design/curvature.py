@@ -22,6 +22,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from discreet.errors import InputError
 from discreet.model.design import GRID, Design
 from discreet.posterior.design.noisy_gram import NoisySums, SlopeLaw, gram_draws, slope_law
 from discreet.releases.kinds.gradient_trace import GradientTrace, NoisyCurvature
@@ -35,6 +36,8 @@ EXPLAINED = 4.0
 """Variance of the log odds that all features together explain a priori: about what the model can tell."""
 INTERCEPT = 5.0
 """Deviation of the log odds at the features' means a priori."""
+LARGEST = 1e60
+"""Weights and noise beyond which squares of squares overflow."""
 SEED = 20161
 """Of the matrices of an estimate, which thereby is a function of the release alone."""
 
@@ -75,6 +78,8 @@ def _law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, floa
     """The law of the slopes, and mean and variance of the log odds at the features' means."""
     assert trace.curvature is not None
     design, width = trace.design, len(trace.design.features)
+    if not max(float(np.abs(trace.weights).max()), trace.scale) < LARGEST:
+        raise InputError("this release holds weights or noise that no fit makes: it was damaged, or made up")
     pulled = trace.gradients[-1]  # Lambda w
     noise = k_norm_variance(design.size, trace.scale, design.shape)
     sums = _sums(trace.curvature, design)

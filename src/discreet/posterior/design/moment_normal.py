@@ -67,10 +67,8 @@ def normal_draws(
     slopes, picked = found.slopes.draw(draws, rng, found.count * found.target)
     variance = found.residual[picked] + found.residual_spread * rng.standard_normal(draws)
     variance = np.clip(variance, LEAST, found.target[picked])
-    means = gram.means + np.sqrt(gram.mean_variances) * rng.standard_normal(slopes.shape)
-    spread = np.sqrt(found.middle_variance + variance / found.count)
-    middle = found.middle + spread * rng.standard_normal(draws)
-    return _joined(told.design, slopes, means, middle), variance
+    middle = found.middles[picked] + np.sqrt(variance / found.count) * rng.standard_normal(draws)
+    return _joined(told.design, slopes, gram.drawn_means[picked], middle), variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +77,8 @@ class _Found:
 
     Args:
         slopes: their law.
-        middle, middle_variance: the target's mean, and its noise.
+        middle: the target's mean.
+        middles: draws of it, for each drawn matrix, shape (matrices,).
         residual, target: variance of the residual and of the target for each drawn matrix, shape (matrices,).
         residual_spread: deviation of the residual's variance that noise and sampling bring.
         count: number of records.
@@ -87,7 +86,7 @@ class _Found:
 
     slopes: SlopeLaw
     middle: float
-    middle_variance: float
+    middles: Floats
     residual: Floats
     target: Floats
     residual_spread: float
@@ -117,13 +116,15 @@ def _law(told: NoisyMoments | GroupedMoments, records: int | None, rng: np.rando
     )
     total, mean, mean_variance = float(sums.square), 0.0, 0.0
     cross, variance = sums.cross[:width], np.full(width, float(noise.cross[0]))
+    middles = np.zeros(len(gram.axes))
     if design.intercept:
         known = float(noise.cross[-1]) / count**2
         mean = float(np.clip(sums.cross[-1] / count, -1, 1)) * CENTRE**2 / (CENTRE**2 + known)
         mean_variance = known + mean**2 * float(noise.records) / count**2
         total -= count * mean**2
-        cross = cross - count * mean * gram.means
-        variance = variance + count**2 * (mean**2 * gram.mean_variances + gram.means**2 * known)
+        # The noise of means is one error for all features: it is drawn, for each matrix, and goes with the intercept.
+        middles = mean + np.sqrt(mean_variance) * rng.standard_normal(len(middles))
+        cross = cross - count * middles[:, None] * gram.drawn_means
     spread = np.sqrt(float(noise.square) + (2 * count * mean) ** 2 * mean_variance)
     _, targets = cut_normal(np.array([total]), np.array([spread]), LEAST * count, count, rng, len(gram.axes))
     target = targets[:, 0]
@@ -134,7 +135,7 @@ def _law(told: NoisyMoments | GroupedMoments, records: int | None, rng: np.rando
         explained = ((2 * along - gram.eigenvalues * law.means) * law.means).sum(axis=1)
         residual = np.clip((target - explained) / count, LEAST, target / count)
     uncertain = np.sqrt(spread**2 / count**2 + 2 * float(np.average(residual, weights=law.weights)) ** 2 / count)
-    return _Found(law, mean, mean_variance, residual, target / count, float(uncertain), count)
+    return _Found(law, mean, middles, residual, target / count, float(uncertain), count)
 
 
 def _variances(variances: Floats, layout: Layout) -> Moments:

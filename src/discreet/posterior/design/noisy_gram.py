@@ -16,8 +16,9 @@ So A is drawn from what its noisy entries say, and theta follows for each draw.
 * Each drawn A counts by the probability that it gives to c.
 
 That is a normal approximation given A and t: noise of a cube, which along an axis is a sum over many entries, is taken
-to be normal, and its parts along two axes independent. Where the noise is small against A this is least squares with
-errors in both.
+to be normal, and its parts along two axes independent. Where the noise is small against every eigenvalue of A this is
+least squares with errors in both; along an axis that noise hides slopes are drawn to 0, and intervals are those of the
+prior.
 
 Source: the model is derived here; learned widths as in James and Stein (1961) and Efron and Morris (1973), the law of t
 as that of g in Liang et al. (2008), their hyper-g with a = 4.
@@ -38,7 +39,7 @@ Floats = npt.NDArray[np.float64]
 
 MOST, FEWEST, WORK = 400, 50, 2e8
 """Matrices that are drawn: so many that their eigenvectors take a second or so."""
-FLOOR = 0.01
+FLOOR = 1e-6
 """Least eigenvalue of a correlation matrix that is taken for possible."""
 EDGE = 0.12
 """Part of the spread of the eigenvalues of noise below which an eigenvalue is not told from 0."""
@@ -81,6 +82,7 @@ class GramDraws:
     Args:
         means: of the features, shape (p,).
         mean_variances: of what is known of them, shape (p,).
+        drawn_means: a draw of them for each matrix, shape (draws, p).
         scales: roots of the centred sums of squares, shape (p,).
         eigenvalues: shape (draws, p), positive.
         axes: shape (draws, p, p), the last axis counts eigenvectors.
@@ -88,13 +90,14 @@ class GramDraws:
 
     means: Floats
     mean_variances: Floats
+    drawn_means: Floats
     scales: Floats
     eigenvalues: Floats
     axes: Floats
 
     def along(self, values: Floats) -> Floats:
-        """A vector over scaled features in the axes of each draw, shape (draws, p)."""
-        return np.asarray(np.einsum("mik,i->mk", self.axes, values))
+        """A vector over scaled features, or one for each draw, in the axes of each draw, shape (draws, p)."""
+        return np.asarray(np.einsum("mik,mi->mk", self.axes, np.broadcast_to(values, self.eigenvalues.shape)))
 
     def variance_along(self, variances: Floats) -> Floats:
         """Variances along the axes of independent entries with these variances, shape (draws, p)."""
@@ -200,11 +203,12 @@ def gram_draws(told: NoisySums, rng: np.random.Generator) -> GramDraws:
     squares, variance = _pooled(centred, variance, 1e-6 * weight, weight, widths)
     mean_square, drawn = cut_normal(squares, np.sqrt(variance), 1e-6 * weight, weight, rng, _number(width))
     scales = np.sqrt(mean_square)
-    matrices = _correlations(told, means, mean_variances, scales, rng)
+    matrices = _correlations(told, means, mean_variances, np.sqrt(drawn), rng)
     relative = np.sqrt(drawn) / scales
     matrices = matrices * relative[:, :, None] * relative[:, None, :]
     eigenvalues, axes = np.linalg.eigh(matrices)
-    return GramDraws(means, mean_variances, scales, np.maximum(eigenvalues, 1e-6), axes)
+    drawn_means = means + np.sqrt(mean_variances) * rng.standard_normal(drawn.shape)
+    return GramDraws(means, mean_variances, drawn_means, scales, np.maximum(eigenvalues, 1e-9), axes)
 
 
 def slope_law(
@@ -237,12 +241,13 @@ def slope_law(
     mixed = np.logaddexp(np.log1p(-OWN) + common, np.log(OWN) + prior[:, None, None]) + told
     evidence = logsumexp(mixed, axis=0)
     counts = evidence.sum(axis=1) + volume
+    weights = np.exp(counts - counts.max())
     return SlopeLaw(
         gram,
         np.exp(mixed - evidence),
         squares * grid / total * cross,
         squares * error / total,
-        np.exp(counts - logsumexp(counts)),
+        weights / weights.sum(),
     )
 
 
@@ -322,20 +327,25 @@ def _pooled(values: Floats, variances: Floats, low: float, high: float, widths: 
 def _correlations(
     told: NoisySums, means: Floats, mean_variances: Floats, scales: Floats, rng: np.random.Generator
 ) -> Floats:
-    """Draws of the correlation matrix, shape (draws, p, p), positive definite."""
-    width, draws = len(scales), _number(len(scales))
+    """Draws of the correlation matrix, shape (draws, p, p), positive definite.
+
+    A product stands for a correlation in units of the squares that were drawn beside it, shape (draws, p): the noise of
+    squares then tells as much as that of products of how small the smallest eigenvalue may be.
+    """
+    draws, width = scales.shape
     matrices = np.broadcast_to(np.eye(width), (draws, width, width)).copy()
     if width == 1:
         return matrices
     i, j = np.triu_indices(width, 1)
-    both = scales[i] * scales[j]
+    both = scales[:, i] * scales[:, j]
     noisy = (told.products - told.weight * means[i] * means[j]) / both
     moved = means[i] ** 2 * mean_variances[j] + means[j] ** 2 * mean_variances[i]
     variances = (told.product_variance + told.weight**2 * moved) / both**2
     # From a good part of the width that correlations have where all matrices of them are alike: 1 / sqrt(p + 1).
     widths = np.geomspace(LEAST_WIDTH / np.sqrt(width + 1), 1, 20)
-    weights, kept = _widths(noisy, variances, widths)
-    kept = kept[rng.choice(len(widths), draws, p=weights)]
+    weights, _ = _widths(noisy.mean(axis=0), variances.mean(axis=0), widths)
+    squares = widths[rng.choice(len(widths), draws, p=weights), None] ** 2
+    kept = squares / (squares + variances)
     left = kept * variances
     matrices[:, i, j] = matrices[:, j, i] = kept * noisy + np.sqrt(left) * rng.standard_normal(left.shape)
     eigenvalues, axes = np.linalg.eigh(matrices)

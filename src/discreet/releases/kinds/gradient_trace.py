@@ -13,7 +13,7 @@ from discreet.model.design import GRID, Design
 from discreet.model.tables import Array
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Integers, Matrix, Numbers, Positive, Whole, all_positive, kind
-from discreet.releases.kinds.noisy_sums import NoisyTotal, VectorNoise, total_line, total_scale
+from discreet.releases.kinds.noisy_sums import NoisyTotal, VectorNoise, all_drawn, total_line, total_scale
 from discreet.releases.measurement import Released, spread
 
 __all__ = ["BITS", "CurvatureNoise", "GradientTrace", "NoisyCurvature", "ObjectiveNoise"]
@@ -138,8 +138,8 @@ class NoisyCurvature:
 
 def require_scales(scales: tuple[float | None, ...]) -> None:
     """Refuse what are no scales of a curvature."""
-    told = len(scales) == 3 and None not in scales[:2] and all_positive(*scales)
-    require(told, "a curvature needs three positive, finite noise scales, but for products where there are none")
+    told = len(scales) == 3 and None not in scales[:2] and all_drawn(*scales)
+    require(told, "a curvature needs three noise scales of whole numbers, but for products where there are none")
 
 
 @kind("gradient_trace", order=("scale", "total", "weights", "points", "gradients", "curvature"))
@@ -223,6 +223,10 @@ class GradientTrace(Released):
                 noise = (calibration.rounds, calibration.scale / GRID)
             case ObjectiveNoise():
                 noise = (1, calibration.scale * 2.0**-BITS)
+                # At the minimum the gradient is that of the regulariser, exactly as it was multiplied.
+                pulled = calibration.regularisation * self.weights
+                if not (np.array_equal(self.points, self.weights[None]) and np.array_equal(self.gradients[0], pulled)):
+                    return False
             case _:
                 return False
         measured = getattr(calibration, "measured", None)

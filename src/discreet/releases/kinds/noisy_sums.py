@@ -23,11 +23,17 @@ __all__ = [
     "NoisyMoments",
     "NoisyTotal",
     "VectorNoise",
+    "all_drawn",
     "groups_of",
     "k_norm_variance",
     "total_line",
     "total_scale",
 ]
+
+
+def all_drawn(*scales: float | None) -> bool:
+    """Whether noise on whole numbers of 64 bits can have these scales, where there are any."""
+    return all(scale is None or 1e-9 <= scale <= 2.0**63 for scale in scales)
 
 
 def k_norm_variance(size: int, scale: float, shape: Shape) -> float:
@@ -281,8 +287,8 @@ class GroupedMoments(Released):
             f"moments of this design are {wanted[0]} whole numbers of 64 bits",
         )
         require(
-            len(self.scales) == len(GROUPS) and all_positive(*self.scales),
-            "moments in groups need a positive, finite noise scale for each group",
+            len(self.scales) == len(GROUPS) and all_drawn(*self.scales),
+            "moments in groups need a noise scale for each group, one that whole numbers of 64 bits can have",
         )
         missing = [self.scales[group] is None for group in np.unique(self.groups)]
         require(not any(missing), "every group of sums needs a noise scale")
