@@ -126,6 +126,25 @@ DAMAGE: dict[str, tuple[str, Change, str]] = {
         "noisy-moments", at("calibration", value=json.loads(network_file(dc.Relation.ADD_REMOVE))["calibration"]),
         "'calibration.kind'",
     ),
+    "a gradient that is not the regulariser's": (
+        "objective-curvature", at("payload", "gradients", 0, 0, value=0.5), "calibration describes",
+    ),
+    "a gradient at other weights": (
+        "objective-curvature", at("payload", "points", 0, 0, value=9.0), "calibration describes",
+    ),
+    "a curvature that is not there": ("objective-curvature", at("payload", "curvature", drop=True), "calibration"),
+    "a curvature of another design": (
+        "objective-curvature", at("payload", "curvature", "values", value=[1, 2]), "of another design",
+    ),
+    "a curvature's noise that none can draw": (
+        "objective-curvature", at("payload", "curvature", "scales", value=[1e-200, 1.0, 1.0]), "three noise scales",
+    ),
+    "groups of two": ("grouped-moments", at("payload", "scales", value=[1.0, 1.0]), "noise scale for each group"),
+    "groups' noise that none can draw": (
+        "grouped-moments", at("payload", "scales", value=[1e200, 1.0, 1.0]), "noise scale for each group",
+    ),
+    "groups without noise": ("grouped-moments", at("payload", "scales", value=[1.0, 1.0, None]), "group of sums"),
+    "groups of another noise": ("grouped-moments", at("payload", "noise", value="discrete_gaussian"), "calibration"),
     "no kind": ("noisy-moments", at("payload", "kind", drop=True), "'payload.kind'"),
     "an unknown kind": ("noisy-gradients", at("payload", "kind", value="trace"), "'payload.kind'"),
     "an unknown kind of noise": ("noisy-gradients", at("calibration", "kind", value="noise"), "'calibration.kind'"),
@@ -439,3 +458,24 @@ def test_commands_for_networks_refuse_a_design_in_one_line(
 def test_a_released_scale_is_the_calibrations_in_the_unit_of_the_gradient() -> None:
     release = dc.Release.loads(committed("noisy-gradients"))
     assert release.payload.scale * GRID == release.calibration.scale
+
+
+@every("kind", ["grouped-moments", "objective-curvature", "noisy-moments"])
+def test_numbers_that_no_records_have_are_read_without_a_crash(kind: str) -> None:
+    """The largest and smallest whole numbers in a released vector: finite draws, however senseless."""
+    for fill in (2**63 - 1, -(2**63)):
+        document = json.loads(committed(kind))
+        held = document["payload"]["curvature"] if kind == "objective-curvature" else document["payload"]
+        held["values"] = [fill] * len(held["values"])
+        release = dc.Release.loads(json.dumps(document))
+        assert np.isfinite(dc.weights(release, draws=50, rng=np.random.default_rng(1)).weights).all()
+
+
+def test_weights_that_no_fit_makes_are_refused_by_whoever_reads_them() -> None:
+    document = json.loads(committed("objective-curvature"))
+    huge = [1e200] * len(document["payload"]["weights"])
+    pulled = [document["calibration"]["regularisation"] * weight for weight in huge]
+    document["payload"].update(weights=huge, points=[huge], gradients=[pulled])
+    release = dc.Release.loads(json.dumps(document))
+    with pytest.raises(dc.InputError, match="no fit makes"):
+        dc.weights(release, draws=50, rng=np.random.default_rng(1))

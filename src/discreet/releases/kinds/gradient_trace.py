@@ -105,7 +105,7 @@ class NoisyCurvature:
         scales: of the noise on each of the three, in the same steps; None for products where there is one feature.
 
     Raises:
-        InputError: values that are not integers, or a scale that is not positive and finite.
+        InputError: values that are not integers, or scales that noise on whole numbers of 64 bits cannot have.
     """
 
     values: Integers
