@@ -119,7 +119,7 @@ def test_a_gradient_is_computed_as_exactly_as_the_proof_takes_it_to_be(size: flo
 
 
 def test_hiding_what_a_minimum_is_off_moves_no_weight_that_anybody_reads() -> None:
-    """The first version's noise on it, of .3 at 30 features and epsilon 10, was larger than all other noise."""
+    """With sums that round it would be .3 on a weight at 30 features and epsilon 10, more than all other noise."""
     for features, epsilon in ((8, 1), (30, 10), (100, 10), (400, 3)):
         over = design(features, CLASSES)
         found = dc.objective_perturbation(records=8000).calibrate(
