@@ -227,7 +227,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             InputError: a release of something else.
         """
         design = release.design
-        if design.target is None or not design.target.numeric:
+        if design.target is None or design.predicts != "number":
             raise InputError("this release is not of a linear regression: its target is no number")
         made = cls(
             bounds=written_bounds(design, bounds),

@@ -1,18 +1,22 @@
-r"""Objective perturbation: logistic regression as the minimiser of a regularised, randomly tilted objective.
+r"""Objective perturbation: a regression as the minimiser of a regularised, randomly tilted objective.
 
-    J(w) = sum_i log(1 + exp(-(2 y_i - 1) w . v_i)) + Lambda |w|^2 / 2 + b . w
+    J(w) = sum_i (f(w . v_i) - y_i . (w . v_i)) + Lambda |w|^2 / 2 + b . w
 
+with f of `model/response.py`: two classes (logistic), more of them (multinomial, one w for each), or counts (Poisson).
 The regularisation Lambda is a public number: nothing here is divided or multiplied by the number of records.
 
 Proof of the guarantee, in three steps.
 
 1. Ideal b, exact minimiser. For any records the map from b to the minimiser is one to one: b = -Lambda w - g(w), where
-   g(w) is the sum of `(sigmoid - y) v`. The density of w is therefore that of b at this point times the determinant of
-   the curvature `H + Lambda I`. One record more moves b by at most Delta, its largest norm, and multiplies the
-   determinant by `1 + s v' (H + Lambda I)^-1 v`, which lies in [1, 1 + |v|^2 / (4 Lambda)] as s <= 1/4. If b's density
-   changes by a factor of at most exp(Delta / scale) over a distance of Delta, the loss is at most
-   `Delta / scale + log(1 + |v|^2 / (4 Lambda))`. Replacing a record moves b by at most 2 Delta; its determinant is
-   multiplied by one such factor and divided by another, so the second term stands once.
+   g(w) is the sum of `(mean - y) v`. It and its inverse are Lipschitz, and so almost everywhere differentiable: the
+   density of w is that of b at this point times the determinant of the curvature `H + Lambda I`. One record more moves
+   b by at most Delta, its longest gradient, and adds to H a matrix of rank r with eigenvalues `l_i |v|^2`, where the l_i
+   are those of the slope of its means. The determinant is multiplied by a number from 1 to the product of
+   `1 + l_i |v|^2 / Lambda`: at most `(1 + s |v|^2 / Lambda)^r`, s = 1/4 and r = 1 for two classes, s = r = 1 for counts,
+   and s = 1 / K and r = K - 1 for K classes, where the l_i sum to at most r / K. If b's density changes by a factor of
+   at most exp(Delta / scale) over a distance of Delta, the loss is at most `Delta / scale + r log(1 + s |v|^2 / Lambda)`.
+   Replacing a record moves b by at most 2 Delta; its determinant is multiplied by one such factor and divided by
+   another, so the second term stands once.
 2. The b that is drawn is a lattice point, `2^-BITS k` with K-norm noise k. The ideal b is that plus a uniform vector
    in the lattice's cell. Over a distance of Delta its k moves by at most `2^BITS Delta` and 1 (the cube) or sqrt(d)
    (the ball) more, because rounding moves each end by half a cell at most: the sensitivity of k counts that in.
@@ -22,15 +26,30 @@ Proof of the guarantee, in three steps.
    the floats next to it, which are less than another step away: with m = 2
    steps of error at most, on each side, the loss is at most 2 m / polish more than that of the same noise on the ideal
    minimiser, which is post-processing of step 1.
-   Rounding: at the ideal minimiser J is at most J(0), so `|w| <= sqrt(2 n log 2 / Lambda) + 2 |b| / Lambda` there, and
-   the computed one is as near to it as said; a record's part of the gradient is off by less than
-   `(40 + d^2 (1 + |w|_1) 2^-40) 2^-53` (`Gradients.expansion`). `_rounding` sums that over n = EXCESS times as many
-   records as expected, more than which are refused, and for |b| up to 100 d^1.5 scales.
+   Rounding: at the ideal minimiser J is at most J(0), so `|w| <= sqrt(2 n h / Lambda) + 2 |b| / Lambda` there, with h
+   the most by which a record's loss at 0 is above its least (log 2 for two classes), and the computed one is as near to
+   it as said; a record's part of the gradient is off by less than `(40 + 8 (K - 1) + d^2 (1 + |w|_1) 2^-40) 2^-53`
+   (`Gradients.expansion`). `_rounding` sums that over n = EXCESS times as many records as expected, more than which are
+   refused, and for |b| up to 100 d^1.5 scales.
    A longer b, whose probability is below 1e-41 for any d, is where the argument ends.
+
+With a delta k is discrete Gaussian of deviation s. Over a change z of k the loss in step 2 is
+`(2 k . z + |z|^2) / 2 s^2`, and z depends on the minimiser, and so on k. But z is u plus less than a cell, where
+`u = 2^BITS (change of mean - y) (x) v`, and the change of `mean - y` lies in a polytope that is the record's alone: of
+two classes between 0 and one end, of K classes between the K targets, of a count between two ends; the neighbour's is
+subtracted where records are replaced. A convex function of u is largest at a vertex, so with G_u the loss for a fixed u
+and c the determinant's term, the whole loss is at most `c + slack + max(0, max over vertices of G_u)`, where
+`slack = (2 |k|_1 + 2 |u| sqrt(d) + d) / 2 s^2` is what the cells cost. Hence, for any epsilon' = epsilon - c - slack,
+
+    delta(epsilon) <= E max (1 - exp(epsilon' - G_u))+ <= number of vertices times the delta of one Gaussian at epsilon'
+
+and each is that of `rho = |u|^2 / 2 s^2`, by the moments of G_u (discrete Gaussian noise is sub-Gaussian along any real
+direction). |k|_1 is at most `15 d s` but with a probability of at most `2 d exp(-15^2 / 2)`, which delta pays.
 
 The curvature at the released weights is a second release: its sums are of records' parts in [-1, 1] at weights that are
 the same for both neighbours, so that cube noise on each of its three vectors costs its sensitivity over its scale, and
-adaptive composition adds that to the rest.
+adaptive composition adds that to the rest. With a delta its noise is discrete Gaussian, too, and its rho adds to that of
+each vertex, as moments of losses multiply whatever the weights are.
 
 The regularisation. With b of deviation s in each coordinate, weights along an axis of curvature h are off by
 `(b + Lambda w) / (h + Lambda)`, on average over w ~ N(0, t^2) by `(s^2 + Lambda^2 t^2) / (h + Lambda)^2`. The least of
@@ -49,13 +68,19 @@ import numpy.typing as npt
 from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.k_norm import k_norm_scale
-from discreet.mechanisms.noise import Noise
+from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
 from discreet.mechanisms.noisy_gradients import noisy_total, require_records, total_noise
 from discreet.model.design import GRID, Design, Normal
-from discreet.privacy.guarantee import Guarantee
+from discreet.model.response import response_of
+from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.gradient_trace import BITS, CurvatureNoise, GradientTrace, NoisyCurvature, ObjectiveNoise
 from discreet.releases.kinds.noisy_sums import k_norm_variance
-from discreet.sensitive.gradients import Gradients, curvature_sensitivity, gradient_sensitivity
+from discreet.sensitive.gradients import (
+    Gradients,
+    curvature_sensitivity,
+    gradient_sensitivity,
+    squared_gradient_sensitivity,
+)
 
 __all__ = ["objective_perturbation"]
 
@@ -89,6 +114,8 @@ MANY = 2**18
 """Records beyond which the search begins at the minimum over some of them, which saves most passes over all."""
 NEAR = 1e-4
 """Length of the gradient, for each record, at which that first search ends."""
+FARTHEST = 15
+"""Deviations beyond which no coordinate of Gaussian noise is expected: `exp(-FARTHEST^2 / 2)` of delta pays for it."""
 ROUNDING = Fraction(1, 10**12)
 """Relative error of a logarithm in floating point, and more."""
 
@@ -98,7 +125,7 @@ Floats = npt.NDArray[np.float64]
 def objective_perturbation(
     *, records: int, regularisation: float | None = None, curvature: int = 1
 ) -> DesignMechanism[ObjectiveNoise, Gradients]:
-    """Weights of a logistic regression that minimise a randomly tilted objective.
+    """Weights of a logistic, multinomial or Poisson regression that minimise a randomly tilted objective.
 
     Args:
         records: public number that the regularisation is scaled by: an expected number of records, not one counted.
@@ -112,16 +139,18 @@ def objective_perturbation(
         The mechanism.
 
     Raises:
-        InputError: a number that is not positive; when a release is calibrated, a guarantee with a delta, more than
-            1,000 weights, or an epsilon for which noise cannot be drawn.
+        InputError: a number that is not positive; when a release is calibrated, more than 1,000 weights, or an epsilon
+            for which noise cannot be drawn.
 
     Guarantee:
-        Pure epsilon, by the proof above: no exact minimiser and no exact real noise is assumed. Under ADD_REMOVE 1/20
-        of it goes to the number of records, which only the posterior needs.
+        Pure epsilon with K-norm noise, (epsilon, delta) with Gaussian noise, by the proof above: no exact minimiser and
+        no exact real noise is assumed. Under ADD_REMOVE 1/20 of epsilon goes to the number of records, which only the
+        posterior needs.
 
     Source:
         Chaudhuri, Monteleoni and Sarwate (2011), Algorithm 2 and Theorem 9, with the norm of the bounds, one curvature
-        term where they have two, and steps 2 and 3.
+        term where they have two, and steps 2 and 3. Kifer, Smith and Thakurta (2012) and Redberg, Koskela and Wang
+        (2023) for Gaussian noise; the polytope is derived here.
     """
     require_records(records)
     if curvature not in (0, 1):
@@ -130,11 +159,10 @@ def objective_perturbation(
         raise InputError(f"regularisation must be a number from {LEAST} to {MOST:g}, got {regularisation}")
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> ObjectiveNoise:
-        if guarantee.delta:
-            raise InputError("objective_perturbation keeps a pure guarantee; ask for delta 0")
-        if design.size > SIZE_LIMIT:
+        response_of(design)
+        if design.weights > SIZE_LIMIT:
             raise InputError(
-                f"objective_perturbation takes at most {SIZE_LIMIT:,} weights; this design has {design.size}"
+                f"objective_perturbation takes at most {SIZE_LIMIT:,} weights; this design has {design.weights:,}"
             )
         if not EPSILONS[0] <= guarantee.epsilon <= EPSILONS[1]:
             raise InputError(f"objective_perturbation takes an epsilon from {EPSILONS[0]} to {EPSILONS[1]}")
@@ -142,7 +170,12 @@ def objective_perturbation(
 
     def draw(statistic: Gradients, prior: Normal, calibration: ObjectiveNoise, noise: Noise) -> GradientTrace:
         design = statistic.over
-        lattice = noise.k_norm(np.zeros(design.size, np.int64), calibration.scale, design.shape)
+        zeros = np.zeros(design.weights, np.int64)
+        lattice = (
+            noise.discrete_gaussian(zeros, calibration.scale)
+            if calibration.rho
+            else noise.k_norm(zeros, calibration.scale, design.shape)
+        )
         tilt = np.asarray(lattice * 2.0**-BITS, np.float64)
         rounding = _rounding(records, design, calibration.regularisation, calibration.scale)
         found = minimiser(statistic, tilt, calibration.regularisation, TOLERANCE * records + rounding)
@@ -156,7 +189,8 @@ def objective_perturbation(
             scale=calibration.scale * 2.0**-BITS,
             weights=weights,
             total=noisy_total(statistic.records, calibration.total_scale, noise),
-            curvature=_noisy_curvature(statistic, weights, calibration.measured, noise),
+            curvature=_noisy_curvature(statistic, weights, calibration, noise),
+            normal=True if calibration.rho else None,
         )
 
     def require(statistic: Gradients) -> None:
@@ -171,82 +205,179 @@ def objective_perturbation(
 def _calibration(
     design: Design, guarantee: Guarantee, records: int, regularisation: float | None, *, measured: bool
 ) -> ObjectiveNoise:
-    """Shares of epsilon, and the noise that each buys."""
+    """Shares of epsilon, and the noise that each buys; with a delta that of Gaussian noise, where it is less."""
+    convexity = None if regularisation is None else records * regularisation * float(design.squared_length)
+
+    def with_noise(*, normal: bool) -> ObjectiveNoise:
+        return _with_noise(design, guarantee, records, convexity, measured=measured, normal=normal)
+
+    found = with_noise(normal=False)
+    if guarantee.delta:
+        other = with_noise(normal=True)
+        if other.scale < math.sqrt(k_norm_variance(design.weights, found.scale, design.shape)):
+            return other
+    return found
+
+
+def _with_noise(
+    design: Design, guarantee: Guarantee, records: int, convexity: float | None, *, measured: bool, normal: bool
+) -> ObjectiveNoise:
+    """With K-norm or Gaussian noise, and a regularisation that is given or the rule's."""
+    response, length, size = response_of(design), float(design.squared_length), design.weights
     left, total_scale, total_cost = total_noise(guarantee)
-    second = _curvature_noise(design, guarantee, MEASURED_SHARE * guarantee.epsilon) if measured else None
-    measured_cost = Fraction(0) if second is None else second.reported
+    second, rho, measured_cost = None, None, Fraction(0)
+    if measured and not normal:
+        second = _cube_noise(design, guarantee.relation, MEASURED_SHARE * guarantee.epsilon)
+        measured_cost = second.reported
     left -= measured_cost
-    length = float(design.squared_length)
-    polish, polish_cost = k_norm_scale(
-        2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(1, design.size)), design.size, "cube"
-    )
-    rounded = 1 if design.shape == "cube" else math.isqrt(design.size - 1) + 1
-    sensitivity = gradient_sensitivity(design, guarantee.relation) * 2**BITS // GRID + rounded
-    needed = length / (4 * math.expm1(min(float(CURVATURE_SHARE * left), 700)))
-    # The rule takes the noise that all of the budget would buy: what the curvature costs is known only after it.
-    buys = sensitivity / float(left - polish_cost) * 2.0**-BITS
-    wanted = math.sqrt(k_norm_variance(design.size, buys, design.shape)) / EXPECTED
-    convexity = max(needed, wanted if regularisation is None else records * regularisation * length)
-    curvature = Fraction(math.log1p(length / (4 * convexity))) * (1 + ROUNDING)
-    budget = left - curvature - polish_cost
-    scale, cost = k_norm_scale(sensitivity, budget, design.size, design.shape)
-    # A power of two: products with it are exact.
-    allowed = TOLERANCE * records + 2 * _rounding(records, design, convexity, scale)
-    off = (allowed + math.sqrt(design.size) * 2.0 ** -(BITS + 1)) / convexity
-    step = 2.0 ** math.ceil(math.log2(off * (1 + 1e-9)))
+    polish, polish_cost = k_norm_scale(2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(1, size)), size, "cube")
+    needed = response.steepest * length / math.expm1(min(float(CURVATURE_SHARE * left) / response.rank, 700))
+    left -= polish_cost
+    sensitivity = _lattice_sensitivity(design, guarantee.relation)
+    if convexity is None:
+        # The rule takes the noise that all of the budget would buy: what the curvature costs is known only after it.
+        deviation = math.sqrt(k_norm_variance(size, sensitivity / float(left), design.shape))
+        if normal:
+            deviation = _gaussian(design, guarantee.relation, _rho(design, guarantee, left)[0], measured=measured)[1]
+        convexity = deviation * 2.0**-BITS / EXPECTED
+    convexity = max(needed, convexity)
+    curvature = Fraction(response.rank * math.log1p(response.steepest * length / convexity)) * (1 + ROUNDING)
+    left -= curvature
+    if normal:
+        rho, cost = _rho(design, guarantee, left)
+        sensitivity, scale, second = _gaussian(design, guarantee.relation, rho, measured=measured)
+    else:
+        scale, cost = k_norm_scale(sensitivity, left, size, design.shape)
+    off = (
+        TOLERANCE * records + 2 * _rounding(records, design, convexity, scale) + math.sqrt(size) * 2.0 ** -(BITS + 1)
+    ) / convexity
     return ObjectiveNoise(
         regularisation=convexity,
         sensitivity=sensitivity,
         scale=scale,
         curvature=curvature,
         polish=polish,
-        polish_step=step,
+        # A power of two: products with it are exact.
+        polish_step=2.0 ** math.ceil(math.log2(off * (1 + 1e-9))),
         total_scale=total_scale,
         reported=cost + curvature + polish_cost + total_cost + measured_cost,
         measured=second,
+        rho=rho,
     )
 
 
-def _curvature_noise(design: Design, guarantee: Guarantee, share: Fraction) -> CurvatureNoise:
-    """Noise on the vectors of a curvature.
+def _lattice_sensitivity(design: Design, relation: Relation) -> int:
+    """Most by which a record moves k, in the norm of the design's shape: step 2."""
+    rounded = 1 if design.shape == "cube" else math.isqrt(design.weights - 1) + 1
+    return gradient_sensitivity(design, relation) * 2**BITS // GRID + rounded
 
-    The deviation of each goes as its number of sums over its epsilon: beside the weight's own part, shares make the sum
-    of the squared deviations least, of which that of means and squares counts `LESS^-3` times.
+
+def _rho(design: Design, guarantee: Guarantee, epsilon: Fraction) -> tuple[Fraction, Fraction]:
+    """Zero-concentrated loss of Gaussian noise, and the epsilon that it and the lattice take of what is left.
+
+    The slack of the lattice is that of less noise than is then taken, so that it is no smaller.
     """
-    sensitivity, width = curvature_sensitivity(guarantee.relation), len(design.features)
-    sizes = (1, width * (1 + design.intercept), width * (width - 1) // 2)
-    few = Fraction(round(1000 / (1 + LESS * (sizes[2] / sizes[1]) ** (2 / 3))), 1000) * (1 - WEIGHT_SHARE)
+    size, corners = design.weights, response_of(design).moves(guarantee.relation)
+    lost = Fraction(2 * size * math.exp(-(FARTHEST**2) / 2)) * (1 + ROUNDING)
+    if guarantee.delta <= 2 * lost:
+        raise InputError(f"objective_perturbation takes a delta above {float(2 * lost):.2g} for these weights, or none")
+
+    def bought(amount: Fraction) -> tuple[Fraction, Fraction]:
+        part = Guarantee(
+            epsilon=amount, delta=(guarantee.delta - lost) / corners, relation=guarantee.relation, unit=guarantee.unit
+        )
+        _, rho, reported = deviation_for(1, part)
+        return rho, reported
+
+    rho, _ = bought(epsilon)
+    reach = float(squared_gradient_sensitivity(design, guarantee.relation)) * (2.0**BITS / GRID) ** 2
+    deviation = math.sqrt(reach / (2 * float(rho)))
+    slack = Fraction(
+        (2 * FARTHEST * size * deviation + 2 * math.sqrt(reach * size) + size) / (2 * deviation**2)
+    ) * (1 + ROUNDING)
+    if slack >= epsilon:
+        raise InputError("epsilon is too small for a delta and these weights; ask for more, or for delta 0")
+    rho, reported = bought(epsilon - slack)
+    return rho, reported + slack
+
+
+def _gaussian(
+    design: Design, relation: Relation, rho: Fraction, *, measured: bool
+) -> tuple[int, float, CurvatureNoise | None]:
+    """Discrete Gaussian noise on the linear term and the curvature: (sensitivity and deviation of the term, rest)."""
+    squared = squared_gradient_sensitivity(design, relation) * (2**BITS // GRID) ** 2
+    share = MEASURED_SHARE * rho if measured else Fraction(0)
+    scale, _ = deviation_within(squared, rho - share)
+    second = None
+    if measured:
+        # A record moves a vector by so much in the Euclidean norm; shares as below, where variance goes as sums.
+        each = [size * curvature_sensitivity(relation) ** 2 for size in _curvature_sizes(design)]
+        found = [
+            deviation_within(square, part * share) if square else (None, Fraction(0))
+            for square, part in zip(each, _curvature_shares(design, 0.5), strict=True)
+        ]
+        scales, costs = zip(*found, strict=True)
+        second = CurvatureNoise(curvature_sensitivity(relation), scales, sum(costs, Fraction(0)))
+    return math.isqrt(squared - 1) + 1, scale, second
+
+
+def _cube_noise(design: Design, relation: Relation, share: Fraction) -> CurvatureNoise:
+    """Cube noise on the vectors of a curvature."""
+    sensitivity = curvature_sensitivity(relation)
     found = [
         # What of a large budget no noise can be drawn for is not spent.
         k_norm_scale(sensitivity, min(part * share, Fraction(sensitivity, size)), size, "cube")
         if size
         else (None, Fraction(0))
-        for size, part in zip(sizes, (WEIGHT_SHARE, few, 1 - WEIGHT_SHARE - few), strict=True)
+        for size, part in zip(_curvature_sizes(design), _curvature_shares(design, 2 / 3), strict=True)
     ]
     scales, costs = zip(*found, strict=True)
     return CurvatureNoise(sensitivity, scales, sum(costs, Fraction(0)))
 
 
+def _curvature_sizes(design: Design) -> tuple[int, int, int]:
+    """Sums in each vector of a curvature."""
+    width, pairs = len(design.features), len(response_of(design).pairs)
+    return pairs, pairs * width * (1 + design.intercept), pairs * (width * (width - 1) // 2)
+
+
+def _curvature_shares(design: Design, power: float) -> tuple[Fraction, Fraction, Fraction]:
+    """Parts of a budget for each vector of a curvature.
+
+    The deviation of cube noise goes as the number of sums over its epsilon: beside the weight's own part, shares make
+    the sum of the squared deviations least, of which that of means and squares counts `LESS^-3` times. They go as the
+    numbers to the power 2/3; for Gaussian noise, whose variance goes as the number over rho, to the power 1/2.
+    """
+    _, some, many = _curvature_sizes(design)
+    few = Fraction(round(1000 / (1 + LESS * (many / some) ** power)), 1000) * (1 - WEIGHT_SHARE)
+    return WEIGHT_SHARE, few, 1 - WEIGHT_SHARE - few
+
+
 def _noisy_curvature(
-    statistic: Gradients, weights: Floats, calibration: CurvatureNoise | None, noise: Noise
+    statistic: Gradients, weights: Floats, calibration: ObjectiveNoise, noise: Noise
 ) -> NoisyCurvature | None:
     """The curvature at released weights, where it is measured."""
-    if calibration is None:
+    if calibration.measured is None:
         return None
+    scales = calibration.measured.scales
     parts = [
-        part if scale is None else noise.k_norm(part, scale, "cube")
-        for part, scale in zip(statistic.curvature(weights), calibration.scales, strict=True)
+        part
+        if scale is None
+        else noise.discrete_gaussian(part, scale)
+        if calibration.rho
+        else noise.k_norm(part, scale, "cube")
+        for part, scale in zip(statistic.curvature(weights), scales, strict=True)
     ]
-    return NoisyCurvature(np.concatenate(parts), calibration.scales)
+    return NoisyCurvature(np.concatenate(parts), scales)
 
 
 def _rounding(records: int, design: Design, convexity: float, scale: float) -> float:
     """How far a computed gradient can be off: see step 3."""
-    most, wide = EXCESS * records, math.sqrt(design.size) ** 3
-    tilt = 100 * wide * scale * 2.0**-BITS
-    longest = math.sqrt(2 * most * math.log(2) / convexity) + 2 * tilt / convexity
-    of_records = most * (40 + design.size**2.5 * (1 + longest) * 2.0**-40)
-    return float(math.ldexp(1.0, -53) * (of_records + 8 * (tilt + convexity * longest)) * math.sqrt(design.size))
+    most, size = EXCESS * records, design.weights
+    tilt = 100 * math.sqrt(size) ** 3 * scale * 2.0**-BITS
+    longest = math.sqrt(2 * most * response_of(design).height / convexity) + 2 * tilt / convexity
+    of_records = most * (40 + 8 * (design.outputs - 1) + size**2.5 * (1 + longest) * 2.0**-40)
+    return float(math.ldexp(1.0, -53) * (of_records + 8 * (tilt + convexity * longest)) * math.sqrt(size))
 
 
 def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: float) -> Floats:
@@ -273,7 +404,7 @@ def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: f
         share = first.records / statistic.records
         w = minimiser(first, share * tilt, share * convexity, max(NEAR * first.records, tolerance))
     value, slope, curvature = _expansion(statistic, w, rest, tilt, convexity)
-    if value > statistic.records * math.log(2):  # J(0)
+    if value > statistic.records * statistic.response.start:  # J(0)
         w = rest
         value, slope, curvature = _expansion(statistic, w, rest, tilt, convexity)
     for _ in range(500):

@@ -74,7 +74,7 @@ def truncated_posterior(
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> Truncation:
         if guarantee.delta:
             raise InputError("truncated_posterior keeps a pure guarantee; ask for delta 0")
-        if design.target is None or not design.target.numeric:
+        if design.predicts != "number":
             raise InputError("truncated_posterior needs a design with a numeric target")
         length = math.nextafter(math.sqrt(design.squared_length), math.inf)
         loss = sampler_loss(float(radius), length, 1.0, float(variance), guarantee.relation)

@@ -25,6 +25,9 @@ __all__ = ["GRID", "Design", "Normal", "Shape"]
 GRID = 4096
 """Steps from the middle of a feature's bounds to an end."""
 
+COUNTS_LIMIT = 2**15 - 1
+"""Largest upper bound of a counted target: rows hold it in 16 bits."""
+
 Shape = Literal["cube", "ball"]
 """Unit ball of the norm in which noise on a vector is calibrated: of the largest entry, or of the Euclidean norm."""
 
@@ -41,13 +44,16 @@ class Design:
 
     Args:
         features: numeric variables without bins.
-        target: a numeric variable without bins, one with two states, or None where there is nothing to predict.
+        target: a numeric variable without bins, one with states, or None where there is nothing to predict.
         norm: public bound on the Euclidean norm of the scaled features; None where the bounds are all that is known.
         intercept: whether a constant feature is added.
+        counted: whether a numeric target is a count, whole numbers from 0 to its upper bound, whose logarithm is
+            linear in the features on average (a log link); else its mean is.
 
     Raises:
         InputError: no features, a name twice, a feature or target of another kind, bounds with nothing between them in
-            floating point, or a norm that is shorter than a step of the grid or longer than the bounds allow.
+            floating point, a norm that is shorter than a step of the grid or longer than the bounds allow, or a count
+            with other bounds than from 0 to a whole number of at most 32,767.
 
     Example:
         >>> age = Variable("age", bounds=(20, 60))
@@ -60,6 +66,7 @@ class Design:
     target: Variable | None = None
     norm: float | None = None
     intercept: bool = True
+    counted: bool = False
 
     def __post_init__(self) -> None:
         """Normalise the containers, then refuse what is no design."""
@@ -73,7 +80,11 @@ class Design:
             if variable.bounds is None or variable.bins:
                 raise InputError(f"feature {shown(variable.name)} needs numeric bounds, and no bins")
         if self.target is not None and not _predictable(self.target):
-            raise InputError(f"target {shown(self.target.name)} needs numeric bounds without bins, or two states")
+            raise InputError(f"target {shown(self.target.name)} needs numeric bounds without bins, or states")
+        if self.counted and not _countable(self.target):
+            raise InputError(
+                f"a counted target needs bounds from 0 to a whole number of at most {COUNTS_LIMIT:,}, such as (0, 20)"
+            )
         for variable in (*self.features, *([] if self.target is None or not self.target.numeric else [self.target])):
             if not _half(variable) > 0:
                 raise InputError(f"the bounds of {shown(variable.name)} are too close to each other to be told apart")
@@ -86,9 +97,13 @@ class Design:
             object.__setattr__(self, "norm", float(self.norm))
 
     @property
-    def predicts(self) -> Literal["number", "class", "nothing"]:
-        """What kind of target there is."""
-        return "nothing" if self.target is None else "number" if self.target.numeric else "class"
+    def predicts(self) -> Literal["number", "count", "class", "classes", "nothing"]:
+        """What kind of target there is: classes are more than two."""
+        if self.target is None:
+            return "nothing"
+        if self.target.numeric:
+            return "count" if self.counted else "number"
+        return "class" if self.target.size == 2 else "classes"
 
     @cached_property
     def schema(self) -> Schema:
@@ -104,6 +119,16 @@ class Design:
     def size(self) -> int:
         """Number of coefficients: one for each feature, and the intercept's, last."""
         return len(self.features) + self.intercept
+
+    @property
+    def outputs(self) -> int:
+        """Linear predictors of a record: one for each of more than two classes, else one."""
+        return self.target.size if self.target is not None and self.predicts == "classes" else 1
+
+    @property
+    def weights(self) -> int:
+        """Number of coefficients of all linear predictors."""
+        return self.size * self.outputs
 
     @property
     def shape(self) -> Shape:
@@ -207,7 +232,7 @@ class Design:
 
         Args:
             coordinates: steps of the grid, int64, shape `(records, size)`.
-            target: steps, or codes of its two classes, shape `(records,)`; not looked at where there is no target.
+            target: steps, counts, or codes of classes, shape `(records,)`; not looked at where there is no target.
 
         Returns:
             By name of a feature or the target: numbers, or names of classes, shape `(records,)`.
@@ -217,8 +242,13 @@ class Design:
             zip(self.names, (self._middles + self._halves * steps).T, strict=True)
         )
         if self.target is not None:
-            numeric = self.target.numeric
-            found[self.target.name] = self.predicted(target / GRID) if numeric else np.array(self.target.states)[target]
+            match self.predicts:
+                case "number":
+                    found[self.target.name] = self.predicted(target / GRID)
+                case "count":
+                    found[self.target.name] = target.astype(np.float64)
+                case _:
+                    found[self.target.name] = np.array(self.target.states)[target]
         return found
 
     def slopes(self, weights: Floats) -> tuple[Floats, Floats]:
@@ -228,10 +258,10 @@ class Design:
             weights: float64, shape `(..., size)`.
 
         Returns:
-            (slopes of shape `(..., features)`: change of the target, or of the log odds, for one unit of a feature;
-            intercepts of shape `(...)`).
+            (slopes of shape `(..., features)`: change of the target, of the log odds, or of a count's logarithm, for
+            one unit of a feature; intercepts of shape `(...)`).
         """
-        middle, half = self._target_scale if self.target is not None and self.target.numeric else (0.0, 1.0)
+        middle, half = self._target_scale if self.predicts == "number" else (0.0, 1.0)
         slopes = weights[..., : len(self.features)] / self._halves
         constant = weights[..., -1] * self.constant if self.intercept else 0.0
         return half * slopes, middle + half * (constant - slopes @ self._middles)
@@ -298,5 +328,11 @@ def _half(variable: Variable) -> float:
 
 
 def _predictable(target: Variable) -> bool:
-    """Whether a variable can be a target: numbers within bounds, or two classes."""
-    return (target.numeric and not target.bins) or (not target.numeric and target.size == 2)
+    """Whether a variable can be a target: numbers within bounds, or classes."""
+    return (target.numeric and not target.bins) or (not target.numeric and target.size >= 2)
+
+
+def _countable(target: Variable | None) -> bool:
+    """Whether a variable can be a count that rows have room for."""
+    bounds = None if target is None else target.bounds
+    return bounds is not None and bounds[0] == 0 and bounds[1] % 1 == 0 and 1 <= bounds[1] <= COUNTS_LIMIT

@@ -183,8 +183,7 @@ def _try_out(factor: OwnFactor) -> None:
     steps = rng.integers(-GRID, GRID + 1, (EXAMPLES, design.size))
     for at, ends in enumerate((-GRID, 0, GRID)):
         steps[at] = ends
-    classes = design.target is not None and not design.target.numeric
-    target = rng.integers(0, 2, EXAMPLES) if classes else steps[:, -1]
+    target = steps[:, -1] if design.predicts in ("number", "nothing") else rng.integers(0, 2, EXAMPLES)
     made_up = design.values(steps, target)
     alone = [{name: values[at : at + 1] for name, values in made_up.items()} for at in range(EXAMPLES)]
     first = [factor.steps_of_public(one) for one in alone]

@@ -1,7 +1,8 @@
-"""Gradients of a logistic regression's log-likelihood, summed over private records as whole numbers.
+"""Gradients of a regression's log-likelihood, summed over private records as whole numbers.
 
-A record's gradient is `(y - sigmoid(theta . v)) v`: a number between -1 and 1 times its coordinates. It is rounded to
-the grid for each record by itself; because the coordinates are on the grid already, no entry grows by that.
+A record's gradient is `(y - mean(theta . v)) v`, y and means as `model/response.py` has them: numbers between -1 and 1
+times its coordinates. It is rounded to the grid for each record by itself; because the coordinates are on the grid
+already, no entry grows by that.
 """
 
 from __future__ import annotations
@@ -12,15 +13,21 @@ from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
-from discreet.errors import InputError
 from discreet.model.design import GRID, Design
+from discreet.model.response import Response, response_of
 from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.rows import Integers, Rows
 
-__all__ = ["Gradients", "curvature_sensitivity", "gradient_sensitivity", "gradients"]
+__all__ = [
+    "Gradients",
+    "curvature_sensitivity",
+    "gradient_sensitivity",
+    "gradients",
+    "squared_gradient_sensitivity",
+    "steepest_pair",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -30,10 +37,10 @@ PIECE = 2**12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Gradients:
-    """Private records of two classes, of which gradients are asked.
+    """Private records of which gradients are asked.
 
     Args:
-        rows: of a design with two classes.
+        rows: of a design whose target has classes, or counts.
     """
 
     rows: Rows
@@ -61,8 +68,13 @@ class Gradients:
         """As the rows'."""
         return self.rows.policy
 
+    @property
+    def response(self) -> Response:
+        """How the target depends on linear predictors."""
+        return response_of(self.over)
+
     def at(self, theta: Floats) -> Integers:
-        """Sum of the gradients at public weights.
+        """Sum of the gradients at public weights, of two classes.
 
         Args:
             theta: shape `(size,)`.
@@ -72,11 +84,8 @@ class Gradients:
         """
         total = np.zeros(len(theta), np.int64)
         for coordinates, target in self.rows.blocks():
-            # Entry by entry: a matrix product may round a record's sum in an order that depends on how many there are.
-            a = np.zeros(len(target))
-            for column, weight in zip(coordinates.T, theta / GRID, strict=True):
-                a += column * weight
-            total += np.rint((target - expit(a))[:, None] * coordinates).astype(np.int64).sum(axis=0)
+            p = self.response.means(_predictors(coordinates, theta))[0]
+            total += np.rint((target - p)[:, None] * coordinates).astype(np.int64).sum(axis=0)
         return total
 
     def signed(self) -> Integers:
@@ -91,68 +100,84 @@ class Gradients:
         """The negative log-likelihood, its gradient and its curvature in one pass, in floating point.
 
         Args:
-            theta: shape `(size,)`.
-            rest: what weights are beyond theta, which has no finer floats; shape `(size,)`.
+            theta: shape `(weights,)`, of one output after the other.
+            rest: what weights are beyond theta, which has no finer floats; same shape.
 
         Returns:
-            (sum of `log(1 + exp(-(2 y - 1) theta . v))`; sum of `(sigmoid - y) v`, shape `(size,)`; sum of
-            `sigmoid (1 - sigmoid) v v'`). The second is within
-            `records (40 + size^2 (1 + |theta|_1) 2^-40) 2^-53` of the exact sum in each entry. theta is split at a
-            power of two so small that products of its upper part with coordinates, which are whole multiples of
-            1 / GRID, add up without rounding in any order; what rounding leaves of theta . v is then relative to it,
-            and `a sigmoid'(a)` is below 1/4. numpy adds long rows in pairs, and pieces of them are added exactly.
+            (sum of `f(theta . v) - y . (theta . v)`; sum of `(mean - y) v`, shape `(weights,)`; its derivative). The
+            second is within `records (40 + 8 (outputs - 1) + size^2 (1 + |theta|_1) 2^-40) 2^-53` of the exact sum in
+            each entry. theta is split at a power of two so small that products of its upper part with coordinates,
+            which are whole multiples of 1 / GRID, add up without rounding in any order, and so do differences of the
+            outputs; what rounding leaves of a predictor, or of its distance from the largest one, is then relative to
+            it, and that distance times a slope is below 1/2 for each output, a count's below its bound's logarithm.
+            numpy adds long rows in pairs, and pieces of them are added exactly.
         """
+        outputs, size = self.over.outputs, self.over.size
         # The upper part has |theta|_1 2^40 steps at most, and coordinates 2^12: sums stay within 2^53.
         step = 2.0 ** (math.ceil(math.log2(1 + float(np.abs(theta).sum()))) - 40)
         upper = np.rint(theta / step) * step
         lower = theta - upper if rest is None else (theta - upper) + rest
-        cost, parts, curvature = 0.0, [], np.zeros((len(theta), len(theta)))
+        upper, lower, response = upper.reshape(outputs, size), lower.reshape(outputs, size), self.response
+        cost, parts = 0.0, []
+        curvature = np.zeros((outputs, size, outputs, size))
         for coordinates, target in self.rows.blocks():
             for start in range(0, len(target), PIECE):
                 v = np.multiply(coordinates[start : start + PIECE].T, 1 / GRID, order="C")  # exact: a power of two
-                y, a = target[start : start + PIECE], upper @ v + lower @ v
-                p = expit(a)
-                cost += float((np.maximum(a, 0) + np.log1p(np.exp(-np.abs(a)))).sum() - a @ y)
-                parts.append((v * (p - y)).sum(axis=1))
-                curvature += (v * (p * (1 - p))) @ v.T
+                y, high, low = response.observed(target[start : start + PIECE]), upper @ v, lower @ v
+                if outputs > 1:
+                    # Only distances from the largest count, and those of the upper parts are exact.
+                    first = high.argmax(axis=0)[None]
+                    high, low = (part - np.take_along_axis(part, first, axis=0) for part in (high, low))
+                a = high + low
+                p = response.means(a)
+                cost += response.loss(a, y)
+                parts.append(np.concatenate([(v * off).sum(axis=1) for off in p - y]))
+                for (one, other), slope in zip(response.pairs, response.slopes(p), strict=True):
+                    _add_pair(curvature, one, other, (v * slope) @ v.T)
         slope = [math.fsum(column) for column in zip(*parts, strict=True)] or np.zeros(len(theta))
-        return cost, np.asarray(slope), curvature
+        return cost, np.asarray(slope), curvature.reshape(len(theta), len(theta))
 
     def slope(self, theta: Floats) -> tuple[Floats, Floats]:
         """Gradient and curvature of the negative log-likelihood; see `expansion`."""
         return self.expansion(theta)[1:]
 
     def curvature(self, theta: Floats) -> tuple[Integers, Integers, Integers]:
-        """Sums of `q v_i v_j` with `q = 4 sigmoid (1 - sigmoid)` at public weights, a number between 0 and 1.
+        """Sums of `q v_i v_j` at public weights, q the slope of the means over the largest that it can be.
 
-        A quarter of them is how the gradient changes with the weights. Each record's part is rounded to the grid by
+        Of more than two classes there are such sums for each pair of them. Each record's part is rounded to the grid by
         itself, and no entry is larger than 1.
 
         Args:
-            theta: shape `(size,)`.
+            theta: shape `(weights,)`.
 
         Returns:
             int64, in steps of the grid: (q; with an intercept q u_i, and q (2 u_i^2 - 1), for the features u; products
-            q u_i u_j of different features, upper triangle row by row).
+            q u_i u_j of different features, upper triangle row by row), each of one pair after the other.
         """
-        width = len(self.over.features)
+        width, response = len(self.over.features), self.response
+        pairs = len(response.pairs)
         few, many = (
-            np.zeros(1 + width * (1 + self.over.intercept), np.int64),
-            np.zeros(width * (width - 1) // 2, np.int64),
+            np.zeros((pairs, 1 + width * (1 + self.over.intercept)), np.int64),
+            np.zeros((pairs, width * (width - 1) // 2), np.int64),
         )
         for coordinates, target in self.rows.blocks():
-            a = np.zeros(len(target))
-            for column, weight in zip(coordinates.T, theta / GRID, strict=True):
-                a += column * weight
-            q, u = np.minimum(4 * expit(a) * expit(-a), 1.0), coordinates[:, :width].astype(np.float64)
-            parts = [np.full((len(q), 1), float(GRID)), *([u] if self.over.intercept else []), 2 * u * u / GRID - GRID]
-            few += np.rint(q[:, None] * np.column_stack(parts)).astype(np.int64).sum(axis=0)
-            at = 0
-            for i in range(width - 1):
-                products = np.rint((q * u[:, i] / GRID)[:, None] * u[:, i + 1 :])
-                many[at : at + width - 1 - i] += products.astype(np.int64).sum(axis=0)
-                at += width - 1 - i
-        return few[:1], few[1:], many
+            p = response.means(_predictors(coordinates, theta))
+            u = coordinates[:, :width].astype(np.float64)
+            parts = [
+                np.full((len(u), 1), float(GRID)),
+                *([u] if self.over.intercept else []),
+                2 * u * u / GRID - GRID,
+            ]
+            told = np.column_stack(parts)
+            for pair, slope in enumerate(response.slopes(p)):
+                q = np.minimum(slope * (1 / steepest_pair(response)), 1.0)
+                few[pair] += np.rint(q[:, None] * told).astype(np.int64).sum(axis=0)
+                at = 0
+                for i in range(width - 1):
+                    products = np.rint((q * u[:, i] / GRID)[:, None] * u[:, i + 1 :])
+                    many[pair, at : at + width - 1 - i] += products.astype(np.int64).sum(axis=0)
+                    at += width - 1 - i
+        return few[:, 0], few[:, 1:].ravel(), many.ravel()
 
     def cost(self, theta: Floats) -> float:
         """The negative log-likelihood; see `expansion`."""
@@ -168,7 +193,7 @@ def gradients(rows: Rows) -> Gradients:
     """Ask gradients of records.
 
     Args:
-        rows: of a design whose target has two states.
+        rows: of a design whose target has classes, or counts.
 
     Returns:
         The statistic.
@@ -176,26 +201,61 @@ def gradients(rows: Rows) -> Gradients:
     Raises:
         InputError: another target.
     """
-    target = rows.design.target
-    if target is None or target.numeric:
-        raise InputError("a logistic regression needs a target of two classes")
+    response_of(rows.design)
     return Gradients(rows)
+
+
+def steepest_pair(response: Response) -> float:
+    """Largest slope of a pair: a quarter between two classes, 1 of counts."""
+    return response.steepest if response.outputs == 1 else 0.25
+
+
+def _predictors(coordinates: Integers, theta: Floats) -> Floats:
+    """Linear predictors, shape (outputs, records), to the last bit the same whatever the other records are."""
+    weights = theta.reshape(-1, coordinates.shape[1]) / GRID
+    found = np.zeros((len(weights), len(coordinates)))
+    # Entry by entry: a matrix product may round a record's sum in an order that depends on how many there are.
+    for column, each in zip(coordinates.T, weights.T, strict=True):
+        found += each[:, None] * column
+    return found
+
+
+def _add_pair(curvature: Floats, one: int, other: int, part: Floats) -> None:
+    """Add what the slope between two outputs makes, `(e_1 - e_2)(e_1 - e_2)'` times it; or of a single output."""
+    curvature[one, :, one, :] += part
+    if one != other:
+        curvature[other, :, other, :] += part
+        curvature[one, :, other, :] -= part
+        curvature[other, :, one, :] -= part
 
 
 def gradient_sensitivity(design: Design, relation: Relation) -> int:
     """Most that one record can move a sum of gradients, or of signed coordinates, in the norm of `design.shape`.
 
-    A record's gradient is its coordinates times a number between -1 and 1, rounded to no larger entries, and depends on
-    no other record.
+    A record's gradient is its coordinates times numbers between -1 and 1, and depends on no other record; those of two
+    classes are rounded to no larger entries.
 
     Args:
         design: public.
         relation: what "neighbouring" means.
 
     Returns:
-        Steps of the grid: `design.reach` under ADD_REMOVE, twice that under REPLACE.
+        Steps of the grid: `design.reach` under ADD_REMOVE, twice that under REPLACE; of more than two classes the
+        Euclidean norm is `sqrt(2)` times as long.
     """
-    return relation.by_record(design.reach, 2 * design.reach)
+    reach = design.reach if design.shape == "cube" else _euclidean(design)
+    return relation.by_record(reach, 2 * reach)
+
+
+def squared_gradient_sensitivity(design: Design, relation: Relation) -> int:
+    """The same in the Euclidean norm, whatever the design's shape; squared, rounded up."""
+    most = math.ceil(response_of(design).squared_reach * design.squared_length * GRID**2)
+    return relation.by_record(most, 4 * most)
+
+
+def _euclidean(design: Design) -> int:
+    """Longest gradient of a record, in steps of the grid, rounded up."""
+    return math.isqrt(squared_gradient_sensitivity(design, Relation.ADD_REMOVE) - 1) + 1
 
 
 def curvature_sensitivity(relation: Relation) -> int:

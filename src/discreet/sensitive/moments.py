@@ -69,8 +69,8 @@ def moments(rows: Rows) -> Moments:
         InputError: a target of two classes, which has no products, or more of them than can be held.
     """
     design = rows.design
-    if design.target is not None and not design.target.numeric:
-        raise InputError("second moments need a numeric target")
+    if design.predicts not in ("number", "nothing"):
+        raise InputError("second moments need a numeric target that is no count, or none")
     pairs = design.moments  # refuses more than memory has room for
     wide = design.size + (design.target is not None)
     total = np.zeros((wide, wide), np.int64)

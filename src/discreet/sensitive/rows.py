@@ -54,8 +54,8 @@ class Rows:
         records: number of records; private under ADD_REMOVE.
         policy: what was done with missing values, and with numbers out of bounds.
         read: starts a pass over the records, `BLOCK` of them at a time: (coordinates, int64 of shape `(records,
-            design.size)` in steps of the grid; target, int64 of shape `(records,)`: steps of the grid, or codes 0 and 1
-            of two classes; without a target nothing).
+            design.size)` in steps of the grid; target, int64 of shape `(records,)`: steps of the grid, counts, or codes
+            of classes; without a target nothing).
     """
 
     design: Design
@@ -117,7 +117,7 @@ def grid_rows(
             is read anew whenever it is summed. Or a frame or Arrow table in memory, whose columns are found by their
             names. Or an array, shape `(records, features)`, in the design's order. What is in memory is in the units of
             the bounds, and clipped to them.
-        target: of an array or a frame of features alone, where the design has a target: numbers, or names of its two
+        target: of an array or a frame of features alone, where the design has a target: numbers, or names of its
             states. A frame may have it as a column instead.
         one_record_a_unit: of what is in memory, the curator's word that no unit has more than one record, where the
             promise is for another unit than "record"; records of a table bring what was said of them.
@@ -316,12 +316,17 @@ def _target(design: Design, values: npt.ArrayLike) -> Integers:
         numbers = _numbers(values, f"column {name!r}")
         if not np.all(np.isfinite(numbers)):
             raise InputError(f"column {name!r} holds a value that is missing or infinite")
+        if design.counted:
+            if np.any(numbers % 1):
+                raise InputError(f"column {name!r} holds a value that is no whole number, but is declared as a count")
+            assert design.target.bounds is not None
+            return np.asarray(np.clip(numbers, *design.target.bounds), np.int64)
         return np.asarray(np.rint(design.scaled_target(numbers) * GRID), np.int64)
     array = np.asarray(values)
     found = np.array([array == state for state in design.target.states])
-    if found.shape != (2, *array.shape) or not np.all(found.any(axis=0)):
+    if found.shape != (design.target.size, *array.shape) or not np.all(found.any(axis=0)):
         raise InputError(f"column {name!r} holds a value that is none of the declared classes")
-    return np.asarray(found[1], np.int64)
+    return np.asarray(found.argmax(axis=0), np.int64)
 
 
 def _numbers(values: Any, what: str) -> Floats:

@@ -1,4 +1,4 @@
-"""Noisy gradients of a logistic log-likelihood, from steps or from a perturbed objective."""
+"""Noisy gradients of a regression's log-likelihood, from steps or from a perturbed objective."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ import numpy as np
 from discreet.errors import require
 from discreet.model.arrays import freeze
 from discreet.model.design import GRID, Design
+from discreet.model.response import response_of
 from discreet.model.tables import Array
 from discreet.privacy.guarantee import Relation
-from discreet.releases.codec import Integers, Matrix, Numbers, Positive, Whole, all_positive, kind
-from discreet.releases.kinds.noisy_sums import NoisyTotal, VectorNoise, all_drawn, total_line, total_scale
+from discreet.releases.codec import Flag, Integers, Matrix, Numbers, Positive, Whole, all_positive, kind
+from discreet.releases.kinds.noisy_sums import (
+    NoisyTotal,
+    VectorNoise,
+    all_drawn,
+    k_norm_variance,
+    total_line,
+    total_scale,
+)
 from discreet.releases.measurement import Released, spread
 
 __all__ = ["BITS", "CurvatureNoise", "GradientTrace", "NoisyCurvature", "ObjectiveNoise"]
@@ -25,13 +33,13 @@ BITS = 32
 @kind(None)
 @dataclass(frozen=True)
 class CurvatureNoise:
-    """Cube noise on the three vectors of a curvature.
+    """Noise on the three vectors of a curvature: cube noise, or discrete Gaussian noise in an objective that has it.
 
     Args:
         sensitivity: most that one record can move any of their sums, in steps of the grid.
         scales: of the noise on the weight, on means and squares, and on products of different features, in the same
             steps; None for products where there is one feature.
-        reported: epsilon of all together, rounded up.
+        reported: epsilon of all together, rounded up; of Gaussian noise their zero-concentrated loss rho.
 
     Raises:
         InputError: a number is not positive and finite.
@@ -56,7 +64,8 @@ class ObjectiveNoise:
     Args:
         regularisation: strong convexity that is added to the objective; it does not depend on the records.
         sensitivity: most that one record can move the gradient, in the norm of the design's shape, in steps of
-            `2^-BITS`, with what the lattice of the linear term costs.
+            `2^-BITS`, with what the lattice of the linear term costs; with Gaussian noise in the Euclidean norm,
+            without that.
         scale: of the linear term, in the same steps.
         curvature: epsilon that the change of the objective's curvature costs.
         polish: scale of cube noise on the weights, in its own steps; it hides what the minimiser is off.
@@ -64,6 +73,8 @@ class ObjectiveNoise:
         total_scale: of discrete Laplace noise on the number of records; None where it is public.
         reported: epsilon of all together, rounded up.
         measured: noise on the curvature at the released weights; None where that is not released.
+        rho: zero-concentrated loss of discrete Gaussian noise on the linear term and the curvature together; None for
+            K-norm noise.
 
     Raises:
         InputError: a number is not positive and finite.
@@ -78,9 +89,11 @@ class ObjectiveNoise:
     total_scale: Positive | None
     reported: Fraction
     measured: CurvatureNoise | None = None
+    rho: Fraction | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no calibration."""
+        require(self.rho is None or self.rho > 0, "a zero-concentrated loss is positive")
         parts = (self.regularisation, self.scale, self.polish, self.polish_step, self.total_scale)
         require(all_positive(*parts), "a calibration needs a positive, finite regularisation and noise scales")
         require(
@@ -97,11 +110,11 @@ class ObjectiveNoise:
 @kind(None)
 @dataclass(frozen=True, eq=False)
 class NoisyCurvature:
-    """Sums of `q v_i v_j` over the records, `q = 4 sigmoid (1 - sigmoid)` at the released weights, with cube noise.
+    """Sums of `q v_i v_j` over the records, with noise; q is a slope of the means at the released weights.
 
     Args:
         values: int64, in steps of the grid: of q; with an intercept of q u_i, and of `q (2 u_i^2 - 1)`, u the features;
-            of q u_i u_j for different features, upper triangle row by row.
+            of q u_i u_j for different features, upper triangle row by row. See `Gradients.curvature`.
         scales: of the noise on each of the three, in the same steps; None for products where there is one feature.
 
     Raises:
@@ -119,16 +132,17 @@ class NoisyCurvature:
         require_scales(self.scales)
 
     def parts(self, design: Design) -> tuple[Array, Array, Array]:
-        """Its three vectors.
+        """Its three vectors, a row for each pair of outputs; shape (pairs, sums).
 
         Raises:
             InputError: it has not as many sums as this design has.
         """
-        width = len(design.features)
+        width, pairs = len(design.features), len(response_of(design).pairs)
         few, many = width * (1 + design.intercept), width * (width - 1) // 2
-        require(self.values.size == 1 + few + many, "this curvature is of another design")
+        require(self.values.size == pairs * (1 + few + many), "this curvature is of another design")
         require((self.scales[2] is None) == (many == 0), "a curvature's products need a noise scale")
-        return self.values[:1], self.values[1 : 1 + few], self.values[1 + few :]
+        weight, middle, last = np.split(self.values, [pairs, pairs * (1 + few)])
+        return weight[:, None], middle.reshape(pairs, few), last.reshape(pairs, many)
 
     def per_unit(self, steps: int) -> NoisyCurvature:
         """A curvature of units that count so many records each."""
@@ -142,25 +156,26 @@ def require_scales(scales: tuple[float | None, ...]) -> None:
     require(told, "a curvature needs three noise scales of whole numbers, but for products where there are none")
 
 
-@kind("gradient_trace", order=("scale", "total", "weights", "points", "gradients", "curvature"))
+@kind("gradient_trace", order=("scale", "normal", "total", "weights", "points", "gradients", "curvature"))
 @dataclass(frozen=True, eq=False)
 class GradientTrace(Released):
-    """Noisy gradients of a logistic log-likelihood at public weights, and the weights they lead to.
+    """Noisy gradients of a log-likelihood at public weights, and the weights they lead to.
 
-    `gradients[t] = sum_i (y_i - sigmoid(points[t] . v_i)) v_i + b_t`, the b_t independent with a density proportional
-    to `exp(-|b| / scale)` in the norm of the design's shape.
+    `gradients[t] = sum_i (y_i - mean(points[t] . v_i)) v_i + b_t`, the b_t independent with a density proportional to
+    `exp(-|b| / scale)` in the norm of the design's shape, or normal.
 
     Args:
-        design: whose target has two states.
-        points: float64, shape `(steps, size)`.
+        design: whose target has states, or counts.
+        points: float64, shape `(steps, design.weights)`.
         gradients: float64, same shape.
-        scale: of the noise.
-        weights: float64, shape `(size,)`; the released classifier.
+        scale: of the noise; where it is normal, its deviation.
+        weights: float64, shape `(design.weights,)`, of one output after the other; the released regression.
         total: noisy number of records; None where it is public.
         curvature: at `weights`; None where it was not measured.
+        normal: True where the noise on gradients and curvature is discrete Gaussian; None where it is K-norm noise.
 
     Raises:
-        InputError: a target that has not two states, numbers that are not finite, other shapes, or a scale that is not
+        InputError: a target that is a number or none, numbers that are not finite, other shapes, or a scale that is not
             positive and finite.
     """
 
@@ -171,13 +186,15 @@ class GradientTrace(Released):
     weights: Numbers
     total: NoisyTotal | None
     curvature: NoisyCurvature | None = None
+    normal: Flag | None = None
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
         for name in ("points", "gradients", "weights"):
             freeze(self, **{name: np.asarray(getattr(self, name))})
-        target, size = self.design.target, self.design.size
-        require(target is not None and not target.numeric, "gradients need a design with a target of two classes")
+        size = self.design.weights
+        response_of(self.design)
+        require(self.normal in (True, None), "the noise of gradients is normal, or nothing is said of it")
         require(
             self.points.ndim == 2 and len(self.points) > 0 and self.points.shape == self.gradients.shape,
             "a trace needs one gradient for each point, at least one",
@@ -195,6 +212,23 @@ class GradientTrace(Released):
         """The design."""
         return self.design
 
+    @property
+    def variance(self) -> float:
+        """Of the noise on one number of a gradient."""
+        return self.scale**2 if self.normal else k_norm_variance(self.design.weights, self.scale, self.design.shape)
+
+    def curvature_variances(self, unit: float) -> tuple[float, ...]:
+        """Of the noise on one sum of each of the curvature's vectors, where sums are in such a unit."""
+        assert self.curvature is not None
+        return tuple(
+            0.0
+            if scale is None
+            else (scale / GRID * unit) ** 2
+            if self.normal
+            else k_norm_variance(part.size, scale / GRID * unit, "cube")
+            for part, scale in zip(self.curvature.parts(self.design), self.curvature.scales, strict=True)
+        )
+
     def per_unit(self, steps: int) -> GradientTrace:
         """See `Released`."""
         total = self.total and self.total.per_unit(steps)
@@ -205,7 +239,8 @@ class GradientTrace(Released):
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""
-        noise = f"{self.design.shape} noise of scale {self.scale:.4g} records"
+        law = "Gaussian" if self.normal else self.design.shape
+        noise = f"{law} noise of scale {self.scale:.4g} records"
         if isinstance(calibration, ObjectiveNoise):
             penalty = f"{calibration.regularisation / 2:.4g} |w|^2"
             line = f"the minimum of the log loss, {penalty} and a random slope: {noise}"
@@ -213,16 +248,16 @@ class GradientTrace(Released):
             line = f"{len(self.points)} gradients, with {noise} on each"
         if self.curvature is not None:
             scales = spread(scale / GRID for scale in self.curvature.scales if scale)
-            line += f"; the curvature there, with cube noise of scale {scales}"
+            line += f"; the curvature there, with {'Gaussian' if self.normal else 'cube'} noise of scale {scales}"
         return line + total_line(self.total)
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
         match calibration:
             case VectorNoise():
-                noise = (calibration.rounds, calibration.scale / GRID)
+                noise = (calibration.rounds, calibration.scale / GRID, None)
             case ObjectiveNoise():
-                noise = (1, calibration.scale * 2.0**-BITS)
+                noise = (1, calibration.scale * 2.0**-BITS, True if calibration.rho else None)
                 # At the minimum the gradient is that of the regulariser, exactly as it was multiplied.
                 pulled = calibration.regularisation * self.weights
                 if not (np.array_equal(self.points, self.weights[None]) and np.array_equal(self.gradients[0], pulled)):
@@ -232,7 +267,7 @@ class GradientTrace(Released):
         measured = getattr(calibration, "measured", None)
         stated = None if measured is None else measured.scales
         found = None if self.curvature is None else self.curvature.scales
-        same_noise = noise == (len(self.points), self.scale) and stated == found
+        same_noise = noise == (len(self.points), self.scale, self.normal) and stated == found
         return same_noise and calibration.total_scale == total_scale(self.total)
 
     def counts_records(self, relation: Relation) -> bool:

@@ -130,7 +130,7 @@ class NoisyMoments(Released):
 
     Raises:
         InputError: values that are not integers, or not one for each sum, a scale that is not positive and finite, or a
-            target of two classes.
+            target of classes or counts.
     """
 
     design: Design
@@ -147,8 +147,8 @@ class NoisyMoments(Released):
             f"noisy moments of this design are {wanted[0]} whole numbers of 64 bits",
         )
         require(all_positive(self.scale), "noisy moments need a positive, finite noise scale")
-        target = self.design.target
-        require(target is None or target.numeric, "noisy moments need a design with a numeric target, or none")
+        summed = self.design.predicts in ("number", "nothing")
+        require(summed, "noisy moments need a design with a numeric target that is no count, or none")
 
     @property
     def over(self) -> Design:

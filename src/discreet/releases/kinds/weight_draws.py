@@ -81,8 +81,7 @@ class WeightDraws(Released):
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
         freeze(self, weights=np.asarray(self.weights))
-        target = self.design.target
-        require(target is not None and target.numeric, "draws of weights need a design with a numeric target")
+        require(self.design.predicts == "number", "draws of weights need a design with a numeric target")
         require(
             self.weights.ndim == 2 and len(self.weights) > 0 and self.weights.shape[1] == self.design.size,
             f"draws of weights of this design are rows of {self.design.size} numbers, at least one",

@@ -1,0 +1,242 @@
+"""Responses: how a target depends on linear predictors, in the canonical models of two classes, of more, and of counts.
+
+With predictors `a = theta . v` a record's loss is `f(a) - y . a`, whose gradient in a is `mean(a) - y`. Targets and
+means are in a unit in which they lie in [0, 1]: counts are divided by their upper bound. What privacy rests on is
+public and stated here: how far a mean can be from a target, and how steep means are.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, softmax
+
+from discreet.errors import InputError
+from discreet.model.design import Design
+from discreet.privacy.guarantee import Relation
+
+__all__ = ["Classes", "Counts", "Response", "TwoClasses", "response_of"]
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+class Response(ABC):
+    """A canonical model of a target.
+
+    Predictors, targets and means have the shape (outputs, records).
+
+    Attributes:
+        outputs: predictors of a record.
+        rank: directions in which the means of a record can move.
+        steepest: most that the slope of the means can be in all of these directions at once.
+        squared_reach: most that a mean can be from a target, as a squared Euclidean distance.
+        corners: vertices of what `mean - y` can be for one y, without 0.
+        start: loss at predictors of 0.
+        height: most that this can be above the least loss of a target.
+        dispersion: variance of a target over the slope of its mean, where the model holds.
+    """
+
+    outputs: int = 1
+    rank: int = 1
+    squared_reach: int = 1
+    corners: int = 1
+    steepest: float
+    start: float
+    height: float
+    dispersion: float = 1.0
+
+    @abstractmethod
+    def observed(self, target: Integers) -> Floats:
+        """Targets as rows hold them, codes of classes or counts, on [0, 1]."""
+
+    @abstractmethod
+    def means(self, a: Floats) -> Floats:
+        """Expected targets, each within [0, 1]."""
+
+    @abstractmethod
+    def loss(self, a: Floats, y: Floats) -> float:
+        """Sum over the records of `f(a) - y . a`."""
+
+    @abstractmethod
+    def slopes(self, means: Floats) -> Floats:
+        """Slopes of the means, by the means; one for each of `pairs`, shape (pairs, records).
+
+        Of two outputs k < l it is the weight of `(e_k - e_l)(e_k - e_l)'` in the derivative of the means.
+        """
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of outputs, first before second; a single output has one, with itself."""
+        if self.outputs == 1:
+            return ((0, 0),)
+        return tuple((one, other) for one in range(self.outputs) for other in range(one + 1, self.outputs))
+
+    def moves(self, relation: Relation) -> int:
+        """Vertices of what a neighbour can change of a record's part `mean - y`, without 0."""
+        return relation.by_record(self.corners, (self.corners + 1) ** 2 - 1)
+
+
+@dataclass(frozen=True)
+class TwoClasses(Response):
+    """Logistic: `f(a) = log(1 + exp(a))`, y is 1 for the second class."""
+
+    steepest = 0.25
+    start = height = math.log(2)
+
+    def observed(self, target: Integers) -> Floats:
+        """See `Response`."""
+        return np.asarray(target[None], np.float64)
+
+    def means(self, a: Floats) -> Floats:
+        """See `Response`."""
+        return np.asarray(expit(a))
+
+    def loss(self, a: Floats, y: Floats) -> float:
+        """See `Response`."""
+        return float((np.maximum(a, 0) + np.log1p(np.exp(-np.abs(a)))).sum() - (a * y).sum())
+
+    def slopes(self, means: Floats) -> Floats:
+        """See `Response`."""
+        return np.asarray(means * (1 - means))
+
+
+@dataclass(frozen=True)
+class Counts(Response):
+    """Poisson, in units of the upper bound U: `f(a) = exp(a) / U` up to `log U`, and straight on from there.
+
+    Means beyond the bound that all counts have are not asked for; the straight line makes gradients bounded.
+
+    Args:
+        upper: U, at least 1.
+    """
+
+    upper: float
+    corners = 2
+    steepest = 1.0
+
+    @property
+    def start(self) -> float:  # type: ignore[override]
+        """See `Response`."""
+        return 1 / self.upper
+
+    @property
+    def height(self) -> float:  # type: ignore[override]
+        """`(1 - y + y log y) / U` is largest at y = 0 or y = U."""
+        return max(1 / self.upper, 1 / self.upper - 1 + math.log(self.upper))
+
+    @property
+    def dispersion(self) -> float:  # type: ignore[override]
+        """The variance of a count is its mean, which is the slope, too."""
+        return 1 / self.upper
+
+    def observed(self, target: Integers) -> Floats:
+        """See `Response`."""
+        return np.asarray(target[None] / self.upper)
+
+    def means(self, a: Floats) -> Floats:
+        """See `Response`."""
+        most = math.log(self.upper)
+        return np.where(a < most, np.exp(np.minimum(a, most)) / self.upper, 1.0).clip(max=1.0)
+
+    def loss(self, a: Floats, y: Floats) -> float:
+        """See `Response`."""
+        beyond = np.maximum(a - math.log(self.upper), 0)
+        return float((self.means(a) + beyond - y * a).sum())
+
+    def slopes(self, means: Floats) -> Floats:
+        """See `Response`; on the straight part the mean is 1 and does not move."""
+        return np.where(means < 1, means, 0.0)
+
+
+@dataclass(frozen=True)
+class Classes(Response):
+    """Multinomial: `f(a) = log sum exp(a)`, one predictor for each class; y has a 1 at the record's.
+
+    All classes have weights, so that none is the one that others are compared with: where the same is added to the
+    weights of all nothing changes, and the regulariser chooses those that sum to 0.
+
+    Args:
+        classes: more than two.
+    """
+
+    classes: int
+    squared_reach = 2
+
+    @property
+    def outputs(self) -> int:  # type: ignore[override]
+        """See `Response`."""
+        return self.classes
+
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        """See `Response`."""
+        return self.classes - 1
+
+    @property
+    def corners(self) -> int:  # type: ignore[override]
+        """`e_k - e_y` for each other k."""
+        return self.classes - 1
+
+    @property
+    def steepest(self) -> float:  # type: ignore[override]
+        """The slope `diag(p) - p p'` has the trace `1 - |p|^2`, at most `(K - 1) / K`."""
+        return 1 / self.classes
+
+    @property
+    def start(self) -> float:  # type: ignore[override]
+        """See `Response`."""
+        return math.log(self.classes)
+
+    @property
+    def height(self) -> float:  # type: ignore[override]
+        """See `Response`."""
+        return math.log(self.classes)
+
+    def observed(self, target: Integers) -> Floats:
+        """See `Response`."""
+        return np.asarray(target[None] == np.arange(self.classes)[:, None], np.float64)
+
+    def means(self, a: Floats) -> Floats:
+        """See `Response`."""
+        return np.asarray(softmax(a, axis=0))
+
+    def loss(self, a: Floats, y: Floats) -> float:
+        """See `Response`."""
+        most = a.max(axis=0, initial=0)
+        return float((most + np.log(np.exp(a - most).sum(axis=0))).sum() - (a * y).sum())
+
+    def slopes(self, means: Floats) -> Floats:
+        """See `Response`: `diag(p) - p p'` is the sum over pairs of `p_k p_l (e_k - e_l)(e_k - e_l)'`."""
+        one, other = np.triu_indices(self.classes, 1)
+        return np.asarray(means[one] * means[other])
+
+
+def response_of(design: Design) -> Response:
+    """The canonical model of a design's target.
+
+    Args:
+        design: whose target has states, or counts.
+
+    Returns:
+        The response.
+
+    Raises:
+        InputError: a target that is a number, or none.
+    """
+    target = design.target
+    match design.predicts:
+        case "class":
+            return TwoClasses()
+        case "classes":
+            assert target is not None
+            return Classes(target.size)
+        case "count":
+            assert target is not None and target.bounds is not None
+            return Counts(target.bounds[1])
+        case _:
+            raise InputError("a regression by gradients needs a target of classes, or of counts")
