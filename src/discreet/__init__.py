@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from discreet.estimators.logistic_regression import PrivateLogisticRegression
     from discreet.estimators.naive_bayes import PrivateNaiveBayes
     from discreet.estimators.pipelines import check_pipeline
+    from discreet.estimators.poisson_regression import PrivatePoissonRegression
     from discreet.estimators.principal_direction import PrivatePrincipalDirection
     from discreet.estimators.scaling import PublicScaler
     from discreet.estimators.scores import PrivateScorer, private_scorer, release_score
@@ -124,6 +125,7 @@ _HOMES = {
     "estimators.folds": ("IndependentFolds",),
     "estimators.linear_regression": ("PrivateLinearRegression",),
     "estimators.logistic_regression": ("PrivateLogisticRegression",),
+    "estimators.poisson_regression": ("PrivatePoissonRegression",),
     "estimators.naive_bayes": ("PrivateNaiveBayes",),
     "estimators.components_analysis": ("PrivatePCA",),
     "estimators.principal_direction": ("PrivatePrincipalDirection",),
@@ -367,6 +369,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "PrivateNaiveBayes",
     "PrivateLinearRegression",
     "PrivateLogisticRegression",
+    "PrivatePoissonRegression",
     "PrivatePCA",
     "PrivatePrincipalDirection",
     "PublicScaler",

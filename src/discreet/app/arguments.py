@@ -55,7 +55,13 @@ __all__ = [
     "structure_of",
 ]
 
-PREDICTS = {"number": "a number", "class": "one of two classes", "nothing": "nothing"}
+PREDICTS = {
+    "number": "a number",
+    "count": "a count",
+    "class": "one of two classes",
+    "classes": "one of several classes",
+    "nothing": "nothing",
+}
 """A design's target, for a message."""
 DEFAULT_CONCENTRATION, DEFAULT_DEVIATION = "0.25", 1.0
 """The curator's priors: of every cell of a network, and of every weight of a design in its coordinates."""

@@ -7,65 +7,28 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
-from discreet.estimators.accounts import promised
-from discreet.estimators.contract import (
-    Given,
-    PrivateEstimator,
-    ScoredRecords,
-    class_labels,
-    columns_of,
-    generator,
-    of_public_records,
-    read_features,
-    read_given,
-    refuse_options,
-    require_drawable,
-    whole_number,
-)
-from discreet.estimators.designs import (
-    by_column,
-    declared_features,
-    describe,
-    inner_products,
-    positive_number,
-    target_name,
-    written_bounds,
-)
-from discreet.estimators.given_table import GivenTable
-from discreet.mechanisms.crossing import DesignMechanism, release
+from discreet.estimators.contract import ScoredRecords, class_labels, of_public_records, whole_number
+from discreet.estimators.designs import describe, positive_number, written_bounds
+from discreet.estimators.gradient_regression import GradientRegression, expected_records, measures, trace_of
+from discreet.mechanisms.crossing import DesignMechanism
 from discreet.mechanisms.noisy_gradients import noisy_gradients
 from discreet.mechanisms.objective_perturbation import objective_perturbation
-from discreet.model.design import Design, Normal
+from discreet.model.design import Design
 from discreet.model.schema import Variable
 from discreet.posterior.design.laws import Law
-from discreet.posterior.design.weight_posterior import (
-    PublicRecords,
-    WeightPosterior,
-    even_law,
-    quick_estimate,
-    require_known,
-    require_level,
-    tails,
-    weights,
-)
+from discreet.posterior.design.weight_posterior import PublicRecords, even_law, require_known
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
-from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.release import Release
-from discreet.sensitive.gradients import gradients
 
 __all__ = ["PrivateLogisticRegression", "chosen_method"]
 
 METHODS = ("auto", "objective", "one_shot", "gradients")
-MANY = 10**6
-"""Records that are expected where nothing is scaled by their number: rounding of so many is hidden by noise of a
-thousandth on a weight, up to 30 features."""
 ONE_SHOT_LIMIT = 250.0
 """Records times epsilon for each feature below which one noisy vector beats objective perturbation, where covariates
 are declared symmetric; see `chosen_method`."""
@@ -93,13 +56,13 @@ def chosen_method(*, epsilon: float, records: int, features: int, symmetric: boo
     return "one_shot" if symmetric and records * epsilon < ONE_SHOT_LIMIT * features else "objective"
 
 
-class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
-    """Logistic regression of two classes under differential privacy; an intercept is always fitted.
+class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: ignore[misc]
+    """Logistic regression of two or more classes under differential privacy; an intercept is always fitted.
 
     Features are moved from their public bounds to [-1, 1]; numbers outside are moved to the nearest bound.
 
     Args:
-        classes: the two labels that y may hold; required.
+        classes: the labels that y may hold, at least two; required. More than two have weights each (multinomial).
         bounds: of the features, `(lower, upper)`, each a number or one for each feature; or a mapping from the names of
             the columns, which thereby are public, to pairs, or to the categories of a column of texts, of which the
             first is what the others are compared with. Required.
@@ -115,11 +78,13 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         symmetric: whether the scaled features are declared to be spread evenly around 0: over the box of the bounds, or
             over the sphere of the norm.
         method: "objective" perturbs the objective; "one_shot" releases one noisy vector, for symmetric features;
-            "gradients" releases `steps` noisy gradients; "auto" is one of the first two, see `chosen_method`.
+            "gradients" releases `steps` noisy gradients; "auto" is one of the first two, see `chosen_method`. More than
+            two classes, and a delta, are for the objective alone.
         steps: of "gradients".
         regularisation: of "objective": for each expected record and squared length; None takes the mechanism's rule.
         curvature: of "objective": whether a fifth of epsilon buys the curvature at the released weights, from which the
             posterior follows, and `coef_` with it; without it all of epsilon is for the weights, which are `coef_`.
+            More than two classes have none where it would be so many sums that noise hides them.
         prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for a posterior by
             `covariates`; that by the curvature learns it from the release.
         covariates: for the posterior: what is known of the features' law (see `posterior/design/laws.py`). Intervals
@@ -137,8 +102,9 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
         classes_: the labels, sorted.
-        coef_, intercept_: log odds for one unit of a column, in the order of X's columns, shape (1, features) and (1,):
-            posterior means, where the curvature was released, else the released weights.
+        coef_, intercept_: log odds for one unit of a column, in the order of X's columns, shape (1, features) and (1,);
+            of more than two classes (classes, features) and (classes,), summing to 0 over these: posterior means, where
+            the curvature was released, else the released weights.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
@@ -224,27 +190,19 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
             BudgetError: the account cannot pay; nothing is charged.
         """
-        refuse_options(options)
-        guarantee, account = promised(self)
-        generator(self.random_state)
-        draws = whole_number(self.draws, "draws", 2)
         labels = class_labels(self.classes)
-        if len(labels) != 2:
-            raise InputError(
-                "Only binary classification is supported: declare two classes, neither one class nor three"
-            )
-        given = read_given(self, X, y, target=target, table=table)
-        design = self._design(given, labels)
-        require_drawable(draws, design.size)
-        columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
-        require_known(design, self.covariates, self.public_records)
-        rows = given.rows(design, columns, labels, self.one_record_a_unit)
-        mechanism = self._mechanism(guarantee, rows.records, len(design.features))
-        statistic = gradients(rows)
-        prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
-        released = release(mechanism, statistic, prior, guarantee, account=account)
-        given.describe(self)
-        self._columns = columns
+        if len(labels) < 2:
+            raise InputError("a classifier needs at least two classes; one class leaves nothing to tell apart")
+        states = tuple(str(label) for label in labels.tolist())
+        released = self._released(
+            X,
+            y,
+            (target, table),
+            options,
+            predicted=Variable("class", states),
+            labels=labels,
+            mechanism=self._mechanism,
+        )
         return self._read(released, labels)
 
     @classmethod
@@ -276,7 +234,9 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         Raises:
             InputError: a release of something else, or labels of other names.
         """
-        design = _trace(release).design
+        design = trace_of(release).design
+        if design.counted:
+            raise InputError("this release is of a regression of counts: PrivatePoissonRegression reads it")
         states = () if design.target is None else design.target.states
         named = {str(label): label for label in class_labels(states if classes is None else classes).tolist()}
         if set(named) != set(states):
@@ -298,49 +258,26 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         describe(made, design)
         return made._read(release, labels)
 
-    def sample_posterior(self, draws: int, *, random_state: Any = None) -> WeightPosterior:
-        """Draws of the weights given everything that was released.
-
-        Args:
-            draws: how many.
-            random_state: None takes the estimator's own.
-
-        Returns:
-            The posterior, in scaled coordinates; `posterior.design.slopes(posterior.weights)` has the columns' units.
-
-        Raises:
-            InputError: no draws, no law of the features, or chains that did not meet.
-        """
-        check_is_fitted(self, "release_")
-        rng = generator(self.random_state if random_state is None else random_state)
-        return weights(
-            self.release_,
-            draws=whole_number(draws, "draws", 1),
-            rng=rng,
-            covariates=self._law(),
-            public=self.public_records,
-        )
-
     def decision_function(self, X: Any) -> Floats:
-        """Log odds of the second class by `coef_` and `intercept_`.
+        """Log odds by `coef_` and `intercept_`.
 
         Args:
             X: as in `fit`; nothing is charged. Numbers outside their bounds are moved to the nearest bound.
 
         Returns:
-            Shape (records,).
+            Of the second of two classes, shape (records,); of more classes, shape (records, classes).
 
         Raises:
             InputError: other columns than those of the fit.
         """
-        check_is_fitted(self, "release_")
-        coordinates = self.release_.design.scaled(read_features(self, X)[:, self._columns])
-        return inner_products(coordinates, self._weights)
+        found = self._predictors(X)
+        return found[0] if len(found) == 1 else found.T
 
     def predict(self, X: Any) -> Values:
-        """The likelier class of each record by the log odds, shape (records,); errors as above."""
-        second = self.decision_function(X) > 0
-        found: Values = self.classes_[second.astype(int)]
+        """The likeliest class of each record by the log odds, shape (records,); errors as above."""
+        odds = self._predictors(X)
+        best = (odds[0] > 0).astype(np.intp) if len(odds) == 1 else odds.argmax(axis=0)
+        found: Values = self.classes_[best]
         return found
 
     @of_public_records
@@ -367,13 +304,12 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             X: as in `fit`.
 
         Returns:
-            Shape (records, 2), in the order of `classes_`. `predict_interval` counts what the noise leaves open.
+            Shape (records, classes), in the order of `classes_`. `predict_interval` counts what the noise leaves open.
 
         Raises:
             InputError: as `decision_function`.
         """
-        second = expit(self.decision_function(X))
-        return np.column_stack([1 - second, second])
+        return np.asarray(_shares(self._predictors(X)[None])[0].T)
 
     def predict_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
         """Intervals of P(class | features), which count the sampling error and the noise.
@@ -383,79 +319,61 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             level: posterior probability of each interval, between 0 and 1.
 
         Returns:
-            (lower, upper), shape (records, 2) each, in the order of `classes_`.
+            (lower, upper), shape (records, classes) each, in the order of `classes_`.
 
         Raises:
             InputError: as `sample_posterior`, a level outside (0, 1), or too few draws for it.
         """
-        check_is_fitted(self, "release_")
-        coordinates = self.release_.design.scaled(read_features(self, X)[:, self._columns])
-        draws = whole_number(self.draws, "draws", 2)
-        require_level(level, draws)
-        drawn = self.sample_posterior(draws).weights
-        lower, upper = tails(expit(drawn @ coordinates.T), level)
-        return np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
+        lower, upper = self._mean_tails(X, level, _shares)
+        return lower.T, upper.T
 
-    def _law(self) -> Law | None:
-        """What the posterior takes for the features' law: what was declared, where the curvature was not measured."""
-        if self.covariates is None and self.symmetric and _trace(self.release_).curvature is None:
-            return even_law(self.release_.design)
-        return self.covariates
+    def _known(self) -> dict[str, Any]:
+        """What was declared of the features' law and of public records, where the curvature was not measured."""
+        covariates = self.covariates
+        if covariates is None and self.symmetric and trace_of(self.release_).curvature is None:
+            covariates = even_law(self.release_.design)
+        return {"covariates": covariates, "public": self.public_records}
+
+    def _require(self, design: Design) -> None:
+        """Refuse a law of other features."""
+        require_known(design, self.covariates, self.public_records)
 
     def __sklearn_tags__(self) -> Tags:
-        """Two classes; no two fits are alike, whatever the random state; noise may leave little of a fit."""
+        """No two fits are alike, whatever the random state; noise may leave little of a fit."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
-        tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True
         return tags
 
-    def _design(self, given: Given | GivenTable, labels: Values) -> Design:
-        """What is public: the columns' names, the bounds and the classes that were declared."""
-        features = declared_features(self.bounds, given)
-        states = tuple(str(label) for label in labels.tolist())
-        norm = None if self.norm is None else positive_number(self.norm, "norm")
-        return Design(features, Variable(target_name(given, "class", features), states), norm)
-
-    def _mechanism(self, guarantee: Guarantee, counted: int, features: int) -> DesignMechanism[Any, Any]:
+    def _mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> DesignMechanism[Any, Any]:
         """The mechanism that was asked for, or the rule's."""
         if self.method not in METHODS:
             raise InputError(f"method is one of {', '.join(METHODS)}, not {self.method!r}")
-        if self.records is not None:
-            records = whole_number(self.records, "records", 1)
-        elif guarantee.relation.public_number:
-            records = counted
-        elif self.method in ("auto", "objective") and not self.symmetric and self.regularisation is None:
-            records = MANY
-        else:
-            raise InputError(
-                "an add-remove guarantee keeps the number of records private: declare records=..., a public number of "
-                "about that size"
-            )
-        method = self.method
+        scaled = self.method not in ("auto", "objective") or bool(self.symmetric) or self.regularisation is not None
+        records = expected_records(self.records, guarantee, counted, scaled=scaled)
+        method, many = self.method, design.outputs > 1
         if method == "auto":
+            symmetric = bool(self.symmetric) and not many and not guarantee.delta
             method = chosen_method(
-                epsilon=float(guarantee.epsilon), records=records, features=features, symmetric=bool(self.symmetric)
+                epsilon=float(guarantee.epsilon), records=records, features=len(design.features), symmetric=symmetric
             )
         if method == "objective":
             given = self.regularisation
             convexity = None if given is None else positive_number(given, "regularisation")
-            return objective_perturbation(
-                records=records, regularisation=convexity, curvature=int(bool(self.curvature))
-            )
+            curvature = measures(design, self.curvature)
+            return objective_perturbation(records=records, regularisation=convexity, curvature=curvature)
         return noisy_gradients(1 if method == "one_shot" else whole_number(self.steps, "steps", 1), records=records)
 
     def _read(self, released: Release, labels: Values) -> Self:
         """The release, and what scikit-learn's users look for."""
-        _trace(released)
-        self.release_, self.classes_, self._weights = released, labels, quick_estimate(released)
-        slopes, intercept = released.design.slopes(self._weights)
-        self.coef_, self.intercept_ = by_column(slopes, self._columns)[None], np.array([float(intercept)])
+        self._keep(released)
+        self.classes_ = labels
         return self
 
 
-def _trace(release: Release) -> GradientTrace:
-    """What a logistic regression released."""
-    if not isinstance(release.payload, GradientTrace):
-        raise InputError("this release is not of a logistic regression: it holds no gradients")
-    return release.payload
+def _shares(odds: Floats) -> Floats:
+    """Probabilities of all classes, shape (draws, classes, records), by log odds of the second one or of each."""
+    if odds.shape[1] > 1:
+        return np.asarray(softmax(odds, axis=1))
+    second = expit(odds)
+    return np.concatenate([1 - second, second], axis=1)

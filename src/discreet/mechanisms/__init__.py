@@ -21,7 +21,7 @@ __all__ = ["MECHANISMS", "Entry", "Over", "Target", "mechanisms_over"]
 
 Over = Literal["network", "design"]
 """What a mechanism is over: the families of a network, or the features and target of a design."""
-Target = Literal["number", "class", "nothing"]
+Target = Literal["number", "count", "class", "classes", "nothing"]
 """What a design predicts."""
 
 
@@ -198,8 +198,9 @@ MECHANISMS: Mapping[str, Entry] = {
         Entry(
             "objective_perturbation",
             "design",
-            "weights of a logistic regression, from a randomly tilted objective",
-            targets=("class",),
+            "weights of a logistic, multinomial or Poisson regression, from a randomly tilted objective",
+            "used",
+            targets=("class", "classes", "count"),
             options=("records", "regularisation", "curvature"),
             needed={"records": "10"},
         ),

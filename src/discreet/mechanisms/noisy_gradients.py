@@ -71,7 +71,9 @@ def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNo
         if guarantee.delta:
             raise InputError("noisy_gradients keeps a pure guarantee; ask for delta 0")
         if design.predicts != "class":
-            raise InputError("noisy_gradients needs a target of two classes; objective_perturbation takes more, and counts")
+            raise InputError(
+                "noisy_gradients needs a target of two classes; objective_perturbation takes more, and counts"
+            )
         if steps * design.size > MOST_NUMBERS:
             raise InputError(
                 f"{steps:,} gradients of {design.size:,} weights are more than {MOST_NUMBERS:,} numbers; take fewer"

@@ -10,13 +10,13 @@ Proof of the guarantee, in three steps.
 1. Ideal b, exact minimiser. For any records the map from b to the minimiser is one to one: b = -Lambda w - g(w), where
    g(w) is the sum of `(mean - y) v`. It and its inverse are Lipschitz, and so almost everywhere differentiable: the
    density of w is that of b at this point times the determinant of the curvature `H + Lambda I`. One record more moves
-   b by at most Delta, its longest gradient, and adds to H a matrix of rank r with eigenvalues `l_i |v|^2`, where the l_i
-   are those of the slope of its means. The determinant is multiplied by a number from 1 to the product of
-   `1 + l_i |v|^2 / Lambda`: at most `(1 + s |v|^2 / Lambda)^r`, s = 1/4 and r = 1 for two classes, s = r = 1 for counts,
-   and s = 1 / K and r = K - 1 for K classes, where the l_i sum to at most r / K. If b's density changes by a factor of
-   at most exp(Delta / scale) over a distance of Delta, the loss is at most `Delta / scale + r log(1 + s |v|^2 / Lambda)`.
-   Replacing a record moves b by at most 2 Delta; its determinant is multiplied by one such factor and divided by
-   another, so the second term stands once.
+   b by at most Delta, its longest gradient, and adds to H a matrix of rank r with eigenvalues `l_i |v|^2`, where the
+   l_i are those of the slope of its means. The determinant is multiplied by a number from 1 to the product of
+   `1 + l_i |v|^2 / Lambda`: at most `(1 + s |v|^2 / Lambda)^r`, s = 1/4 and r = 1 for two classes, s = r = 1 for
+   counts, and s = 1 / K and r = K - 1 for K classes, where the l_i sum to at most r / K. If b's density changes by a
+   factor of at most exp(Delta / scale) over a distance of Delta, the loss is at most
+   `Delta / scale + r log(1 + s |v|^2 / Lambda)`. Replacing a record moves b by at most 2 Delta; its
+   determinant is multiplied by one such factor and divided by another, so the second term stands once.
 2. The b that is drawn is a lattice point, `2^-BITS k` with K-norm noise k. The ideal b is that plus a uniform vector
    in the lattice's cell. Over a distance of Delta its k moves by at most `2^BITS Delta` and 1 (the cube) or sqrt(d)
    (the ball) more, because rounding moves each end by half a cell at most: the sensitivity of k counts that in.
@@ -48,8 +48,8 @@ direction). |k|_1 is at most `15 d s` but with a probability of at most `2 d exp
 
 The curvature at the released weights is a second release: its sums are of records' parts in [-1, 1] at weights that are
 the same for both neighbours, so that cube noise on each of its three vectors costs its sensitivity over its scale, and
-adaptive composition adds that to the rest. With a delta its noise is discrete Gaussian, too, and its rho adds to that of
-each vertex, as moments of losses multiply whatever the weights are.
+adaptive composition adds that to the rest. With a delta its noise is discrete Gaussian, too, and its rho adds to that
+of each vertex, as moments of losses multiply whatever the weights are.
 
 The regularisation. With b of deviation s in each coordinate, weights along an axis of curvature h are off by
 `(b + Lambda w) / (h + Lambda)`, on average over w ~ N(0, t^2) by `(s^2 + Lambda^2 t^2) / (h + Lambda)^2`. The least of
@@ -269,7 +269,8 @@ def _with_noise(
 def _lattice_sensitivity(design: Design, relation: Relation) -> int:
     """Most by which a record moves k, in the norm of the design's shape: step 2."""
     rounded = 1 if design.shape == "cube" else math.isqrt(design.weights - 1) + 1
-    return gradient_sensitivity(design, relation) * 2**BITS // GRID + rounded
+    steps: int = gradient_sensitivity(design, relation) * 2**BITS // GRID
+    return steps + rounded
 
 
 def _rho(design: Design, guarantee: Guarantee, epsilon: Fraction) -> tuple[Fraction, Fraction]:
@@ -292,9 +293,9 @@ def _rho(design: Design, guarantee: Guarantee, epsilon: Fraction) -> tuple[Fract
     rho, _ = bought(epsilon)
     reach = float(squared_gradient_sensitivity(design, guarantee.relation)) * (2.0**BITS / GRID) ** 2
     deviation = math.sqrt(reach / (2 * float(rho)))
-    slack = Fraction(
-        (2 * FARTHEST * size * deviation + 2 * math.sqrt(reach * size) + size) / (2 * deviation**2)
-    ) * (1 + ROUNDING)
+    slack = Fraction((2 * FARTHEST * size * deviation + 2 * math.sqrt(reach * size) + size) / (2 * deviation**2)) * (
+        1 + ROUNDING
+    )
     if slack >= epsilon:
         raise InputError("epsilon is too small for a delta and these weights; ask for more, or for delta 0")
     rho, reported = bought(epsilon - slack)

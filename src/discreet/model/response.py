@@ -34,6 +34,7 @@ class Response(ABC):
         outputs: predictors of a record.
         rank: directions in which the means of a record can move.
         steepest: most that the slope of the means can be in all of these directions at once.
+        steepest_pair: largest of `slopes`.
         squared_reach: most that a mean can be from a target, as a squared Euclidean distance.
         corners: vertices of what `mean - y` can be for one y, without 0.
         start: loss at predictors of 0.
@@ -46,6 +47,7 @@ class Response(ABC):
     squared_reach: int = 1
     corners: int = 1
     steepest: float
+    steepest_pair: float = 0.25
     start: float
     height: float
     dispersion: float = 1.0
@@ -117,7 +119,7 @@ class Counts(Response):
 
     upper: float
     corners = 2
-    steepest = 1.0
+    steepest = steepest_pair = 1.0
 
     @property
     def start(self) -> float:  # type: ignore[override]
@@ -212,7 +214,7 @@ class Classes(Response):
 
     def slopes(self, means: Floats) -> Floats:
         """See `Response`: `diag(p) - p p'` is the sum over pairs of `p_k p_l (e_k - e_l)(e_k - e_l)'`."""
-        one, other = np.triu_indices(self.classes, 1)
+        one, other = (list(part) for part in zip(*self.pairs, strict=True))
         return np.asarray(means[one] * means[other])
 
 

@@ -204,7 +204,8 @@ def read_design_file(path: str | Path) -> Design:
 
     Args:
         path: `{"features": [{"name": "age", "bounds": [20, 60]}], "target": {"name": "income", "bounds": [0, 1000]},
-            "intercept": true}`, or a target with two `states`; `target` and `norm` may be left out; `"counted": true` where the target is a count.
+            "intercept": true}`, or a target with two `states`; `target` and `norm` may be left out, and
+            `"counted": true` says that the target is a count.
 
     Returns:
         The design.

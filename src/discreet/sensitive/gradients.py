@@ -26,7 +26,6 @@ __all__ = [
     "gradient_sensitivity",
     "gradients",
     "squared_gradient_sensitivity",
-    "steepest_pair",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -160,7 +159,7 @@ class Gradients:
             np.zeros((pairs, 1 + width * (1 + self.over.intercept)), np.int64),
             np.zeros((pairs, width * (width - 1) // 2), np.int64),
         )
-        for coordinates, target in self.rows.blocks():
+        for coordinates, _ in self.rows.blocks():
             p = response.means(_predictors(coordinates, theta))
             u = coordinates[:, :width].astype(np.float64)
             parts = [
@@ -170,7 +169,7 @@ class Gradients:
             ]
             told = np.column_stack(parts)
             for pair, slope in enumerate(response.slopes(p)):
-                q = np.minimum(slope * (1 / steepest_pair(response)), 1.0)
+                q = np.minimum(slope * (1 / response.steepest_pair), 1.0)
                 few[pair] += np.rint(q[:, None] * told).astype(np.int64).sum(axis=0)
                 at = 0
                 for i in range(width - 1):
@@ -203,11 +202,6 @@ def gradients(rows: Rows) -> Gradients:
     """
     response_of(rows.design)
     return Gradients(rows)
-
-
-def steepest_pair(response: Response) -> float:
-    """Largest slope of a pair: a quarter between two classes, 1 of counts."""
-    return response.steepest if response.outputs == 1 else 0.25
 
 
 def _predictors(coordinates: Integers, theta: Floats) -> Floats:

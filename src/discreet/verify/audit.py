@@ -256,7 +256,7 @@ def _measure(
             few = {pair: units for pair, units in pairs.items() if max(map(len, pair)) <= 2}
             _largest_loss(mechanism, calibration, prior, few, guarantee, 0, None)
             found = {data: statistic_from(mechanism, prior.design, data) for data in set(chain(*pairs))}
-            return objective_loss(mechanism, calibration, prior, found, pairs), "densities at points"
+            return objective_loss(mechanism, calibration, prior, found, pairs, guarantee), "densities at points"
         case _:
             raise InputError(f"the audit does not know calibrations of type {type(calibration).__name__}")
 

@@ -6,18 +6,23 @@ for all weights holds for these, so that a larger loss refutes it; a smaller one
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, logsumexp
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, logsumexp, ndtr
 
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.k_norm import BALL_SLACK
 from discreet.mechanisms.objective_perturbation import POLISH_ERROR
-from discreet.model.design import GRID, Normal
+from discreet.model.design import GRID, Normal, Shape
+from discreet.model.response import Response, response_of
+from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.gradient_trace import BITS, ObjectiveNoise
 from discreet.releases.kinds.weight_draws import Truncation
 from discreet.sensitive.rows import Rows
@@ -34,6 +39,8 @@ Sums = Sequence[tuple[Integers, ...]]
 
 LINE = (-1e3, -30.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 30.0, 1e3)
 """Weights of one coordinate at which densities are compared."""
+SHORT_LINE = (-30.0, -1.0, 0.0, 1.0, 30.0)
+"""The same, where there are more than two weights."""
 CELLS = 40
 """Steps of a grid across a ball."""
 
@@ -71,6 +78,7 @@ def objective_loss(
     prior: Normal,
     statistics: Mapping[Any, Any],
     pairs: Pairs,
+    guarantee: Guarantee,
 ) -> float:
     """The loss of a perturbed minimum: the noise whose minimum a point is, and how densely minima lie there.
 
@@ -83,47 +91,118 @@ def objective_loss(
         prior: public; over a design of few weights.
         statistics: gradients of each data set.
         pairs: of neighbouring ones, by their keys.
+        guarantee: whose delta the loss of Gaussian noise is wanted at.
 
     Returns:
-        Nats.
+        Nats; with Gaussian noise epsilon at delta, by the longest move and the largest change of density at any point,
+        for as many directions as the proof counts.
 
     Raises:
         Leak: the draw finds something else than the minimum.
     """
-    points = np.array(list(product(LINE, repeat=prior.design.size)))
+    response, weights = response_of(prior.design), prior.design.weights
+    points = np.array(list(product(LINE if weights < 3 else SHORT_LINE, repeat=weights)))
     inner = [at for at, point in enumerate(points) if 0 < np.abs(point).max() <= 1]
-    logs: dict[Any, Floats] = {}
-    sums: dict[Any, Sums] = {}
+    logs: dict[Any, Asked] = {}
     scales: list[float] = []
-    costs, convexity = [], calibration.regularisation
+    costs = []
     for key, statistic in statistics.items():
-        v, y = statistic.rows.coordinates / GRID, statistic.rows.target
-        p = expit(points @ v.T)
-        tilts = np.rint((-convexity * points - (p - y) @ v) * 2.0**BITS).astype(np.int64)
-        curvatures = np.einsum("kn,ni,nj->kij", p * (1 - p), v, v)
-        volumes = np.linalg.slogdet(curvatures + convexity * np.eye(prior.design.size))[1]
+        tilts, volumes = _minima(statistic, response, points, calibration.regularisation)
         at = inner[len(logs) % len(inner)]
         script = Script(Answers(), first=tilts[at])
         mechanism.draw(statistic, prior, calibration, script)
-        (zeros, scale, shape), (steps, polish, cube), *measured = script.vectors
+        (zeros, (steps, polish, cube), *measured), scale, shape = _asked(script, calibration)
         off = np.abs(steps - points[at] / calibration.polish_step).max()
         if np.any(zeros) or cube != "cube" or off > POLISH_ERROR:
             raise Leak("what is found is not the minimum of the objective that is stated")
-        sums[key] = [statistic.curvature(point) for point in points] if measured else []
-        scales = [asked for _, asked, _ in measured]
-        logs[key] = volumes - np.array([length(tilt, shape) for tilt in tilts]) / scale
-        slack = float(BALL_SLACK) * len(zeros) if shape == "ball" else 0.0
+        scales = [asked for _, asked, *_ in measured]
+        slack = float(BALL_SLACK) * len(zeros) if shape == "ball" and not calibration.rho else 0.0
         costs.append(2 * POLISH_ERROR / polish + slack + sum(1 / asked for _, asked, _ in script.laplace))
-    # The curvature is measured at the weights that came out, so that its loss adds to theirs at each point.
-    return max(costs) + max(
-        float(np.max(np.abs(logs[one] - logs[other]) + _moved(sums[one], sums[other], scales))) for one, other in pairs
-    )
+        sums = [statistic.curvature(point) for point in points] if measured else []
+        logs[key] = Asked(tilts, volumes, sums, scale, shape)
+    if calibration.rho:
+        corners = response.moves(guarantee.relation)
+        found = [_gaussian(logs[one], logs[other], scales, float(guarantee.delta) / corners) for one, other in pairs]
+    else:
+        # The curvature is measured at the weights that came out, so that its loss adds to theirs at each point.
+        found = [
+            float(np.max(np.abs(logs[one].density - logs[other].density) + _moved(logs[one], logs[other], scales)))
+            for one, other in pairs
+        ]
+    return max(costs) + max(found)
 
 
-def _moved(one: Sums, other: Sums, scales: Sequence[float]) -> Floats:
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What is asked of the source of noise for minima at some points.
+
+    Args:
+        tilts: the noise whose minima the points are, shape (points, weights).
+        volumes: logarithms of how densely minima lie there.
+        sums: vectors of the curvature at each point; empty where none is measured.
+        scale, shape: of the noise.
+    """
+
+    tilts: Integers
+    volumes: Floats
+    sums: Sums
+    scale: float
+    shape: Shape
+
+    @property
+    def density(self) -> Floats:
+        """Its logarithm at each point, for K-norm noise."""
+        return self.volumes - np.array([length(tilt, self.shape) for tilt in self.tilts]) / self.scale
+
+
+def _asked(script: Script, calibration: ObjectiveNoise) -> tuple[list[Any], float, Shape]:
+    """The vectors that noise was put on, the first without its scale, and that and its shape."""
+    if calibration.rho:
+        (zeros, scale), *measured = script.gaussian
+        return [zeros, *script.vectors, *measured], scale, "ball"
+    (zeros, scale, shape), *others = script.vectors
+    return [zeros, *others], scale, shape
+
+
+def _minima(statistic: Any, response: Response, points: Floats, convexity: float) -> tuple[Integers, Floats]:
+    """The noise whose minimum each point is, and the logarithm of the determinant there; by formulas of their own."""
+    v, y = statistic.rows.coordinates / GRID, response.observed(statistic.rows.target)
+    count, weights, outputs = len(points), points.shape[1], response.outputs
+    a = np.moveaxis(points.reshape(count, outputs, -1) @ v.T, 1, 0)
+    p = response.means(a.reshape(outputs, -1)).reshape(a.shape)
+    moved = np.einsum("kpn,ni->pki", p - y[:, None], v).reshape(points.shape)
+    tilts = np.rint((-convexity * points - moved) * 2.0**BITS).astype(np.int64)
+    if outputs == 1:
+        spread = response.slopes(p.reshape(1, -1)).reshape(1, 1, *p.shape[1:])
+    else:
+        spread = np.eye(outputs)[:, :, None, None] * p[:, None] - p[:, None] * p
+    curvatures = np.einsum("klpn,ni,nj->pkilj", spread, v, v, optimize=True).reshape(count, weights, weights)
+    return tilts, np.linalg.slogdet(curvatures + convexity * np.eye(weights))[1]
+
+
+def _moved(one: Asked, other: Asked, scales: Sequence[float]) -> Floats:
     """Losses of cube noise on the vectors of two curvatures at each point; 0 where none is measured."""
     found = [
         sum(float(np.abs(a - b).max(initial=0)) / scale for a, b, scale in zip(*pair, scales, strict=False))
-        for pair in zip(one, other, strict=True)
+        for pair in zip(one.sums, other.sums, strict=True)
     ]
     return np.array(found or [0.0])
+
+
+def _gaussian(one: Asked, other: Asked, scales: Sequence[float], delta: float) -> float:
+    """Epsilon at delta of Gaussian noise on the longest move at any point, and the largest change of density."""
+    squares = (((one.tilts - other.tilts) / one.scale) ** 2).sum(axis=1)
+    for at, (a, b) in enumerate(zip(one.sums, other.sums, strict=True)):
+        squares[at] += sum(float((((u - w) / scale) ** 2).sum()) for u, w, scale in zip(a, b, scales, strict=False))
+    mean = math.sqrt(float(squares.max()))
+    lost = float(np.abs(one.volumes - other.volumes).max())
+    if not mean:
+        return lost
+
+    def divergence(epsilon: float) -> float:
+        return float(ndtr(mean / 2 - epsilon / mean) - math.exp(epsilon + log_ndtr(-mean / 2 - epsilon / mean)))
+
+    if divergence(0) <= delta:
+        return lost
+    found: float = brentq(lambda at: divergence(at) - delta, 0, mean**2 / 2 + 12 * mean)
+    return lost + found

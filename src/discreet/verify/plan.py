@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from discreet.errors import DiscreetError, InputError
 from discreet.inference import elimination
@@ -17,8 +16,10 @@ from discreet.mechanisms.crossing import Mechanism, Statistic, simulate, statist
 from discreet.mechanisms.objective_perturbation import minimiser
 from discreet.model.design import GRID, Design, Normal
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.response import response_of
 from discreet.model.tables import Tables
 from discreet.posterior.design.direction import mean_axis
+from discreet.posterior.design.many_classes import centred
 from discreet.posterior.design.weight_posterior import quick_estimate, weights
 from discreet.posterior.methods import noise_aware
 from discreet.posterior.plug_in import plug_in
@@ -222,18 +223,36 @@ def _made_up_rows(design: Design, records: int, rng: np.random.Generator) -> tup
         return grid_rows(design, features), axis
     scaled = design.scaled(features)
     truth = rng.normal(size=design.size)
-    if not target.numeric:
-        second = rng.random(records) < expit(scaled @ truth)
-        return grid_rows(design, features, np.array(target.states)[second.astype(int)]), truth
+    if design.predicts != "number":
+        return _made_up_targets(design, features, scaled, rng)
     truth *= 0.5 / np.abs(scaled * truth).sum(axis=1).max()
     return grid_rows(design, features, design.predicted(scaled @ truth + RESIDUAL * rng.normal(size=records))), truth
+
+
+def _made_up_targets(design: Design, features: Floats, scaled: Floats, rng: np.random.Generator) -> tuple[Rows, Floats]:
+    """Classes or counts by random weights, which of several classes sum to 0 over them."""
+    truth = centred(rng.normal(size=design.weights), design.outputs)
+    means = _means(design, scaled, truth)
+    assert design.target is not None
+    if design.counted:
+        assert design.target.bounds is not None
+        return grid_rows(design, features, rng.poisson(means[0] * design.target.bounds[1])), truth
+    shares = np.concatenate([1 - means, means]) if design.outputs == 1 else means
+    drawn = (rng.random(len(scaled)) > shares.cumsum(axis=0)[:-1]).sum(axis=0)
+    return grid_rows(design, features, np.array(design.target.states)[drawn]), truth
+
+
+def _means(design: Design, scaled: Floats, weights: Floats) -> Floats:
+    """Expected targets of records, shape (outputs, records), on [0, 1]."""
+    return response_of(design).means(weights.reshape(design.outputs, -1) @ scaled.T)
 
 
 def _fitted(rows: Rows) -> Floats:
     """The weights, or the axis, of records without privacy: least squares, most likely weights, leading eigenvector."""
     design = rows.design
-    if design.target is not None and not design.target.numeric:
-        return minimiser(gradients(rows), np.zeros(design.size), LEAST_CONVEXITY, LEAST_CONVEXITY)
+    if design.predicts not in ("number", "nothing"):
+        found = minimiser(gradients(rows), np.zeros(design.weights), LEAST_CONVEXITY, LEAST_CONVEXITY)
+        return centred(found, design.outputs)
     v = rows.coordinates / GRID
     if design.target is None:
         return mean_axis(v)
@@ -260,7 +279,10 @@ def _weight_errors(found: Floats, truth: Floats, rows: Rows) -> tuple[float, flo
         found, truth = (axis / np.linalg.norm(axis) for axis in (found, truth))
         found = found * np.sign(found @ truth)
         return float(np.abs(found - truth).mean()), float("nan")
-    before, after = (v @ part if target.numeric else expit(v @ part) for part in (truth, found))
+    if rows.design.predicts == "number":
+        before, after = v @ truth, v @ found
+    else:
+        before, after = (_means(rows.design, v, part) for part in (truth, found))
     return float(np.abs(found - truth).mean()), float(np.abs(after - before).mean())
 
 

@@ -130,7 +130,8 @@ class Script:
         if set(shares) != {Fraction(1)}:
             raise Lost("the audit cannot follow Gaussian noise on a sample of the records")
         self.gaussian.append((counts, scale))
-        return self._answer(values.shape)
+        first = len(self.gaussian) == 1 and not self.vectors
+        return self.first if first and self.first is not None else self._answer(values.shape)
 
     def thin(self, values: Integers, probability: Fraction) -> Integers:
         """Nothing is drawn: every count is marked as one of a sample of its own."""
@@ -195,7 +196,8 @@ class Script:
     def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
         """Log, and answer."""
         self.vectors.append((values, scale, shape))
-        return self.first if len(self.vectors) == 1 and self.first is not None else self._answer(values.shape)
+        first = len(self.vectors) == 1 and not self.gaussian
+        return self.first if first and self.first is not None else self._answer(values.shape)
 
     def star(self, tables: Sequence[Integers], scale: float) -> list[Integers]:
         """Log, and answer by numbers that agree on what the tables share."""

@@ -98,6 +98,8 @@ def audit_designs() -> dict[str, Design]:
         "line in a ball": Design((x,), number, 0.5),
         "two classes": Design((x,), states),
         "two classes in a ball": Design((x, z), states, 1.0, intercept=False),
+        "three classes": Design((x,), Variable("y", ("no", "yes", "unknown")), intercept=False),
+        "counts": Design((x,), Variable("y", bounds=(0, 3)), counted=True),
     }
 
 

@@ -1,16 +1,18 @@
-r"""Posterior of a logistic regression from a perturbed minimum and the noisy curvature there: no law of the features.
+r"""Posterior of a logistic or Poisson regression from a perturbed minimum and the noisy curvature there.
 
 Released are weights w at which the gradient of the negative log-likelihood is `-(Lambda w + b)`, b being noise of known
-law, and the curvature H at w with noise. Near w the gradient is `H (w - theta)` plus the sampling error of the labels,
-whose covariance is H again where the model holds; hence
+law, and the curvature H at w with noise. Near w the gradient is `H (w - theta)` plus the sampling error of the targets,
+whose covariance is phi H where the model holds (phi is the response's dispersion: 1 for classes, and 1 / U for counts
+in units of their bound U); hence
 
-    H w + Lambda w = H theta + error,    error of covariance H + Cov(b),
+    H w + Lambda w = H theta + error,    error of covariance phi H + Cov(b),
 
-which are the equations of `noisy_gram`, for features centred at their means under the weights `sigmoid (1 - sigmoid)`.
+which are the equations of `noisy_gram`, for features centred at their means under the slopes of the records' means.
+More than two classes have equations that are tied together: see `many_classes.py`.
 The observation is w, not the left side, so that a drawn H counts by `det(H + Lambda)`, too. The intercept at the centre
 is known apart from the slopes.
 
-That is exact in the limit of small noise and many records, whatever the features' law. What is left out: how H changes
+No law of the features is asked. That is exact in the limit of small noise and many records, whatever the features' law. What is left out: how H changes
 between w and theta, which matters where the noise moves w so far that the curves bend.
 
 Source: Chaudhuri, Monteleoni and Sarwate (2011) for the release; Kulkarni et al. (ICML 2021) for second moments of the
@@ -23,19 +25,22 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.model.design import GRID, Design
-from discreet.posterior.design.noisy_gram import NoisySums, SlopeLaw, gram_draws, slope_law
-from discreet.releases.kinds.gradient_trace import GradientTrace, NoisyCurvature
-from discreet.releases.kinds.noisy_sums import k_norm_variance
+from discreet.model.response import response_of
+from discreet.posterior.design.many_classes import (
+    EXPLAINED,
+    INTERCEPT,
+    convexity_of,
+    many_draws,
+    many_estimate,
+    sums_of,
+)
+from discreet.posterior.design.noisy_gram import SlopeLaw, gram_draws, slope_law
+from discreet.releases.kinds.gradient_trace import GradientTrace
 
 __all__ = ["curvature_draws", "curvature_estimate"]
 
 Floats = npt.NDArray[np.float64]
 
-EXPLAINED = 4.0
-"""Variance of the log odds that all features together explain a priori: about what the model can tell."""
-INTERCEPT = 5.0
-"""Deviation of the log odds at the features' means a priori."""
 LARGEST = 1e60
 """Weights and noise beyond which squares of squares overflow."""
 SEED = 20161
@@ -43,17 +48,20 @@ SEED = 20161
 
 
 def curvature_estimate(trace: GradientTrace) -> Floats:
-    """The weights of least expected squared error in the log odds.
+    """The weights of least expected squared error in the linear predictors.
 
     Args:
         trace: with a curvature.
 
     Returns:
-        Shape (size,), in the design's coordinates; the same at every call.
+        Shape (weights,), in the design's coordinates; the same at every call.
     """
-    law, middle, _ = _law(trace, np.random.default_rng(SEED))
-    assert trace.curvature is not None
-    slopes = law.estimate(_sums(trace.curvature, trace.design).weight, trace.weights[: len(trace.design.features)])
+    rng = np.random.default_rng(SEED)
+    _require_possible(trace)
+    if trace.design.outputs > 1:
+        return many_estimate(trace, rng)
+    law, middle, _ = _law(trace, rng)
+    slopes = law.estimate(sums_of(trace, 0).weight, trace.weights[: len(trace.design.features)])
     return _joined(trace, slopes, law.gram.means, middle)
 
 
@@ -66,8 +74,11 @@ def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) 
         rng: source of randomness.
 
     Returns:
-        Shape (draws, size), in the design's coordinates.
+        Shape (draws, weights), in the design's coordinates.
     """
+    _require_possible(trace)
+    if trace.design.outputs > 1:
+        return many_draws(trace, draws, rng)
     law, middle, variance = _law(trace, rng)
     slopes, _ = law.draw(draws, rng)
     means = law.gram.means + np.sqrt(law.gram.mean_variances) * rng.standard_normal(slopes.shape)
@@ -75,21 +86,18 @@ def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) 
 
 
 def _law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, float, float]:
-    """The law of the slopes, and mean and variance of the log odds at the features' means."""
-    assert trace.curvature is not None
+    """The law of the slopes, and mean and variance of the linear predictor at the features' means."""
     design, width = trace.design, len(trace.design.features)
-    if not max(float(np.abs(trace.weights).max()), trace.scale) < LARGEST:
-        raise InputError("this release holds weights or noise that no fit makes: it was damaged, or made up")
     pulled = trace.gradients[-1]  # Lambda w
-    noise = k_norm_variance(design.size, trace.scale, design.shape)
-    sums = _sums(trace.curvature, design)
+    noise, dispersion = trace.variance, response_of(design).dispersion
+    sums = sums_of(trace, 0)
     gram, weight = gram_draws(sums, rng), sums.weight
     at, force, centre = trace.weights[:width], pulled[:width], gram.means
     if design.intercept:
         # In coordinates about the centre the constant's own equation is taken out of those of the slopes.
         force = force - centre * pulled[-1] / design.constant
     variances = noise * (1 + (centre / design.constant if design.intercept else 0.0 * centre) ** 2)
-    convexity = _convexity(trace)
+    convexity = convexity_of(trace)
     along, pulls = gram.along(at * gram.scales), gram.along(force / gram.scales)
     stretched = gram.variance_along(convexity / gram.scales**2)
     ones = np.ones(len(gram.eigenvalues))
@@ -97,49 +105,27 @@ def _law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, floa
         gram,
         gram.eigenvalues * along + pulls,
         gram.variance_along(variances / gram.scales**2),
-        sampling=ones,
+        sampling=dispersion * ones,
         unit=ones * weight * EXPLAINED / width,
         volume=np.log(gram.eigenvalues + stretched).sum(axis=1),
     )
     if not design.intercept:
         return law, 0.0, 0.0
-    # The log odds at the centre, with their own noise and sampling error.
+    # The predictor at the centre, with its own noise and sampling error.
     there = trace.weights[-1] * design.constant + centre @ at
-    told = weight**2 / (weight + noise / design.constant**2)
+    told = weight**2 / (dispersion * weight + noise / design.constant**2)
     precision = told + INTERCEPT**-2
     return law, float(told * (there + pulled[-1] / design.constant / weight) / precision), float(1 / precision)
 
 
-def _sums(curvature: NoisyCurvature, design: Design) -> NoisySums:
-    """A quarter of the curvature's sums: those of products under the weights `sigmoid (1 - sigmoid)`."""
-    width = len(design.features)
-    parts = curvature.parts(design)
-    (weight,), few, many = (part / GRID / 4 for part in parts)
-    variances = [
-        0.0 if scale is None else k_norm_variance(part.size, scale / GRID / 4, "cube")
-        for part, scale in zip(parts, curvature.scales, strict=True)
-    ]
-    weight = max(float(weight), float(np.sqrt(variances[0])))
-    return NoisySums(
-        weight=weight,
-        weight_variance=variances[0],
-        linear=few[:width] if design.intercept else None,
-        squares=(few[-width:] + weight) / 2,
-        products=many,
-        linear_variance=variances[1],
-        square_variance=(variances[1] + variances[0]) / 4,
-        product_variance=variances[2],
-    )
-
-
-def _convexity(trace: GradientTrace) -> float:
-    """Lambda: how many times the weights the gradient at them is."""
-    longest = int(np.argmax(np.abs(trace.weights)))
-    return float(trace.gradients[-1][longest] / trace.weights[longest]) if trace.weights[longest] else 0.0
+def _require_possible(trace: GradientTrace) -> None:
+    """Refuse numbers with which arithmetic would overflow."""
+    if not max(float(np.abs(trace.weights).max()), trace.scale) < LARGEST:
+        raise InputError("this release holds weights or noise that no fit makes: it was damaged, or made up")
 
 
 def _joined(trace: GradientTrace, slopes: Floats, means: Floats, middle: Floats | float) -> Floats:
-    """Slopes and the log odds at the features' means as weights of the design's coordinates."""
+    """Slopes and the predictor at the features' means as weights of the design's coordinates."""
     if not trace.design.intercept:
         return slopes
     constant = (middle - (slopes * means).sum(axis=-1)) / trace.design.constant

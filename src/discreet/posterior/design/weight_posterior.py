@@ -18,6 +18,7 @@ from discreet.posterior.design.direction import Chosen, Method, direction_draws
 from discreet.posterior.design.laws import Law, UniformBox, UniformSphere, WeightedPoints
 from discreet.posterior.design.linear import Layout, moment_draws
 from discreet.posterior.design.logistic import LabelledPoints, NoisyGradients, logistic_draws
+from discreet.posterior.design.many_classes import centred
 from discreet.posterior.design.moment_normal import normal_draws, normal_estimate
 from discreet.posterior.draws import Mixing
 from discreet.releases.kinds.factored_choice import FactoredChoice
@@ -76,7 +77,8 @@ class WeightPosterior:
 
     Args:
         design: public.
-        weights: float64, shape `(draws, size)`, in the design's coordinates.
+        weights: float64, shape `(draws, design.weights)`, in the design's coordinates; of more than two classes those
+            of one after the other, which sum to 0 over them.
         variance: of the scaled target around its mean, shape `(draws,)`; None where there is no numeric target.
         method: "normal", "curvature", "resampling", "nuts", "slices", "walk" or "draws".
         mixing: of the chains; None where the draws are independent.
@@ -88,8 +90,19 @@ class WeightPosterior:
     method: str
     mixing: Mixing | None
 
+    @property
+    def slopes(self) -> tuple[Floats, Floats]:
+        """Slopes and intercepts in the units of the columns, as `Design.slopes` has them.
+
+        Shapes `(draws, features)` and `(draws,)`; of more than two classes `(draws, classes, features)` and
+        `(draws, classes)`.
+        """
+        many = self.design.outputs > 1
+        shape = (len(self.weights), self.design.outputs, self.design.size) if many else self.weights.shape
+        return self.design.slopes(self.weights.reshape(shape))
+
     def mean(self) -> Floats:
-        """Posterior means of the weights, shape `(size,)`, in the design's coordinates."""
+        """Posterior means of the weights, shape `(weights,)`, in the design's coordinates."""
         return np.asarray(self.weights.mean(axis=0))
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
@@ -136,8 +149,9 @@ class WeightPosterior:
             level: posterior probability of each interval, between 0 and 1.
 
         Returns:
-            For each feature, and then the intercept, `{"name", "mean", "lower", "upper"}`: change of the target, or of
-            the log odds of the second class, for one unit of the feature; of a direction, the vector's coordinate.
+            For each feature, and then the intercept, `{"name", "mean", "lower", "upper"}`: change of the target, of
+            the log odds of the second class, or of a count's logarithm, for one unit of the feature; of a direction,
+            the vector's coordinate. Of more than two classes for each of them, `"class"` beside the name.
 
         Raises:
             InputError: as `interval`.
@@ -145,13 +159,16 @@ class WeightPosterior:
         if self.design.target is None:
             drawn = self.design.vectors(self.weights)
         else:
-            slopes, intercepts = self.design.slopes(self.weights)
-            drawn = np.column_stack([slopes, intercepts]) if self.design.intercept else slopes
+            slopes, intercepts = self.slopes
+            drawn = np.concatenate([slopes, intercepts[..., None]], axis=-1) if self.design.intercept else slopes
         names = (*self.design.names, *(["intercept"] if self.design.intercept else []))
+        states = self.design.target.states if self.design.target is not None and self.design.outputs > 1 else (None,)
+        heads = [({} if state is None else {"class": state}) | {"name": name} for state in states for name in names]
+        drawn = drawn.reshape(len(drawn), -1)
         lower, upper = self.tails(drawn, level)
         return tuple(
-            {"name": name, "mean": float(mean), "lower": float(low), "upper": float(high)}
-            for name, mean, low, high in zip(names, drawn.mean(axis=0), lower, upper, strict=True)
+            head | {"mean": float(mean), "lower": float(low), "upper": float(high)}
+            for head, mean, low, high in zip(heads, drawn.mean(axis=0), lower, upper, strict=True)
         )
 
 
@@ -276,7 +293,9 @@ def quick_estimate(release: Release) -> Floats:
         case NoisyMoments() | GroupedMoments() if release.design.target is not None:
             return normal_estimate(payload, release.records)
         case GradientTrace():
-            return payload.weights if payload.curvature is None else curvature_estimate(payload)
+            if payload.curvature is not None:
+                return curvature_estimate(payload)
+            return centred(payload.weights, payload.design.outputs)
         case _:
             raise InputError("this release is not of a regression: it holds no moments, draws or gradients of one")
 
@@ -308,6 +327,8 @@ def require_known(design: Design, covariates: Law | None, public: PublicRecords 
     Raises:
         InputError: something else than a law or public records, another number of features, or another constant.
     """
+    if design.predicts != "class" and not (covariates is None and public is None):
+        raise InputError("a law of covariates and public records are for a regression of two classes")
     if covariates is not None:
         if not isinstance(covariates, Law):
             raise InputError("a law of covariates is one of those of posterior/design/laws.py, such as UniformSphere")
@@ -336,8 +357,8 @@ def gradients_of(release: Release) -> NoisyGradients:
         InputError: a release of something else, or one without a number of records.
     """
     payload = release.told
-    if not isinstance(payload, GradientTrace):
-        raise InputError("this release holds no gradients")
+    if not isinstance(payload, GradientTrace) or payload.design.predicts != "class" or payload.normal:
+        raise InputError("this release holds no gradients of two classes with K-norm noise")
     records, scale = _total(release, payload)
     return NoisyGradients(payload.points, payload.gradients, payload.scale, release.design.shape, records, scale)
 
@@ -357,6 +378,8 @@ def _from_gradients(
         assert isinstance(trace, GradientTrace)
         if trace.curvature is not None and public is None:
             return WeightPosterior(design, curvature_draws(trace, draws, rng), None, "curvature", None)
+        if design.predicts != "class" or trace.normal:
+            raise InputError("this release has no curvature, and without it no posterior: fit with curvature=True")
         raise InputError(
             "a posterior given gradients alone needs the law of the features: covariates=released_covariates(...), "
             "PublicRows(...), or even_law(design) if they are known to fill their bounds evenly; a release of "

@@ -255,7 +255,7 @@ class GradientTrace(Released):
         """See `Released`."""
         match calibration:
             case VectorNoise():
-                noise = (calibration.rounds, calibration.scale / GRID, None)
+                noise: tuple[int, float, bool | None] = (calibration.rounds, calibration.scale / GRID, None)
             case ObjectiveNoise():
                 noise = (1, calibration.scale * 2.0**-BITS, True if calibration.rho else None)
                 # At the minimum the gradient is that of the regulariser, exactly as it was multiplied.

@@ -1,0 +1,260 @@
+"""Poisson regression: objective perturbation of counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import RegressorMixin
+from sklearn.metrics import d2_tweedie_score
+from sklearn.utils import Tags
+
+from discreet.errors import InputError
+from discreet.estimators.columns import declared_pair
+from discreet.estimators.contract import ScoredRecords, of_public_records
+from discreet.estimators.designs import describe, positive_number, written_bounds
+from discreet.estimators.gradient_regression import GradientRegression, expected_records, measures, trace_of
+from discreet.mechanisms.crossing import DesignMechanism
+from discreet.mechanisms.objective_perturbation import objective_perturbation
+from discreet.model.design import Design
+from discreet.model.schema import Variable
+from discreet.privacy.guarantee import Guarantee, Number
+from discreet.privacy.ledger import Account
+from discreet.releases.release import Release
+
+__all__ = ["PrivatePoissonRegression"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ignore[misc]
+    """Poisson regression of counts under differential privacy, with a log link; an intercept is always fitted.
+
+    Features are moved from their public bounds to [-1, 1]; numbers outside, and counts above their bound, are moved to
+    the nearest bound. Expected counts grow no further than that bound: choose it so that hardly any count is above it,
+    and no larger, because noise is as large as one record can be.
+
+    Args:
+        bounds: of the features, as of `PrivateLinearRegression`. Required.
+        target_bounds: of the counts, `(0, upper)`, upper a whole number of at most 32,767; required.
+        guarantee: what one fit promises; required unless epsilon is given.
+        account: pays for every fit; required unless epsilon is given.
+        epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
+            unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
+        norm: public bound on the Euclidean norm of the scaled features, where one is known; see
+            `PrivateLogisticRegression`.
+        records: public, expected number of records, of which ten times as many are taken; None expects a million, or
+            under a replace guarantee as many as there are.
+        regularisation: for each expected record and squared length; None takes the mechanism's rule.
+        curvature: whether a fifth of epsilon buys the curvature at the released weights, from which the posterior
+            follows, and `coef_` with it; without it all of epsilon is for the weights, which are `coef_`.
+        scored_records: as of `PrivateLinearRegression`.
+        draws: of the posterior.
+        random_state: of the posterior's draws, never of the privacy noise.
+        one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
+            "record"; releases say whose word it is.
+
+    Attributes:
+        release_: what was published; `save` it, and `from_release` reads it back.
+        coef_, intercept_: change of the expected count's logarithm for one unit of a column, in the order of X's
+            columns, shape (features,), and a number: posterior means, where the curvature was released.
+        n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
+
+    Guarantee:
+        Each `fit` is one release and promises `guarantee`; see `objective_perturbation`. It does not rest on exact real
+        arithmetic.
+
+    Source:
+        Chaudhuri, Monteleoni and Sarwate (2011), with the Poisson loss made straight beyond the counts' bound, and
+        Kulkarni et al. (ICML 2021) for a noise-aware posterior of such regressions, as `objective_perturbation` and
+        `posterior/design/curvature.py` have it. Its intervals take counts to vary as a Poisson law does: where they
+        vary more, intervals are too short.
+
+    Example:
+        >>> from discreet.privacy.ledger import Ledger
+        >>> promise = Guarantee(epsilon=5, delta=0, relation="add-remove", unit="record")
+        >>> account = Ledger("sqlite://").open("visits", promise)
+        >>> X = np.linspace(0, 10, 4000)[:, None]
+        >>> counts = np.random.default_rng(0).poisson(np.exp(0.2 * X[:, 0] - 0.5))
+        >>> estimator = PrivatePoissonRegression(bounds=(0, 10), target_bounds=(0, 15), guarantee=promise,
+        ...                                      account=account).fit(X, counts)
+        >>> bool(abs(estimator.coef_[0] - 0.2) < 0.1), bool(abs(estimator.predict([[5.0]])[0] - 1.65) < 0.5)
+        (True, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        bounds: tuple[Any, Any] | Mapping[str, Any] | None = None,
+        target_bounds: tuple[float, float] | None = None,
+        guarantee: Guarantee | None = None,
+        account: Account | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        norm: float | None = None,
+        records: int | None = None,
+        regularisation: float | None = None,
+        curvature: bool = True,
+        scored_records: ScoredRecords = "private",
+        draws: int = 1000,
+        random_state: Any = None,
+        one_record_a_unit: bool = False,
+    ) -> None:
+        self.bounds = bounds
+        self.target_bounds = target_bounds
+        self.guarantee = guarantee
+        self.account = account
+        self.epsilon = epsilon
+        self.delta = delta
+        self.norm = norm
+        self.records = records
+        self.regularisation = regularisation
+        self.curvature = curvature
+        self.scored_records = scored_records
+        self.draws = draws
+        self.random_state = random_state
+        self.one_record_a_unit = one_record_a_unit
+
+    def fit(
+        self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
+    ) -> Self:
+        """Charge the account and release; the posterior is drawn when it is asked for.
+
+        Args:
+            X: array or frame of numbers, shape (records, features); or a table: a path or glob, a URL, an Arrow, Ibis
+                or Spark table, a frame with the target in it, or `Records`.
+            y: counts, whole numbers that are not negative, shape (records,).
+            target: name of the column of a table that is predicted; y is then left out.
+            table: name of the table where X is the URL of a database.
+            options: none is taken; sample weights are refused by an error of ours.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
+            BudgetError: the account cannot pay; nothing is charged.
+        """
+        if self.target_bounds is None:
+            raise InputError("fit needs target_bounds=(0, upper), of the counts: never read off records")
+        counts = Variable("target", bounds=declared_pair(self.target_bounds, "target_bounds"))
+        released = self._released(
+            X, y, (target, table), options, predicted=counts, labels=None, mechanism=self._mechanism
+        )
+        self._keep(released)
+        return self
+
+    @classmethod
+    def from_release(
+        cls,
+        release: Release,
+        *,
+        bounds: Mapping[str, Any] | None = None,
+        draws: int = 1000,
+        random_state: Any = None,
+    ) -> Self:
+        """A fitted estimator of a release alone, for whoever has no records.
+
+        Args:
+            release: of a Poisson regression, such as the `release_` of another estimator.
+            bounds: as in the constructor, where some columns are categories, so that `predict` takes their texts.
+            draws: of the posterior.
+            random_state: of these draws.
+
+        Returns:
+            An estimator that predicts, and has no account to be fitted with.
+
+        Raises:
+            InputError: a release of something else.
+        """
+        design = trace_of(release).design
+        if not design.counted or design.target is None:
+            raise InputError("this release is of a regression of classes: PrivateLogisticRegression reads it")
+        made = cls(
+            bounds=written_bounds(design, bounds),
+            target_bounds=design.target.bounds,
+            guarantee=release.guarantee,
+            norm=design.norm,
+            draws=draws,
+            random_state=random_state,
+        )
+        describe(made, design)
+        made._keep(release)
+        return made
+
+    def predict(self, X: Any) -> Floats:
+        """Expected counts by `coef_` and `intercept_`.
+
+        Args:
+            X: as in `fit`; nothing is charged. Numbers outside their bounds are moved to the nearest bound.
+
+        Returns:
+            Shape (records,).
+
+        Raises:
+            InputError: other columns than those of the fit.
+        """
+        return self._means(self._predictors(X)[0])
+
+    @of_public_records
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the deviance that `predict` explains (D2), exact: of public records only.
+
+        Args:
+            X: as in `fit`.
+            y: counts, shape (records,).
+            sample_weight: of each record.
+
+        Returns:
+            At most 1.
+
+        Raises:
+            InputError: `scored_records` is not "public", or as `predict`.
+        """
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+
+    def predict_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Intervals of the expected count, which count the sampling error and the noise.
+
+        Args:
+            X: as in `fit`.
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape (records,) each.
+
+        Raises:
+            InputError: as `predict`, a level outside (0, 1), or too few draws for it.
+        """
+        lower, upper = self._mean_tails(X, level, self._means)
+        return lower[0], upper[0]
+
+    def __sklearn_tags__(self) -> Tags:
+        """Counts; no two fits are alike, whatever the random state; noise may leave little of a fit."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    def _keep(self, released: Release) -> None:
+        """One linear predictor, whose coefficients are a vector, as scikit-learn has them."""
+        super()._keep(released)
+        self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+
+    def _means(self, logs: Floats) -> Floats:
+        """Expected counts, which are no larger than their bound."""
+        design = self.release_.design
+        assert design.target is not None and design.target.bounds is not None
+        return np.asarray(np.exp(np.minimum(logs, np.log(design.target.bounds[1]))))
+
+    def _mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> DesignMechanism[Any, Any]:
+        """Objective perturbation, scaled as declared."""
+        given = self.regularisation
+        records = expected_records(self.records, guarantee, counted, scaled=given is not None)
+        convexity = None if given is None else positive_number(given, "regularisation")
+        return objective_perturbation(
+            records=records, regularisation=convexity, curvature=measures(design, self.curvature)
+        )

@@ -1,0 +1,198 @@
+r"""Posterior of a multinomial regression from a perturbed minimum and the noisy curvature there.
+
+The curvature of K classes is a sum over pairs k < l of `(e_k - e_l)(e_k - e_l)' (x) G_kl`, where G_kl holds sums of
+products of the coordinates weighted by `p_k p_l`. Each is released with noise and drawn by itself (`noisy_gram`), and
+their sum is positive semidefinite whatever was drawn. The equations are those of `curvature.py`,
+
+    H w + Lambda w = H theta + error,    error of covariance H + Cov(b),
+
+for the slopes of all classes at once, in features about their common centre. The predictors there are eliminated, and
+follow given the slopes. Along the direction in which all classes' weights move alike H is 0 and nothing is told:
+weights are moved along it until they sum to 0 over the classes.
+
+Source: derived here; McCullagh and Nelder (1989), Section 5.2, for the curvature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.model.design import GRID
+from discreet.model.response import response_of
+from discreet.posterior.design.noisy_gram import GramDraws, NoisySums, SlopeLaw, gram_draws, slope_law
+from discreet.releases.kinds.gradient_trace import GradientTrace
+
+__all__ = ["EXPLAINED", "INTERCEPT", "centred", "convexity_of", "many_draws", "many_estimate", "sums_of"]
+
+Floats = npt.NDArray[np.float64]
+
+EXPLAINED = 4.0
+"""Variance of a linear predictor that all features together explain a priori: about what the model can tell."""
+INTERCEPT = 5.0
+"""Deviation of a linear predictor at the features' means a priori."""
+WORK, FEWEST = 1e8, 30
+"""Matrices that are looked at: so many that their eigenvectors take a second or so."""
+
+
+def many_estimate(trace: GradientTrace, rng: np.random.Generator) -> Floats:
+    """Posterior means of the weights, shape (weights,)."""
+    known = _known(trace, rng)
+    return centred(known.weights(known.law.mean[None], None)[0], trace.design.outputs)
+
+
+def many_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
+    """Draws of the weights, shape (draws, weights), of one class after the other."""
+    known = _known(trace, rng)
+    slopes, _ = known.law.draw(draws, rng)
+    return centred(known.weights(slopes, rng), trace.design.outputs)
+
+
+def centred(weights: Floats, outputs: int) -> Floats:
+    """Weights that make the same means and sum to 0 over the outputs, where there are several; same shape."""
+    if outputs == 1:
+        return weights
+    each = weights.reshape(*weights.shape[:-1], outputs, -1)
+    return np.asarray((each - each.mean(axis=-2, keepdims=True)).reshape(weights.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What a release says of the weights of all classes.
+
+    Args:
+        law: of the slopes, in the order (classes, features).
+        centre: of the features, common to all classes, shape (features,).
+        constant: the design's; 0 without an intercept.
+        cross: sums that tie the predictors at the centre to the slopes, shape (classes, classes * features).
+        pulled: what these predictors times their curvature and the slopes times the cross are, shape (classes,).
+        curvature: of these predictors, shape (classes, classes).
+        noise: variance of its noise.
+    """
+
+    law: SlopeLaw
+    centre: Floats
+    constant: float
+    cross: Floats
+    pulled: Floats
+    curvature: Floats
+    noise: float
+
+    def weights(self, slopes: Floats, rng: np.random.Generator | None) -> Floats:
+        """Weights of the design's coordinates: of slopes, and predictors at the centre, drawn or by their means."""
+        classes, width = len(self.pulled), len(self.centre)
+        each = slopes.reshape(len(slopes), classes, width)
+        if not self.constant:
+            return slopes
+        gain = self.curvature @ np.linalg.inv(self.curvature + self.noise * np.eye(classes))
+        covariance = np.linalg.inv(gain @ self.curvature + np.eye(classes) / INTERCEPT**2)
+        middle = (self.pulled - slopes @ self.cross.T) @ (covariance @ gain).T
+        if rng is not None:
+            middle = middle + rng.multivariate_normal(np.zeros(classes), covariance, len(slopes), method="eigh")
+        constant = (middle - each @ self.centre) / self.constant
+        return np.concatenate([each, constant[:, :, None]], axis=2).reshape(len(slopes), -1)
+
+
+def _known(trace: GradientTrace, rng: np.random.Generator) -> _Known:
+    """The law of the slopes, and what ties the predictors at the centre to them."""
+    design, response = trace.design, response_of(trace.design)
+    classes, width, constant = design.outputs, len(design.features), design.constant
+    sums = [sums_of(trace, pair) for pair in range(len(response.pairs))]
+    grams = [gram_draws(one, rng) for one in sums]
+    most = int(max(FEWEST, WORK // (classes * width) ** 3))
+    centre = np.average([gram.means for gram in grams], axis=0, weights=[one.weight for one in sums])
+    slopes, cross, curvature = _assembled(response.pairs, sums, grams, centre, most)
+    at = trace.weights.reshape(classes, design.size)
+    pulls = trace.gradients[-1].reshape(classes, design.size)
+    noise = np.tile(trace.variance * np.ones(width), classes)
+    force, predictors, pulled = pulls[:, :width].ravel(), np.zeros(classes), np.zeros(classes)
+    if constant:
+        force = (pulls[:, :width] - pulls[:, -1:] / constant * centre).ravel()
+        noise = np.tile(trace.variance * (1 + (centre / constant) ** 2), classes)
+        predictors, pulled = at[:, -1] * constant + at[:, :width] @ centre, pulls[:, -1] / constant
+    there = at[:, :width].ravel()
+    told = slopes @ there + np.einsum("mks,k->ms", cross, predictors) + force
+    middle = cross @ there + curvature @ predictors + pulled
+    loose = trace.variance / constant**2 if constant else 0.0
+    if constant:
+        # Eliminated with what the noise leaves of their curvature; where that is nothing, so is what they explain.
+        ridge = (loose / np.trace(curvature) * classes + 1e-6 * np.trace(curvature)) * np.eye(classes)
+        part = np.swapaxes(cross, 1, 2) @ np.linalg.inv(curvature + ridge)
+        told = told - np.einsum("msk,mk->ms", part, middle)
+        noise = noise + loose * (part**2).sum(axis=2).mean(axis=0)
+        slopes = slopes - part @ cross
+    scales = np.sqrt(np.maximum(np.einsum("mss->s", slopes) / len(slopes), 1e-300)).reshape(classes, width)
+    scales = np.tile(np.sqrt((scales**2).mean(axis=0)), classes)
+    eigenvalues, axes = np.linalg.eigh(slopes / scales[:, None] / scales)
+    nothing = np.zeros(classes * width)
+    gram = GramDraws(nothing, nothing, np.zeros_like(eigenvalues), scales, np.maximum(eigenvalues, 1e-9), axes)
+    ones = np.ones(len(eigenvalues))
+    law = slope_law(
+        gram,
+        gram.along(told / scales),
+        gram.variance_along(noise / scales**2),
+        sampling=ones,
+        unit=ones * np.trace(curvature) / classes * EXPLAINED / width,
+        volume=np.log(gram.eigenvalues + gram.variance_along(convexity_of(trace) / scales**2)).sum(axis=1),
+    )
+    return _Known(law, centre, constant, cross.mean(axis=0), middle.mean(axis=0), curvature, loose)
+
+
+def _assembled(
+    pairs: tuple[tuple[int, int], ...], sums: list[NoisySums], grams: list[GramDraws], centre: Floats, most: int
+) -> tuple[Floats, Floats, Floats]:
+    """The curvature about the centre: drawn, slopes by slopes and predictors by slopes; predictors by predictors."""
+    classes, width = pairs[-1][1] + 1, len(centre)
+    draws = min(most, *(len(gram.eigenvalues) for gram in grams))
+    slopes = np.zeros((draws, classes, width, classes, width))
+    cross, curvature = np.zeros((draws, classes, classes, width)), np.zeros((classes, classes))
+    for (one, other), told, gram in zip(pairs, sums, grams, strict=True):
+        axes, values = gram.axes[:draws], gram.eigenvalues[:draws]
+        off = gram.drawn_means[:draws] - centre if told.linear is not None else np.zeros((draws, width))
+        products = (axes * values[:, None]) @ np.swapaxes(axes, 1, 2) * gram.scales[:, None] * gram.scales
+        products = products + told.weight * off[:, :, None] * off[:, None]
+        for k, l, sign in ((one, one, 1), (other, other, 1), (one, other, -1), (other, one, -1)):
+            slopes[:, k, :, l, :] += sign * products
+            cross[:, k, l] += sign * told.weight * off
+            curvature[k, l] += sign * told.weight
+    return (
+        slopes.reshape(draws, classes * width, classes * width),
+        cross.reshape(draws, classes, classes * width),
+        curvature,
+    )
+
+
+def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
+    """Sums of products under the slopes of a pair's means.
+
+    Args:
+        trace: with a curvature.
+        pair: position in the response's pairs.
+
+    Returns:
+        The sums.
+    """
+    assert trace.curvature is not None
+    design, width = trace.design, len(trace.design.features)
+    unit = response_of(design).steepest_pair
+    (weight,), few, many = (part[pair] / GRID * unit for part in trace.curvature.parts(design))
+    variances = trace.curvature_variances(unit)
+    weight = max(float(weight), float(np.sqrt(variances[0])))
+    return NoisySums(
+        weight=weight,
+        weight_variance=variances[0],
+        linear=few[:width] if design.intercept else None,
+        squares=(few[-width:] + weight) / 2,
+        products=many,
+        linear_variance=variances[1],
+        square_variance=(variances[1] + variances[0]) / 4,
+        product_variance=variances[2],
+    )
+
+
+def convexity_of(trace: GradientTrace) -> float:
+    """Lambda: how many times the weights the gradient at them is."""
+    longest = int(np.argmax(np.abs(trace.weights)))
+    return float(trace.gradients[-1][longest] / trace.weights[longest]) if trace.weights[longest] else 0.0
