@@ -11,6 +11,7 @@ from discreet.estimators.components_analysis import PrivatePCA
 from discreet.estimators.linear_regression import PrivateLinearRegression
 from discreet.estimators.logistic_regression import PrivateLogisticRegression
 from discreet.estimators.naive_bayes import PrivateNaiveBayes
+from discreet.estimators.poisson_regression import PrivatePoissonRegression
 from discreet.estimators.principal_direction import PrivatePrincipalDirection
 
 
@@ -43,6 +44,7 @@ NOISE = dict.fromkeys(
     ),
     NOISY,
 )
+WHOLE: dict[str, str] = {}
 TWICE = (
     "check_fit_idempotent",
     "check_pipeline_consistency",
@@ -62,6 +64,7 @@ CASES = [
         ),
         ample=400,
     ),
+    Case(PrivatePoissonRegression, {"bounds": (-4, 4), "target_bounds": (0, 600), "draws": 40}, WHOLE),
     Case(
         PrivatePrincipalDirection,
         {"bounds": (-4, 4), "directions": 3, "lengths": (0.4,), "draws": 100, "likelihood": "lower"},

@@ -13,7 +13,6 @@ from design_cases import CLASSES, NUMBER, SHAPES, design, numeric
 from discreet.model.design import GRID
 from folding import every
 
-TEXT = dc.Variable("text", ("a", "b", "c"))
 BINNED = dc.Variable("binned", bounds=(0, 10), bins=(5,))
 X = numeric("x", 0, 10)
 
@@ -26,7 +25,6 @@ X = numeric("x", 0, 10)
         (lambda: dc.Design((X,), X), "'x' twice"),
         (lambda: dc.Design((CLASSES,)), "feature 'class' needs numeric bounds"),
         (lambda: dc.Design((BINNED,)), "feature 'binned'"),
-        (lambda: dc.Design((X,), TEXT), "target 'text'"),
         (lambda: dc.Design((X,), BINNED), "target 'binned'"),
         (lambda: dc.Design((X,), dc.Variable("y", ("one",))), "target 'y'"),
         (lambda: dc.Design((numeric("x", 0, 5e-324),)), "'x' are too close"),

@@ -163,7 +163,7 @@ DAMAGE: dict[str, tuple[str, Change, str]] = {
         "either public, or measured",
     ),
     "moments of classes": (
-        "noisy-moments", at("design", "target", value={"name": "y", "states": ["a", "b"]}), "numeric target, or none",
+        "noisy-moments", at("design", "target", value={"name": "y", "states": ["a", "b"]}), "no count, or none",
     ),
     "another scale of gradients": ("noisy-gradients", at("payload", "scale", value=1.0), "calibration describes"),
     "another scale of the objective": (
@@ -190,7 +190,7 @@ DAMAGE: dict[str, tuple[str, Change, str]] = {
         "either public, or measured",
     ),
     "gradients of numbers": (
-        "noisy-gradients", at("design", "target", value={"name": "y", "bounds": [0.0, 1.0]}), "two classes",
+        "noisy-gradients", at("design", "target", value={"name": "y", "bounds": [0.0, 1.0]}), "classes, or of counts",
     ),
     "the wrong sort of noise": (
         "noisy-gradients", at("calibration", value=json.loads(committed("truncated-posterior"))["calibration"]),
@@ -308,7 +308,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
     "moments' target": (
         lambda x: dc.NoisyMoments(x, np.zeros(len(x.moments), np.int64), 1.0, False), (LOGISTIC,), "numeric target",
     ),
-    "gradients' design": (lambda x: dc.GradientTrace(x, ROW, ROW, 1.0, Z3, None), (LINEAR, design(2)), "two classes"),
+    "gradients' design": (lambda x: dc.GradientTrace(x, ROW, ROW, 1.0, Z3, None), (LINEAR, design(2)), "classes, or of counts"),
     "points": (
         lambda x: dc.GradientTrace(LOGISTIC, x, x, 1.0, Z3, None),
         (Z3, np.zeros((0, 3)), np.zeros((1, 2)), np.full((1, 3), math.nan)), "trace needs|3 numbers",

@@ -204,5 +204,5 @@ def _gaussian(one: Asked, other: Asked, scales: Sequence[float], delta: float) -
 
     if divergence(0) <= delta:
         return lost
-    found: float = brentq(lambda at: divergence(at) - delta, 0, mean**2 / 2 + 12 * mean)
-    return lost + found
+    found: Any = brentq(lambda at: divergence(at) - delta, 0, mean**2 / 2 + 12 * mean)
+    return lost + float(found)

@@ -12,8 +12,8 @@ More than two classes have equations that are tied together: see `many_classes.p
 The observation is w, not the left side, so that a drawn H counts by `det(H + Lambda)`, too. The intercept at the centre
 is known apart from the slopes.
 
-No law of the features is asked. That is exact in the limit of small noise and many records, whatever the features' law. What is left out: how H changes
-between w and theta, which matters where the noise moves w so far that the curves bend.
+No law of the features is asked. That is exact in the limit of small noise and many records, whatever that law is. What
+is left out: how H changes between w and theta, which matters where the noise moves w so far that the curves bend.
 
 Source: Chaudhuri, Monteleoni and Sarwate (2011) for the release; Kulkarni et al. (ICML 2021) for second moments of the
 features in the same release, here at the weights where they are needed; the posterior is derived above.

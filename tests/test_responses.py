@@ -1,0 +1,381 @@
+"""Counts and more than two classes: what their proofs take of a response, sums of their gradients, and a delta."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import log_ndtr, ndtr
+
+import discreet as dc
+from design_cases import CLASSES, Script, design, numeric, promise
+from discreet.mechanisms import objective_perturbation as perturbation
+from discreet.mechanisms.noise import SimulatedNoise
+from discreet.model.design import GRID
+from discreet.model.response import Classes, Counts, Response, TwoClasses, response_of
+from discreet.sensitive.gradients import curvature_sensitivity, squared_gradient_sensitivity
+from folding import every
+
+ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
+RESPONSES = {"two": TwoClasses(), "three": Classes(3), "six": Classes(6), "counts": Counts(12), "yes or no": Counts(1)}
+THREE = dc.Variable("class", ("no", "yes", "unknown"))
+VISITS = dc.Variable("visits", bounds=(0, 12))
+RNG = np.random.default_rng
+
+
+def over(kind: str, size: int = 2, **options: Any) -> dc.Design:
+    """A design of that response."""
+    features = tuple(numeric(f"x{at}") for at in range(size))
+    target = {"two": CLASSES, "three": THREE, "counts": VISITS}[kind]
+    return dc.Design(features, target, counted=kind == "counts", **options)
+
+
+def targets(kind: str, number: int, seed: int) -> np.ndarray:
+    """Targets of any kind, some at the ends."""
+    if kind == "counts":
+        return np.minimum(RNG(seed).poisson(3, number) * RNG(seed + 1).integers(0, 4, number), 12)
+    return RNG(seed).choice({"two": CLASSES, "three": THREE}[kind].states, number)
+
+
+def rows(design: dc.Design, kind: str, number: int, seed: int) -> dc.Rows:
+    features = RNG(seed).choice([-1, -0.3, 0.5, 1], (number, len(design.features)))
+    return dc.grid_rows(design, features, targets(kind, number, seed))
+
+
+def ends(response: Response) -> np.ndarray:
+    """Targets at the ends of what they can be, shape (outputs, targets)."""
+    if response.outputs > 1:
+        return np.eye(response.outputs)
+    return np.array([[0.0, 1.0]])
+
+
+def predictors(response: Response, number: int, seed: int) -> np.ndarray:
+    """Near 0, and far out."""
+    rng = RNG(seed)
+    return rng.normal(size=(response.outputs, number)) * rng.choice([0, 0.5, 3, 40], number)
+
+
+# -------------------------------------------------------------------------------------------------- what is stated
+
+
+@every("name", RESPONSES)
+def test_means_and_targets_are_no_further_apart_than_is_stated(name: str) -> None:
+    response, worst = RESPONSES[name], 0.0
+    p = response.means(predictors(response, 2000, 1))
+    assert p.min() >= 0 and p.max() <= 1
+    for y in ends(response).T:
+        off = p - y[:, None]
+        worst = max(worst, float((off**2).sum(axis=0).max()))
+        assert np.abs(off).max() <= 1
+    assert 0.98 * response.squared_reach <= worst <= response.squared_reach * (1 + 1e-12)
+
+
+@every("name", RESPONSES)
+def test_a_loss_has_the_means_as_its_slope_and_these_the_slopes_that_are_stated(name: str) -> None:
+    response = RESPONSES[name]
+    for seed in range(20):
+        a = RNG(seed).normal(size=(response.outputs, 1)) * 1.3
+        y = ends(response)[:, seed % ends(response).shape[1], None]
+        slope, curvature = np.zeros(response.outputs), np.zeros((response.outputs, response.outputs))
+        for at in range(response.outputs):
+            step = 1e-5 * np.eye(response.outputs)[:, at, None]
+            slope[at] = (response.loss(a + step, y) - response.loss(a - step, y)) / 2e-5
+            curvature[:, at] = ((response.means(a + step) - response.means(a - step)) / 2e-5)[:, 0]
+        assert np.allclose(slope, (response.means(a) - y)[:, 0], atol=1e-8)
+        stated = np.zeros_like(curvature)
+        for (one, other), weight in zip(response.pairs, response.slopes(response.means(a))[:, 0], strict=True):
+            edge = np.eye(response.outputs)[one] - (one != other) * np.eye(response.outputs)[other]
+            stated += weight * np.outer(edge, edge)
+            assert 0 <= weight <= response.steepest_pair
+        assert np.allclose(curvature, stated, atol=1e-8)
+
+
+@every("name", RESPONSES)
+def test_the_height_is_that_of_the_loss_at_nothing_above_its_least(name: str) -> None:
+    response, worst = RESPONSES[name], 0.0
+    for y in ends(response).T:
+        at = minimize(lambda a, y=y: response.loss(a[:, None], y[:, None]), np.zeros(response.outputs), tol=1e-12)
+        start = response.loss(np.zeros((response.outputs, 1)), y[:, None])
+        assert math.isclose(start, response.start)
+        worst = max(worst, start - at.fun)
+    assert 0.99 * response.height <= worst <= response.height * (1 + 1e-9)
+
+
+@every("name", RESPONSES)
+def test_what_a_neighbour_changes_lies_between_the_corners_that_are_counted(name: str) -> None:
+    """`mean - y` is a mixture of 0 and the corners; the largest of a convex function of it is at one of these."""
+    response = RESPONSES[name]
+    p, rng = response.means(predictors(response, 500, 3)), RNG(4)
+    for y in [*ends(response).T, *([np.array([0.4])] if name == "counts" else [])]:
+        corners = np.unique(np.column_stack([np.zeros(len(y)), *(ends(response) - y[:, None]).T]), axis=1).T
+        assert len(corners) - 1 <= response.corners
+        for _ in range(20):
+            k, scale = rng.normal(size=len(y)), rng.uniform(0.1, 3)
+
+            def loss(u: np.ndarray, k: np.ndarray = k, scale: float = scale) -> np.ndarray:
+                return np.asarray((2 * u @ k + (u**2).sum(axis=-1)) / (2 * scale**2))
+
+            assert loss((p - y[:, None]).T).max() <= loss(corners).max() + 1e-12
+    assert response.moves(ADD_REMOVE) == response.corners
+    assert response.moves(REPLACE) == (response.corners + 1) ** 2 - 1
+
+
+# ------------------------------------------------------------------------------------------------ sums over records
+
+
+def exact_slope(given: dc.Rows, w: np.ndarray) -> np.ndarray:
+    """The gradient of the negative log-likelihood at these floats, to 60 digits."""
+    outputs, size = given.design.outputs, given.design.size
+    with localcontext() as context:
+        context.prec = 60
+        weights = [[Decimal(float(value)) for value in part] for part in w.reshape(outputs, size)]
+        total = [[Decimal(0)] * size for _ in range(outputs)]
+        kinds, counts = np.unique(np.column_stack([given.coordinates, given.target]), axis=0, return_counts=True)
+        for record, count in zip(kinds.tolist(), counts.tolist(), strict=True):
+            v = [Decimal(part) / GRID for part in record[:-1]]
+            a = [sum(x * value for x, value in zip(v, part, strict=True)) for part in weights]
+            if outputs > 1:
+                shares = [(part - max(a)).exp() for part in a]
+                off = [share / sum(shares) - (record[-1] == k) for k, share in enumerate(shares)]
+            else:
+                off = [min(a[0], Decimal(12).ln()).exp() / 12 - Decimal(record[-1]) / 12]
+            for k in range(outputs):
+                total[k] = [part + count * off[k] * x for part, x in zip(total[k], v, strict=True)]
+        return np.array([[float(part) for part in each] for each in total]).ravel()
+
+
+@every("kind", ["three", "counts"])
+@every("size", [1, 4])
+def test_a_gradient_is_as_exact_as_the_proof_takes_it_to_be(kind: str, size: int) -> None:
+    given = rows(over(kind, size), kind, 600, 5)
+    statistic, number, outputs = dc.gradients(given), given.design.weights, given.design.outputs
+    for seed in range(12):
+        w = RNG(seed).normal(size=number) * (1, 30, 1e3)[seed % 3]
+        if seed % 2:
+            w = w + np.tile(1e7 * RNG(seed).normal(size=size + 1), outputs) * (outputs > 1)
+        bound = 600 * (40 + 8 * (outputs - 1) + number**2 * (1 + np.abs(w).sum()) * 2.0**-40) * 2.0**-53
+        assert np.abs(statistic.slope(w)[0] - exact_slope(given, w)).max() <= bound
+
+
+@every("kind", ["two", "three", "counts"])
+def test_the_curvature_is_the_slope_of_the_gradient_and_its_sums_move_by_a_step_of_one(kind: str) -> None:
+    given = rows(over(kind), kind, 400, 6)
+    statistic, w = dc.gradients(given), 0.4 * RNG(7).normal(size=given.design.weights)
+    step = 1e-6
+    moved = [(statistic.slope(w + step * e)[0] - statistic.slope(w - step * e)[0]) / (2 * step) for e in np.eye(len(w))]
+    assert np.allclose(statistic.slope(w)[1], np.array(moved), atol=1e-4)
+    response, width = response_of(given.design), len(given.design.features)
+    weight, few, many = statistic.curvature(w)
+    assert [len(part) for part in (weight, few, many)] == list(perturbation._curvature_sizes(given.design))
+    pairs = len(response.pairs)
+    found = np.zeros_like(moved).reshape(2 * (given.design.outputs, width + 1))
+    for pair, (one, other) in enumerate(response.pairs):
+        total = weight[pair] / GRID * response.steepest_pair
+        means, squares = few.reshape(pairs, 2, width)[pair] / GRID * response.steepest_pair
+        gram = np.diag([*((squares + total) / 2), total])
+        gram[:-1, -1] = gram[-1, :-1] = means
+        gram[0, 1] = gram[1, 0] = many.reshape(pairs, -1)[pair, 0] / GRID * response.steepest_pair
+        for k, l, sign in ((one, one, 1), (other, other, 1), (one, other, -1), (other, one, -1)):
+            found[k, :, l] += sign * gram if one != other else gram / 2 * (sign > 0)
+    assert np.allclose(found.reshape(len(w), len(w)), statistic.slope(w)[1], atol=400 / GRID)
+    alone = [dc.gradients(rows(over(kind), kind, 1, seed)) for seed in range(40)]
+    for seed, one in enumerate(alone):
+        far = RNG(seed).normal(size=len(w)) * 5
+        assert max(np.abs(part).max() for part in one.curvature(far)) <= curvature_sensitivity(ADD_REMOVE) == GRID
+
+
+@every("kind", ["two", "three", "counts"])
+@every("norm", [None, 1.0])
+def test_the_determinant_moves_by_what_is_paid_for_and_no_less(kind: str, norm: float | None) -> None:
+    """At the record that moves it most, in the corner of the bounds; and never more with others beside it."""
+    made = over(kind, 2, norm=norm)
+    response, worst = response_of(made), 0.0
+    calibration = dc.objective_perturbation(records=1).calibrate(made, dc.Normal(made, 1.0), promise(1))
+    convexity, rng = calibration.regularisation, RNG(8)
+    corner = [1.0, 1.0] if norm is None else [norm / math.sqrt(2)] * 2
+    for turn in range(100):
+        others = rows(made, kind, 3, turn) if turn % 2 else None
+        theta = np.zeros(made.weights) if turn < 2 else rng.normal(size=made.weights) * rng.choice([0.3, 2])
+        if kind == "counts" and turn < 2:
+            # Means are steepest where they end.
+            theta[-1] = (math.log(12) - 1e-9) / made.constant
+        one = dc.gradients(dc.grid_rows(made, [corner], [targets(kind, 1, turn)[0]])).slope(theta)[1]
+        rest = np.zeros_like(one) if others is None else dc.gradients(others).slope(theta)[1]
+        logs = [np.linalg.slogdet(part + convexity * np.eye(made.weights))[1] for part in (rest, rest + one)]
+        assert -1e-9 <= logs[1] - logs[0] <= float(calibration.curvature) * (1 + 1e-9)
+        worst = max(worst, logs[1] - logs[0])
+    assert worst >= 0.97 * float(calibration.curvature)
+    assert response.rank * math.log1p(response.steepest * float(made.squared_length) / convexity) == pytest.approx(
+        float(calibration.curvature)
+    )
+
+
+@every("kind", ["three", "counts"])
+@every("norm", [None, 1.0])
+@every("relation", dc.RECORD_RELATIONS)
+def test_gradients_of_neighbours_are_no_further_apart_than_the_sensitivity(
+    kind: str, norm: float | None, relation: dc.Relation
+) -> None:
+    made = over(kind, 2, norm=norm)
+    calibration = dc.objective_perturbation(records=1).calibrate(
+        made, dc.Normal(made, 1.0), promise(1, relation)
+    )  # fmt: skip
+    lattice, worst, rng = 2.0**perturbation.BITS, 0.0, RNG(9)
+    euclidean = math.sqrt(squared_gradient_sensitivity(made, relation)) / GRID
+    for turn in range(400):
+        theta = rng.normal(size=made.weights) * rng.choice([1, 1e3])
+        one, other = (dc.gradients(rows(made, kind, 1, 2 * turn + at)).slope(theta)[0] for at in (0, 1))
+        moved = one - other if relation is REPLACE else one
+        worst = max(worst, np.abs(moved).max() if norm is None else np.linalg.norm(moved))
+        assert np.linalg.norm(moved) <= euclidean * (1 + 1e-9)
+    assert 0.9 * calibration.sensitivity <= worst * lattice <= calibration.sensitivity
+
+
+# ------------------------------------------------------------------------------------------------------ with a delta
+
+
+def gaussian_delta(mean: float, epsilon: float) -> float:
+    """Delta at epsilon of a Gaussian that moves by so many deviations."""
+    return float(ndtr(mean / 2 - epsilon / mean) - math.exp(epsilon + log_ndtr(-mean / 2 - epsilon / mean)))
+
+
+@every("kind", ["two", "three", "counts"])
+@every("relation", dc.RECORD_RELATIONS)
+@every("delta", ["0.2", "1e-6"])
+def test_gaussian_noise_is_paid_for_in_all_directions(kind: str, relation: dc.Relation, delta: str) -> None:
+    """Every part that is asked for, by hand; exact hockey-sticks are a little below what the moments say."""
+    made = over(kind, 70)
+    mechanism, guarantee = dc.objective_perturbation(records=100), promise(2, relation, delta)
+    calibration = mechanism.calibrate(made, dc.Normal(made, 1.0), guarantee)
+    assert calibration.rho and calibration.measured
+    script = GaussianScript()
+    mechanism.draw(dc.gradients(rows(made, kind, 5, 1)), dc.Normal(made, 1.0), calibration, script)
+    (_, first, scale, _), (_, _, polish, cube), *measured = [call for call in script.asked if call[0] != "laplace"]
+    assert not first.any() and cube == "cube" and len(first) == made.weights
+    assert [kind for kind, *_ in script.asked if kind != "laplace"] == ["gaussian", "k_norm", *3 * ["gaussian"]]
+    lattice, moved = 2.0**perturbation.BITS, math.sqrt(squared_gradient_sensitivity(made, relation)) / GRID
+    squares = (moved * lattice / scale) ** 2
+    for (_, values, part, _), asked in zip(measured, calibration.measured.scales, strict=True):
+        assert part == asked
+        squares += len(values) * (curvature_sensitivity(relation) / part) ** 2
+    assert 0.999 * squares / 2 <= float(calibration.rho) and squares / 2 <= float(calibration.rho) * (1 + 1e-9)
+    others = Fraction(4) / Fraction(polish) + calibration.curvature
+    others += sum(1 / Fraction(asked) for kind, _, asked, _ in script.asked if kind == "laplace")
+    slack = (30 * made.weights * scale + 2 * moved * lattice * math.sqrt(made.weights) + made.weights) / (2 * scale**2)
+    left = float(guarantee.epsilon - others) - slack
+    assert slack > 0
+    corners = response_of(made).moves(relation)
+    spent = corners * gaussian_delta(math.sqrt(squares), left) + 2 * made.weights * math.exp(-(15**2) / 2)
+    assert 0.1 * float(delta) <= spent <= float(delta)
+    assert calibration.total <= guarantee.epsilon <= calibration.total * Fraction(1001, 1000)
+
+
+class GaussianScript(Script):
+    """One that is asked for Gaussian noise, too."""
+
+    def discrete_gaussian(self, values: np.ndarray, scale: float) -> np.ndarray:
+        self._ask("gaussian", values, scale, "")
+        return np.zeros(values.shape, np.int64)
+
+
+@every("kind", ["two", "counts"])
+@every("relation", dc.RECORD_RELATIONS)
+def test_a_perturbed_minimum_keeps_its_delta(kind: str, relation: dc.Relation) -> None:
+    """One weight: the whole law of the ideal minimum, by quadrature, for records that tell most."""
+    made = over(kind, 1, intercept=False)
+    promised, delta = promise("0.8", relation, "0.05"), 0.05
+    mechanism = dc.objective_perturbation(records=1, curvature=0)
+    calibration = perturbation._with_noise(made, promised, 1, None, measured=False, normal=True)
+    assert mechanism.calibrate(made, dc.Normal(made, 1.0), promised).total <= promised.epsilon
+    scale, convexity = calibration.scale * 2.0**-perturbation.BITS, calibration.regularisation
+    w = np.sinh(np.linspace(-6, 6, 20_001)) * scale / convexity / 30
+    response, worst = response_of(made), 0.0
+
+    def density(records: list[tuple[float, Any]]) -> np.ndarray:
+        b, slope = -convexity * w, convexity * np.ones_like(w)
+        for x, y in records:
+            p = response.means(x * w[None])[0]
+            b = b - (p - y) * x
+            slope = slope + response.slopes(p[None])[0] * x**2
+        return np.asarray(np.exp(-(b**2) / (2 * scale**2)) / (scale * math.sqrt(2 * math.pi)) * slope)
+
+    spend = float(promised.epsilon) - float(Fraction(4) / Fraction(calibration.polish))
+    if relation is ADD_REMOVE:
+        spend -= 1 / calibration.total_scale
+    records = [(x, y) for x in (-1.0, 0.5, 1.0) for y in (0, 1)]
+    for rest in ([], [(1.0, 0)], [(1.0, 1)] * 3 + [(-0.5, 0)] * 2):
+        sets = [[*rest, record] for record in records]
+        for one in sets:
+            for other in [rest] if relation is ADD_REMOVE else sets:
+                for p, q in ((one, other), (other, one)):
+                    over_ = np.maximum(density(p) - math.exp(spend) * density(q), 0)
+                    worst = max(worst, float(np.trapezoid(over_, w)))
+    # Two gradients of one weight are opposite at none; and where minima are dense the tilt tells little.
+    assert (0.04 * delta if relation is ADD_REMOVE else 0) <= worst <= delta
+
+
+def test_with_a_delta_the_noise_is_that_which_is_less() -> None:
+    few, many = over("two", 3), over("two", 80)
+    found = [
+        dc.objective_perturbation(records=100).calibrate(made, dc.Normal(made, 1.0), promise(1, delta="1e-6"))
+        for made in (few, many)
+    ]
+    assert found[0].rho is None and found[1].rho is not None
+    with pytest.raises(dc.InputError, match="a delta above"):
+        dc.objective_perturbation(records=100).calibrate(many, dc.Normal(many, 1.0), promise(1, delta="1e-47"))
+
+
+@every("kind", ["two", "three", "counts"])
+def test_the_released_noise_is_as_stated(kind: str) -> None:
+    """Of 200 simulations: the noise that leads to the released weights has the variance that the trace says."""
+    made = over(kind, 20)
+    mechanism, prior = dc.objective_perturbation(records=300, curvature=0), dc.Normal(over(kind, 20), 1.0)
+    statistic, squares = dc.gradients(rows(made, kind, 300, 2)), []
+    for delta in ("0", "0.01"):
+        calibration = mechanism.calibrate(made, prior, promise(2, delta=delta))
+        assert (calibration.rho is None) == (delta == "0")
+        for seed in range(10):
+            trace = mechanism.draw(statistic, prior, calibration, SimulatedNoise(RNG(seed)))
+            b = -(trace.gradients[0] + statistic.slope(trace.weights)[0])
+            squares.append((b**2).mean() / trace.variance)
+    # Of cubes the radius is common to all numbers: it varies by a twentieth.
+    assert abs(np.mean(squares) - 1) < 0.15
+
+
+# ----------------------------------------------------------------------------------------------- records and designs
+
+
+def test_counts_are_whole_and_clipped() -> None:
+    made = over("counts", 1)
+    assert dc.grid_rows(made, [[0.0]] * 4, [0, 12, 13, 1e9]).target.tolist() == [0, 12, 12, 12]
+    assert dc.grid_rows(made, [[0.0]], [-3]).target.tolist() == [0]
+    with pytest.raises(dc.InputError, match="no whole number") as caught:
+        dc.grid_rows(made, [[0.0]], [2.5])
+    assert "2.5" not in str(caught.value)
+    assert made.values(np.array([[GRID, GRID]]), np.array([7]))["visits"].tolist() == [7.0]
+
+
+@every("bounds", [(1, 5), (0, 2.5), (0, 40_000), (-1, 3), (0, 0.5)])
+def test_what_cannot_be_counted_is_refused(bounds: tuple[float, float]) -> None:
+    with pytest.raises(dc.InputError, match="bounds from 0 to a whole number"):
+        dc.Design((numeric("x"),), dc.Variable("y", bounds=bounds), counted=True)
+
+
+def test_each_statistic_has_its_targets() -> None:
+    counts, three = (rows(over(kind), kind, 5, 1) for kind in ("counts", "three"))
+    for given in (counts, three):
+        with pytest.raises(dc.InputError, match="no count, or none"):
+            dc.moments(given)
+        with pytest.raises(dc.InputError, match="two classes"):
+            dc.noisy_gradients(1, records=5).calibrate(given.design, dc.Normal(given.design, 1.0), promise(1))
+    for target in (CLASSES, None):
+        with pytest.raises(dc.InputError, match="bounds from 0"):
+            dc.Design((numeric("x"),), target, counted=True)
+    with pytest.raises(dc.InputError, match="at most 1,000 weights"):
+        wide = design(400, THREE)
+        dc.objective_perturbation(records=5).calibrate(wide, dc.Normal(wide, 1.0), promise(1))
