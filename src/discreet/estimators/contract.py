@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import codes_of, declared_columns, indicated, refuse_standardised
@@ -398,7 +398,7 @@ def read_target(estimator: BaseEstimator, y: Any, records: int, *, numeric: bool
         InputError: they cannot be read, are missing or infinite, or are more or fewer than the records. No message has
             a value or a number of records.
     """
-    read = np.asarray(_sanitised(lambda: validate_data(estimator, "no_validation", y, reset=False), "y"))
+    read = np.asarray(_sanitised(lambda: column_or_1d(y), "y"))
     if len(read) != records:
         raise InputError("X and y have different numbers of records")
     if not numeric:

@@ -129,7 +129,7 @@ def objective_loss(
             float(np.max(np.abs(logs[one].density - logs[other].density) + _moved(logs[one], logs[other], scales)))
             for one, other in pairs
         ]
-    return max(costs) + max(found)
+    return float(max(costs) + max(found))
 
 
 @dataclass(frozen=True, eq=False)
