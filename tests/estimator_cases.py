@@ -44,7 +44,6 @@ NOISE = dict.fromkeys(
     ),
     NOISY,
 )
-WHOLE: dict[str, str] = {}
 TWICE = (
     "check_fit_idempotent",
     "check_pipeline_consistency",
@@ -64,7 +63,7 @@ CASES = [
         ),
         ample=400,
     ),
-    Case(PrivatePoissonRegression, {"bounds": (-4, 4), "target_bounds": (0, 600), "draws": 40}, WHOLE),
+    Case(PrivatePoissonRegression, {"bounds": (-4, 4), "target_bounds": (0, 20), "draws": 40}, NOISE, ample=400),
     Case(
         PrivatePrincipalDirection,
         {"bounds": (-4, 4), "directions": 3, "lengths": (0.4,), "draws": 100, "likelihood": "lower"},

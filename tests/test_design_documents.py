@@ -308,7 +308,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
     "moments' target": (
         lambda x: dc.NoisyMoments(x, np.zeros(len(x.moments), np.int64), 1.0, False), (LOGISTIC,), "numeric target",
     ),
-    "gradients' design": (lambda x: dc.GradientTrace(x, ROW, ROW, 1.0, Z3, None), (LINEAR, design(2)), "classes, or of counts"),
+    "gradients' design": (lambda x: dc.GradientTrace(x, ROW, ROW, 1.0, Z3, None), (LINEAR, design(2)), "or of counts"),
     "points": (
         lambda x: dc.GradientTrace(LOGISTIC, x, x, 1.0, Z3, None),
         (Z3, np.zeros((0, 3)), np.zeros((1, 2)), np.full((1, 3), math.nan)), "trace needs|3 numbers",

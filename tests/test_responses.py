@@ -121,8 +121,6 @@ def test_what_a_neighbour_changes_lies_between_the_corners_that_are_counted(name
                 return np.asarray((2 * u @ k + (u**2).sum(axis=-1)) / (2 * scale**2))
 
             assert loss((p - y[:, None]).T).max() <= loss(corners).max() + 1e-12
-    assert response.moves(ADD_REMOVE) == response.corners
-    assert response.moves(REPLACE) == (response.corners + 1) ** 2 - 1
 
 
 # ------------------------------------------------------------------------------------------------ sums over records
@@ -269,7 +267,9 @@ def test_gaussian_noise_is_paid_for_in_all_directions(kind: str, relation: dc.Re
     slack = (30 * made.weights * scale + 2 * moved * lattice * math.sqrt(made.weights) + made.weights) / (2 * scale**2)
     left = float(guarantee.epsilon - others) - slack
     assert slack > 0
-    corners = response_of(made).moves(relation)
+    corners = perturbation.corners_of(made, relation)
+    alone = {"two": 1, "three": 2, "counts": 2}[kind]
+    assert corners == (alone if relation is ADD_REMOVE else (alone + 1) ** 2 - 1)
     spent = corners * gaussian_delta(math.sqrt(squares), left) + 2 * made.weights * math.exp(-(15**2) / 2)
     assert 0.1 * float(delta) <= spent <= float(delta)
     assert calibration.total <= guarantee.epsilon <= calibration.total * Fraction(1001, 1000)

@@ -230,7 +230,7 @@ TOO_MUCH = [
         "products of pairs",
     ),
     ("PrivateLinearRegression", 2, {"target_bounds": (0, 1), "draws": 10**10}, "1 GiB"),
-    ("PrivateLogisticRegression", 100_000, {"classes": (0, 1), "records": 4}, "at most 100 weights"),
+    ("PrivateLogisticRegression", 100_000, {"classes": (0, 1), "records": 4}, "at most 1,000 weights"),
     (
         "PrivateLogisticRegression",
         100_000,

@@ -26,6 +26,8 @@ FOLDER = tempfile.TemporaryDirectory()
 def declaring(case: Case) -> Any:
     """An estimator that declares the classes of scikit-learn's made-up data, which are public, and has an account.
 
+    Numbers of that data are rounded for an estimator of counts.
+
     Some checks ask for a score, or standardise their records first; these are public, and may be. `test_scores.py` and
     `test_one_line.py` see that by default both are refused.
     Test only. It also denies that two fits differ, which is true without noise, so that no check is left out.
@@ -40,6 +42,9 @@ def declaring(case: Case) -> Any:
                 labels = np.unique(np.asarray(y))
                 if all(isinstance(label, str | int | float) for label in labels.tolist()):
                     self.classes = tuple(labels.tolist())
+        if self.__sklearn_tags__().target_tags.positive_only:
+            with suppress(Exception):
+                y = np.rint(np.asarray(y, float)) if np.all(np.isfinite(np.asarray(y, float))) else y
         try:
             return case.kind.fit(self, X, y)
         finally:

@@ -233,5 +233,5 @@ def measures(design: Design, wanted: bool) -> int:
 def trace_of(release: Release) -> GradientTrace:
     """What a regression by gradients released; errors if it is none."""
     if not isinstance(release.payload, GradientTrace):
-        raise InputError("this release is not of a regression by gradients: it holds none")
+        raise InputError("this release is not of a logistic or Poisson regression: it holds no gradients")
     return release.payload

@@ -352,6 +352,10 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         scaled = self.method not in ("auto", "objective") or bool(self.symmetric) or self.regularisation is not None
         records = expected_records(self.records, guarantee, counted, scaled=scaled)
         method, many = self.method, design.outputs > 1
+        if guarantee.delta and not (self.covariates is None and self.public_records is None):
+            raise InputError(
+                "a law of covariates and public records are read with delta 0; leave them out, or the delta"
+            )
         if method == "auto":
             symmetric = bool(self.symmetric) and not many and not guarantee.delta
             method = chosen_method(

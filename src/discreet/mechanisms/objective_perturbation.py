@@ -82,7 +82,7 @@ from discreet.sensitive.gradients import (
     squared_gradient_sensitivity,
 )
 
-__all__ = ["objective_perturbation"]
+__all__ = ["corners_of", "minimiser", "objective_perturbation"]
 
 EPSILONS = (Fraction(1, 10**9), Fraction(1000))
 """Range of epsilon: beyond it noise cannot be drawn, or nobody is protected."""
@@ -120,6 +120,7 @@ ROUNDING = Fraction(1, 10**12)
 """Relative error of a logarithm in floating point, and more."""
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 def objective_perturbation(
@@ -170,12 +171,7 @@ def objective_perturbation(
 
     def draw(statistic: Gradients, prior: Normal, calibration: ObjectiveNoise, noise: Noise) -> GradientTrace:
         design = statistic.over
-        zeros = np.zeros(design.weights, np.int64)
-        lattice = (
-            noise.discrete_gaussian(zeros, calibration.scale)
-            if calibration.rho
-            else noise.k_norm(zeros, calibration.scale, design.shape)
-        )
+        lattice = _tilt(design, calibration, noise)
         tilt = np.asarray(lattice * 2.0**-BITS, np.float64)
         rounding = _rounding(records, design, calibration.regularisation, calibration.scale)
         found = minimiser(statistic, tilt, calibration.regularisation, TOLERANCE * records + rounding)
@@ -273,12 +269,26 @@ def _lattice_sensitivity(design: Design, relation: Relation) -> int:
     return steps + rounded
 
 
+def corners_of(design: Design, relation: Relation) -> int:
+    """Vertices of what a neighbour can change of a record's part of the gradient, without 0.
+
+    Args:
+        design: public.
+        relation: what "neighbouring" means.
+
+    Returns:
+        Those of one record's, or the differences of two records' and 0.
+    """
+    corners = response_of(design).corners
+    return relation.by_record(corners, (corners + 1) ** 2 - 1)
+
+
 def _rho(design: Design, guarantee: Guarantee, epsilon: Fraction) -> tuple[Fraction, Fraction]:
     """Zero-concentrated loss of Gaussian noise, and the epsilon that it and the lattice take of what is left.
 
     The slack of the lattice is that of less noise than is then taken, so that it is no smaller.
     """
-    size, corners = design.weights, response_of(design).moves(guarantee.relation)
+    size, corners = design.weights, corners_of(design, guarantee.relation)
     lost = Fraction(2 * size * math.exp(-(FARTHEST**2) / 2)) * (1 + ROUNDING)
     if guarantee.delta <= 2 * lost:
         raise InputError(f"objective_perturbation takes a delta above {float(2 * lost):.2g} for these weights, or none")
@@ -352,6 +362,14 @@ def _curvature_shares(design: Design, power: float) -> tuple[Fraction, Fraction,
     _, some, many = _curvature_sizes(design)
     few = Fraction(round(1000 / (1 + LESS * (many / some) ** power)), 1000) * (1 - WEIGHT_SHARE)
     return WEIGHT_SHARE, few, 1 - WEIGHT_SHARE - few
+
+
+def _tilt(design: Design, calibration: ObjectiveNoise, noise: Noise) -> Integers:
+    """The random linear term, in steps of its lattice."""
+    zeros = np.zeros(design.weights, np.int64)
+    if calibration.rho:
+        return noise.discrete_gaussian(zeros, calibration.scale)
+    return noise.k_norm(zeros, calibration.scale, design.shape)
 
 
 def _noisy_curvature(

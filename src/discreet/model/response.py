@@ -17,7 +17,6 @@ from scipy.special import expit, softmax
 
 from discreet.errors import InputError
 from discreet.model.design import Design
-from discreet.privacy.guarantee import Relation
 
 __all__ = ["Classes", "Counts", "Response", "TwoClasses", "response_of"]
 
@@ -77,10 +76,6 @@ class Response(ABC):
         if self.outputs == 1:
             return ((0, 0),)
         return tuple((one, other) for one in range(self.outputs) for other in range(one + 1, self.outputs))
-
-    def moves(self, relation: Relation) -> int:
-        """Vertices of what a neighbour can change of a record's part `mean - y`, without 0."""
-        return relation.by_record(self.corners, (self.corners + 1) ** 2 - 1)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from scipy.special import log_ndtr, logsumexp, ndtr
 
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.k_norm import BALL_SLACK
-from discreet.mechanisms.objective_perturbation import POLISH_ERROR
+from discreet.mechanisms.objective_perturbation import POLISH_ERROR, corners_of
 from discreet.model.design import GRID, Normal, Shape
 from discreet.model.response import Response, response_of
 from discreet.privacy.guarantee import Guarantee
@@ -121,7 +121,7 @@ def objective_loss(
         sums = [statistic.curvature(point) for point in points] if measured else []
         logs[key] = Asked(tilts, volumes, sums, scale, shape)
     if calibration.rho:
-        corners = response.moves(guarantee.relation)
+        corners = corners_of(prior.design, guarantee.relation)
         found = [_gaussian(logs[one], logs[other], scales, float(guarantee.delta) / corners) for one, other in pairs]
     else:
         # The curvature is measured at the weights that came out, so that its loss adds to theirs at each point.
