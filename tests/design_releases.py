@@ -30,6 +30,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 POSITIVE = st.floats(1e-3, 1e15)
 BUDGET = st.fractions(Fraction(1, 100), 1, max_denominator=100)
 WHOLE = st.integers(1, 2**53)
+THREE, VISITS = dc.Variable("class", ("no", "yes", "maybe")), dc.Variable("visits", bounds=(0, 9))
 Parts = tuple[Any, Any]
 
 
@@ -41,8 +42,10 @@ def designs(draw: st.DrawFn, target: str | None, *, intercept: bool | None = Non
              for _ in range(size)]  # fmt: skip
     features = tuple(dc.Variable(f"é{at}", bounds=tuple(pair)) for at, pair in enumerate(pairs))
     norm = draw(st.none() | st.floats(1 / GRID, size**0.5))
-    chosen = {None: None, "number": NUMBER, "class": CLASSES}[target]
-    return dc.Design(features, chosen, norm, draw(st.booleans()) if intercept is None else intercept)
+    chosen = {None: None, "number": NUMBER, "class": CLASSES, "classes": THREE, "count": VISITS}[target]
+    made = dc.Design(features, chosen, norm, draw(st.booleans()) if intercept is None else intercept, target == "count")
+    assert made.predicts == (target or "nothing")
+    return made
 
 
 def matrix(draw: st.DrawFn, rows: int, columns: int) -> np.ndarray:
@@ -90,22 +93,25 @@ def noisy_gradients(draw: st.DrawFn, relation: dc.Relation) -> Parts:
 
 @st.composite
 def perturbed(draw: st.DrawFn, relation: dc.Relation) -> Parts:
-    over, scale, noisy = draw(designs("class")), draw(POSITIVE), total(draw, relation)
-    weights = np.array(draw(st.lists(st.floats(-1e100, 1e100), min_size=over.size, max_size=over.size)))
+    over, scale = draw(designs(draw(st.sampled_from(["class", "classes", "count"])))), draw(POSITIVE)
+    noisy, rho = total(draw, relation), draw(st.none() | BUDGET)
+    weights = np.array(draw(st.lists(st.floats(-1e100, 1e100), min_size=over.weights, max_size=over.weights)))
     numbers = [draw(POSITIVE) for _ in range(3)]
     reported, measured, curvature = draw(BUDGET), None, None
     if draw(st.booleans()):
         width = len(over.features)
         scales = (draw(POSITIVE), draw(POSITIVE), draw(POSITIVE) if width > 1 else None)
         measured = CurvatureNoise(draw(WHOLE), scales, reported / 5)
-        length = 1 + width * (1 + over.intercept) + width * (width - 1) // 2
+        length = (1 + width * (1 + over.intercept) + width * (width - 1) // 2) * (3 if over.outputs == 3 else 1)
         sums = draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=length, max_size=length))
         curvature = NoisyCurvature(np.array(sums, np.int64), scales)
     calibration = ObjectiveNoise(
-        numbers[0], draw(WHOLE), scale, reported / 4, numbers[1], numbers[2], scale_of(noisy), reported, measured
+        numbers[0], draw(WHOLE), scale, reported / 4, numbers[1], numbers[2], scale_of(noisy), reported, measured, rho
     )
     pulled = numbers[0] * weights[None]
-    trace = dc.GradientTrace(over, weights[None], pulled, scale * 2.0**-BITS, weights, noisy, curvature)
+    trace = dc.GradientTrace(
+        over, weights[None], pulled, scale * 2.0**-BITS, weights, noisy, curvature, True if rho else None
+    )
     return calibration, trace
 
 
