@@ -116,6 +116,8 @@ def length(vector: np.ndarray, shape: str) -> int:
     exact = [abs(int(entry)) for entry in vector]
     if shape == "cube":
         return max(exact)
+    if shape == "diamond":
+        return sum(exact)
     squares = sum(entry**2 for entry in exact)
     return math.isqrt(squares - 1) + 1 if squares else 0
 

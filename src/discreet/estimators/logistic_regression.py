@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
+from discreet.estimators.columns import declared_columns
 from discreet.estimators.contract import (
     Given,
     PrivateEstimator,
@@ -22,7 +23,6 @@ from discreet.estimators.contract import (
     columns_of,
     generator,
     of_public_records,
-    read_features,
     read_given,
     refuse_options,
     require_drawable,
@@ -34,14 +34,17 @@ from discreet.estimators.designs import (
     describe,
     inner_products,
     positive_number,
+    scaled_blocks,
     target_name,
     written_bounds,
 )
 from discreet.estimators.given_table import GivenTable
+from discreet.estimators.groups import declared_groups, written_groups
 from discreet.mechanisms.crossing import DesignMechanism, release
 from discreet.mechanisms.noisy_gradients import noisy_gradients
 from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design, Normal
+from discreet.model.indicators import worth_groups
 from discreet.model.schema import Variable
 from discreet.posterior.design.laws import Law
 from discreet.posterior.design.weight_posterior import (
@@ -107,6 +110,9 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         account: pays for every fit; required unless epsilon is given.
         epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
             unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
+        groups: lists of columns, by name or position, that exclude each other: 0 in every record but for at most one 1,
+            such as the indicators of one category; their bounds are (0, 1). Other records are refused. Where columns
+            were declared as categories, they are groups of their own. See docs/estimators.md, "Categories".
         norm: public bound on the Euclidean norm of the scaled features, where one is known that is well below the root
             of their number: longer records are shortened to it. None where the bounds are all that is known.
         records: public, expected number of records, of which ten times as many are taken: what a given regularisation,
@@ -138,7 +144,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         release_: what was published; `save` it, and `from_release` reads it back.
         classes_: the labels, sorted.
         coef_, intercept_: log odds for one unit of a column, in the order of X's columns, shape (1, features) and (1,):
-            posterior means, where the curvature was released, else the released weights.
+            posterior means, where the curvature was released and no columns are in groups, else the released weights.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
@@ -168,6 +174,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         account: Account | None = None,
         epsilon: Number | None = None,
         delta: Number | None = None,
+        groups: Sequence[Sequence[Any]] | None = None,
         norm: float | None = None,
         records: int | None = None,
         symmetric: bool = False,
@@ -189,6 +196,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         self.account = account
         self.epsilon = epsilon
         self.delta = delta
+        self.groups = groups
         self.norm = norm
         self.records = records
         self.symmetric = symmetric
@@ -233,7 +241,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             raise InputError(
                 "Only binary classification is supported: declare two classes, neither one class nor three"
             )
-        given = read_given(self, X, y, target=target, table=table)
+        given = read_given(self, X, y, target=target, table=table, grouped=self._grouped)
         design = self._design(given, labels)
         require_drawable(draws, design.size)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
@@ -287,6 +295,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             classes=tuple(labels.tolist()),
             bounds=written_bounds(design, bounds),
             guarantee=release.guarantee,
+            groups=written_groups(design.groups, None if bounds is None else declared_columns(bounds)),
             norm=design.norm,
             prior_deviation=release.normal.deviation,
             method="gradients" if release.mechanism == "noisy_gradients" else "objective",
@@ -334,8 +343,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             InputError: other columns than those of the fit.
         """
         check_is_fitted(self, "release_")
-        coordinates = self.release_.design.scaled(read_features(self, X)[:, self._columns])
-        return inner_products(coordinates, self._weights)
+        return np.concatenate([inner_products(block, self._weights) for block in scaled_blocks(self, X)])
 
     def predict(self, X: Any) -> Values:
         """The likelier class of each record by the log odds, shape (records,); errors as above."""
@@ -389,11 +397,12 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             InputError: as `sample_posterior`, a level outside (0, 1), or too few draws for it.
         """
         check_is_fitted(self, "release_")
-        coordinates = self.release_.design.scaled(read_features(self, X)[:, self._columns])
         draws = whole_number(self.draws, "draws", 2)
         require_level(level, draws)
+        blocks = list(scaled_blocks(self, X))
         drawn = self.sample_posterior(draws).weights
-        lower, upper = tails(expit(drawn @ coordinates.T), level)
+        parts = [tails(expit(drawn @ block.T), level) for block in blocks]
+        lower, upper = (np.concatenate(ends) for ends in zip(*parts, strict=True))
         return np.column_stack([1 - upper, lower]), np.column_stack([1 - lower, upper])
 
     def _law(self) -> Law | None:
@@ -405,7 +414,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     def __sklearn_tags__(self) -> Tags:
         """Two classes; no two fits are alike, whatever the random state; noise may leave little of a fit."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
+        tags.non_deterministic = tags.input_tags.sparse = True
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True
         return tags
@@ -415,7 +424,19 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         features = declared_features(self.bounds, given)
         states = tuple(str(label) for label in labels.tolist())
         norm = None if self.norm is None else positive_number(self.norm, "norm")
-        return Design(features, Variable(target_name(given, "class", features), states), norm)
+        columns: Sequence[Variable] = features
+        if isinstance(given, GivenTable):
+            columns = given.columns
+        elif isinstance(self.bounds, Mapping):
+            columns = declared_columns(self.bounds)
+        groups = declared_groups(self.groups, columns) if given.grouped or self.groups else ()
+        return Design(features, Variable(target_name(given, "class", features), states), norm, groups=groups)
+
+    def _grouped(self, columns: tuple[Variable, ...]) -> bool:
+        """Whether states stand in groups: by what is declared alone, and where no law of the features is."""
+        laws = self.symmetric or self.covariates is not None or self.public_records is not None
+        plain = self.method in ("auto", "objective") and not laws and self.norm is None
+        return bool(self.groups) or (plain and worth_groups(columns))
 
     def _mechanism(self, guarantee: Guarantee, counted: int, features: int) -> DesignMechanism[Any, Any]:
         """The mechanism that was asked for, or the rule's."""

@@ -14,8 +14,9 @@ Proof of the guarantee, in three steps.
    `Delta / scale + log(1 + |v|^2 / (4 Lambda))`. Replacing a record moves b by at most 2 Delta; its determinant is
    multiplied by one such factor and divided by another, so the second term stands once.
 2. The b that is drawn is a lattice point, `2^-BITS k` with K-norm noise k. The ideal b is that plus a uniform vector
-   in the lattice's cell. Over a distance of Delta its k moves by at most `2^BITS Delta` and 1 (the cube) or sqrt(d)
-   (the ball) more, because rounding moves each end by half a cell at most: the sensitivity of k counts that in.
+   in the lattice's cell. Over a distance of Delta its k moves by at most `2^BITS Delta` and 1 (the cube), sqrt(d) (the
+   ball) or d (the diamond) more, because rounding moves each end by half a cell at most: the sensitivity of k counts
+   that in.
 3. The minimiser that is computed belongs to the lattice point, and is found in floating point. With t the length of
    gradient that is allowed, of which rounding takes at most half, it is within `(t + sqrt(d) 2^-BITS / 2) / Lambda` of
    the ideal one, as J is Lambda-convex. Cube noise is added to its whole steps of at least that length, counted from
@@ -26,16 +27,22 @@ Proof of the guarantee, in three steps.
    the computed one is as near to it as said; a record's part of the gradient is off by less than
    `(40 + d^2 (1 + |w|_1) 2^-40) 2^-53` (`Gradients.expansion`). `_rounding` sums that over n = EXCESS times as many
    records as expected, more than which are refused, and for |b| up to 100 d^1.5 scales.
-   A longer b, whose probability is below 1e-41 for any d, is where the argument ends.
+   A longer b, whose probability is below 1e-41 for any d, is where the argument ends: |b| is at most sqrt(d) times the
+   radius of a cube, a sum of d + 1 geometric variates and d / 2, and at most the sum of a diamond's d entries.
+
+The norm is that of the design's shape, whose noise is least (`model/design.py`). In a design with groups of indicators
+it may be the sum of absolute values, in which a record is no longer than the number of its groups, of its features in
+none, and the constant; that no record is longer is what `Rows` sees to. |v|^2 is no larger than that number either.
 
 The curvature at the released weights is a second release: its sums are of records' parts in [-1, 1] at weights that are
-the same for both neighbours, so that cube noise on each of its three vectors costs its sensitivity over its scale, and
+the same for both neighbours, so that noise on each of its three vectors costs its sensitivity over its scale, and
 adaptive composition adds that to the rest.
 
 The regularisation. With b of deviation s in each coordinate, weights along an axis of curvature h are off by
 `(b + Lambda w) / (h + Lambda)`, on average over w ~ N(0, t^2) by `(s^2 + Lambda^2 t^2) / (h + Lambda)^2`. The least of
 that over Lambda is `s^2 / (h^2 + s^2 / t^2)`, and `Lambda = s / t` is off by at most twice as much for every h: once at
-h = Lambda, which data decide, and nowhere by more. It falls with the noise, so that nothing is shrunk in the end.
+h = Lambda, which data decide, and nowhere by more. It falls with the noise, so that nothing is shrunk in the end. With
+groups t is 2 / |v|, so that all weights of a record together have a deviation of 2 a priori, however many there are.
 """
 
 from __future__ import annotations
@@ -79,6 +86,9 @@ CURVATURE_SHARE = Fraction(1, 4)
 """Most of epsilon that the change of the curvature may cost; the regularisation is raised until it does."""
 EXPECTED = 2.5
 """Deviation t of a weight a priori, in scaled units, in the rule for the regularisation: the estimators' default."""
+EXPECTED_ODDS = 2.0
+"""Deviation of a record's log odds a priori in the same rule, with groups. Set on seeds 0 to 5 of ADULT with its
+categories and a made-up table of 16 categories, of halves and doubles of it; it is what posteriors expect, too."""
 MEASURED_SHARE = Fraction(1, 5)
 """Part of epsilon for the curvature, where it is measured."""
 WEIGHT_SHARE = Fraction(1, 8)
@@ -180,12 +190,13 @@ def _calibration(
     polish, polish_cost = k_norm_scale(
         2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(1, design.size)), design.size, "cube"
     )
-    rounded = 1 if design.shape == "cube" else math.isqrt(design.size - 1) + 1
+    rounded = {"cube": 1, "ball": math.isqrt(design.size - 1) + 1, "diamond": design.size}[design.shape]
     sensitivity = gradient_sensitivity(design, guarantee.relation) * 2**BITS // GRID + rounded
     needed = length / (4 * math.expm1(min(float(CURVATURE_SHARE * left), 700)))
     # The rule takes the noise that all of the budget would buy: what the curvature costs is known only after it.
     buys = sensitivity / float(left - polish_cost) * 2.0**-BITS
-    wanted = math.sqrt(k_norm_variance(design.size, buys, design.shape)) / EXPECTED
+    expected = EXPECTED_ODDS / math.sqrt(length) if design.groups else EXPECTED
+    wanted = math.sqrt(k_norm_variance(design.size, buys, design.shape)) / expected
     convexity = max(needed, wanted if regularisation is None else records * regularisation * length)
     curvature = Fraction(math.log1p(length / (4 * convexity))) * (1 + ROUNDING)
     budget = left - curvature - polish_cost
@@ -210,21 +221,20 @@ def _calibration(
 def _curvature_noise(design: Design, guarantee: Guarantee, share: Fraction) -> CurvatureNoise:
     """Noise on the vectors of a curvature.
 
-    The deviation of each goes as its number of sums over its epsilon: beside the weight's own part, shares make the sum
-    of the squared deviations least, of which that of means and squares counts `LESS^-3` times.
+    The deviation of each goes as its width over its epsilon: beside the weight's own part, shares make the sum of the
+    squared deviations least, of which that of means and squares counts `LESS^-3` times.
     """
-    sensitivity, width = curvature_sensitivity(guarantee.relation), len(design.features)
-    sizes = (1, width * (1 + design.intercept), width * (width - 1) // 2)
-    few = Fraction(round(1000 / (1 + LESS * (sizes[2] / sizes[1]) ** (2 / 3))), 1000) * (1 - WEIGHT_SHARE)
-    found = [
+    relation, parts = guarantee.relation, design.curvature
+    few = Fraction(round(1000 / (1 + LESS * (parts[2].width / parts[1].width) ** (2 / 3))), 1000) * (1 - WEIGHT_SHARE)
+    found = []
+    for part, its in zip(parts, (WEIGHT_SHARE, few, 1 - WEIGHT_SHARE - few), strict=True):
+        sensitivity = curvature_sensitivity(relation, part)
         # What of a large budget no noise can be drawn for is not spent.
-        k_norm_scale(sensitivity, min(part * share, Fraction(sensitivity, size)), size, "cube")
-        if size
-        else (None, Fraction(0))
-        for size, part in zip(sizes, (WEIGHT_SHARE, few, 1 - WEIGHT_SHARE - few), strict=True)
-    ]
+        spent = min(its * share, Fraction(sensitivity, max(part.size, 1)))
+        drawn = k_norm_scale(sensitivity, spent, part.size, part.shape) if part.size else (None, Fraction(0))
+        found.append(drawn)
     scales, costs = zip(*found, strict=True)
-    return CurvatureNoise(sensitivity, scales, sum(costs, Fraction(0)))
+    return CurvatureNoise(curvature_sensitivity(relation), scales, sum(costs, Fraction(0)))
 
 
 def _noisy_curvature(
@@ -233,10 +243,8 @@ def _noisy_curvature(
     """The curvature at released weights, where it is measured."""
     if calibration is None:
         return None
-    parts = [
-        part if scale is None else noise.k_norm(part, scale, "cube")
-        for part, scale in zip(statistic.curvature(weights), calibration.scales, strict=True)
-    ]
+    told = zip(statistic.curvature(weights), calibration.scales, statistic.over.curvature, strict=True)
+    parts = [part if scale is None else noise.k_norm(part, scale, over.shape) for part, scale, over in told]
     return NoisyCurvature(np.concatenate(parts), calibration.scales)
 
 

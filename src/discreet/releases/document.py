@@ -21,7 +21,7 @@ from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, as_text
-from discreet.releases.codec import Budget, Finite, Flag, Items, Part, Positive
+from discreet.releases.codec import Budget, Count, Finite, Flag, Items, Part, Positive
 
 __all__ = [
     "DesignPart",
@@ -127,6 +127,7 @@ class DesignPart(Part):
     target: _Column | None = None
     norm: Positive | None = None
     intercept: Flag
+    groups: Items[Items[Count]] | None = None
 
 
 class NormalPart(Part):
@@ -182,6 +183,7 @@ def write_design(design: Design) -> dict[str, Any]:
         "target": None if design.target is None else _column(design.target),
         "norm": design.norm,
         "intercept": design.intercept,
+        "groups": [list(group) for group in design.groups] or None,
     }
     return {name: part for name, part in found.items() if part is not None}
 
@@ -194,7 +196,8 @@ def read_design(part: DesignPart) -> Design:
     """
     check_states(column.states or () for column in part.features)
     target = None if part.target is None else _variable(part.target)
-    return Design(tuple(map(_variable, part.features)), target, part.norm, part.intercept)
+    groups = tuple(map(tuple, part.groups or ()))
+    return Design(tuple(map(_variable, part.features)), target, part.norm, part.intercept, groups)
 
 
 def read_design_file(path: str | Path) -> Design:
@@ -202,7 +205,7 @@ def read_design_file(path: str | Path) -> Design:
 
     Args:
         path: `{"features": [{"name": "age", "bounds": [20, 60]}], "target": {"name": "income", "bounds": [0, 1000]},
-            "intercept": true}`, or a target with two `states`; `target` and `norm` may be left out.
+            "intercept": true}`, or a target with two `states`; `target`, `norm` and `groups` may be left out.
 
     Returns:
         The design.

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from discreet.errors import InputError
-from discreet.model.design import GRID, Design
+from discreet.model.design import GRID, CurvaturePart, Design
 from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.rows import Integers, Rows
@@ -132,27 +132,27 @@ class Gradients:
             theta: shape `(size,)`.
 
         Returns:
-            int64, in steps of the grid: (q; with an intercept q u_i, and q (2 u_i^2 - 1), for the features u; products
-            q u_i u_j of different features, upper triangle row by row).
+            int64, in steps of the grid: (q; with an intercept or groups q u_i for the features u, and
+            q (2 u_i^2 - 1) for those in no group, where it is not known from these; products q u_i u_j of different
+            features that a record can have both, upper triangle row by row).
         """
-        width = len(self.over.features)
-        few, many = (
-            np.zeros(1 + width * (1 + self.over.intercept), np.int64),
-            np.zeros(width * (width - 1) // 2, np.int64),
-        )
+        width, alone = len(self.over.features), list(self.over.alone)
+        linear = self.over.intercept or bool(self.over.groups)
+        few, many = np.zeros(1 + width * linear + len(alone), np.int64), np.zeros((width, width), np.int64)
         for coordinates, target in self.rows.blocks():
             a = np.zeros(len(target))
             for column, weight in zip(coordinates.T, theta / GRID, strict=True):
                 a += column * weight
             q, u = np.minimum(4 * expit(a) * expit(-a), 1.0), coordinates[:, :width].astype(np.float64)
-            parts = [np.full((len(q), 1), float(GRID)), *([u] if self.over.intercept else []), 2 * u * u / GRID - GRID]
+            squares = 2 * u[:, alone] * u[:, alone] / GRID - GRID
+            parts = [np.full((len(q), 1), float(GRID)), *([u] if linear else []), squares]
             few += np.rint(q[:, None] * np.column_stack(parts)).astype(np.int64).sum(axis=0)
-            at = 0
-            for i in range(width - 1):
-                products = np.rint((q * u[:, i] / GRID)[:, None] * u[:, i + 1 :])
-                many[at : at + width - 1 - i] += products.astype(np.int64).sum(axis=0)
-                at += width - 1 - i
-        return few[:1], few[1:], many
+            for at, i in enumerate(alone):
+                products = np.rint((q * u[:, i] / GRID)[:, None] * u[:, alone[at + 1 :]])
+                many[i, alone[at + 1 :]] += products.astype(np.int64).sum(axis=0)
+            if self.over.groups:
+                _add_grouped(many, self.over, q, u)
+        return few[:1], few[1:], many[self.over.pairs]
 
     def cost(self, theta: Floats) -> float:
         """The negative log-likelihood; see `expansion`."""
@@ -162,6 +162,22 @@ class Gradients:
         """The records of the first block alone: where a search over all of them may begin."""
         block = next(self.rows.blocks())
         return Gradients(replace(self.rows, records=len(block[0]), read=lambda: iter([block])))
+
+
+def _add_grouped(many: Integers, design: Design, q: Floats, u: Floats) -> None:
+    """Add to a matrix the products of which one is of a group: rounded as all others, and summed without rounding.
+
+    An indicator is 0 or 1, so that a product is its other factor as it was rounded, or 0: whole numbers, whose sums
+    floats hold (see `moments`).
+    """
+    alone = list(design.alone)
+    grouped = sorted(position for group in design.groups for position in group)
+    on = u[:, grouped] / GRID
+    with_grouped = (on.T @ (np.rint(GRID * q)[:, None] * on)).astype(np.int64)
+    many[np.ix_(grouped, grouped)] += with_grouped
+    with_alone = (np.rint(q[:, None] * u[:, alone]).T @ on).astype(np.int64)
+    many[np.ix_(alone, grouped)] += with_alone
+    many[np.ix_(grouped, alone)] += with_alone.T
 
 
 def gradients(rows: Rows) -> Gradients:
@@ -186,7 +202,7 @@ def gradient_sensitivity(design: Design, relation: Relation) -> int:
     """Most that one record can move a sum of gradients, or of signed coordinates, in the norm of `design.shape`.
 
     A record's gradient is its coordinates times a number between -1 and 1, rounded to no larger entries, and depends on
-    no other record.
+    no other record. Where features are in groups, `Rows` has refused records with more than one 1 in a group.
 
     Args:
         design: public.
@@ -198,15 +214,19 @@ def gradient_sensitivity(design: Design, relation: Relation) -> int:
     return relation.by_record(design.reach, 2 * design.reach)
 
 
-def curvature_sensitivity(relation: Relation) -> int:
-    """Most that one record can move any sum of `Gradients.curvature`, in steps of the grid.
+def curvature_sensitivity(relation: Relation, part: CurvaturePart | None = None) -> int:
+    """Most that one record can move any sum of `Gradients.curvature`, or one of its vectors, in steps of the grid.
 
-    A record adds to each a number from -1 to 1, rounded to the grid, at the same weights for both neighbours.
+    A record adds to each sum a number from -1 to 1, rounded to the grid, at the same weights for both neighbours. To
+    the sums of a vector it adds what is not 0 in `part.length` of them at most: to a group's q u_i in one, and to the
+    products of two groups in one.
 
     Args:
         relation: what "neighbouring" means.
+        part: of the design's curvature; None for any one sum.
 
     Returns:
-        `GRID` under ADD_REMOVE, twice that under REPLACE.
+        `GRID` under ADD_REMOVE, twice that under REPLACE; of a part in the norm of its shape, so many times more.
     """
-    return relation.by_record(GRID, 2 * GRID)
+    times = part.length if part is not None and part.shape == "diamond" else 1
+    return times * relation.by_record(GRID, 2 * GRID)

@@ -17,7 +17,7 @@ from scipy.special import expit, logsumexp
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.k_norm import BALL_SLACK
 from discreet.mechanisms.objective_perturbation import POLISH_ERROR
-from discreet.model.design import GRID, Normal
+from discreet.model.design import GRID, Normal, Shape
 from discreet.releases.kinds.gradient_trace import BITS, ObjectiveNoise
 from discreet.releases.kinds.weight_draws import Truncation
 from discreet.sensitive.rows import Rows
@@ -94,7 +94,7 @@ def objective_loss(
     inner = [at for at, point in enumerate(points) if 0 < np.abs(point).max() <= 1]
     logs: dict[Any, Floats] = {}
     sums: dict[Any, Sums] = {}
-    scales: list[float] = []
+    asked: list[tuple[float, Shape]] = []
     costs, convexity = [], calibration.regularisation
     for key, statistic in statistics.items():
         v, y = statistic.rows.coordinates / GRID, statistic.rows.target
@@ -110,20 +110,20 @@ def objective_loss(
         if np.any(zeros) or cube != "cube" or off > POLISH_ERROR:
             raise Leak("what is found is not the minimum of the objective that is stated")
         sums[key] = [statistic.curvature(point) for point in points] if measured else []
-        scales = [asked for _, asked, _ in measured]
+        asked = [(one, norm) for _, one, norm in measured]
         logs[key] = volumes - np.array([length(tilt, shape) for tilt in tilts]) / scale
         slack = float(BALL_SLACK) * len(zeros) if shape == "ball" else 0.0
-        costs.append(2 * POLISH_ERROR / polish + slack + sum(1 / asked for _, asked, _ in script.laplace))
+        costs.append(2 * POLISH_ERROR / polish + slack + sum(1 / one for _, one, _ in script.laplace))
     # The curvature is measured at the weights that came out, so that its loss adds to theirs at each point.
     return max(costs) + max(
-        float(np.max(np.abs(logs[one] - logs[other]) + _moved(sums[one], sums[other], scales))) for one, other in pairs
+        float(np.max(np.abs(logs[one] - logs[other]) + _moved(sums[one], sums[other], asked))) for one, other in pairs
     )
 
 
-def _moved(one: Sums, other: Sums, scales: Sequence[float]) -> Floats:
-    """Losses of cube noise on the vectors of two curvatures at each point; 0 where none is measured."""
+def _moved(one: Sums, other: Sums, asked: Sequence[tuple[float, Shape]]) -> Floats:
+    """Losses of noise on the vectors of two curvatures at each point; 0 where none is measured."""
     found = [
-        sum(float(np.abs(a - b).max(initial=0)) / scale for a, b, scale in zip(*pair, scales, strict=False))
+        sum(length(a - b, shape) / scale for a, b, (scale, shape) in zip(*pair, asked, strict=False))
         for pair in zip(one, other, strict=True)
     ]
     return np.array(found or [0.0])

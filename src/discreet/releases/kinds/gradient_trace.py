@@ -25,7 +25,7 @@ BITS = 32
 @kind(None)
 @dataclass(frozen=True)
 class CurvatureNoise:
-    """Cube noise on the three vectors of a curvature.
+    """Noise on the three vectors of a curvature, by the norms of the design's parts.
 
     Args:
         sensitivity: most that one record can move any of their sums, in steps of the grid.
@@ -97,11 +97,11 @@ class ObjectiveNoise:
 @kind(None)
 @dataclass(frozen=True, eq=False)
 class NoisyCurvature:
-    """Sums of `q v_i v_j` over the records, `q = 4 sigmoid (1 - sigmoid)` at the released weights, with cube noise.
+    """Sums of `q v_i v_j` over the records, `q = 4 sigmoid (1 - sigmoid)` at the released weights, with noise.
 
     Args:
-        values: int64, in steps of the grid: of q; with an intercept of q u_i, and of `q (2 u_i^2 - 1)`, u the features;
-            of q u_i u_j for different features, upper triangle row by row.
+        values: int64, in steps of the grid, in the order of `Gradients.curvature` and the sizes of `Design.curvature`,
+            by whose shapes the noise is.
         scales: of the noise on each of the three, in the same steps; None for products where there is one feature.
 
     Raises:
@@ -124,8 +124,7 @@ class NoisyCurvature:
         Raises:
             InputError: it has not as many sums as this design has.
         """
-        width = len(design.features)
-        few, many = width * (1 + design.intercept), width * (width - 1) // 2
+        _, few, many = (part.size for part in design.curvature)
         require(self.values.size == 1 + few + many, "this curvature is of another design")
         require((self.scales[2] is None) == (many == 0), "a curvature's products need a noise scale")
         return self.values[:1], self.values[1 : 1 + few], self.values[1 + few :]
@@ -213,7 +212,8 @@ class GradientTrace(Released):
             line = f"{len(self.points)} gradients, with {noise} on each"
         if self.curvature is not None:
             scales = spread(scale / GRID for scale in self.curvature.scales if scale)
-            line += f"; the curvature there, with cube noise of scale {scales}"
+            shapes = " and ".join(sorted({part.shape for part in self.design.curvature if part.size}))
+            line += f"; the curvature there, with {shapes} noise of scale {scales}"
         return line + total_line(self.total)
 
     def agrees(self, calibration: object) -> bool:
