@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, hstack, issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from discreet.errors import InputError, listed, shown
@@ -26,6 +28,7 @@ __all__ = [
     "declared_pair",
     "indicated",
     "refuse_standardised",
+    "sparse_format",
     "variable_codes",
     "with_categories",
 ]
@@ -115,6 +118,11 @@ def with_categories(bounds: Any) -> tuple[Variable, ...] | None:
     """Columns that were declared by name, where some of them are categories."""
     declared = declared_columns(bounds) if isinstance(bounds, Mapping) else ()
     return declared if any(not variable.numeric for variable in declared) else None
+
+
+def sparse_format(estimator: BaseEstimator, mixed: tuple[Variable, ...] | None) -> str | bool:
+    """What sparse matrices are read as: by rows; where the estimator takes none, or columns are texts, refused."""
+    return "csr" if mixed is None and get_tags(estimator).input_tags.sparse else False
 
 
 # ------------------------------------------------------------------------------------------------------------- values

@@ -23,7 +23,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from discreet.errors import InputError, listed
-from discreet.estimators.columns import codes_of, indicated, refuse_standardised, with_categories
+from discreet.estimators.columns import codes_of, indicated, refuse_standardised, sparse_format, with_categories
 from discreet.estimators.given_table import GivenTable, declared_of, is_table, require_target
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
@@ -343,7 +343,7 @@ def read_given(
     mixed = with_categories(getattr(estimator, "bounds", None)) if numeric else None
     dtype = np.float64 if numeric and mixed is None else None
     alone = y is None and not supervised
-    taken = {"dtype": dtype, "accept_sparse": _sparse(estimator, mixed)}
+    taken = {"dtype": dtype, "accept_sparse": sparse_format(estimator, mixed)}
     read = _sanitised(lambda: validate_data(reader, X, "no_validation" if alone else y, **taken), "X or y")
     names = tuple(reader.feature_names_in_) if hasattr(reader, "feature_names_in_") else None
     X, y = (read, None) if alone else read
@@ -351,11 +351,6 @@ def read_given(
         refuse_standardised(X)
     given = Given(X, y, names, (names, X.shape[1]), None)
     return given if mixed is None else _indicated(given, mixed, grouped=grouped(mixed))
-
-
-def _sparse(estimator: BaseEstimator, mixed: tuple[Variable, ...] | None) -> Any:
-    """What sparse matrices are read as: by rows; where the estimator takes none, or columns are texts, refused."""
-    return "csr" if mixed is None and get_tags(estimator).input_tags.sparse else False
 
 
 def _indicated(given: Given, declared: tuple[Variable, ...], *, grouped: bool) -> Given:
@@ -383,7 +378,7 @@ def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> 
     """
     declared = getattr(estimator, "_mixed", None) if numeric else None
     dtype = np.float64 if numeric and declared is None else None
-    taken = {"dtype": dtype, "accept_sparse": numeric and _sparse(estimator, declared)}
+    taken = {"dtype": dtype, "accept_sparse": numeric and sparse_format(estimator, declared)}
     read = _sanitised(lambda: validate_data(estimator, X, reset=False, **taken), "X")
     return read if declared is None else indicated(declared, read, grouped=bool(estimator.release_.design.groups))
 

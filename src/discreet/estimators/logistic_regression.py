@@ -429,6 +429,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             columns = given.columns
         elif isinstance(self.bounds, Mapping):
             columns = declared_columns(self.bounds)
+        if self.groups and self.symmetric:
+            raise InputError("indicators of a group are not symmetric about 0: leave out symmetric, or the groups")
         groups = declared_groups(self.groups, columns) if given.grouped or self.groups else ()
         return Design(features, Variable(target_name(given, "class", features), states), norm, groups=groups)
 

@@ -386,10 +386,11 @@ class Normal:
 def _groups(groups: Iterable[Iterable[int]], features: tuple[Variable, ...]) -> tuple[tuple[int, ...], ...]:
     """Groups in order, none twice; refused where they are no groups of these features."""
     try:
-        found = tuple(sorted(tuple(sorted(map(operator.index, group))) for group in groups))
+        given = [list(group) for group in groups]
+        found = tuple(sorted(tuple(sorted(map(operator.index, group))) for group in given))
     except TypeError:
-        found = ((True,),)
-    if any(isinstance(position, bool) for group in found for position in group):
+        given, found = [[True]], ()
+    if any(isinstance(position, bool) for group in given for position in group):
         raise InputError("groups of a design are lists of positions of features, such as [[0, 1, 2], [3, 4]]")
     positions = [position for group in found for position in group]
     if not all(found) or len(set(positions)) < len(positions):

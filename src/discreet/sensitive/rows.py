@@ -161,9 +161,10 @@ def grid_rows(
     told = np.empty(0, np.int16) if target is None else _frozen(_target(design, target).astype(np.int16))
     if target is not None and told.shape != (table.shape[0],):
         raise InputError("the target needs one value for each record")
-    coordinates, step = (_sparse_on_grid if issparse(table) else _finite_on_grid)(design, table), _step(design)
+    coordinates = (_sparse_on_grid if issparse(table) else _finite_on_grid)(design, table)
 
     def read() -> Iterator[Block]:
+        step = _step(design)
         for start in range(0, max(len(coordinates), 1), step):
             yield _widened(coordinates[start : start + step], told[start : start + step])
 

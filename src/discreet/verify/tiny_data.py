@@ -135,11 +135,12 @@ def columns_of(design: Design, data: Iterable[Any]) -> tuple[Floats, list[Any] |
 
 
 def kinds_of(over: Network | Design, most: int = MOST_KINDS) -> list[Record]:
-    """Every record of a network; of a design those at the corners of its bounds, in the middle, and a few more."""
+    """Every record of a network; of a design those it takes at the corners of its bounds, in the middle, and more."""
     if isinstance(over, Network):
         return _evenly(list(product(*(range(variable.size) for variable in over.variables))), most)
     bounds = [variable.bounds for variable in over.features if variable.bounds is not None]
-    places = [*product(*bounds), tuple(low / 2 + high / 2 for low, high in bounds)]
+    corners = (place for place in product(*bounds) if all(sum(place[at] for at in group) <= 1 for group in over.groups))
+    places = [*corners, tuple(middle if at in over.alone else 0.0 for at, middle in enumerate(over.middles.tolist()))]
     if over.norm is not None and len(bounds) > 1:
         # Nearly alike, and told apart by weights along the first axis: their gradients are opposite there.
         low, high = (0.02 * end for end in bounds[0])
