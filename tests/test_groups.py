@@ -26,6 +26,7 @@ from discreet.posterior.design.logistic import noise_variance
 from discreet.releases.kinds.gradient_trace import BITS
 from discreet.releases.kinds.noisy_sums import k_norm_variance
 from discreet.sensitive.gradients import curvature_sensitivity, gradient_sensitivity
+from discreet.verify import tiny_data
 from flawed import recalibrated
 from folding import every
 
@@ -269,10 +270,8 @@ def test_the_calibration_is_for_the_diamond_and_its_lattice(relation: dc.Relatio
 # ------------------------------------------------------------------------------------------------------------- audits
 
 
-TINY = dc.Design(
-    (numeric("a", 0, 1), numeric("b", 0, 1), numeric("c", 0, 1)), CLASSES, intercept=False, groups=((0, 1, 2),)
-)
-"""One group of three: the noise of its gradients is a diamond's, and all its records can be enumerated."""
+TINY = tiny_data.audit_designs()["two classes of a group"]
+"""One group of two, whose noise is a diamond's, and all of whose records can be enumerated."""
 
 
 @pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
@@ -281,7 +280,7 @@ def test_the_audit_passes_a_group_and_finds_half_the_noise(relation: dc.Relation
         return replace(calibration, scale=calibration.scale / 2)
 
     assert TINY.shape == "diamond"
-    for honest in (dc.objective_perturbation(records=30, curvature=0), dc.noisy_gradients(2, records=30)):
+    for honest in (dc.objective_perturbation(records=30), dc.noisy_gradients(2, records=30)):
         (found,) = dc.audit(honest, promise(1, relation.value), {"group": TINY}, most=1)
         assert found.holds and not found.leak and 0.5 < found.measured <= 1
         (flawed,) = dc.audit(recalibrated(honest, halved), promise(1, relation.value), {"group": TINY}, most=1)

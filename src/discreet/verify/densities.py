@@ -123,7 +123,10 @@ def objective_loss(
 def _moved(one: Sums, other: Sums, asked: Sequence[tuple[float, Shape]]) -> Floats:
     """Losses of noise on the vectors of two curvatures at each point; 0 where none is measured."""
     found = [
-        sum(length(a - b, shape) / scale for a, b, (scale, shape) in zip(*pair, asked, strict=False))
+        sum(
+            float(np.abs(a - b).sum() if shape == "diamond" else np.abs(a - b).max(initial=0)) / scale
+            for a, b, (scale, shape) in zip(*pair, asked, strict=False)
+        )
         for pair in zip(one, other, strict=True)
     ]
     return np.array(found or [0.0])

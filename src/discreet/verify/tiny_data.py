@@ -91,6 +91,7 @@ def audit_designs() -> dict[str, Design]:
     """The designs of the audit: every target, with bounds and in a ball, of one or two coordinates."""
     x, z = (Variable(name, bounds=(-1, 1)) for name in "xz")
     number, states = Variable("y", bounds=(-1, 1)), Variable("y", ("no", "yes"))
+    indicators = tuple(Variable(name, bounds=(0, 1)) for name in "ab")
     return {
         "one number": Design((x,), intercept=False),
         "two numbers": Design((x, z), intercept=False),
@@ -98,6 +99,7 @@ def audit_designs() -> dict[str, Design]:
         "line in a ball": Design((x,), number, 0.5),
         "two classes": Design((x,), states),
         "two classes in a ball": Design((x, z), states, 1.0, intercept=False),
+        "two classes of a group": Design(indicators, states, intercept=False, groups=((0, 1),)),
     }
 
 
