@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, grouped, grouped_records, length, numeric, promise, rows_of
+from discreet.estimators.columns import declared_columns, indicated
 from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID, CurvaturePart, least_shape
@@ -310,6 +312,35 @@ def test_categories_stand_in_groups_where_that_is_less_noise() -> None:
         {"curvature": True, "symmetric": True, "method": "objective"},
     ):
         assert estimator(**options).fit(X, y).release_.design.groups == ()
+
+
+def test_a_table_of_categories_is_the_same_rows() -> None:
+    X, y = table(500)
+    columns, design = declared_columns(BOUNDS), estimator().fit(X, y).release_.design
+    schema = dc.Schema((*columns, dc.Variable("class", ("0", "1"))))
+    read = dc.read_records(X.assign(**{"class": y.astype(str)}), schema, out_of_bounds="clip")
+    one = dc.grid_rows(design, read, columns=columns)
+    features = indicated(columns, X[list(BOUNDS)].to_numpy(object), grouped=True)
+    other = dc.grid_rows(design, features, y.astype(str))
+    assert np.array_equal(one.coordinates, other.coordinates) and np.array_equal(one.target, other.target)
+    assert set(one.coordinates[:, :10].sum(axis=1)) == {GRID}
+    tabled = estimator().fit(X.assign(**{"class": y.astype(str)}), target="class")
+    assert tabled.release_.design == design
+
+
+@every(
+    "groups", [[[0, 1], [1, 2]], [[99, 100]], [[-1, 2]], [[0.5]], "01", [[True, 2]], [[]], [[10, 11]],
+               [list(range(10))], None, [{"a": 1}], [[2**70]]]
+)  # fmt: skip
+def test_a_document_of_other_groups_is_refused(groups: Any) -> None:
+    """Positions that are none, a feature that is no indicator, and groups that the rest of the document is not of."""
+    X, y = table(300)
+    document = json.loads(estimator().fit(X, y).release_.dumps())
+    assert document["design"]["groups"] == [list(range(10)), list(range(12, 19))]
+    assert dc.Release.loads(json.dumps(document)).design.groups == (tuple(range(10)), tuple(range(12, 19)))
+    document["design"]["groups"] = groups
+    with pytest.raises(dc.InputError):
+        dc.Release.loads(json.dumps(document))
 
 
 @every("given", ["positions", "names", "sparse"])
