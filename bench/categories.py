@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
-FITTED, PREDICTED = 8000, 4000
+FITTED, PREDICTED, DRAWN = 8000, 4000, 14_000
 SETS = {
     "adult income": (14, ">50K"),
     "adult sex": (9, "Male"),
@@ -44,13 +44,12 @@ def drawn(name: str, records: int, seed: int = 5) -> pd.DataFrame:
     """Records of a network of DISCREET_DATA."""
     network = read_bif(Path(os.environ["DISCREET_DATA"]) / "networks" / f"{name}.bif")
     states = {variable.name: variable.states for variable in network.variables}
-    rng, codes, left = np.random.default_rng(seed), dict[str, Labels](), list(states)
-    while left:
-        node = next(node for node in left if not set(network.parents[node]) & set(left))
-        left.remove(node)
-        rows = np.broadcast_to(network.arrays[node][tuple(codes[p] for p in network.parents[node])],
-                               (records, len(states[node])))  # fmt: skip
-        codes[node] = (rng.random((records, 1)) > rows.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    rng, codes = np.random.default_rng(seed), dict[str, Labels]()
+    while len(codes) < len(states):
+        for node in [node for node in states if node not in codes and set(network.parents[node]) <= set(codes)]:
+            rows = network.arrays[node][tuple(codes[parent] for parent in network.parents[node])]
+            steps = np.broadcast_to(rows, (records, len(states[node]))).cumsum(axis=1)[:, :-1]
+            codes[node] = (rng.random((records, 1)) > steps).sum(axis=1)
     return pd.DataFrame({node: np.array(states[node])[codes[node]] for node in states})
 
 
@@ -58,11 +57,12 @@ def frame_of(name: str) -> tuple[pd.DataFrame, Labels]:
     """Columns of one of `SETS`, and labels."""
     target, state = SETS[name]
     if not name.startswith("adult"):
-        frame = drawn(name, FITTED + PREDICTED)
+        frame = drawn(name, DRAWN)
         return frame.drop(columns=[target]), (frame[target] == state).to_numpy(np.int64)
     rows = np.array(adult_rows())
     numbers = {f"n{at}": rows[:, at].astype(float) for at in ADULT_NUMBERS if at in (0, 4, 12)}
-    texts = {f"c{at}": rows[:, at] for at in (1, 3, 5, 6, 7, 8, 9, 13, 14) if at != target}
+    # Husbands and wives tell their sex.
+    texts = {f"c{at}": rows[:, at] for at in (1, 3, 5, 6, 7, 8, 9, 13, 14) if at != target and (target, at) != (9, 7)}
     return pd.DataFrame(numbers | texts), (rows[:, int(target)] == state).astype(np.int64)
 
 

@@ -324,6 +324,11 @@ def test_a_table_of_categories_is_the_same_rows() -> None:
     other = dc.grid_rows(design, features, y.astype(str))
     assert np.array_equal(one.coordinates, other.coordinates) and np.array_equal(one.target, other.target)
     assert set(one.coordinates[:, :10].sum(axis=1)) == {GRID}
+    # Columns of another coding than the design's: nothing stands where a feature is missing.
+    for others in (dc.Design(features_of(columns, grouped=True), design.target), dc.Design(features_of(columns),
+                   design.target, groups=((0, 1),))):  # fmt: skip
+        with pytest.raises(dc.InputError, match=r"the columns stand for|in the records' schema"):
+            dc.grid_rows(others, read, columns=columns)
     tabled = estimator().fit(X.assign(**{"class": y.astype(str)}), target="class")
     assert tabled.release_.design == design
 

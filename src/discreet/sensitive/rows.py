@@ -340,8 +340,11 @@ def _on_grid(design: Design, table: Floats) -> Steps:
         int16, shape (records, design.size), columns contiguous, read-only.
 
     Raises:
-        InputError: a record has more in a group than one 1, or something else than 0 and 1.
+        InputError: another number of features, or a record has more in a group than one 1, or something else than 0
+            and 1.
     """
+    if table.shape[1] != len(design.features):
+        raise InputError(f"the design has {len(design.features)} features, and the columns stand for {table.shape[1]}")
     _require_groups(design, table)
     found = np.empty((len(table), design.size), np.int16, order="F")
     if design.norm is None:
