@@ -29,6 +29,8 @@ from discreet.releases.kinds.gradient_trace import BITS
 from discreet.releases.kinds.noisy_sums import k_norm_variance
 from discreet.sensitive.gradients import curvature_sensitivity, gradient_sensitivity
 from discreet.verify import tiny_data
+from discreet.verify.losses import length as audited
+from discreet.verify.plan import _made_up_rows
 from flawed import recalibrated
 from folding import every
 
@@ -118,6 +120,7 @@ def test_indicators_of_a_group_are_coordinates_as_they_are() -> None:
     assert slopes.tolist() == list(range(13)) and intercept == 13
     values = over.values(np.array([[0, 0, GRID, *[0] * 10, GRID]]), np.array([0]))
     assert values["a1"] == [1] and values["a0"] == [0]
+    assert over.curvature[2].size == len(over.pairs[0]) == 48
     without = dc.Design(over.features, CLASSES)
     assert without.shape == "cube" and without.reach == GRID and without != over
 
@@ -281,12 +284,18 @@ def test_the_audit_passes_a_group_and_finds_half_the_noise(relation: dc.Relation
     def halved(calibration: Any) -> Any:
         return replace(calibration, scale=calibration.scale / 2)
 
-    assert TINY.shape == "diamond"
+    assert TINY.shape == "diamond" and audited(np.array([3, -4]), "diamond") == 7
     for honest in (dc.objective_perturbation(records=30), dc.noisy_gradients(2, records=30)):
         (found,) = dc.audit(honest, promise(1, relation.value), {"group": TINY}, most=1)
         assert found.holds and not found.leak and 0.5 < found.measured <= 1
         (flawed,) = dc.audit(recalibrated(honest, halved), promise(1, relation.value), {"group": TINY}, most=1)
         assert not flawed.holds
+
+
+def test_made_up_records_of_a_plan_are_such_as_a_design_takes() -> None:
+    rows, _ = _made_up_rows(grouped(), 1000, RNG(2))
+    shares = rows.coordinates[:, 1:13].reshape(-1, 2, 6).mean(axis=0) / GRID
+    assert np.all(np.abs(shares - 1 / 7) < 0.07)  # six deviations: false alarms below 1e-7
 
 
 # ----------------------------------------------------------------------------------------------------------- estimator

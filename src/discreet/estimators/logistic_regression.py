@@ -125,7 +125,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         steps: of "gradients".
         regularisation: of "objective": for each expected record and squared length; None takes the mechanism's rule.
         curvature: of "objective": whether a fifth of epsilon buys the curvature at the released weights, from which the
-            posterior follows, and `coef_` with it; without it all of epsilon is for the weights, which are `coef_`.
+            posterior follows, and without groups `coef_`; else all of epsilon is for the weights, which are `coef_`.
         prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for a posterior by
             `covariates`; that by the curvature learns it from the release.
         covariates: for the posterior: what is known of the features' law (see `posterior/design/laws.py`). Intervals

@@ -196,10 +196,12 @@ class Design:
     def curvature(self) -> tuple[CurvaturePart, CurvaturePart, CurvaturePart]:
         """Vectors of a curvature (`sensitive/gradients.py`): a weight, means and squares, products."""
         width, alone, linear = len(self.features), len(self.alone), self.intercept or bool(self.groups)
+        # Counted without making them: a document may declare any number.
+        pairs = math.comb(width, 2) - sum(math.comb(len(group), 2) for group in self.groups)
         return (
             CurvaturePart(1, 1),
             CurvaturePart(width * linear + alone, self.units * linear + alone),
-            CurvaturePart(len(self.pairs[0]), self.units * (self.units - 1) // 2),
+            CurvaturePart(pairs, self.units * (self.units - 1) // 2),
         )
 
     @cached_property
