@@ -28,10 +28,12 @@ import numpy.typing as npt
 from scipy.special import expit
 
 __all__ = [
+    "ADULT_NUMBERS",
     "COVERAGE_SETS",
     "LINEAR_SETS",
     "LOGISTIC_SETS",
     "Task",
+    "adult_rows",
     "coverage_set",
     "linear",
     "logistic",
@@ -308,7 +310,7 @@ ADULT_CATEGORIES = (1, 5, 6, 7, 8, 9)
 
 
 @cache
-def _adult_rows() -> list[list[str]]:
+def adult_rows() -> list[list[str]]:
     """All records of the training part."""
     with gzip.open(_file("adult.data.gz"), "rt", encoding="utf-8") as lines:
         return [[part.strip() for part in row] for row in csv.reader(lines) if len(row) == 15]
@@ -316,7 +318,7 @@ def _adult_rows() -> list[list[str]]:
 
 def _adult(*, onehot: bool, target: int | None) -> tuple[_Columns, Floats]:
     """Columns of ADULT and a target: a column, or whether the income is above 50,000."""
-    rows = _adult_rows()
+    rows = adult_rows()
     numbers = {place: ends for place, ends in ADULT_NUMBERS.items() if place != target}
     parts = [np.array([[float(row[place]) for place in numbers] for row in rows])]
     ends = list(numbers.values())

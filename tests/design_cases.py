@@ -35,6 +35,19 @@ def promise(epsilon: object = 1, relation: str = "add-remove", delta: object = 0
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
 
 
+def grouped(target: dc.Variable | None = CLASSES, *, intercept: bool = True) -> dc.Design:
+    """A number, and two groups of six indicators: their noise is a diamond's, and so is that of their curvature."""
+    features = (numeric("x"), *(numeric(f"{group}{at}", 0, 1) for group in "ab" for at in range(6)))
+    return dc.Design(features, target, None, intercept, ((1, 2, 3, 4, 5, 6), (7, 8, 9, 10, 11, 12)))
+
+
+def grouped_records() -> list[tuple[Any, ...]]:
+    """Every combination of a number at its ends or inside, of a state of each group or none, and of a class."""
+    states = np.vstack([np.eye(6), np.zeros(6)])
+    places = [(x, *a, *b) for x in (-1.0, 0.37, 1.0) for a in states[::2] for b in states[1::2]]
+    return [(*place, y) for place in places for y in CLASSES.states]
+
+
 def rows_of(over: dc.Design, records: Sequence[Sequence[Any]]) -> dc.Rows:
     """Records, each its features and, where the design has one, its target."""
     size = len(over.features)
@@ -116,6 +129,8 @@ def length(vector: np.ndarray, shape: str) -> int:
     exact = [abs(int(entry)) for entry in vector]
     if shape == "cube":
         return max(exact)
+    if shape == "diamond":
+        return sum(exact)
     squares = sum(entry**2 for entry in exact)
     return math.isqrt(squares - 1) + 1 if squares else 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,8 @@ def designs(draw: st.DrawFn, target: str | None, *, intercept: bool | None = Non
     features = tuple(dc.Variable(f"é{at}", bounds=tuple(pair)) for at, pair in enumerate(pairs))
     norm = draw(st.none() | st.floats(1 / GRID, size**0.5))
     chosen = {None: None, "number": NUMBER, "class": CLASSES, "classes": THREE, "count": VISITS}[target]
-    made = dc.Design(features, chosen, norm, draw(st.booleans()) if intercept is None else intercept, target == "count")
+    made = dc.Design(features, chosen, norm, draw(st.booleans()) if intercept is None else intercept)
+    made = replace(made, counted=target == "count")
     assert made.predicts == (target or "nothing")
     return made
 

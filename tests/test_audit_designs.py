@@ -23,12 +23,13 @@ LOOKED_AT = {
     "grouped_moments": {"line": 0.99},
     "noisy_moments": {"one number": 1.0, "two numbers": 1.0, "line": 1.0},
     "truncated_posterior": {"line": 0.8, "line in a ball": 0.9},
-    "noisy_gradients": {"two classes": 0.98, "two classes in a ball": 0.98},
+    "noisy_gradients": {"two classes": 0.98, "two classes in a ball": 0.98, "two classes of a group": 0.98},
     "objective_perturbation": {
         "two classes": 0.72,
-        "two classes in a ball": 0.57,
+        "two classes in a ball": 0.55,
         "three classes": 0.68,
         "counts": 0.6,
+        "two classes of a group": 0.69,
     },
     "factored": {"two numbers": 0.75},
 }

@@ -223,7 +223,7 @@ def test_products_come_back_from_centred_sums(norm: float | None, intercept: boo
 
 
 def test_the_rule_regularises_by_the_noise_and_is_raised_where_epsilon_is_small() -> None:
-    """The noise's deviation over 2.5, so that nothing is shrunk where records or epsilon are many."""
+    """The noise's deviation over 2 over the longest record: nothing is shrunk where records or epsilon are many."""
     length = 3.0
 
     def convexity(records: int, epsilon: float, norm: float | None = None, **options: Any) -> float:
@@ -233,9 +233,9 @@ def test_the_rule_regularises_by_the_noise_and_is_raised_where_epsilon_is_small(
 
     for epsilon in (10, 30):
         # Cube noise in three dimensions: a radius of four gamma variates, of which a coordinate is a uniform part.
-        assert convexity(1000, epsilon) == pytest.approx(2 / (0.99 * epsilon) * (20 / 3) ** 0.5 / 2.5, rel=1e-6)
+        assert convexity(1000, epsilon) == pytest.approx(2 / (0.99 * epsilon) * (20 / 3) ** 0.5 * 3**0.5 / 2, rel=1e-6)
         assert convexity(10**6, epsilon) == convexity(1000, epsilon)
-    assert convexity(100, 20, norm=1.0) == pytest.approx(2 * 1.5**0.5 / (0.99 * 20) * 2 / 2.5, rel=1e-3)
+    assert convexity(100, 20, norm=1.0) == pytest.approx(2 * 1.5**0.5 / (0.99 * 20) * 2 * 1.5**0.5 / 2, rel=1e-3)
     assert convexity(100, 2, regularisation=0.5) == pytest.approx(0.5 * 100 * length)
     assert convexity(1, 0.1, regularisation=1e-3) == pytest.approx(length / (4 * np.expm1(0.025)))
 

@@ -25,6 +25,7 @@ from folding import every
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 RESPONSES = {"two": TwoClasses(), "three": Classes(3), "six": Classes(6), "counts": Counts(12), "yes or no": Counts(1)}
 THREE = dc.Variable("class", ("no", "yes", "unknown"))
+TEN = dc.Variable("digit", tuple("0123456789"))
 VISITS = dc.Variable("visits", bounds=(0, 12))
 RNG = np.random.default_rng
 
@@ -32,7 +33,7 @@ RNG = np.random.default_rng
 def over(kind: str, size: int = 2, **options: Any) -> dc.Design:
     """A design of that response."""
     features = tuple(numeric(f"x{at}") for at in range(size))
-    target = {"two": CLASSES, "three": THREE, "counts": VISITS}[kind]
+    target = {"two": CLASSES, "three": THREE, "ten": TEN, "counts": VISITS}[kind]
     return dc.Design(features, target, counted=kind == "counts", **options)
 
 
@@ -40,7 +41,7 @@ def targets(kind: str, number: int, seed: int) -> np.ndarray:
     """Targets of any kind, some at the ends."""
     if kind == "counts":
         return np.minimum(RNG(seed).poisson(3, number) * RNG(seed + 1).integers(0, 4, number), 12)
-    return RNG(seed).choice({"two": CLASSES, "three": THREE}[kind].states, number)
+    return RNG(seed).choice({"two": CLASSES, "three": THREE, "ten": TEN}[kind].states, number)
 
 
 def rows(design: dc.Design, kind: str, number: int, seed: int) -> dc.Rows:
@@ -170,7 +171,7 @@ def test_the_curvature_is_the_slope_of_the_gradient_and_its_sums_move_by_a_step_
     assert np.allclose(statistic.slope(w)[1], np.array(moved), atol=1e-4)
     response, width = response_of(given.design), len(given.design.features)
     weight, few, many = statistic.curvature(w)
-    assert [len(part) for part in (weight, few, many)] == list(perturbation._curvature_sizes(given.design))
+    assert [len(part) for part in (weight, few, many)] == [part.size for part in given.design.curvature]
     pairs = len(response.pairs)
     found = np.zeros_like(moved).reshape(2 * (given.design.outputs, width + 1))
     for pair, (one, other) in enumerate(response.pairs):
@@ -221,6 +222,19 @@ def test_gradients_of_neighbours_are_no_further_apart_than_the_sensitivity(
     kind: str, norm: float | None, relation: dc.Relation
 ) -> None:
     made = over(kind, 2, norm=norm)
+    apart(made, kind, relation)
+
+
+@every("relation", dc.RECORD_RELATIONS)
+def test_many_classes_have_noise_of_a_diamond(relation: dc.Relation) -> None:
+    """Ten classes: numbers whose absolute values sum to 2 at most, instead of ten of at most 1 each."""
+    made = over("ten", 3)
+    assert made.shape == "diamond" and over("ten", 3, norm=1.0).shape == "ball" and over("three", 3).shape == "cube"
+    apart(made, "ten", relation)
+
+
+def apart(made: dc.Design, kind: str, relation: dc.Relation) -> None:
+    """How far gradients of neighbours are from each other, beside what the calibration takes."""
     calibration = dc.objective_perturbation(records=1).calibrate(
         made, dc.Normal(made, 1.0), promise(1, relation)
     )  # fmt: skip
@@ -230,7 +244,8 @@ def test_gradients_of_neighbours_are_no_further_apart_than_the_sensitivity(
         theta = rng.normal(size=made.weights) * rng.choice([1, 1e3])
         one, other = (dc.gradients(rows(made, kind, 1, 2 * turn + at)).slope(theta)[0] for at in (0, 1))
         moved = one - other if relation is REPLACE else one
-        worst = max(worst, np.abs(moved).max() if norm is None else np.linalg.norm(moved))
+        size = {"cube": np.abs(moved).max(), "ball": np.linalg.norm(moved), "diamond": np.abs(moved).sum()}
+        worst = max(worst, size[made.shape])
         assert np.linalg.norm(moved) <= euclidean * (1 + 1e-9)
     assert 0.9 * calibration.sensitivity <= worst * lattice <= calibration.sensitivity
 

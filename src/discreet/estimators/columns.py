@@ -11,8 +11,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array, hstack, issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from discreet.errors import InputError, listed, shown
+from discreet.model.indicators import first_state
 from discreet.model.schema import Variable
 
 __all__ = [
@@ -23,7 +28,9 @@ __all__ = [
     "declared_pair",
     "indicated",
     "refuse_standardised",
+    "sparse_format",
     "variable_codes",
+    "with_categories",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -107,6 +114,17 @@ def declared_columns(bounds: Mapping[str, Any]) -> tuple[Variable, ...]:
     return tuple(columns)
 
 
+def with_categories(bounds: Any) -> tuple[Variable, ...] | None:
+    """Columns that were declared by name, where some of them are categories."""
+    declared = declared_columns(bounds) if isinstance(bounds, Mapping) else ()
+    return declared if any(not variable.numeric for variable in declared) else None
+
+
+def sparse_format(estimator: BaseEstimator, mixed: tuple[Variable, ...] | None) -> str | bool:
+    """What sparse matrices are read as: by rows; where the estimator takes none, or columns are texts, refused."""
+    return "csr" if mixed is None and get_tags(estimator).input_tags.sparse else False
+
+
 # ------------------------------------------------------------------------------------------------------------- values
 
 
@@ -153,27 +171,35 @@ def variable_codes(variable: Variable, values: Values) -> Codes:
     return codes_of(values, _keys(variable), refusal + listed(variable.states))
 
 
-def indicated(columns: Sequence[Variable], X: Values) -> Floats:
+def indicated(columns: Sequence[Variable], X: Values, *, grouped: bool = False) -> Any:
     """Values of columns as the features of a design that stand for them (`model/indicators.py`).
 
     Args:
         columns: public, with bounds or states.
         X: shape (records, columns), of any type.
+        grouped: whether states are in groups of the design.
 
     Returns:
-        float64, shape (records, features), in the order of the columns.
+        float64, shape (records, features), in the order of the columns; in groups a sparse matrix by rows, since almost
+        all are 0.
 
     Raises:
         InputError: a value that is missing, infinite, no number, or no category; the message names the column.
     """
-    parts: list[Floats] = []
+    parts: list[Any] = []
     for variable, values in zip(columns, X.T, strict=True):
         if variable.numeric:
             parts.append(_numbers(variable, values)[:, None])
         else:
-            codes = variable_codes(variable, values)
-            parts.append((codes[:, None] == np.arange(1, variable.size)).astype(np.float64))
-    return np.hstack(parts)
+            codes, first = variable_codes(variable, values), first_state(variable, grouped=grouped)
+            if grouped:
+                parts.append(
+                    csr_array((np.ones(len(codes)), (np.arange(len(codes)), codes)), (len(codes), variable.size))
+                )
+                parts[-1] = parts[-1][:, first:]
+            else:
+                parts.append((codes[:, None] == np.arange(first, variable.size)).astype(np.float64))
+    return hstack(list(map(csr_array, parts)), "csr") if grouped else np.hstack(parts)
 
 
 def refuse_standardised(X: Values) -> None:
@@ -190,13 +216,14 @@ def refuse_standardised(X: Values) -> None:
     Raises:
         InputError: they are standardised. Values of -1 and 1 alone are taken for two halves of a trial, and pass.
     """
-    if X.dtype.kind != "f" or len(X) < 2:
+    if X.dtype.kind != "f" or X.shape[0] < 2:
         return
     with np.errstate(all="ignore"):
-        deviations = X.std(axis=0)
+        means, variances = mean_variance_axis(X, 0) if issparse(X) else (X.mean(axis=0), X.std(axis=0) ** 2)
+        deviations = np.sqrt(variances)
         constant = deviations < ROUNDED
-        told = np.all(np.abs(X.mean(axis=0)) < ROUNDED) and np.all(constant | (np.abs(deviations - 1) < ROUNDED))
-    if told and not constant.all() and not np.all(np.abs(X) == 1):
+        told = np.all(np.abs(means) < ROUNDED) and np.all(constant | (np.abs(deviations - 1) < ROUNDED))
+    if told and not constant.all() and (issparse(X) or not np.all(np.abs(X) == 1)):
         raise InputError(
             "every column has mean 0 and deviation 1: a StandardScaler has read them off private records, which no "
             "budget pays for; leave it out, or put PublicScaler(bounds=...) in its place (check_pipeline looks at all "

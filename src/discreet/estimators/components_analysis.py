@@ -19,13 +19,19 @@ from discreet.estimators.contract import (
     PrivateEstimator,
     columns_of,
     generator,
-    read_features,
     read_given,
     refuse_options,
     require_drawable,
     whole_number,
 )
-from discreet.estimators.designs import DrawnLater, by_column, declared_features, describe, middles, written_bounds
+from discreet.estimators.designs import (
+    DrawnLater,
+    by_column,
+    declared_features,
+    describe,
+    scaled_blocks,
+    written_bounds,
+)
 from discreet.mechanisms.crossing import release
 from discreet.mechanisms.factored import factored
 from discreet.mechanisms.noisy_moments import noisy_moments
@@ -286,7 +292,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     def mean_(self) -> Floats:
         """Of the features, in the units of the columns, shape (features,)."""
         design = self.release_.design
-        return by_column(middles(design) + design.vectors(self._spectrum.mean), self._columns)
+        return by_column(design.middles + design.vectors(self._spectrum.mean), self._columns)
 
     def transform(self, X: Any) -> Floats:
         """Scaled records less the mean, along the components.
@@ -301,9 +307,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             InputError: other columns than those of the fit.
         """
         check_is_fitted(self, "release_")
-        design, spectrum = self.release_.design, self._spectrum
-        scaled = design.scaled(read_features(self, X)[:, self._columns])[:, : len(spectrum.mean)]
-        return np.asarray((scaled - spectrum.mean) @ spectrum.axes[: self.n_components_].T)
+        spectrum = self._spectrum
+        along, width = spectrum.axes[: self.n_components_].T, len(spectrum.mean)
+        return np.concatenate([(block[:, :width] - spectrum.mean) @ along for block in scaled_blocks(self, X)])
 
     def inverse_transform(self, X: Any) -> Floats:
         """Records in the units of the columns, from their places along the components.
@@ -323,7 +329,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             raise InputError(f"inverse_transform takes rows of {self.n_components_} numbers, one for each component")
         design, spectrum = self.release_.design, self._spectrum
         scaled = places @ spectrum.axes[: self.n_components_] + spectrum.mean
-        return by_column(middles(design) + design.vectors(scaled), self._columns)
+        return by_column(design.middles + design.vectors(scaled), self._columns)
 
     @property
     def _n_features_out(self) -> int:
@@ -340,7 +346,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     def __sklearn_tags__(self) -> Tags:
         """No two fits are alike, whatever the random state."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
+        tags.non_deterministic = tags.input_tags.sparse = True
         return tags
 
     def _chooses(self, rows: Rows, guarantee: Guarantee) -> bool:

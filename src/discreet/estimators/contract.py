@@ -23,7 +23,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from discreet.errors import InputError, listed
-from discreet.estimators.columns import codes_of, declared_columns, indicated, refuse_standardised
+from discreet.estimators.columns import codes_of, indicated, refuse_standardised, sparse_format, with_categories
 from discreet.estimators.given_table import GivenTable, declared_of, is_table, require_target
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
@@ -247,11 +247,12 @@ class Given:
     """Arrays that `fit` was given: private but for the columns.
 
     Args:
-        X: shape (records, features); of categories that were declared, their indicators.
+        X: shape (records, features), perhaps sparse; of categories that were declared, their indicators.
         y: shape (records,), or None.
         names: of the features, where X has names; taken to be public, as is how many there are.
         columns: names of the columns, where X has names, and how many they are.
         declared: what the columns are, in their order, where some are categories.
+        grouped: whether categories are in groups of the design.
     """
 
     X: Values
@@ -259,6 +260,7 @@ class Given:
     names: tuple[str, ...] | None
     columns: tuple[tuple[str, ...] | None, int]
     declared: tuple[Variable, ...] | None
+    grouped: bool = False
 
     target = None
     """Name of the column that y was in; y has none."""
@@ -289,7 +291,8 @@ class Given:
             refusal = f"Unknown label type: y holds a label that is none of the declared classes: {listed(states)}"
             codes = codes_of(np.asarray(y), {label: code for code, label in enumerate(labels.tolist())}, refusal)
             y = states[codes]
-        return grid_rows(design, self.X[:, columns], y, one_record_a_unit=one_record_a_unit)
+        X = self.X if np.array_equal(columns, np.arange(self.width)) else self.X[:, columns]
+        return grid_rows(design, X, y, one_record_a_unit=one_record_a_unit)
 
     def describe(self, estimator: BaseEstimator) -> None:
         """Set what scikit-learn keeps of the columns, at the end of a fit: one that fails changes nothing."""
@@ -309,6 +312,7 @@ def read_given(
     target: str | None = None,
     table: str | None = None,
     numeric: bool = True,
+    grouped: Callable[[tuple[Variable, ...]], bool] = lambda columns: False,
 ) -> Given | GivenTable:
     """What `fit` was given: arrays, checked as scikit-learn does, or a table.
 
@@ -320,6 +324,7 @@ def read_given(
         target: name of the table's column that is predicted.
         table: name of the table where X is the URL of a database.
         numeric: whether features must be numbers; X is then float64, with indicators where categories are declared.
+        grouped: whether columns that were declared have their states in groups of the design.
 
     Returns:
         The records.
@@ -332,37 +337,32 @@ def read_given(
     if isinstance(estimator, PrivateEstimator) and (target is not None or table is not None or is_table(X, y)):
         require_target(target, y, supervised=supervised)
         declared = declared_of(getattr(estimator, "features", None) or estimator.bounds, X, target)
-        return GivenTable(X, table, target, declared, estimator.one_record_a_unit)
+        return GivenTable(X, table, target, declared, estimator.one_record_a_unit, grouped(declared))
     # scikit-learn notes the columns on the estimator that it reads for; that is left to `describe`.
     reader = type(estimator)(**estimator.get_params(deep=False))
-    mixed = _with_categories(estimator) if numeric else None
+    mixed = with_categories(getattr(estimator, "bounds", None)) if numeric else None
     dtype = np.float64 if numeric and mixed is None else None
     alone = y is None and not supervised
-    read = _sanitised(lambda: validate_data(reader, X, "no_validation" if alone else y, dtype=dtype), "X or y")
+    taken = {"dtype": dtype, "accept_sparse": sparse_format(estimator, mixed)}
+    read = _sanitised(lambda: validate_data(reader, X, "no_validation" if alone else y, **taken), "X or y")
     names = tuple(reader.feature_names_in_) if hasattr(reader, "feature_names_in_") else None
     X, y = (read, None) if alone else read
     if isinstance(estimator, PrivateEstimator) and getattr(estimator, "scored_records", "private") == "private":
         refuse_standardised(X)
     given = Given(X, y, names, (names, X.shape[1]), None)
-    return given if mixed is None else _indicated(given, mixed)
+    return given if mixed is None else _indicated(given, mixed, grouped=grouped(mixed))
 
 
-def _indicated(given: Given, declared: tuple[Variable, ...]) -> Given:
+def _indicated(given: Given, declared: tuple[Variable, ...], *, grouped: bool) -> Given:
     """Indicators in the place of categories, in the order of X's columns."""
     found = columns_of([variable.name for variable in declared], given, by_name=True)
     ordered = tuple(declared[position] for position in np.argsort(found))
-    names = None if given.names is None else tuple(feature.name for feature in features_of(ordered))
-    return replace(given, X=indicated(ordered, given.X), names=names, declared=ordered)
+    names = None if given.names is None else tuple(one.name for one in features_of(ordered, grouped=grouped))
+    X = indicated(ordered, given.X, grouped=grouped)
+    return replace(given, X=X, names=names, declared=ordered, grouped=grouped)
 
 
-def _with_categories(estimator: BaseEstimator) -> tuple[Variable, ...] | None:
-    """Columns that were declared by name, where some of them are categories."""
-    bounds = getattr(estimator, "bounds", None)
-    declared = declared_columns(bounds) if isinstance(bounds, Mapping) else ()
-    return declared if any(not variable.numeric for variable in declared) else None
-
-
-def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> Values:
+def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> Any:
     """Features alone, for `predict` and the like.
 
     Args:
@@ -371,15 +371,16 @@ def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> 
         numeric: whether every column must hold numbers; X is then float64.
 
     Returns:
-        The features.
+        The features; a sparse matrix by rows, where X is sparse, or indicators are in groups.
 
     Raises:
         InputError: as above, or other columns than those of the fit.
     """
     declared = getattr(estimator, "_mixed", None) if numeric else None
     dtype = np.float64 if numeric and declared is None else None
-    read: Values = _sanitised(lambda: validate_data(estimator, X, dtype=dtype, reset=False), "X")
-    return read if declared is None else indicated(declared, read)
+    taken = {"dtype": dtype, "accept_sparse": numeric and sparse_format(estimator, declared)}
+    read = _sanitised(lambda: validate_data(estimator, X, reset=False, **taken), "X")
+    return read if declared is None else indicated(declared, read, grouped=bool(estimator.release_.design.groups))
 
 
 def read_target(estimator: BaseEstimator, y: Any, records: int, *, numeric: bool) -> Values:

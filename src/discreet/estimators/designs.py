@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import EXAMPLE, declared_bounds, declared_columns
-from discreet.estimators.contract import Given, generated_names, generator
+from discreet.estimators.contract import Given, generated_names, generator, read_features
 from discreet.estimators.given_table import GivenTable
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
@@ -28,8 +29,8 @@ __all__ = [
     "declared_features",
     "describe",
     "inner_products",
-    "middles",
     "positive_number",
+    "scaled_blocks",
     "target_name",
     "unused_name",
     "written_bounds",
@@ -37,6 +38,9 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
+
+SPARSE_NUMBERS = 2**22
+"""Numbers of a block of sparse records, which is made dense to be predicted: 32 MiB."""
 
 
 class DrawnLater:
@@ -90,12 +94,12 @@ def declared_features(bounds: Any, given: Given | GivenTable) -> tuple[Variable,
         InputError: no bounds, or bounds of another form, or for another number of columns.
     """
     if isinstance(given, GivenTable):
-        return features_of(given.columns)
+        return features_of(given.columns, grouped=given.grouped)
     if bounds is None:
         raise InputError(f"fit needs bounds=(lower, upper) or by column, such as {EXAMPLE}: never read off records")
     if isinstance(bounds, Mapping):
         columns = declared_columns(bounds)
-        features = features_of(columns)
+        features = features_of(columns, grouped=given.grouped)
         if len(features) != given.width:
             raise InputError(f"{len(columns)} features were declared, but X has {given.width} columns")
         return features
@@ -140,12 +144,6 @@ def inner_products(coordinates: Floats, weights: Floats) -> Floats:
     return total
 
 
-def middles(design: Design) -> Floats:
-    """Middles of the features' bounds, in the units of the columns, shape (features,)."""
-    pairs = np.array([variable.bounds for variable in design.features], np.float64)
-    return np.asarray(pairs[:, 0] / 2 + pairs[:, 1] / 2)
-
-
 def by_column(values: Floats, columns: Positions) -> Floats:
     """Numbers of the features in the order of X's columns, as scikit-learn has them.
 
@@ -187,12 +185,33 @@ def written_bounds(design: Design, bounds: Mapping[str, Any] | None) -> Any:
         InputError: bounds of other features than those of the release.
     """
     if bounds is not None:
-        if not isinstance(bounds, Mapping) or features_of(declared_columns(bounds)) != design.features:
+        columns = declared_columns(bounds) if isinstance(bounds, Mapping) else ()
+        if features_of(columns, grouped=bool(design.groups)) != design.features:
             raise InputError(f"bounds are those that were declared to the fit, by column: {listed(design.names)}")
         return bounds
     if design.names == generated_names(len(design.features)):
         return tuple(zip(*(variable.bounds or () for variable in design.features), strict=True))
     return {variable.name: variable.bounds for variable in design.features}
+
+
+def scaled_blocks(estimator: BaseEstimator, X: Any) -> Iterator[Floats]:
+    """Coordinates of records that are to be predicted: all at once, or of sparse ones a block after the other.
+
+    Args:
+        estimator: fitted.
+        X: as in `fit`.
+
+    Yields:
+        float64, shape (records, size); at least one block.
+
+    Raises:
+        InputError: other columns than those of the fit.
+    """
+    read, design = read_features(estimator, X), estimator.release_.design
+    step = SPARSE_NUMBERS // design.size if issparse(read) else read.shape[0]
+    for start in range(0, read.shape[0], max(step, 1)):
+        part = read[start : start + max(step, 1)]
+        yield design.scaled((part.toarray() if issparse(part) else part)[:, estimator._columns])
 
 
 def describe(estimator: BaseEstimator, design: Design) -> None:

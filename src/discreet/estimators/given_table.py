@@ -96,6 +96,7 @@ class GivenTable:
         target: name of the column that is predicted, or None.
         columns: of the features, as they were declared.
         one_record_a_unit: the curator's word, where the source is no `Records`.
+        grouped: whether states are in groups of the design.
     """
 
     source: Any
@@ -103,11 +104,12 @@ class GivenTable:
     target: str | None
     columns: tuple[Variable, ...]
     one_record_a_unit: bool
+    grouped: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the features of a design."""
-        return tuple(variable.name for variable in features_of(self.columns))
+        return tuple(variable.name for variable in features_of(self.columns, grouped=self.grouped))
 
     @property
     def width(self) -> int:

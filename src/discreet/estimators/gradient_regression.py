@@ -11,21 +11,30 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
+from discreet.estimators.columns import declared_columns
 from discreet.estimators.contract import (
     Given,
     PrivateEstimator,
     columns_of,
     generator,
-    read_features,
     read_given,
     refuse_options,
     require_drawable,
     whole_number,
 )
-from discreet.estimators.designs import by_column, declared_features, inner_products, positive_number, target_name
+from discreet.estimators.designs import (
+    by_column,
+    declared_features,
+    inner_products,
+    positive_number,
+    scaled_blocks,
+    target_name,
+)
 from discreet.estimators.given_table import GivenTable
+from discreet.estimators.groups import declared_groups
 from discreet.mechanisms.crossing import DesignMechanism, release
 from discreet.model.design import Design, Normal
+from discreet.model.indicators import worth_groups
 from discreet.model.schema import Variable
 from discreet.posterior.design.weight_posterior import WeightPosterior, quick_estimate, require_level, tails, weights
 from discreet.privacy.guarantee import Guarantee
@@ -50,7 +59,8 @@ Making = Callable[[Guarantee, int, Design], DesignMechanism[Any, Any]]
 class GradientRegression(PrivateEstimator):
     """Abstract: a regression whose release is a `GradientTrace`.
 
-    A subclass keeps `bounds`, `norm`, `draws`, `random_state` and `one_record_a_unit`, and has `prior_deviation`.
+    A subclass keeps `bounds`, `groups`, `norm`, `draws`, `random_state` and `one_record_a_unit`, and has
+    `prior_deviation`.
     """
 
     prior_deviation: float = 2.5
@@ -84,7 +94,7 @@ class GradientRegression(PrivateEstimator):
         guarantee, account = promised(self)
         generator(self.random_state)
         draws = whole_number(self.draws, "draws", 2)
-        given = read_given(self, X, y, target=names[0], table=names[1])
+        given = read_given(self, X, y, target=names[0], table=names[1], grouped=self._grouped)
         design = self._design(given, predicted, counted=labels is None)
         require_drawable(draws, design.weights)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
@@ -106,7 +116,21 @@ class GradientRegression(PrivateEstimator):
         norm = None if self.norm is None else positive_number(self.norm, "norm")
         name = target_name(given, predicted.name, features)
         target = Variable(name, predicted.states, bounds=predicted.bounds)
-        return Design(features, target, norm, counted=counted)
+        columns = features
+        if isinstance(given, GivenTable):
+            columns = given.columns
+        elif isinstance(self.bounds, Mapping):
+            columns = declared_columns(self.bounds)
+        groups = declared_groups(self.groups, columns) if given.grouped or self.groups else ()
+        return Design(features, target, norm, groups=groups, counted=counted)
+
+    def _grouped(self, columns: tuple[Variable, ...]) -> bool:
+        """Whether states stand in groups: by what is declared alone, and where no law of the features is."""
+        return bool(self.groups) or (self._lawless() and self.norm is None and worth_groups(columns))
+
+    def _lawless(self) -> bool:
+        """Whether nothing is declared of the features' law."""
+        return True
 
     def _keep(self, released: Release) -> None:
         """The release, and the estimate of its weights: of one output after the other, shape (outputs, size)."""
@@ -165,15 +189,11 @@ class GradientRegression(PrivateEstimator):
         require_level(level, draws)
         return self.sample_posterior(draws)
 
-    def _coordinates(self, X: Any) -> Floats:
-        """Records in the coordinates of the design, shape (records, size)."""
-        check_is_fitted(self, "release_")
-        return self.release_.design.scaled(read_features(self, X)[:, self._columns])
-
     def _predictors(self, X: Any) -> Floats:
         """Linear predictors by the estimate, shape (outputs, records), of each record by itself."""
-        coordinates = self._coordinates(X)
-        return np.array([inner_products(coordinates, each) for each in self._weights])
+        check_is_fitted(self, "release_")
+        blocks = [[inner_products(block, each) for each in self._weights] for block in scaled_blocks(self, X)]
+        return np.concatenate(blocks, axis=1)
 
     def _mean_tails(self, X: Any, level: float, means: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
         """Intervals of what records' predictors mean.
@@ -186,12 +206,15 @@ class GradientRegression(PrivateEstimator):
         Returns:
             (lower, upper), shape (outputs, records) each.
         """
-        coordinates, posterior = self._coordinates(X), self._drawn(level)
-        drawn = posterior.weights.reshape(len(posterior.weights), -1, coordinates.shape[1])
+        check_is_fitted(self, "release_")
+        require_level(level, whole_number(self.draws, "draws", 2))
+        blocks, posterior = list(scaled_blocks(self, X)), self._drawn(level)
+        drawn = posterior.weights.reshape(len(posterior.weights), -1, posterior.design.size)
         step = max(1, CHUNK // (drawn.shape[0] * drawn.shape[1]))
         found = [
-            np.array(tails(means(drawn @ coordinates[start : start + step].T), level))
-            for start in range(0, len(coordinates), step)
+            np.array(tails(means(drawn @ block[start : start + step].T), level))
+            for block in blocks
+            for start in range(0, len(block), step)
         ]
         lower, upper = np.concatenate(found, axis=2)
         return lower, upper

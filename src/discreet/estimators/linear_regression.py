@@ -21,7 +21,6 @@ from discreet.estimators.contract import (
     columns_of,
     generator,
     of_public_records,
-    read_features,
     read_given,
     refuse_options,
     require_drawable,
@@ -34,6 +33,7 @@ from discreet.estimators.designs import (
     describe,
     inner_products,
     positive_number,
+    scaled_blocks,
     target_name,
     written_bounds,
 )
@@ -311,8 +311,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         """
         check_is_fitted(self, "release_")
         design = self.release_.design
-        coordinates = design.scaled(read_features(self, X)[:, self._columns])
-        return design.predicted(inner_products(coordinates, self._weights))
+        blocks = [inner_products(block, self._weights) for block in scaled_blocks(self, X)]
+        return design.predicted(np.concatenate(blocks))
 
     @of_public_records
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -369,7 +369,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
     def __sklearn_tags__(self) -> Tags:
         """No two fits are alike, whatever the random state; noise may leave little of a fit."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
+        tags.non_deterministic = tags.input_tags.sparse = True
         tags.regressor_tags.poor_score = True
         return tags
 
@@ -395,7 +395,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         """The target's expectation under each draw, shape (draws, records)."""
         check_is_fitted(self, "release_")
         design = self.release_.design
-        return design.predicted(self.posterior_.weights @ design.scaled(read_features(self, X)[:, self._columns]).T)
+        drawn = self.posterior_.weights
+        return design.predicted(np.concatenate([drawn @ block.T for block in scaled_blocks(self, X)], axis=1))
 
 
 def _half_width(design: Design) -> float:

@@ -12,9 +12,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 
 from discreet.errors import InputError
+from discreet.estimators.columns import declared_columns
 from discreet.estimators.contract import ScoredRecords, class_labels, of_public_records, whole_number
 from discreet.estimators.designs import describe, positive_number, written_bounds
 from discreet.estimators.gradient_regression import GradientRegression, expected_records, measures, trace_of
+from discreet.estimators.groups import written_groups
 from discreet.mechanisms.crossing import DesignMechanism
 from discreet.mechanisms.noisy_gradients import noisy_gradients
 from discreet.mechanisms.objective_perturbation import objective_perturbation
@@ -70,6 +72,9 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         account: pays for every fit; required unless epsilon is given.
         epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
             unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
+        groups: lists of columns, by name or position, that exclude each other: 0 in every record but for at most one 1,
+            such as the indicators of one category; their bounds are (0, 1). Other records are refused. Where columns
+            were declared as categories, they are groups of their own. See docs/estimators.md, "Categories".
         norm: public bound on the Euclidean norm of the scaled features, where one is known that is well below the root
             of their number: longer records are shortened to it. None where the bounds are all that is known.
         records: public, expected number of records, of which ten times as many are taken: what a given regularisation,
@@ -83,7 +88,7 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         steps: of "gradients".
         regularisation: of "objective": for each expected record and squared length; None takes the mechanism's rule.
         curvature: of "objective": whether a fifth of epsilon buys the curvature at the released weights, from which the
-            posterior follows, and `coef_` with it; without it all of epsilon is for the weights, which are `coef_`.
+            posterior follows, and without groups `coef_`; else all of epsilon is for the weights, which are `coef_`.
             More than two classes have none where it would be so many sums that noise hides them.
         prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for a posterior by
             `covariates`; that by the curvature learns it from the release.
@@ -104,7 +109,7 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         classes_: the labels, sorted.
         coef_, intercept_: log odds for one unit of a column, in the order of X's columns, shape (1, features) and (1,);
             of more than two classes (classes, features) and (classes,), summing to 0 over these: posterior means, where
-            the curvature was released, else the released weights.
+            the curvature was released and no columns are in groups, else the released weights.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
@@ -134,6 +139,7 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         account: Account | None = None,
         epsilon: Number | None = None,
         delta: Number | None = None,
+        groups: Sequence[Sequence[Any]] | None = None,
         norm: float | None = None,
         records: int | None = None,
         symmetric: bool = False,
@@ -155,6 +161,7 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         self.account = account
         self.epsilon = epsilon
         self.delta = delta
+        self.groups = groups
         self.norm = norm
         self.records = records
         self.symmetric = symmetric
@@ -247,6 +254,7 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
             classes=tuple(labels.tolist()),
             bounds=written_bounds(design, bounds),
             guarantee=release.guarantee,
+            groups=written_groups(design.groups, None if bounds is None else declared_columns(bounds)),
             norm=design.norm,
             prior_deviation=release.normal.deviation,
             method="gradients" if release.mechanism == "noisy_gradients" else "objective",
@@ -341,9 +349,14 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
     def __sklearn_tags__(self) -> Tags:
         """No two fits are alike, whatever the random state; noise may leave little of a fit."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
+        tags.non_deterministic = tags.input_tags.sparse = True
         tags.classifier_tags.poor_score = True
         return tags
+
+    def _lawless(self) -> bool:
+        """Whether nothing is declared of the features' law, and the objective is perturbed."""
+        laws = self.symmetric or self.covariates is not None or self.public_records is not None
+        return self.method in ("auto", "objective") and not laws
 
     def _mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> DesignMechanism[Any, Any]:
         """The mechanism that was asked for, or the rule's."""
@@ -352,6 +365,8 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         scaled = self.method not in ("auto", "objective") or bool(self.symmetric) or self.regularisation is not None
         records = expected_records(self.records, guarantee, counted, scaled=scaled)
         method, many = self.method, design.outputs > 1
+        if design.groups and self.symmetric:
+            raise InputError("indicators of a group are not symmetric about 0: leave out symmetric, or the groups")
         if guarantee.delta and not (self.covariates is None and self.public_records is None):
             raise InputError(
                 "a law of covariates and public records are read with delta 0; leave them out, or the delta"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,10 +12,11 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import Tags
 
 from discreet.errors import InputError
-from discreet.estimators.columns import declared_pair
+from discreet.estimators.columns import declared_columns, declared_pair
 from discreet.estimators.contract import ScoredRecords, of_public_records
 from discreet.estimators.designs import describe, positive_number, written_bounds
 from discreet.estimators.gradient_regression import GradientRegression, expected_records, measures, trace_of
+from discreet.estimators.groups import written_groups
 from discreet.mechanisms.crossing import DesignMechanism
 from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design
@@ -43,6 +44,7 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
         account: pays for every fit; required unless epsilon is given.
         epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
             unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
+        groups: lists of columns that exclude each other, as of `PrivateLogisticRegression`.
         norm: public bound on the Euclidean norm of the scaled features, where one is known; see
             `PrivateLogisticRegression`.
         records: public, expected number of records, of which ten times as many are taken; None expects a million, or
@@ -93,6 +95,7 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
         account: Account | None = None,
         epsilon: Number | None = None,
         delta: Number | None = None,
+        groups: Sequence[Sequence[Any]] | None = None,
         norm: float | None = None,
         records: int | None = None,
         regularisation: float | None = None,
@@ -108,6 +111,7 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
         self.account = account
         self.epsilon = epsilon
         self.delta = delta
+        self.groups = groups
         self.norm = norm
         self.records = records
         self.regularisation = regularisation
@@ -176,6 +180,7 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
             bounds=written_bounds(design, bounds),
             target_bounds=design.target.bounds,
             guarantee=release.guarantee,
+            groups=written_groups(design.groups, None if bounds is None else declared_columns(bounds)),
             norm=design.norm,
             draws=draws,
             random_state=random_state,
@@ -234,7 +239,7 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
     def __sklearn_tags__(self) -> Tags:
         """Counts; no two fits are alike, whatever the random state; noise may leave little of a fit."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
+        tags.non_deterministic = tags.input_tags.sparse = True
         tags.target_tags.positive_only = True
         tags.regressor_tags.poor_score = True
         return tags

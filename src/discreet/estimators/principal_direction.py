@@ -17,7 +17,6 @@ from discreet.estimators.contract import (
     PrivateEstimator,
     columns_of,
     generator,
-    read_features,
     read_given,
     refuse_options,
     require_drawable,
@@ -29,6 +28,7 @@ from discreet.estimators.designs import (
     declared_features,
     describe,
     positive_number,
+    scaled_blocks,
     written_bounds,
 )
 from discreet.mechanisms.crossing import release
@@ -258,8 +258,8 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             InputError: other columns than those of the fit.
         """
         check_is_fitted(self, "release_")
-        scaled = self.release_.design.scaled(read_features(self, X)[:, self._columns])
-        return np.asarray(by_column(scaled, self._columns) @ self.components_.T)
+        axis = self.components_.T
+        return np.concatenate([by_column(block, self._columns) @ axis for block in scaled_blocks(self, X)])
 
     @property
     def _n_features_out(self) -> int:
@@ -269,7 +269,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def __sklearn_tags__(self) -> Tags:
         """No two fits are alike, whatever the random state."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
+        tags.non_deterministic = tags.input_tags.sparse = True
         return tags
 
 

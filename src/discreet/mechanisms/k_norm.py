@@ -3,7 +3,9 @@
 With q = exp(-1 / scale), d coordinates and k any vector of integers:
 
 * cube: `P(k) ~ sum of q^r over r >= ||k||_inf`, which is `~ q^||k||_inf`;
-* ball: `P(k) ~ sum of q^r c(r) over integers r >= ||k||_2`, which is `~ q^ceil(||k||_2)` where c is constant.
+* ball: `P(k) ~ sum of q^r c(r) over integers r >= ||k||_2`, which is `~ q^ceil(||k||_2)` where c is constant;
+* diamond: `P(k) ~ q^||k||_1`, independent discrete Laplace noise on each coordinate. Its loss over a distance of L in
+  this norm is L / scale, by the triangle inequality; what follows is of the other two.
 
 Both are the law of k when (r, k) has `P(r, k) ~ q^r c(r)` for all k within distance r of 0, and both losses follow from
 this form. Vectors at a distance of at most the integer L (in the norm of the shape) have their noise at norms that
@@ -46,10 +48,10 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
 
     Args:
         sensitivity: whole number that no distance between neighbouring vectors exceeds; `||.||_inf` for the cube,
-            `||.||_2` for the ball.
+            `||.||_2` for the ball, `||.||_1` for the diamond.
         epsilon: exact budget, nats.
         dimension: coordinates of the vector.
-        shape: "cube" or "ball".
+        shape: "cube", "ball" or "diamond".
 
     Returns:
         (scale in the vector's unit, epsilon that it costs: an exact bound). The cost is at most `epsilon`, and less by
@@ -59,8 +61,8 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
         InputError: no such sensitivity, budget, dimension or shape, or a scale that `k_norm_noise` refuses.
 
     Guarantee:
-        `sensitivity / scale` for the cube, `sensitivity / scale + dimension / 2^100` for the ball, for any relation
-        under which the sensitivity holds; no delta.
+        `sensitivity / scale` for the cube and the diamond, `sensitivity / scale + dimension / 2^100` for the ball, for
+        any relation under which the sensitivity holds; no delta.
 
     Source:
         Hardt and Talwar (2010), the K-norm mechanism, for real vectors; this module's first lines for integers.
@@ -75,7 +77,7 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
         raise InputError(f"an epsilon of {epsilon}: expected a number greater than 0")
     _require_shape(dimension, shape)
     # Three times: a vector may be doubled with its noise, and rounding up does not take that beyond what can be drawn.
-    if 3 * sensitivity * (dimension + 1) > int(REACH) * epsilon:
+    if 3 * sensitivity * _scales(dimension, shape) > int(REACH) * epsilon:
         raise InputError(f"epsilon is too small for {dimension} coordinates: the noise would exceed 64-bit integers")
     if COORDINATES_PER_SCALE * sensitivity < dimension * epsilon:
         raise InputError(
@@ -98,7 +100,8 @@ def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: f
         noise: source of discrete Laplace and Gaussian noise.
         entropy: source of all other randomness, independent of `noise`.
         dimension: number of coordinates.
-        scale: unit: that of the vector; `dimension / 8 <= scale <= 2^52 / (dimension + 1)`.
+        scale: unit: that of the vector; `dimension / 8 <= scale <= 2^52 / (dimension + 1)`, for the diamond at most
+            2^51.
         shape: "cube" or "ball".
 
     Returns:
@@ -112,20 +115,27 @@ def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: f
         None by itself; see `k_norm_scale`. The law of the number of tries depends on nothing but the arguments.
     """
     _require_shape(dimension, shape)
-    if not (dimension <= COORDINATES_PER_SCALE * scale and scale * (dimension + 1) <= REACH):
+    if not (dimension <= COORDINATES_PER_SCALE * scale and scale * _scales(dimension, shape) <= REACH):
         raise InputError(
             f"a noise scale of {scale} on {dimension} coordinates: expected at least "
-            f"{dimension}/{COORDINATES_PER_SCALE} and at most {REACH / (dimension + 1):.4g}"
+            f"{dimension}/{COORDINATES_PER_SCALE} and at most {REACH / _scales(dimension, shape):.4g}"
         )
+    if shape == "diamond":
+        return noise.discrete_laplace(np.zeros(dimension, np.int64), scale)
     if shape == "cube":
         return _box(entropy, dimension, _radius(noise, entropy, dimension, scale))
     return _ball(noise, entropy, dimension, scale)
 
 
+def _scales(dimension: int, shape: Shape) -> int:
+    """Scales that an entry is within, about: the radius of a cube or a ball grows with its coordinates."""
+    return 2 if shape == "diamond" else dimension + 1
+
+
 def _require_shape(dimension: int, shape: str) -> None:
     """Refuse what is no vector or no norm."""
-    if shape not in ("cube", "ball"):
-        raise InputError(f'a shape of {shape!r}: expected "cube" or "ball"')
+    if shape not in ("cube", "ball", "diamond"):
+        raise InputError(f'a shape of {shape!r}: expected "cube", "ball" or "diamond"')
     if not dimension >= 1:
         raise InputError(f"a vector of {dimension} coordinates: expected at least one")
 

@@ -82,7 +82,7 @@ class Noise(Protocol):
             values: any shape, entries from -2^53 to 2^53.
             scale: in the unit of the values.
             shape: "cube" for the largest absolute entry as the norm, "ball" for the root of the sum of squares,
-                rounded up.
+                rounded up, "diamond" for the sum of the absolute entries.
 
         Returns:
             Noisy entries, same shape.

@@ -3,11 +3,22 @@
 A design fixes what is known before any record is read: the features with their bounds, the target, and whether an
 intercept is fitted. Everything private is measured in its coordinates: every feature is moved from its bounds to
 [-1, 1] and rounded to whole multiples of 1 / GRID, so that all sums over records are sums of whole numbers.
+
+Features of a group exclude each other: indicators of the states of one column, 0 or 1, of which a record has at most
+one 1. They are coordinates as they are. A record's coordinates then have an absolute sum of at most L, one for each
+feature alone, for each group and for the constant, however many features a group has.
+
+Which noise is least (`least_shape`). Of d coordinates of at most 1 each, with the absolute sum L and so the squared
+length L at most, noise for a budget of 1 has in each coordinate the variance (d + 1)(d + 2) / 3 in a cube, L (d + 1) in
+a ball and 2 L^2 in a diamond, which is independent Laplace noise. The ball's is never the least: where it is below the
+diamond's, d + 1 < 2 L, and then the cube's is below it. Without groups L = d, and the cube's is the least.
 """
 
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -20,7 +31,7 @@ from discreet.errors import InputError, shown
 from discreet.model.limits import SUMS, repeated
 from discreet.model.schema import Schema, Variable
 
-__all__ = ["GRID", "Design", "Normal", "Shape"]
+__all__ = ["GRID", "CurvaturePart", "Design", "Normal", "Shape", "least_shape"]
 
 GRID = 4096
 """Steps from the middle of a feature's bounds to an end."""
@@ -28,11 +39,53 @@ GRID = 4096
 COUNTS_LIMIT = 2**15 - 1
 """Largest upper bound of a counted target: rows hold it in 16 bits."""
 
-Shape = Literal["cube", "ball"]
-"""Unit ball of the norm in which noise on a vector is calibrated: of the largest entry, or of the Euclidean norm."""
+Shape = Literal["cube", "ball", "diamond"]
+"""Unit ball of the norm in which noise on a vector is calibrated: of the largest entry, the Euclidean norm, or the sum
+of the absolute entries."""
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.intp]
+
+
+def least_shape(size: int, length: int) -> Shape:
+    """The shape whose noise on a vector has the least variance; see above.
+
+    Args:
+        size: entries, each of at most 1.
+        length: most that the sum of their absolute values can be.
+
+    Returns:
+        "cube" or "diamond".
+
+    Example:
+        >>> least_shape(117, 21), least_shape(20, 20)
+        ('diamond', 'cube')
+    """
+    return "diamond" if 6 * length**2 < (size + 1) * (size + 2) else "cube"
+
+
+@dataclass(frozen=True)
+class CurvaturePart:
+    """A vector of sums to each of which a record adds a number from -1 to 1.
+
+    Args:
+        size: sums.
+        length: most of them that a record adds something else than 0 to.
+    """
+
+    size: int
+    length: int
+
+    @property
+    def shape(self) -> Shape:
+        """The norm in which it is bounded: the one whose noise is least."""
+        return least_shape(self.size, self.length)
+
+    @property
+    def width(self) -> float:
+        """What the noise's deviation is proportional to: the sums, or of Laplace noise as many as have as much."""
+        return self.size if self.shape == "cube" else math.sqrt(6) * self.length
 
 
 @dataclass(frozen=True)
@@ -40,20 +93,23 @@ class Design:
     """Numeric features with public bounds, and perhaps a target.
 
     Coordinates: `u_j = (2 x_j - lower_j - upper_j) / (upper_j - lower_j)`, clipped to [-1, 1]; with a `norm`, rows
-    longer than it are shortened to it; then, with an intercept, one feature more that is always `constant`.
+    longer than it are shortened to it; then, with an intercept, one feature more that is always `constant`. Features in
+    groups are 0 or 1, and so are their coordinates.
 
     Args:
         features: numeric variables without bins.
         target: a numeric variable without bins, one with states, or None where there is nothing to predict.
         norm: public bound on the Euclidean norm of the scaled features; None where the bounds are all that is known.
         intercept: whether a constant feature is added.
+        groups: positions of features between 0 and 1 of which a record has at most one 1 and else 0; records that do
+            not keep to it are refused.
         counted: whether a numeric target is a count, whole numbers from 0 to its upper bound, whose logarithm is
             linear in the features on average (a log link); else its mean is.
 
     Raises:
         InputError: no features, a name twice, a feature or target of another kind, bounds with nothing between them in
-            floating point, a norm that is shorter than a step of the grid or longer than the bounds allow, or a count
-            with other bounds than from 0 to a whole number of at most 32,767.
+            floating point, a norm that is shorter than a step of the grid or longer than the bounds allow, groups that
+            are none, or beside a norm, or a count with other bounds than from 0 to a whole number of at most 32,767.
 
     Example:
         >>> age = Variable("age", bounds=(20, 60))
@@ -66,11 +122,15 @@ class Design:
     target: Variable | None = None
     norm: float | None = None
     intercept: bool = True
+    groups: tuple[tuple[int, ...], ...] = ()
     counted: bool = False
 
     def __post_init__(self) -> None:
         """Normalise the containers, then refuse what is no design."""
         object.__setattr__(self, "features", tuple(self.features))
+        object.__setattr__(self, "groups", _groups(self.groups, self.features))
+        if self.groups and self.norm is not None:
+            raise InputError("a design has a norm or groups: the norm shortens records, and indicators are 0 or 1")
         if not self.features:
             raise InputError("a design needs at least one feature")
         names = [variable.name for variable in (*self.features, *([] if self.target is None else [self.target]))]
@@ -132,8 +192,55 @@ class Design:
 
     @property
     def shape(self) -> Shape:
-        """The norm in which a record's features are bounded."""
-        return "cube" if self.norm is None else "ball"
+        """The norm in which a record's gradient is bounded: the one whose noise is least."""
+        return least_shape(self.weights, self.sum_reach) if self.norm is None else "ball"
+
+    @property
+    def sum_reach(self) -> int:
+        """Most that absolute values of a record's gradient sum to, without a norm.
+
+        Its coordinates times a number of at most 1; of several outputs, times numbers whose sum is at most 2.
+        """
+        return (self.units + self.intercept) * (2 if self.outputs > 1 else 1)
+
+    @cached_property
+    def alone(self) -> tuple[int, ...]:
+        """Positions of the features in no group."""
+        grouped = {position for group in self.groups for position in group}
+        return tuple(position for position in range(len(self.features)) if position not in grouped)
+
+    @property
+    def units(self) -> int:
+        """Most features of a record that are not 0: those in no group, and one of each group."""
+        return len(self.alone) + len(self.groups)
+
+    @cached_property
+    def pairs(self) -> tuple[Positions, Positions]:
+        """Positions i < j of features that a record can have both, row by row: not of one group."""
+        group = np.arange(len(self.features)) + len(self.groups)
+        for number, members in enumerate(self.groups):
+            group[list(members)] = number
+        i, j = np.triu_indices(len(self.features), 1)
+        both = group[i] != group[j]
+        return i[both], j[both]
+
+    @cached_property
+    def curvature(self) -> tuple[CurvaturePart, CurvaturePart, CurvaturePart]:
+        """Vectors of a curvature (`sensitive/gradients.py`): a weight, means and squares, products.
+
+        Of more than two classes each holds those of one pair of them after the other.
+        """
+        width, alone, linear = len(self.features), len(self.alone), self.intercept or bool(self.groups)
+        # Counted without making them: a document may declare any number.
+        pairs = math.comb(width, 2) - sum(math.comb(len(group), 2) for group in self.groups)
+        parts = (
+            (1, 1),
+            (width * linear + alone, self.units * linear + alone),
+            (pairs, self.units * (self.units - 1) // 2),
+        )
+        times = self.outputs * (self.outputs - 1) // 2 or 1
+        weight, some, many = (CurvaturePart(times * size, times * length) for size, length in parts)
+        return weight, some, many
 
     @cached_property
     def constant(self) -> float:
@@ -150,14 +257,17 @@ class Design:
     @cached_property
     def squared_length(self) -> Fraction:
         """Largest squared Euclidean norm of a record's coordinates, the constant among them."""
-        features = Fraction(len(self.features)) if self.norm is None else Fraction(self.norm) ** 2
+        features = Fraction(self.units) if self.norm is None else Fraction(self.norm) ** 2
         return features + Fraction(self.constant) ** 2
 
     @cached_property
     def reach(self) -> int:
-        """Largest norm of a record's coordinates in steps of the grid, in the norm of `shape`; rounded up."""
+        """Largest norm of a gradient of one output in steps of the grid, in the norm of `shape`; rounded up.
+
+        Of several outputs in a ball it is that of the coordinates.
+        """
         if self.norm is None:
-            return GRID
+            return GRID * (self.sum_reach if self.shape == "diamond" else 1)
         return math.isqrt(math.ceil(self.squared_length * GRID**2) - 1) + 1
 
     @property
@@ -195,7 +305,7 @@ class Design:
         """
         # A number far out overflows to infinity, which is clipped; a warning would be a word about a record.
         with np.errstate(over="ignore"):
-            inside = np.clip((features - self._middles) / self._halves, -1, 1)
+            inside = np.clip((features - self.middles) / self._halves, -1, 1)
         if self.norm is not None:
             # Column by column: a record's coordinates must not depend, even in rounding, on how many others there are.
             squares = np.zeros(len(inside))
@@ -207,7 +317,7 @@ class Design:
     def scaled_feature(self, position: int, values: Floats) -> Floats:
         """One coordinate of records alone, where there is no norm: to the last bit what `scaled` has in its column."""
         with np.errstate(over="ignore"):
-            return np.asarray(np.clip((values - self._middles[position]) / self._halves[position], -1, 1))
+            return np.asarray(np.clip((values - self.middles[position]) / self._halves[position], -1, 1))
 
     def scaled_target(self, target: Floats) -> Floats:
         """A numeric target on [-1, 1], clipped.
@@ -239,7 +349,7 @@ class Design:
         """
         steps = coordinates[:, : len(self.features)] / GRID
         found: dict[str, npt.NDArray[np.generic]] = dict(
-            zip(self.names, (self._middles + self._halves * steps).T, strict=True)
+            zip(self.names, (self.middles + self._halves * steps).T, strict=True)
         )
         if self.target is not None:
             match self.predicts:
@@ -264,21 +374,27 @@ class Design:
         middle, half = self._target_scale if self.predicts == "number" else (0.0, 1.0)
         slopes = weights[..., : len(self.features)] / self._halves
         constant = weights[..., -1] * self.constant if self.intercept else 0.0
-        return half * slopes, middle + half * (constant - slopes @ self._middles)
+        return half * slopes, middle + half * (constant - slopes @ self.middles)
 
     def vectors(self, scaled: Floats) -> Floats:
         """Differences in scaled features as differences in the units of the columns, shape `(..., features)` both."""
         return scaled * self._halves
 
     @cached_property
-    def _middles(self) -> Floats:
-        """Middles of the features' bounds."""
-        return np.array([_middle(variable) for variable in self.features])
+    def middles(self) -> Floats:
+        """Values of the features where their coordinates are 0: middles of their bounds; of indicators in groups 0."""
+        return self._of_alone([_middle(variable) for variable in self.features], 0.0)
 
     @cached_property
     def _halves(self) -> Floats:
-        """Halves of the widths of the features' bounds."""
-        return np.array([_half(variable) for variable in self.features])
+        """Halves of the widths of the features' bounds; of indicators in groups 1."""
+        return self._of_alone([_half(variable) for variable in self.features], 1.0)
+
+    def _of_alone(self, values: list[float], otherwise: float) -> Floats:
+        """Values of the features in no group, and another for those in groups."""
+        found = np.full(len(values), otherwise)
+        found[list(self.alone)] = np.array(values)[list(self.alone)]
+        return found
 
     @property
     def _target_scale(self) -> tuple[float, float]:
@@ -313,6 +429,26 @@ class Normal:
     def over(self) -> Design:
         """What the prior is over."""
         return self.design
+
+
+def _groups(groups: Iterable[Iterable[int]], features: tuple[Variable, ...]) -> tuple[tuple[int, ...], ...]:
+    """Groups in order, none twice; refused where they are no groups of these features."""
+    try:
+        given = [list(group) for group in groups]
+        found = tuple(sorted(tuple(sorted(map(operator.index, group))) for group in given))
+    except TypeError:
+        given, found = [[True]], ()
+    if any(isinstance(position, bool) for group in given for position in group):
+        raise InputError("groups of a design are lists of positions of features, such as [[0, 1, 2], [3, 4]]")
+    positions = [position for group in found for position in group]
+    if not all(found) or len(set(positions)) < len(positions):
+        raise InputError("a group of a design has at least one feature, and no feature is in two groups")
+    if positions and not 0 <= min(positions) <= max(positions) < len(features):
+        raise InputError(f"a group of a design has positions of features, from 0 to {len(features) - 1}")
+    for position in positions:
+        if features[position].bounds != (0, 1):
+            raise InputError(f"feature {shown(features[position].name)} of a group needs the bounds 0 and 1")
+    return found
 
 
 def _middle(variable: Variable) -> float:

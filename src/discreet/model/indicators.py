@@ -1,27 +1,46 @@
 """Indicators: how a column of states stands in a design, whose features are numbers.
 
 A column of k states is k - 1 features, one for each state but the first: 1 where a record has that state, else 0. The
-first state is what the others are compared with. All k would sum to the intercept, and each feature more is noise more.
+first state is what the others are compared with. All k would sum to the intercept, and in a cube each feature more is
+noise more for all (`model/design.py`).
+
+In groups a column of three or more states is k features, one for each state, that exclude each other. Noise of a
+diamond grows with the number of groups, not of features, and a state that is only what the others leave would have the
+noise of all of them. A column of two states stays one feature from -1 to 1: it is as long as a group, and moves twice
+as far.
+
+Which of the two has less noise (`worth_groups`). Let a record be in each of a column's k states alike, and take the sum
+over its states of the variance of that state's effect, less the column's mean effect, in units of a state's share 1/k.
+With noise of variance V in each coordinate from -1 to 1, the states but the first have `V (1/4 + (1/2 - 1/k)^2)` each,
+the first `V ((k - 1)/4 + ((k - 1)(k - 2) / 2 k)^2)`, in that unit together `V (k - 1)(k^2 - 2 k + 4) / 4`. In a group
+with noise of variance F in each coordinate they have `F k (k - 1)`. A number that fills its bounds evenly has 3 V or 3
+F, the constant V or F.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from discreet.errors import InputError, shown
 from discreet.model.schema import Variable
 
-__all__ = ["features_of", "indicators"]
+__all__ = ["features_of", "first_state", "indicators", "state_groups", "worth_groups"]
 
 
-def indicators(variable: Variable) -> tuple[Variable, ...]:
+def first_state(variable: Variable, *, grouped: bool = False) -> int:
+    """Code of the first state that has an indicator: in groups all of three or more states have one."""
+    return 0 if grouped and variable.size > 2 else 1
+
+
+def indicators(variable: Variable, *, grouped: bool = False) -> tuple[Variable, ...]:
     """The features that a column of states stands for.
 
     Args:
         variable: with at least two states, all declared: none is read off records.
+        grouped: whether they are a group of a design.
 
     Returns:
-        Variables between 0 and 1, one for each state but the first.
+        Variables between 0 and 1, one for each state but the first; in a group, for each of three or more.
 
     Raises:
         InputError: fewer than two states.
@@ -32,9 +51,43 @@ def indicators(variable: Variable) -> tuple[Variable, ...]:
     """
     if variable.size < 2:
         raise InputError(f"column {shown(variable.name)} needs at least two categories to tell anything")
-    return tuple(Variable(f"{variable.name}={state}", bounds=(0, 1)) for state in variable.states[1:])
+    states = variable.states[first_state(variable, grouped=grouped) :]
+    return tuple(Variable(f"{variable.name}={state}", bounds=(0, 1)) for state in states)
 
 
-def features_of(columns: Iterable[Variable]) -> tuple[Variable, ...]:
+def features_of(columns: Iterable[Variable], *, grouped: bool = False) -> tuple[Variable, ...]:
     """The features of a design over columns of numbers and of states, in the order of the columns."""
-    return tuple(one for column in columns for one in ((column,) if column.numeric else indicators(column)))
+    parts = ((column,) if column.numeric else indicators(column, grouped=grouped) for column in columns)
+    return tuple(one for part in parts for one in part)
+
+
+def state_groups(columns: Iterable[Variable]) -> tuple[tuple[int, ...], ...]:
+    """Positions among the features, in groups, of the indicators of each column of three or more states."""
+    found, at = [], 0
+    for column in columns:
+        width = len(features_of((column,), grouped=True))
+        if width > 1:
+            found.append(tuple(range(at, at + width)))
+        at += width
+    return tuple(found)
+
+
+def worth_groups(columns: Sequence[Variable]) -> bool:
+    """Whether columns have less noise with their states in groups, by the variances above; beside an intercept.
+
+    Args:
+        columns: of numbers and of states.
+
+    Example:
+        >>> wards, sexes = (Variable("ward", states=tuple("ABCDEFGHIJ")), Variable("sex", states=("f", "m")))
+        >>> worth_groups([wards, sexes]), worth_groups([sexes])
+        (True, False)
+    """
+    sizes = [column.size for column in columns if not column.numeric]
+    numbers = len(columns) - len(sizes)
+    coordinates, longest = numbers + sum(sizes) - len(sizes) + 1, len(columns) + 1
+    others = 3 * numbers + 1
+    cube = (coordinates + 1) * (coordinates + 2) / 3
+    alone = cube * (others + sum((k - 1) * (k * k - 2 * k + 4) / 4 for k in sizes))
+    together = 2 * longest**2 * (others + sum(k * (k - 1) if k > 2 else 1 for k in sizes))
+    return any(k > 2 for k in sizes) and together < alone

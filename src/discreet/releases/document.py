@@ -21,7 +21,7 @@ from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, as_text
-from discreet.releases.codec import Budget, Finite, Flag, Items, Part, Positive
+from discreet.releases.codec import Budget, Count, Finite, Flag, Items, Part, Positive
 
 __all__ = [
     "DesignPart",
@@ -128,6 +128,7 @@ class DesignPart(Part):
     norm: Positive | None = None
     intercept: Flag
     counted: Literal[True] | None = None
+    groups: Items[Items[Count]] | None = None
 
 
 class NormalPart(Part):
@@ -184,6 +185,7 @@ def write_design(design: Design) -> dict[str, Any]:
         "norm": design.norm,
         "intercept": design.intercept,
         "counted": design.counted or None,
+        "groups": [list(group) for group in design.groups] or None,
     }
     return {name: part for name, part in found.items() if part is not None}
 
@@ -196,7 +198,8 @@ def read_design(part: DesignPart) -> Design:
     """
     check_states(column.states or () for column in part.features)
     target = None if part.target is None else _variable(part.target)
-    return Design(tuple(map(_variable, part.features)), target, part.norm, part.intercept, bool(part.counted))
+    groups = tuple(map(tuple, part.groups or ()))
+    return Design(tuple(map(_variable, part.features)), target, part.norm, part.intercept, groups, bool(part.counted))
 
 
 def read_design_file(path: str | Path) -> Design:
@@ -204,7 +207,7 @@ def read_design_file(path: str | Path) -> Design:
 
     Args:
         path: `{"features": [{"name": "age", "bounds": [20, 60]}], "target": {"name": "income", "bounds": [0, 1000]},
-            "intercept": true}`, or a target with two `states`; `target` and `norm` may be left out, and
+            "intercept": true}`, or a target with two `states`; `target`, `norm` and `groups` may be left out, and
             `"counted": true` says that the target is a count.
 
     Returns:

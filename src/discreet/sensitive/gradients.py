@@ -14,7 +14,7 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from discreet.model.design import GRID, Design
+from discreet.model.design import GRID, CurvaturePart, Design
 from discreet.model.response import Response, response_of
 from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
@@ -132,7 +132,8 @@ class Gradients:
                 cost += response.loss(a, y)
                 parts.append(np.concatenate([(v * off).sum(axis=1) for off in p - y]))
                 for (one, other), slope in zip(response.pairs, response.slopes(p), strict=True):
-                    _add_pair(curvature, one, other, (v * slope) @ v.T)
+                    half = v * np.sqrt(slope)
+                    _add_pair(curvature, one, other, half @ half.T)  # one matrix twice: half the work
         slope = [math.fsum(column) for column in zip(*parts, strict=True)] or np.zeros(len(theta))
         return cost, np.asarray(slope), curvature.reshape(len(theta), len(theta))
 
@@ -150,33 +151,27 @@ class Gradients:
             theta: shape `(weights,)`.
 
         Returns:
-            int64, in steps of the grid: (q; with an intercept q u_i, and q (2 u_i^2 - 1), for the features u; products
-            q u_i u_j of different features, upper triangle row by row), each of one pair after the other.
+            int64, in steps of the grid: (q; with an intercept or groups q u_i for the features u, and
+            q (2 u_i^2 - 1) for those in no group, where it is not known from these; products q u_i u_j of different
+            features that a record can have both, upper triangle row by row), each of one pair after the other.
         """
-        width, response = len(self.over.features), self.response
-        pairs = len(response.pairs)
-        few, many = (
-            np.zeros((pairs, 1 + width * (1 + self.over.intercept)), np.int64),
-            np.zeros((pairs, width * (width - 1) // 2), np.int64),
-        )
+        width, alone, response = len(self.over.features), list(self.over.alone), self.response
+        linear, pairs = self.over.intercept or bool(self.over.groups), len(self.response.pairs)
+        few = np.zeros((pairs, 1 + width * linear + len(alone)), np.int64)
+        many = np.zeros((pairs, width, width), np.int64)
         for coordinates, _ in self.rows.blocks():
-            p = response.means(_predictors(coordinates, theta))
-            u = coordinates[:, :width].astype(np.float64)
-            parts = [
-                np.full((len(u), 1), float(GRID)),
-                *([u] if self.over.intercept else []),
-                2 * u * u / GRID - GRID,
-            ]
-            told = np.column_stack(parts)
+            p, u = response.means(_predictors(coordinates, theta)), coordinates[:, :width].astype(np.float64)
+            squares = 2 * u[:, alone] * u[:, alone] / GRID - GRID
+            told = np.column_stack([np.full((len(u), 1), float(GRID)), *([u] if linear else []), squares])
             for pair, slope in enumerate(response.slopes(p)):
                 q = np.minimum(slope * (1 / response.steepest_pair), 1.0)
                 few[pair] += np.rint(q[:, None] * told).astype(np.int64).sum(axis=0)
-                at = 0
-                for i in range(width - 1):
-                    products = np.rint((q * u[:, i] / GRID)[:, None] * u[:, i + 1 :])
-                    many[pair, at : at + width - 1 - i] += products.astype(np.int64).sum(axis=0)
-                    at += width - 1 - i
-        return few[:, 0], few[:, 1:].ravel(), many.ravel()
+                for at, i in enumerate(alone):
+                    products = np.rint((q * u[:, i] / GRID)[:, None] * u[:, alone[at + 1 :]])
+                    many[pair, i, alone[at + 1 :]] += products.astype(np.int64).sum(axis=0)
+                if self.over.groups:
+                    _add_grouped(many[pair], self.over, q, u)
+        return few[:, 0], few[:, 1:].ravel(), many[:, *self.over.pairs].ravel()
 
     def cost(self, theta: Floats) -> float:
         """The negative log-likelihood; see `expansion`."""
@@ -186,6 +181,22 @@ class Gradients:
         """The records of the first block alone: where a search over all of them may begin."""
         block = next(self.rows.blocks())
         return Gradients(replace(self.rows, records=len(block[0]), read=lambda: iter([block])))
+
+
+def _add_grouped(many: Integers, design: Design, q: Floats, u: Floats) -> None:
+    """Add to a matrix the products of which one is of a group: rounded as all others, and summed without rounding.
+
+    An indicator is 0 or 1, so that a product is its other factor as it was rounded, or 0: whole numbers, whose sums
+    floats hold (see `moments`).
+    """
+    alone = list(design.alone)
+    grouped = sorted(position for group in design.groups for position in group)
+    on = u[:, grouped] / GRID
+    with_grouped = (on.T @ (np.rint(GRID * q)[:, None] * on)).astype(np.int64)
+    many[np.ix_(grouped, grouped)] += with_grouped
+    with_alone = (np.rint(q[:, None] * u[:, alone]).T @ on).astype(np.int64)
+    many[np.ix_(alone, grouped)] += with_alone
+    many[np.ix_(grouped, alone)] += with_alone.T
 
 
 def gradients(rows: Rows) -> Gradients:
@@ -227,7 +238,8 @@ def gradient_sensitivity(design: Design, relation: Relation) -> int:
     """Most that one record can move a sum of gradients, or of signed coordinates, in the norm of `design.shape`.
 
     A record's gradient is its coordinates times numbers between -1 and 1, and depends on no other record; those of two
-    classes are rounded to no larger entries.
+    classes are rounded to no larger entries. Where features are in groups, `Rows` has refused records with more than
+    one 1 in a group.
 
     Args:
         design: public.
@@ -237,7 +249,7 @@ def gradient_sensitivity(design: Design, relation: Relation) -> int:
         Steps of the grid: `design.reach` under ADD_REMOVE, twice that under REPLACE; of more than two classes the
         Euclidean norm is `sqrt(2)` times as long.
     """
-    reach = design.reach if design.shape == "cube" else _euclidean(design)
+    reach = _euclidean(design) if design.shape == "ball" else design.reach
     return relation.by_record(reach, 2 * reach)
 
 
@@ -252,15 +264,19 @@ def _euclidean(design: Design) -> int:
     return math.isqrt(squared_gradient_sensitivity(design, Relation.ADD_REMOVE) - 1) + 1
 
 
-def curvature_sensitivity(relation: Relation) -> int:
-    """Most that one record can move any sum of `Gradients.curvature`, in steps of the grid.
+def curvature_sensitivity(relation: Relation, part: CurvaturePart | None = None) -> int:
+    """Most that one record can move any sum of `Gradients.curvature`, or one of its vectors, in steps of the grid.
 
-    A record adds to each a number from -1 to 1, rounded to the grid, at the same weights for both neighbours.
+    A record adds to each sum a number from -1 to 1, rounded to the grid, at the same weights for both neighbours. To
+    the sums of a vector it adds what is not 0 in `part.length` of them at most: to a group's q u_i in one, and to the
+    products of two groups in one.
 
     Args:
         relation: what "neighbouring" means.
+        part: of the design's curvature; None for any one sum.
 
     Returns:
-        `GRID` under ADD_REMOVE, twice that under REPLACE.
+        `GRID` under ADD_REMOVE, twice that under REPLACE; of a part in the norm of its shape, so many times more.
     """
-    return relation.by_record(GRID, 2 * GRID)
+    times = part.length if part is not None and part.shape == "diamond" else 1
+    return times * relation.by_record(GRID, 2 * GRID)

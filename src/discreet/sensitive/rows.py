@@ -16,9 +16,11 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 
-from discreet.errors import InputError
+from discreet.errors import InputError, listed
 from discreet.model.design import GRID, Design
+from discreet.model.indicators import first_state
 from discreet.model.schema import Schema, Variable
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.local_counts import local_columns
@@ -30,7 +32,9 @@ __all__ = ["BLOCK", "Integers", "Rows", "grid_rows"]
 RECORDS_LIMIT = 2**29
 """Most records: sums of their products, of at most 2^24 each, stay within 2^53, where floats are exact."""
 BLOCK = 2**16
-"""Records that are summed at once: sums of their products, of at most 2^24 each, stay far below 2^53."""
+"""Most records that are summed at once: sums of their products, of at most 2^24 each, stay far below 2^53."""
+BLOCK_NUMBERS = 2**22
+"""Coordinates of a block: 32 MiB where they are of 64 bits, however many a record has."""
 HELD_BYTES = 2**28
 """Of a table's records on the grid that are held for further passes (8 million of 15 coordinates); a larger table is
 read anew at every pass."""
@@ -115,22 +119,23 @@ def grid_rows(
         features: records as `read_records` views them, of any source and size, with every variable of the design in
             their schema: they are read in blocks, and held on the grid where they fit into 256 MiB so; a larger table
             is read anew whenever it is summed. Or a frame or Arrow table in memory, whose columns are found by their
-            names. Or an array, shape `(records, features)`, in the design's order. What is in memory is in the units of
-            the bounds, and clipped to them.
+            names. Or an array or a sparse matrix of scipy, shape `(records, features)`, in the design's order. What is
+            in memory is in the units of the bounds, and clipped to them.
         target: of an array or a frame of features alone, where the design has a target: numbers, or names of its
             states. A frame may have it as a column instead.
         one_record_a_unit: of what is in memory, the curator's word that no unit has more than one record, where the
             promise is for another unit than "record"; records of a table bring what was said of them.
         columns: of records of a table, the variables that the design's features stand for, in their order: a number for
-            itself, states for one feature each but the first (`model/indicators.py`). None where all are numbers.
+            itself, states for their indicators (`model/indicators.py`). None where all are numbers.
 
     Returns:
         The rows.
 
     Raises:
         InputError: another shape, a frame without a column of the design, a value that is missing, infinite or no
-            number, a class that was not declared, or more than 2^29 records; of a table, what its policy does not
-            allow. The message names columns, never a value.
+            number, a class that was not declared, a record with something else than 0 and at most one 1 in a group, or
+            more than 2^29 records; of a table, what its policy does not allow. The message names columns, never a
+            value.
 
     Guarantee:
         None spent: nothing leaves. Of what is in memory it assumes one row for each unit of protection.
@@ -146,23 +151,22 @@ def grid_rows(
             found = read_records(features, design.schema, out_of_bounds="clip", one_record_a_unit=one_record_a_unit)
             return _streamed(design, found, design.features)
         features = _by_name(design, features)
-    table = _numbers(features, "the features")
+    table: Any = features
+    table = table.tocsr() if issparse(table) else _numbers(table, "the features")
     if table.ndim != 2 or table.shape[1] != len(design.features):
         raise InputError(f"the design has {len(design.features)} features, one column each")
-    _require_few(len(table))
-    for name, column in zip(design.names, table.T, strict=True):
-        if not np.all(np.isfinite(column)):
-            raise InputError(f"column {name!r} holds a value that is missing or infinite")
+    _require_few(table.shape[0])
     if (target is None) != (design.target is None):
         raise InputError("records need a target exactly where the design has one")
     told = np.empty(0, np.int16) if target is None else _frozen(_target(design, target).astype(np.int16))
-    if target is not None and told.shape != (len(table),):
+    if target is not None and told.shape != (table.shape[0],):
         raise InputError("the target needs one value for each record")
-    coordinates = _on_grid(design, table)
+    coordinates = (_sparse_on_grid if issparse(table) else _finite_on_grid)(design, table)
 
     def read() -> Iterator[Block]:
-        for start in range(0, max(len(coordinates), 1), BLOCK):
-            yield _widened(coordinates[start : start + BLOCK], told[start : start + BLOCK])
+        step = _step(design)
+        for start in range(0, max(len(coordinates), 1), step):
+            yield _widened(coordinates[start : start + step], told[start : start + step])
 
     return Rows(design, len(coordinates), RecordsPolicy("error", "clip", one_record_a_unit=one_record_a_unit), read)
 
@@ -191,11 +195,11 @@ def _streamed(design: Design, records: Records, columns: Sequence[Variable]) -> 
                 f"variable {variable.name!r} of the design must be in the records' schema, with the same bounds or "
                 "states"
             )
-    clip, parts = records.policy.out_of_bounds == "clip", _parts(records, wanted)
+    clip, parts = records.policy.out_of_bounds == "clip", _parts(records, wanted, _step(design))
+    width = len(columns)
 
     def gridded(values: list[Floats]) -> Held:
-        width = len(columns)
-        coordinates = _on_grid(design, np.array(list(_indicated(columns, values[:width]))).T)
+        coordinates = _on_grid(design, _indicated(design, columns, values[:width]))
         last = np.empty(0) if design.target is None else values[width]
         numeric = design.target is not None and design.target.numeric
         return coordinates, _frozen((_target(design, last) if numeric else last).astype(np.int16))
@@ -214,6 +218,8 @@ def _streamed(design: Design, records: Records, columns: Sequence[Variable]) -> 
         room -= len(values[0]) * (design.size + 1) * STEP_BYTES
         if room < 0 or faults:
             held.clear()
+            if design.groups and not faults:
+                _require_groups(design, _indicated(design, columns, values[:width]))
         else:
             held.append(gridded(values))
     refuse_faulty(faults)
@@ -221,7 +227,12 @@ def _streamed(design: Design, records: Records, columns: Sequence[Variable]) -> 
     return Rows(design, found, records.policy, read if room < 0 else partial(starmap, _widened, held))
 
 
-def _parts(records: Records, wanted: Schema) -> Callable[[], Iterator[list[Floats]]]:
+def _step(design: Design) -> int:
+    """Records of a block."""
+    return min(BLOCK, max(BLOCK_NUMBERS // design.size, 1))
+
+
+def _parts(records: Records, wanted: Schema, step: int) -> Callable[[], Iterator[list[Floats]]]:
     """What starts a pass over the columns: numbers, NaN where there is none, and codes; at least one block of them."""
     here = None
     if records.unit is None and records.local is not None:
@@ -236,15 +247,15 @@ def _parts(records: Records, wanted: Schema) -> Callable[[], Iterator[list[Float
     )
 
     def by_engine() -> Iterator[list[Floats]]:
-        for block in arrow_blocks(chosen, BLOCK):
+        for block in arrow_blocks(chosen, step):
             yield [np.asarray(block[name].to_numpy(), np.float64) for name in names]
 
     def by_hand(read: Callable[[], Iterator[list[Floats]]]) -> Iterator[list[Floats]]:
         nothing = True
         for values in read():
-            for start in range(0, len(values[0]), BLOCK):
+            for start in range(0, len(values[0]), step):
                 nothing = False
-                yield [column[start : start + BLOCK] for column in values]
+                yield [column[start : start + step] for column in values]
         if nothing:
             yield [np.empty(0) for _ in names]
 
@@ -256,13 +267,20 @@ def _widened(coordinates: Steps, target: Steps) -> Block:
     return coordinates.astype(np.int64), target.astype(np.int64)
 
 
-def _indicated(columns: Sequence[Variable], values: Sequence[Floats]) -> Iterator[Floats]:
-    """Numbers as they are; of codes of states one column for each state but the first: 1 where it is, else 0."""
+def _indicated(design: Design, columns: Sequence[Variable], values: Sequence[Floats]) -> Floats:
+    """Features: numbers as they are; of codes of states one for each state that has one: 1 where it is, else 0.
+
+    Returns:
+        Shape (records, features), columns contiguous.
+    """
+    found, grouped = list[Floats](), bool(design.groups)
     for variable, column in zip(columns, values, strict=True):
         if variable.numeric:
-            yield column
+            found.append(column)
         else:
-            yield from ((column == code).astype(np.float64) for code in range(1, variable.size))
+            codes = range(first_state(variable, grouped=grouped), variable.size)
+            found += [(column == code).astype(np.float64) for code in codes]
+    return np.array(found).T
 
 
 def _at_fault(column: Floats, variable: Variable, clip: bool) -> bool:
@@ -282,6 +300,35 @@ def _require_few(records: int) -> None:
         raise InputError(f"a design takes at most {RECORDS_LIMIT:,} records")
 
 
+def _require_groups(design: Design, table: Floats) -> None:
+    """Refuse records with more in a group than one 1, or anything but 0 and 1: noise is for one 1 in each."""
+    for group in design.groups:
+        ones, others = np.zeros(len(table), np.int64), np.zeros(len(table), np.bool_)
+        for column in table.T[list(group)]:
+            ones += column == 1
+            others |= (column != 0) & (column != 1)
+        if others.any() or (ones > 1).any():
+            names = listed([design.names[position] for position in group])
+            raise InputError(f"columns of a group are 0, but for one 1 in a record at most: {names} are not")
+
+
+def _sparse_on_grid(design: Design, table: Any) -> Steps:
+    """Coordinates of a sparse matrix, as below; of so many records at once as are in a block."""
+    found, step = np.empty((table.shape[0], design.size), np.int16, order="F"), _step(design)
+    for start in range(0, len(found), step):
+        dense = _numbers(table[start : start + step].toarray(order="F"), "the features")
+        found[start : start + step] = _finite_on_grid(design, dense)
+    return _frozen(found)
+
+
+def _finite_on_grid(design: Design, table: Floats) -> Steps:
+    """Coordinates of numbers of which none may be missing, as below."""
+    for name, column in zip(design.names, table.T, strict=True):
+        if not np.all(np.isfinite(column)):
+            raise InputError(f"column {name!r} holds a value that is missing or infinite")
+    return _on_grid(design, table)
+
+
 def _on_grid(design: Design, table: Floats) -> Steps:
     """Coordinates in steps; rounding never makes a record longer than the design's norm.
 
@@ -291,7 +338,14 @@ def _on_grid(design: Design, table: Floats) -> Steps:
 
     Returns:
         int16, shape (records, design.size), columns contiguous, read-only.
+
+    Raises:
+        InputError: another number of features, or a record has more in a group than one 1, or something else than 0
+            and 1.
     """
+    if table.shape[1] != len(design.features):
+        raise InputError(f"the design has {len(design.features)} features, and the columns stand for {table.shape[1]}")
+    _require_groups(design, table)
     found = np.empty((len(table), design.size), np.int16, order="F")
     if design.norm is None:
         for at, column in enumerate(table.T):

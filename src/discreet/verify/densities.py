@@ -104,7 +104,7 @@ def objective_loss(
     points = np.array(list(product(LINE if weights < 3 else SHORT_LINE, repeat=weights)))
     inner = [at for at, point in enumerate(points) if 0 < np.abs(point).max() <= 1]
     logs: dict[Any, Asked] = {}
-    scales: list[float] = []
+    asked: list[tuple[Any, ...]] = []
     costs = []
     for key, statistic in statistics.items():
         tilts, volumes = _minima(statistic, response, points, calibration.regularisation)
@@ -115,18 +115,18 @@ def objective_loss(
         off = np.abs(steps - points[at] / calibration.polish_step).max()
         if np.any(zeros) or cube != "cube" or off > POLISH_ERROR:
             raise Leak("what is found is not the minimum of the objective that is stated")
-        scales = [asked for _, asked, *_ in measured]
+        asked = [(one, *norm) for _, one, *norm in measured]
         slack = float(BALL_SLACK) * len(zeros) if shape == "ball" and not calibration.rho else 0.0
-        costs.append(2 * POLISH_ERROR / polish + slack + sum(1 / asked for _, asked, _ in script.laplace))
+        costs.append(2 * POLISH_ERROR / polish + slack + sum(1 / one for _, one, _ in script.laplace))
         sums = [statistic.curvature(point) for point in points] if measured else []
         logs[key] = Asked(tilts, volumes, sums, scale, shape)
     if calibration.rho:
         corners = corners_of(prior.design, guarantee.relation)
-        found = [_gaussian(logs[one], logs[other], scales, float(guarantee.delta) / corners) for one, other in pairs]
+        found = [_gaussian(logs[one], logs[other], asked, float(guarantee.delta) / corners) for one, other in pairs]
     else:
         # The curvature is measured at the weights that came out, so that its loss adds to theirs at each point.
         found = [
-            float(np.max(np.abs(logs[one].density - logs[other].density) + _moved(logs[one], logs[other], scales)))
+            float(np.max(np.abs(logs[one].density - logs[other].density) + _moved(logs[one], logs[other], asked)))
             for one, other in pairs
         ]
     return float(max(costs) + max(found))
@@ -180,20 +180,23 @@ def _minima(statistic: Any, response: Response, points: Floats, convexity: float
     return tilts, np.linalg.slogdet(curvatures + convexity * np.eye(weights))[1]
 
 
-def _moved(one: Asked, other: Asked, scales: Sequence[float]) -> Floats:
-    """Losses of cube noise on the vectors of two curvatures at each point; 0 where none is measured."""
+def _moved(one: Asked, other: Asked, asked: Sequence[tuple[Any, ...]]) -> Floats:
+    """Losses of K-norm noise on the vectors of two curvatures at each point; 0 where none is measured."""
     found = [
-        sum(float(np.abs(a - b).max(initial=0)) / scale for a, b, scale in zip(*pair, scales, strict=False))
+        sum(
+            float(np.abs(a - b).sum() if shape == "diamond" else np.abs(a - b).max(initial=0)) / scale
+            for a, b, (scale, shape) in zip(*pair, asked, strict=False)
+        )
         for pair in zip(one.sums, other.sums, strict=True)
     ]
     return np.array(found or [0.0])
 
 
-def _gaussian(one: Asked, other: Asked, scales: Sequence[float], delta: float) -> float:
+def _gaussian(one: Asked, other: Asked, asked: Sequence[tuple[Any, ...]], delta: float) -> float:
     """Epsilon at delta of Gaussian noise on the longest move at any point, and the largest change of density."""
     squares = (((one.tilts - other.tilts) / one.scale) ** 2).sum(axis=1)
     for at, (a, b) in enumerate(zip(one.sums, other.sums, strict=True)):
-        squares[at] += sum(float((((u - w) / scale) ** 2).sum()) for u, w, scale in zip(a, b, scales, strict=False))
+        squares[at] += sum(float((((u - w) / scale) ** 2).sum()) for u, w, (scale,) in zip(a, b, asked, strict=False))
     mean = math.sqrt(float(squares.max()))
     lost = float(np.abs(one.volumes - other.volumes).max())
     if not mean:

@@ -110,6 +110,8 @@ def length(vector: npt.NDArray[Any], shape: Shape) -> int:
     exact = [abs(int(entry)) for entry in vector.ravel().tolist()]
     if shape == "cube":
         return max(exact, default=0)
+    if shape == "diamond":
+        return sum(exact)
     squares = sum(entry * entry for entry in exact)
     return math.isqrt(squares - 1) + 1 if squares else 0
 

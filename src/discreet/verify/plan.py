@@ -219,6 +219,9 @@ def _made_up_rows(design: Design, records: int, rng: np.random.Generator) -> tup
         axis = rng.normal(size=wide)
         inside = (rng.uniform(-1, 1, records)[:, None] * axis + RESIDUAL * inside) / np.abs(axis).max()
     features = lower / 2 + upper / 2 + np.clip(inside, -1, 1) * (upper / 2 - lower / 2)
+    for group in design.groups:
+        # A record has each of the group's states, or none of them, alike often.
+        features[:, group] = np.eye(len(group) + 1)[rng.integers(len(group) + 1, size=records), 1:]
     if target is None:
         return grid_rows(design, features), axis
     scaled = design.scaled(features)

@@ -91,6 +91,7 @@ def audit_designs() -> dict[str, Design]:
     """The designs of the audit: every target, with bounds and in a ball, of one or two coordinates."""
     x, z = (Variable(name, bounds=(-1, 1)) for name in "xz")
     number, states = Variable("y", bounds=(-1, 1)), Variable("y", ("no", "yes"))
+    indicators = tuple(Variable(name, bounds=(0, 1)) for name in "ab")
     return {
         "one number": Design((x,), intercept=False),
         "two numbers": Design((x, z), intercept=False),
@@ -100,6 +101,7 @@ def audit_designs() -> dict[str, Design]:
         "two classes in a ball": Design((x, z), states, 1.0, intercept=False),
         "three classes": Design((x,), Variable("y", ("no", "yes", "unknown")), intercept=False),
         "counts": Design((x,), Variable("y", bounds=(0, 3)), counted=True),
+        "two classes of a group": Design(indicators, states, intercept=False, groups=((0, 1),)),
     }
 
 
@@ -137,11 +139,12 @@ def columns_of(design: Design, data: Iterable[Any]) -> tuple[Floats, list[Any] |
 
 
 def kinds_of(over: Network | Design, most: int = MOST_KINDS) -> list[Record]:
-    """Every record of a network; of a design those at the corners of its bounds, in the middle, and a few more."""
+    """Every record of a network; of a design those it takes at the corners of its bounds, in the middle, and more."""
     if isinstance(over, Network):
         return _evenly(list(product(*(range(variable.size) for variable in over.variables))), most)
     bounds = [variable.bounds for variable in over.features if variable.bounds is not None]
-    places = [*product(*bounds), tuple(low / 2 + high / 2 for low, high in bounds)]
+    corners = (place for place in product(*bounds) if all(sum(place[at] for at in group) <= 1 for group in over.groups))
+    places = [*corners, tuple(middle if at in over.alone else 0.0 for at, middle in enumerate(over.middles.tolist()))]
     if over.norm is not None and len(bounds) > 1:
         # Nearly alike, and told apart by weights along the first axis: their gradients are opposite there.
         low, high = (0.02 * end for end in bounds[0])

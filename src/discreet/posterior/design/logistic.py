@@ -20,7 +20,7 @@ little by chains (`slices`).
 For the "ball" that is exact: exp(-|b|_2 / s) in d dimensions is a normal law whose variance is gamma with shape (d + 1)
 / 2 and scale 2 s^2. No mixture of round normal laws is a cube: for exp(-max_j |b_j| / s) the gamma law has the shape
 and the scale that give the norm |b|_2 its second and its fourth moment. In one dimension, where ball and cube are the
-Laplace law, both are exact.
+Laplace law, both are exact. The "diamond" is matched as the cube is.
 
 The module reads a release's arrays and no records, but public ones.
 """
@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -101,7 +101,7 @@ class NoisyGradients:
         points: theta_t, shape (T, size).
         gradients: sums over records, with noise, shape (T, size).
         scale: s of the noise, the same for all t, which are independent given the records.
-        shape: "cube" for the density exp(-max_j |b_j| / s), "ball" for exp(-|b|_2 / s).
+        shape: "cube" for the density exp(-max_j |b_j| / s), "ball" for exp(-|b|_2 / s), "diamond" for exp(-|b|_1 / s).
         records: n, public or with noise.
         count_scale: of the discrete Laplace noise in `records`, unit: records; None where n is public.
 
@@ -126,8 +126,8 @@ class NoisyGradients:
             raise InputError("points must be a finite array of shape (gradients, size), the size of the law")
         if told.shape != at.shape or not np.all(np.isfinite(told)):
             raise InputError(f"gradients must be a finite array of shape {at.shape}, one gradient for each point")
-        if self.shape not in ("cube", "ball"):
-            raise InputError(f"the shape of the noise must be 'cube' or 'ball', got {self.shape!r}")
+        if self.shape not in get_args(Shape):
+            raise InputError(f"the shape of the noise must be 'cube', 'ball' or 'diamond', got {self.shape!r}")
         positive(scale=self.scale)
         if self.count_scale is None:
             positive(records=self.records)
@@ -214,10 +214,13 @@ def noise_variance(size: int, scale: float, shape: Shape) -> tuple[float, float]
         Ball: the multivariate Laplace law as a mixture (Gomez, Gomez-Villegas and Marin, 1998, with exponent 1/2).
         Cube: its noise is G U with G ~ Gamma(d + 1, s) and U uniform on [-1, 1]^d (Hardt and Talwar, 2010), so
         E |b|^2 = E G^2 d / 3 and E |b|^4 = E G^4 (d / 5 + d (d - 1) / 9); a mixture has d E V and d (d + 2) E V^2.
+        Diamond: independent Laplace noise has E |b|^2 = 2 d s^2 and E |b|^4 = (20 d + 4 d^2) s^4, matched likewise.
     """
     d = size
     if shape == "ball":
         return (d + 1) / 2, 2 * scale**2
+    if shape == "diamond":
+        return (d + 2) / 3, 6 / (d + 2) * scale**2
     mean = (d + 1) * (d + 2) / 3
     square = (d + 1) * (d + 3) * (d + 4) * (1 / 5 + (d - 1) / 9)
     order = mean**2 / (square - mean**2)

@@ -180,15 +180,22 @@ def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
     (weight,), few, many = (part[pair] / GRID * unit for part in trace.curvature.parts(design))
     variances = trace.curvature_variances(unit)
     weight = max(float(weight), float(np.sqrt(variances[0])))
+    # Indicators of groups are their own squares, and the product of two of one group is 0 for certain.
+    alone, first = list(design.alone), len(few) - len(design.alone)
+    squares, square_variance = few[:width].copy(), np.full(width, variances[1])
+    squares[alone], square_variance[alone] = (few[first:] + weight) / 2, (variances[1] + variances[0]) / 4
+    products, product_variance = np.zeros((2, width, width))
+    products[design.pairs], product_variance[design.pairs] = many, variances[2]
+    upper = np.triu_indices(width, 1)
     return NoisySums(
         weight=weight,
         weight_variance=variances[0],
         linear=few[:width] if design.intercept else None,
-        squares=(few[-width:] + weight) / 2,
-        products=many,
+        squares=squares,
+        products=products[upper],
         linear_variance=variances[1],
-        square_variance=(variances[1] + variances[0]) / 4,
-        product_variance=variances[2],
+        square_variance=square_variance,
+        product_variance=product_variance[upper],
     )
 
 

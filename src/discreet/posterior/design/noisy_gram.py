@@ -62,7 +62,8 @@ class NoisySums:
         linear: noisy sums of the features, shape (p,); None where the origin is where they are centred.
         squares: noisy sums of their squares, shape (p,).
         products: noisy sums of u_i u_j, i < j, row by row.
-        linear_variance, square_variance, product_variance: of the noise on each of these.
+        linear_variance, square_variance, product_variance: of the noise on each of these, for all or for each; 0 for
+            products that are known to be 0.
     """
 
     weight: float
@@ -71,8 +72,8 @@ class NoisySums:
     squares: Floats
     products: Floats
     linear_variance: float
-    square_variance: float
-    product_variance: float
+    square_variance: float | Floats
+    product_variance: float | Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -278,8 +278,8 @@ def quick_estimate(release: Release) -> Floats:
     """Posterior means of the weights of a regression at once, without a draw.
 
     Args:
-        release: of noisy moments, of draws of weights, or of gradients: where these have no curvature, the released
-            weights themselves.
+        release: of noisy moments, of draws of weights, or of gradients: where these have no curvature, or groups so
+            that weights are many, the released weights themselves.
 
     Returns:
         Shape (size,), in the design's coordinates.
@@ -293,7 +293,7 @@ def quick_estimate(release: Release) -> Floats:
         case NoisyMoments() | GroupedMoments() if release.design.target is not None:
             return normal_estimate(payload, release.records)
         case GradientTrace():
-            if payload.curvature is not None:
+            if payload.curvature is not None and not release.design.groups:
                 return curvature_estimate(payload)
             return centred(payload.weights, payload.design.outputs)
         case _:
@@ -306,7 +306,13 @@ def _layout(release: Release) -> Layout:
 
 
 def even_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
-    """Covariates that fill what is public of them evenly: the box of the bounds, or the sphere of the norm."""
+    """Covariates that fill what is public of them evenly: the box of the bounds, or the sphere of the norm.
+
+    Raises:
+        InputError: a design with groups.
+    """
+    if design.groups:
+        raise InputError("indicators of a group are 0 or 1, and fill no box evenly: leave out symmetric, or the groups")
     constant = design.constant if design.intercept else None
     if design.norm is None:
         return UniformBox(len(design.features), constant)

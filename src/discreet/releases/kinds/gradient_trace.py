@@ -33,7 +33,7 @@ BITS = 32
 @kind(None)
 @dataclass(frozen=True)
 class CurvatureNoise:
-    """Noise on the three vectors of a curvature: cube noise, or discrete Gaussian noise in an objective that has it.
+    """Noise on the three vectors of a curvature, by the norms of the design's parts, or Gaussian as an objective's.
 
     Args:
         sensitivity: most that one record can move any of their sums, in steps of the grid.
@@ -113,8 +113,8 @@ class NoisyCurvature:
     """Sums of `q v_i v_j` over the records, with noise; q is a slope of the means at the released weights.
 
     Args:
-        values: int64, in steps of the grid: of q; with an intercept of q u_i, and of `q (2 u_i^2 - 1)`, u the features;
-            of q u_i u_j for different features, upper triangle row by row. See `Gradients.curvature`.
+        values: int64, in steps of the grid, in the order of `Gradients.curvature` and the sizes of `Design.curvature`,
+            by whose shapes the noise is.
         scales: of the noise on each of the three, in the same steps; None for products where there is one feature.
 
     Raises:
@@ -137,8 +137,8 @@ class NoisyCurvature:
         Raises:
             InputError: it has not as many sums as this design has.
         """
-        width, pairs = len(design.features), len(response_of(design).pairs)
-        few, many = width * (1 + design.intercept), width * (width - 1) // 2
+        pairs = len(response_of(design).pairs)
+        _, few, many = (part.size // pairs for part in design.curvature)
         require(self.values.size == pairs * (1 + few + many), "this curvature is of another design")
         require((self.scales[2] is None) == (many == 0), "a curvature's products need a noise scale")
         weight, middle, last = np.split(self.values, [pairs, pairs * (1 + few)])
@@ -225,8 +225,8 @@ class GradientTrace(Released):
             if scale is None
             else (scale / GRID * unit) ** 2
             if self.normal
-            else k_norm_variance(part.size, scale / GRID * unit, "cube")
-            for part, scale in zip(self.curvature.parts(self.design), self.curvature.scales, strict=True)
+            else k_norm_variance(part.size, scale / GRID * unit, part.shape)
+            for part, scale in zip(self.design.curvature, self.curvature.scales, strict=True)
         )
 
     def per_unit(self, steps: int) -> GradientTrace:
@@ -248,7 +248,8 @@ class GradientTrace(Released):
             line = f"{len(self.points)} gradients, with {noise} on each"
         if self.curvature is not None:
             scales = spread(scale / GRID for scale in self.curvature.scales if scale)
-            line += f"; the curvature there, with {'Gaussian' if self.normal else 'cube'} noise of scale {scales}"
+            shapes = " and ".join(sorted({part.shape for part in self.design.curvature if part.size}))
+            line += f"; the curvature there, with {'Gaussian' if self.normal else shapes} noise of scale {scales}"
         return line + total_line(self.total)
 
     def agrees(self, calibration: object) -> bool:

@@ -40,9 +40,9 @@ def k_norm_variance(size: int, scale: float, shape: Shape) -> float:
     """Variance of one of so many coordinates of K-norm noise, density `exp(-||x|| / scale)`.
 
     The radius is Gamma(size + 1), or Gamma(size) for the ball; a coordinate of a point in the unit cube has the mean
-    square 1/3, on the unit sphere 1 / size.
+    square 1/3, on the unit sphere 1 / size. Coordinates of a diamond are independent Laplace variates.
     """
-    return scale**2 * ((size + 1) * (size + 2) / 3 if shape == "cube" else size + 1)
+    return scale**2 * {"cube": (size + 1) * (size + 2) / 3, "ball": size + 1, "diamond": 2}[shape]
 
 
 @kind("vector_noise")
