@@ -137,14 +137,20 @@ class GivenTable:
         )
 
     def rows(
-        self, design: Design, columns: npt.NDArray[np.intp], labels: npt.NDArray[Any] | None, one_record_a_unit: bool
+        self,
+        design: Design,
+        columns: npt.NDArray[np.intp],
+        labels: npt.NDArray[Any] | None,
+        one_record_a_unit: bool,
+        declared: Design | None = None,
     ) -> Rows:
-        """The records on the grid of a design over all columns; the last three say nothing that is not known here.
+        """The records on the grid of a design over all columns, as `Given.rows`; here the next three say nothing new.
 
         Raises:
             InputError: as `grid_rows`.
         """
-        return grid_rows(design, self.records(self.columns, design.target), columns=self.columns)
+        own = design if declared is None else declared
+        return grid_rows(design, self.records(self.columns, own.target), columns=self.columns, target_column=own.target)
 
     def describe(self, estimator: BaseEstimator) -> None:
         """Set what scikit-learn keeps of the columns, at the end of a fit."""

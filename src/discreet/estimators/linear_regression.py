@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +38,7 @@ from discreet.estimators.designs import (
     target_name,
     written_bounds,
 )
+from discreet.estimators.found_bounds import describe_found, plan_search
 from discreet.estimators.given_table import GivenTable
 from discreet.mechanisms.crossing import DesignMechanism, release
 from discreet.mechanisms.grouped_moments import grouped_moments
@@ -56,6 +58,8 @@ __all__ = ["PrivateLinearRegression"]
 Floats = npt.NDArray[np.float64]
 METHODS = {"grouped_moments": "moments", "noisy_moments": "exact"}
 """The estimator's word for a mechanism."""
+FIXED = "without an intercept, and by methods other than 'moments', models are declared in coordinates of the bounds"
+"""Why bounds are not narrowed there."""
 
 
 class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
@@ -137,6 +141,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         draws: int = 1000,
         random_state: Any = None,
         one_record_a_unit: bool = False,
+        find_bounds: Number | str | None = "auto",
+        records: int | None = None,
     ) -> None:
         self.bounds = bounds
         self.target_bounds = target_bounds
@@ -154,6 +160,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         self.draws = draws
         self.random_state = random_state
         self.one_record_a_unit = one_record_a_unit
+        self.find_bounds = find_bounds
+        self.records = records
 
     def fit(
         self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
@@ -184,24 +192,22 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         design = self._design(given)
         require_drawable(self.draws, design.size)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
-        rows = given.rows(design, columns, None, self.one_record_a_unit)
+        rows, found = given.rows(design, columns, None, self.one_record_a_unit), None
         if guarantee.relation.public_number and rows.records <= design.size:
             raise InputError(f"{design.size} weights need more records than that; their number is public here")
-        statistic = moments(rows)
-        prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
-        if self.method != "sampler":
-            made: DesignMechanism[Any, Moments] = grouped_moments() if self.method == "moments" else noisy_moments()
-            released = release(made, statistic, prior, guarantee, account=account)
-        else:
-            if self.residual_variance is None:
-                raise InputError("method='sampler' assumes a public residual_variance; give one")
-            drawn = whole_number(self.released_draws, "released_draws", 1)
-            variance = positive_number(self.residual_variance, "residual_variance")
-            sampler = truncated_posterior(drawn, variance=variance, radius=positive_number(self.radius, "radius"))
-            released = release(sampler, statistic, prior, guarantee, account=account)
+        made, deviation = self._mechanism(), positive_number(self.prior_deviation, "prior_deviation")
+        fixed = FIXED if self.method != "moments" or not self.fit_intercept else None
+        if search := plan_search(self, rows, given, guarantee, fixed=fixed):
+            guarantee = search.rest
+            word = self.one_record_a_unit
+            read = partial(given.rows, columns=columns, labels=None, one_record_a_unit=word, declared=design)
+            found, rows = search.run(rows, read, (made, Normal(design, deviation)), account)
+        released = release(made, moments(rows), Normal(rows.design, deviation), guarantee, account=account)
         given.describe(self)
         self._columns = columns
-        return self._read(released, later)
+        self._read(released, later)
+        describe_found(self, found)
+        return self
 
     @classmethod
     def from_release(
@@ -245,6 +251,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
                 residual_variance=sampled.variance, radius=sampled.radius, released_draws=len(sampled.weights)
             )
         describe(made, design)
+        describe_found(made, None)
         later = DrawnLater(whole_number(draws, "draws", 2), random_state, exact=made.method == "exact")
         return made._read(release, later)
 
@@ -382,6 +389,16 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         return Design(
             features, Variable(target_name(given, "target", features), bounds=target), None, bool(self.fit_intercept)
         )
+
+    def _mechanism(self) -> DesignMechanism[Any, Moments]:
+        """The one that was asked for."""
+        if self.method != "sampler":
+            return grouped_moments() if self.method == "moments" else noisy_moments()
+        if self.residual_variance is None:
+            raise InputError("method='sampler' assumes a public residual_variance; give one")
+        drawn = whole_number(self.released_draws, "released_draws", 1)
+        variance = positive_number(self.residual_variance, "residual_variance")
+        return truncated_posterior(drawn, variance=variance, radius=positive_number(self.radius, "radius"))
 
     def _read(self, released: Release, later: DrawnLater) -> Self:
         """The release, and what scikit-learn's users look for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +38,7 @@ from discreet.estimators.designs import (
     target_name,
     written_bounds,
 )
+from discreet.estimators.found_bounds import describe_found, plan_search
 from discreet.estimators.given_table import GivenTable
 from discreet.mechanisms.crossing import DesignMechanism, release
 from discreet.mechanisms.noisy_gradients import noisy_gradients
@@ -182,6 +184,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         draws: int = 1000,
         random_state: Any = None,
         one_record_a_unit: bool = False,
+        find_bounds: Number | str | None = "auto",
     ) -> None:
         self.classes = classes
         self.bounds = bounds
@@ -203,6 +206,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         self.draws = draws
         self.random_state = random_state
         self.one_record_a_unit = one_record_a_unit
+        self.find_bounds = find_bounds
 
     def fit(
         self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
@@ -238,14 +242,21 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         require_drawable(draws, design.size)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         require_known(design, self.covariates, self.public_records)
-        rows = given.rows(design, columns, labels, self.one_record_a_unit)
+        rows, found = given.rows(design, columns, labels, self.one_record_a_unit), None
+        search = plan_search(self, rows, given, guarantee, fixed=self._fixed())
+        guarantee = guarantee if search is None else search.rest
         mechanism = self._mechanism(guarantee, rows.records, len(design.features))
-        statistic = gradients(rows)
-        prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
-        released = release(mechanism, statistic, prior, guarantee, account=account)
+        deviation = positive_number(self.prior_deviation, "prior_deviation")
+        if search is not None:
+            word = self.one_record_a_unit
+            read = partial(given.rows, columns=columns, labels=labels, one_record_a_unit=word, declared=design)
+            found, rows = search.run(rows, read, (mechanism, Normal(design, deviation)), account)
+        released = release(mechanism, gradients(rows), Normal(rows.design, deviation), guarantee, account=account)
         given.describe(self)
         self._columns = columns
-        return self._read(released, labels)
+        self._read(released, labels)
+        describe_found(self, found)
+        return self
 
     @classmethod
     def from_release(
@@ -296,6 +307,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             random_state=random_state,
         )
         describe(made, design)
+        describe_found(made, None)
         return made._read(release, labels)
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> WeightPosterior:
@@ -416,6 +428,13 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         states = tuple(str(label) for label in labels.tolist())
         norm = None if self.norm is None else positive_number(self.norm, "norm")
         return Design(features, Variable(target_name(given, "class", features), states), norm)
+
+    def _fixed(self) -> str | None:
+        """Why the bounds must stay, where they must."""
+        scaled = self.norm, self.covariates, self.public_records
+        if self.method in ("auto", "objective") and not self.symmetric and all(one is None for one in scaled):
+            return None
+        return "norm, symmetric, covariates, public_records and gradients go by features that are scaled by the bounds"
 
     def _mechanism(self, guarantee: Guarantee, counted: int, features: int) -> DesignMechanism[Any, Any]:
         """The mechanism that was asked for, or the rule's."""
