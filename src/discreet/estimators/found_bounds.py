@@ -52,11 +52,12 @@ STEPS = 2 * GRID // CELLS
 """Of the grid in a cell."""
 SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
 """Of the guarantee, of which "auto" takes the first that is enough."""
-ENOUGH = 0.005
-"""Deviation of the noise in a cell, for each record, with which "auto" searches."""
-CAUTION = 0.5
-"""Deviations of its noise that are added to the number of records outside of some cells."""
-LEFT_OUT = 0.01
+ENOUGH, MOST = 0.02, 0.1
+"""Deviation of the noise in a cell, for each record: "auto" takes the first share with at most the one, or the last if it
+has at most the other, beyond which no bounds are narrowed."""
+UNKNOWN = Fraction(1, 10)
+"""Share that "auto" takes where nobody says how many records to expect."""
+LEFT_OUT = 0.005
 """Share of the records that may be left out."""
 GAIN = 1.5
 """How much narrower bounds must become to be taken."""
@@ -197,11 +198,14 @@ def plan_search(
         raise InputError(f"find_bounds would move the bounds, which must stay: {fixed}")
     records = rows.records if guarantee.relation.public_number else declared
     variables = tuple(_cells(variable) for variable in _searched(rows.design, given))
-    if not variables or fixed is not None or (share is None and records is None):
+    if not variables or fixed is not None:
         return None
+    if share is None and records is None:
+        share = UNKNOWN
     for part in SHARES if share is None else (share,):
         mechanism, first, deviation = _cheapest(variables, guarantee, part, rows)
-        if share is not None or deviation <= ENOUGH * (records or 0):
+        most = MOST if part == SHARES[-1] else ENOUGH
+        if share is not None or deviation <= most * (records or 0):
             rest = Guarantee(
                 epsilon=guarantee.epsilon - first.epsilon,
                 delta=guarantee.delta - first.delta,
@@ -339,7 +343,7 @@ def _found(released: Release, design: Design) -> FoundBounds:
         if variable.name in tables:
             assert variable.bounds is not None
             table = tables[variable.name]
-            low, high = occupied(table, records, deviation, unsure)
+            low, high = occupied(table, records, unsure) if deviation <= MOST * records else (1, CELLS - 1)
             bounds = _edges(variable, low, high)
             clipped[variable.name] = Clipped(
                 bounds,
@@ -351,31 +355,27 @@ def _found(released: Release, design: Design) -> FoundBounds:
     return FoundBounds(released, clipped, records)
 
 
-def occupied(table: Floats, records: float, deviation: float, unsure: float) -> tuple[int, int]:
-    """The fewest cells that surely hold nearly all of a column.
+def occupied(table: Floats, records: float, unsure: float) -> tuple[int, int]:
+    """The fewest cells that hold nearly all of a column.
 
     What lies outside of some cells is told twice, by the cells outside and by the number of records less the cells
-    inside. The two are weighted by their noise, and some deviations of it added for caution.
+    inside; the two are weighted by their noise.
 
     Args:
         table: noisy numbers of records, shape (CELLS,), the first and the last outside of the declared bounds.
         records: in all.
-        deviation: of the noise in a cell.
         unsure: variance of the number of records, in units of that of a cell.
 
     Returns:
         The first of the cells, and the one after the last; all inside the declared bounds. Those of the declared bounds,
         where no others are much fewer.
     """
-    low, high = np.triu_indices(CELLS - 1, 1)
-    low, high = low + 1, high + 1
-    low, high = low[high < CELLS], high[high < CELLS]
+    low, high = (1 + position for position in np.triu_indices(CELLS - 1, 1))
     ends = np.concatenate([[0.0], np.cumsum(table)])
     inside, within = ends[high] - ends[low], high - low
     outer, inner = 1 / (CELLS - within), 1 / (within + unsure)
     left_out = (outer * (ends[-1] - inside) + inner * (records - inside)) / (outer + inner)
-    most = left_out + CAUTION * deviation / np.sqrt(outer + inner)
-    held = (most <= LEFT_OUT * records) & (within * GAIN <= CELLS - 2)
+    held = (left_out <= LEFT_OUT * records) & (within * GAIN <= CELLS - 2)
     if not held.any():
         return 1, CELLS - 1
     best = min(np.flatnonzero(held).tolist(), key=lambda at: (within[at], left_out[at]))
