@@ -63,7 +63,6 @@ MOST_DRAWN_NUMBERS = 2**27
 
 RELEASES = {"release_", "bounds_release_"}
 """Attributes that hold a release, or None."""
-
 SHOWN = (
     r"X has \d+ features, but \w+ is expecting \d+ features as input",
     r"(?s)The feature names should match those that were passed during fit.*",
@@ -271,14 +270,7 @@ class Given:
         """Number of features."""
         return int(self.X.shape[1])
 
-    def rows(
-        self,
-        design: Design,
-        columns: Positions,
-        labels: Values | None,
-        one_record_a_unit: bool,
-        declared: Design | None = None,
-    ) -> Rows:
+    def rows(self, design: Design, columns: Positions, labels: Values | None, one_record_a_unit: bool) -> Rows:
         """The records on the grid of a design.
 
         Args:
@@ -286,7 +278,6 @@ class Given:
             columns: position in X of each feature.
             labels: that y may hold, in the order of the design's classes; None where y is numbers, or not there.
             one_record_a_unit: the curator's word.
-            declared: the design of the bounds that were declared, where this one has others.
 
         Returns:
             The rows.

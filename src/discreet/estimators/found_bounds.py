@@ -9,15 +9,15 @@ Why the sum is what was asked for: the histograms are the tables of a network wi
 one cell of each, so that `laplace` and `gaussian` keep their share by their own proofs. A record's cell depends on that
 record and on declared bounds only. What is narrowed is a function of that release (post-processing), and the second
 release is private for any design that does not depend on the records; two charges of epsilon_1 + epsilon_2 = epsilon
-and delta_1 + delta_2 <= delta, fixed in advance, add up though the first chooses the second (Dwork and Roth 2014, Theorem
-B.1).
+and delta_1 + delta_2 <= delta, fixed in advance, add up though the first chooses the second (Dwork and Roth 2014,
+Theorem B.1).
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -53,16 +53,18 @@ STEPS = 2 * GRID // CELLS
 SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
 """Of the guarantee, of which "auto" takes the first that is enough."""
 ENOUGH, MOST = 0.02, 0.1
-"""Deviation of the noise in a cell, for each record: "auto" takes the first share with at most the one, or the last if it
-has at most the other, beyond which no bounds are narrowed."""
+"""Deviation of the noise in a cell, for each record: "auto" takes the first share with at most the one, or the last if
+it has at most the other, beyond which no bounds are narrowed. Set, like all constants here, on laws and seeds of their
+own; `docs/estimators.md` reports others."""
 UNKNOWN = Fraction(1, 10)
 """Share that "auto" takes where nobody says how many records to expect."""
 LEFT_OUT = 0.005
 """Share of the records that may be left out."""
 GAIN = 1.5
 """How much narrower bounds must become to be taken."""
-SUBSTANTIAL = 0.02
-"""Share of a column that is clipped, beyond which there is a warning."""
+SUBSTANTIAL, SURELY = 0.02, 4.0
+"""Share of a column outside of its declared bounds, and deviations of the noise more, from which on there is a
+warning."""
 FINE = 1e-9
 """Least width of bounds that are searched, for the size of the numbers."""
 NORMAL_TAIL = 1.959964
@@ -100,12 +102,12 @@ class FoundBounds:
     Args:
         release: of the histograms.
         clipped: by column, in the design's order; with the bounds in use.
-        records: number of records, public or as the histograms tell it.
+        outside: by column, share of the records outside of its declared bounds, where that is surely substantial.
     """
 
     release: Release
     clipped: Mapping[str, Clipped]
-    records: float
+    outside: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,8 @@ class BoundsSearch:
     def run(
         self,
         rows: Rows,
-        read: Callable[[Design], Rows],
+        given: Given | GivenTable,
+        options: tuple[Any, Any, bool],
         then: tuple[DesignMechanism[Any, Any], Normal],
         account: Account,
     ) -> tuple[FoundBounds, Rows]:
@@ -135,7 +138,8 @@ class BoundsSearch:
 
         Args:
             rows: private, on the declared design.
-            read: private; the records on another design.
+            given: private; the same records, to be put on the grids of other designs.
+            options: of `given.rows`, after the design.
             then: mechanism and prior of the fit, for the declared design.
             account: pays.
 
@@ -156,7 +160,9 @@ class BoundsSearch:
         calibrate(fit, prior, self.rest, rows.policy)
         account.check(compose([self.guarantee, self.rest]))
         network = Network(self.variables, {variable.name: () for variable in self.variables})
-        counts = _histograms(read(_widened(design)), network)
+        if isinstance(given, GivenTable):
+            given = replace(given, target_column=design.target)
+        counts = _histograms(given.rows(_widened(design), *options), network)
         # A request is charged once: this release has a key of its own.
         paying = replace(account, request=f"{account.request}, bounds") if account.request else account
         released = release(self.mechanism, counts, Dirichlet.uniform(network), self.guarantee, account=paying)
@@ -164,7 +170,7 @@ class BoundsSearch:
         narrowed = _narrowed(design, {name: one.bounds for name, one in found.clipped.items()})
         if narrowed == design:
             return found, rows
-        rows = read(narrowed)
+        rows = given.rows(narrowed, *options)
         return found, replace(rows, policy=replace(rows.policy, out_of_bounds="clip"))
 
 
@@ -226,18 +232,12 @@ def describe_found(estimator: Any, found: FoundBounds | None) -> None:
     estimator.bounds_release_ = None if found is None else found.release
     estimator.clipped_ = None if found is None else dict(found.clipped)
     estimator.found_bounds_ = None if found is None else {name: one.bounds for name, one in found.clipped.items()}
-    if found is None:
-        return
-    least = {
-        name: (one.below_interval[0] + one.above_interval[0]) / max(found.records, 1)
-        for name, one in found.clipped.items()
-    }
-    told = [f"{name} ({share:.0%})" for name, share in least.items() if share > SUBSTANTIAL]
+    told = [f"{name} ({share:.0%})" for name, share in ({} if found is None else found.outside).items()]
     if told:
         warnings.warn(
-            f"at least these parts of columns lie outside of their bounds and are moved to them: {listed(told)}; "
-            "coefficients and intervals are those of the clipped columns, and not of the columns themselves: declare "
-            "wider bounds",
+            f"about these parts of columns lie outside of their declared bounds and are moved to them: {listed(told)}; "
+            "coefficients and intervals are of the clipped columns, and not of the columns themselves: declare wider "
+            "bounds",
             ClippedWarning,
             stacklevel=3,
         )
@@ -338,21 +338,24 @@ def _found(released: Release, design: Design) -> FoundBounds:
     records = public or max(float(np.mean([table.sum() for table in tables.values()])), 1.0)
     unsure = 0.0 if public else CELLS / len(tables)
     excess = 3.0 if payload.noise == "discrete_laplace" else 0.0
-    clipped = {}
-    for variable in (*design.features, *([] if design.target is None else [design.target])):
-        if variable.name in tables:
-            assert variable.bounds is not None
-            table = tables[variable.name]
-            low, high = occupied(table, records, unsure) if deviation <= MOST * records else (1, CELLS - 1)
-            bounds = _edges(variable, low, high)
-            clipped[variable.name] = Clipped(
-                bounds,
-                round(table[:low].sum()),
-                _interval(float(table[:low].sum()), low, deviation, excess),
-                round(table[high:].sum()),
-                _interval(float(table[high:].sum()), CELLS - high, deviation, excess),
-            )
-    return FoundBounds(released, clipped, records)
+    clipped, outside = dict[str, Clipped](), dict[str, float]()
+    for variable in design.schema:
+        if variable.name not in tables:
+            continue
+        table = tables[variable.name]
+        low, high = occupied(table, records, unsure) if deviation <= MOST * records else (1, CELLS - 1)
+        below, above = float(table[:low].sum()), float(table[high:].sum())
+        clipped[variable.name] = Clipped(
+            _edges(variable, low, high),
+            round(below),
+            _interval(below, low, deviation, excess),
+            round(above),
+            _interval(above, CELLS - high, deviation, excess),
+        )
+        share = (table[0] + table[-1]) / records
+        if share - SURELY * deviation * math.sqrt(2) / records > SUBSTANTIAL:
+            outside[variable.name] = float(share)
+    return FoundBounds(released, clipped, outside)
 
 
 def occupied(table: Floats, records: float, unsure: float) -> tuple[int, int]:
@@ -367,8 +370,8 @@ def occupied(table: Floats, records: float, unsure: float) -> tuple[int, int]:
         unsure: variance of the number of records, in units of that of a cell.
 
     Returns:
-        The first of the cells, and the one after the last; all inside the declared bounds. Those of the declared bounds,
-        where no others are much fewer.
+        The first of the cells, and the one after the last, inside the declared bounds; all of these where no others are
+        much fewer.
     """
     low, high = (1 + position for position in np.triu_indices(CELLS - 1, 1))
     ends = np.concatenate([[0.0], np.cumsum(table)])

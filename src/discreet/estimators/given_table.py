@@ -96,6 +96,7 @@ class GivenTable:
         target: name of the column that is predicted, or None.
         columns: of the features, as they were declared.
         one_record_a_unit: the curator's word, where the source is no `Records`.
+        target_column: the target as it was declared, where designs have other bounds of it.
     """
 
     source: Any
@@ -103,6 +104,7 @@ class GivenTable:
     target: str | None
     columns: tuple[Variable, ...]
     one_record_a_unit: bool
+    target_column: Variable | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -137,20 +139,15 @@ class GivenTable:
         )
 
     def rows(
-        self,
-        design: Design,
-        columns: npt.NDArray[np.intp],
-        labels: npt.NDArray[Any] | None,
-        one_record_a_unit: bool,
-        declared: Design | None = None,
+        self, design: Design, columns: npt.NDArray[np.intp], labels: npt.NDArray[Any] | None, one_record_a_unit: bool
     ) -> Rows:
-        """The records on the grid of a design over all columns, as `Given.rows`; here the next three say nothing new.
+        """The records on the grid of a design over all columns; the last three say nothing that is not known here.
 
         Raises:
             InputError: as `grid_rows`.
         """
-        own = design if declared is None else declared
-        return grid_rows(design, self.records(self.columns, own.target), columns=self.columns, target_column=own.target)
+        target = self.target_column or design.target
+        return grid_rows(design, self.records(self.columns, target), columns=self.columns, target_column=target)
 
     def describe(self, estimator: BaseEstimator) -> None:
         """Set what scikit-learn keeps of the columns, at the end of a fit."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -199,9 +198,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         fixed = FIXED if self.method != "moments" or not self.fit_intercept else None
         if search := plan_search(self, rows, given, guarantee, fixed=fixed):
             guarantee = search.rest
-            word = self.one_record_a_unit
-            read = partial(given.rows, columns=columns, labels=None, one_record_a_unit=word, declared=design)
-            found, rows = search.run(rows, read, (made, Normal(design, deviation)), account)
+            read_as = (columns, None, self.one_record_a_unit)
+            found, rows = search.run(rows, given, read_as, (made, Normal(design, deviation)), account)
         released = release(made, moments(rows), Normal(rows.design, deviation), guarantee, account=account)
         given.describe(self)
         self._columns = columns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -248,9 +247,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         mechanism = self._mechanism(guarantee, rows.records, len(design.features))
         deviation = positive_number(self.prior_deviation, "prior_deviation")
         if search is not None:
-            word = self.one_record_a_unit
-            read = partial(given.rows, columns=columns, labels=labels, one_record_a_unit=word, declared=design)
-            found, rows = search.run(rows, read, (mechanism, Normal(design, deviation)), account)
+            read_as = (columns, labels, self.one_record_a_unit)
+            found, rows = search.run(rows, given, read_as, (mechanism, Normal(design, deviation)), account)
         released = release(mechanism, gradients(rows), Normal(rows.design, deviation), guarantee, account=account)
         given.describe(self)
         self._columns = columns
