@@ -28,7 +28,7 @@ import numpy.typing as npt
 from discreet.errors import InputError, listed
 from discreet.estimators.contract import Given, whole_number
 from discreet.estimators.given_table import GivenTable
-from discreet.mechanisms.crossing import DesignMechanism, Mechanism, calibrate, check_relation, release
+from discreet.mechanisms.crossing import DesignMechanism, Mechanism, calibrate, check_relation, release, statistic_of
 from discreet.mechanisms.gaussian import gaussian
 from discreet.mechanisms.laplace import laplace
 from discreet.model.design import GRID, Design, Normal
@@ -158,6 +158,7 @@ class BoundsSearch:
         rows.policy.check_claim(self.rest)
         check_relation(fit, self.rest)
         calibrate(fit, prior, self.rest, rows.policy)
+        fit.require(statistic_of(fit, rows, design))
         account.check(compose([self.guarantee, self.rest]))
         network = Network(self.variables, {variable.name: () for variable in self.variables})
         if isinstance(given, GivenTable):
@@ -287,8 +288,8 @@ def _cheapest(
 ) -> tuple[Mechanism[Any], Guarantee, float]:
     """The mechanism with least noise for a share: it, what it promises, and its deviation in a cell, in records."""
     network = Network(tuple(variables), {variable.name: () for variable in variables})
-    found = []
-    for mechanism, delta in ((laplace(), Fraction(0)), (gaussian(), share * guarantee.delta)):
+    found, mechanisms = [], list[tuple[Mechanism[Any], Fraction]]([(laplace(), Fraction(0))])
+    for mechanism, delta in (*mechanisms, (gaussian(), share * guarantee.delta)):
         if mechanism.name == "gaussian" and not delta:
             continue
         first = Guarantee(
