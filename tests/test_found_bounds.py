@@ -223,12 +223,13 @@ def test_auto_asks_whether_the_noise_leaves_anything() -> None:
 
 @EACH
 def test_bounds_are_found_in_the_release_alone(make: Make, labelled: Any) -> None:
-    """With noise of many records numbers of the exact histograms would agree once in 10^6 runs."""
+    """With noise of many records those of exact histograms would agree once in 10^5 runs, and so would their sums."""
     X, y = records()
     fitted = make(promise(1), find_bounds=0.1).fit(X, labelled(y))
     columns = [dc.Variable(name, bounds=(-30, 30)) for name in ("x0", "x1")]
     target = dc.Variable("target", bounds=(-50, 50)) if make is linear else dc.Variable("class", ("False", "True"))
     read = dc.Release.loads(fitted.bounds_release_.dumps())
+    assert any(table.sum() != len(y) for table in read.payload.tables.values())
     again = found_bounds._found(read, dc.Design(tuple(columns), target))
     assert dict(again.clipped) == fitted.clipped_
     assert {name: one.bounds for name, one in again.clipped.items()} == fitted.found_bounds_
@@ -254,12 +255,13 @@ def test_wide_bounds_become_those_of_the_records_and_the_second_release_is_enoug
 
 
 def test_narrow_bounds_are_better_where_bounds_are_wide() -> None:
-    """At epsilon 3 least squares explains nine tenths; with bounds as declared noise leaves less than half of it: in
-    200 runs the worst with found bounds was .83, the best without .62."""
-    X, y = records(8000)
-    with_search = linear(promise(3), scored_records="public").fit(X, y).score(X, y)
-    without = linear(promise(3), scored_records="public", find_bounds=None).fit(X, y).score(X, y)
-    assert with_search > 0.7 > without
+    """At epsilon 1, R2 without privacy is .93; by one fit of ten or fewer it is below .7 with found bounds, or above with
+    those declared (100 runs), so that a median of nine is wrong less than once in 800 runs."""
+    (X, y), found = records(8000), dict[Any, float]()
+    for asked in ("auto", None):
+        fits = [linear(promise(1), scored_records="public", find_bounds=asked).fit(X, y) for _ in range(9)]
+        found[asked] = float(np.median([fitted.score(X, y) for fitted in fits]))
+    assert found["auto"] > 0.7 > found[None]
 
 
 @pytest.mark.parametrize("seed", range(20))
