@@ -94,6 +94,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         random_state: of the posterior's draws, never of the privacy noise.
         one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
             "record"; releases say whose word it is.
+        find_bounds: share of the guarantee for a first release of histograms, by which bounds that are much too wide are
+            narrowed: "auto" takes a fiftieth to a fifth, or nothing where noise would hide all; None keeps the bounds.
+        records: public, expected number of records: for "auto", where the number that is counted is private. Without it
+            a tenth is taken.
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
@@ -101,11 +105,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             in the units of the columns, shape (features,), in the order of X's columns, and a number.
         posterior_: draws of the weights in scaled coordinates, in the order of `release_.design.names`; drawn when it
             is first looked at, which for "exact" with much noise takes minutes and the extra `mcmc`.
+        bounds_release_, found_bounds_, clipped_: of the first release, by column: bounds in use, and noisy numbers of
+            values outside of them with intervals; None where there was none.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
-        Each `fit` is one release and promises `guarantee`; see `grouped_moments`, `noisy_moments` and
-        `truncated_posterior`. The last is drawn by a floating-point sampler.
+        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see `grouped_moments`,
+        `noisy_moments` and `truncated_posterior`. The last is drawn by a floating-point sampler.
 
     Source:
         Bernstein and Sheldon (2019) and Zhang, Rubinstein and Dimitrakakis (AAAI 2016), as these modules have it.
@@ -180,7 +186,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
 
         Raises:
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
-            BudgetError: the account cannot pay; nothing is charged.
+            BudgetError: the account cannot pay; nothing is charged, unless others empty it between two releases.
         """
         refuse_options(options)
         guarantee, account = promised(self)
@@ -282,7 +288,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         return weights(self.release_, draws=whole_number(draws, "draws", 1), rng=rng, exact=exact)
 
     def coef_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Intervals of the coefficients in the units of the columns.
+        """Intervals of the coefficients in the units of the columns, clipped to the bounds in use (see `clipped_`).
 
         Args:
             level: posterior probability of each, between 0 and 1.

@@ -134,17 +134,21 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         random_state: of the posterior's draws, never of the privacy noise.
         one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
             "record"; releases say whose word it is.
+        find_bounds: share of the guarantee for a first release of histograms, by which bounds that are much too wide are
+            narrowed: "auto" takes a fiftieth to a fifth, or nothing where noise would hide all; None keeps the bounds.
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
         classes_: the labels, sorted.
         coef_, intercept_: log odds for one unit of a column, in the order of X's columns, shape (1, features) and (1,):
             posterior means, where the curvature was released, else the released weights.
+        bounds_release_, found_bounds_, clipped_: of the first release, by column: bounds in use, and noisy numbers of
+            values outside of them with intervals; None where there was none.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
-        Each `fit` is one release and promises `guarantee`; see `objective_perturbation` and `noisy_gradients`. Neither
-        rests on exact real arithmetic.
+        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see 
+        `objective_perturbation` and `noisy_gradients`. Neither rests on exact real arithmetic.
 
     Source:
         Chaudhuri, Monteleoni and Sarwate (2011); Williams and McSherry (NIPS 2010), as these modules have it.
@@ -225,7 +229,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
 
         Raises:
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
-            BudgetError: the account cannot pay; nothing is charged.
+            BudgetError: the account cannot pay; nothing is charged, unless others empty it between two releases.
         """
         refuse_options(options)
         guarantee, account = promised(self)
