@@ -94,8 +94,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         random_state: of the posterior's draws, never of the privacy noise.
         one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
             "record"; releases say whose word it is.
-        find_bounds: share of the guarantee for a first release of histograms, by which bounds that are much too wide are
-            narrowed: "auto" takes a fiftieth to a fifth, or nothing where noise would hide all; None keeps the bounds.
+        find_bounds: share of the guarantee for a first release of histograms, by which far too wide bounds are narrowed:
+            "auto" takes a fiftieth to a fifth, or nothing where noise would hide all; None keeps the bounds.
         records: public, expected number of records: for "auto", where the number that is counted is private. Without it
             a tenth is taken.
 
@@ -110,8 +110,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
-        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see `grouped_moments`,
-        `noisy_moments` and `truncated_posterior`. The last is drawn by a floating-point sampler.
+        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see
+        `grouped_moments`, `noisy_moments` and `truncated_posterior`. The last is drawn by a floating-point sampler.
 
     Source:
         Bernstein and Sheldon (2019) and Zhang, Rubinstein and Dimitrakakis (AAAI 2016), as these modules have it.

@@ -134,8 +134,8 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         random_state: of the posterior's draws, never of the privacy noise.
         one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
             "record"; releases say whose word it is.
-        find_bounds: share of the guarantee for a first release of histograms, by which bounds that are much too wide are
-            narrowed: "auto" takes a fiftieth to a fifth, or nothing where noise would hide all; None keeps the bounds.
+        find_bounds: share of the guarantee for a first release of histograms, by which far too wide bounds are narrowed:
+            "auto" takes a fiftieth to a fifth, or nothing where noise would hide all; None keeps the bounds.
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
