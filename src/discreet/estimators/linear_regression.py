@@ -94,7 +94,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         random_state: of the posterior's draws, never of the privacy noise.
         one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
             "record"; releases say whose word it is.
-        find_bounds: share of the guarantee for a first release of histograms, by which far too wide bounds are narrowed:
+        find_bounds: share of the guarantee for a first release of histograms, by which bounds far too wide shrink:
             "auto" takes a fiftieth to a fifth, or nothing where noise would hide all; None keeps the bounds.
         records: public, expected number of records: for "auto", where the number that is counted is private. Without it
             a tenth is taken.

@@ -134,7 +134,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         random_state: of the posterior's draws, never of the privacy noise.
         one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
             "record"; releases say whose word it is.
-        find_bounds: share of the guarantee for a first release of histograms, by which far too wide bounds are narrowed:
+        find_bounds: share of the guarantee for a first release of histograms, by which bounds far too wide shrink:
             "auto" takes a fiftieth to a fifth, or nothing where noise would hide all; None keeps the bounds.
 
     Attributes:
@@ -147,7 +147,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
-        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see 
+        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see
         `objective_perturbation` and `noisy_gradients`. Neither rests on exact real arithmetic.
 
     Source:
