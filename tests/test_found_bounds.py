@@ -205,6 +205,12 @@ def test_bounds_that_something_is_declared_by_stay(estimator: Any) -> None:
     assert fitted.bounds_release_ is fitted.found_bounds_ is fitted.clipped_ is None
 
 
+def test_columns_whose_cells_floats_cannot_tell_apart_stay() -> None:
+    X, y = records()
+    fitted = linear(promise(), bounds=([-1.7e308, -30], [1.7e308, 30])).fit(X, y)
+    assert list(fitted.found_bounds_) == ["x1", "target"]
+
+
 def test_auto_asks_whether_the_noise_leaves_anything() -> None:
     X, y = records(200)
     assert linear(promise("0.5", "replace")).fit(X, y).bounds_release_ is None

@@ -276,11 +276,13 @@ def _wider(bounds: tuple[float, float]) -> tuple[float, float]:
 
 def _widened(design: Design) -> Design:
     """A design in whose grid cells are whole steps, and what is outside of the declared bounds is seen."""
-    features = tuple(Variable(one.name, bounds=_wider(one.bounds or (0, 1))) for one in design.features)
-    target = design.target
-    if target is not None and target.bounds is not None:
-        target = Variable(target.name, bounds=_wider(target.bounds))
-    return Design(features, target, None, False)
+
+    def moved(variable: Variable) -> Variable:
+        wide = variable.bounds is not None and _divisible(variable)
+        return Variable(variable.name, bounds=_wider(variable.bounds or (0, 1))) if wide else variable
+
+    target = None if design.target is None else moved(design.target)
+    return Design(tuple(map(moved, design.features)), target, None, False)
 
 
 def _cheapest(
