@@ -52,10 +52,14 @@ TWICE = (
 )
 CASES = [
     Case(PrivateNaiveBayes, {"bounds": (-4, 4), "bins": 6, "draws": 40}),
-    Case(PrivateLinearRegression, {"bounds": (-4, 4), "target_bounds": (-600, 600), "draws": 40}, NOISE),
+    Case(
+        PrivateLinearRegression,
+        {"bounds": (-4, 4), "target_bounds": (-600, 600), "draws": 40, "find_bounds": None},
+        NOISE,
+    ),
     Case(
         PrivateLogisticRegression,
-        {"bounds": (-4, 4), "records": 100},
+        {"bounds": (-4, 4), "records": 100, "find_bounds": None},
         {"check_fit_idempotent": NOISY},
         (
             "check_supervised_y_2d",

@@ -53,9 +53,9 @@ def account(tmp_path: Path) -> dc.Account:
 def made(kind: type[Any], account: dc.Account, **others: Any) -> Any:
     options: dict[str, Any] = {"bounds": BOUNDS, "guarantee": promise(), "account": account, "random_state": 1}
     if kind is dc.PrivateLogisticRegression:
-        options |= {"records": 400}
+        options |= {"records": 400, "find_bounds": None}
     if kind is dc.PrivateLinearRegression:
-        options |= {"target_bounds": (0, 12)}
+        options |= {"target_bounds": (0, 12), "find_bounds": None}
     if kind is dc.PrivateNaiveBayes:
         options |= {"draws": 30}
     if is_classifier(kind()):

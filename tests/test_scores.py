@@ -59,8 +59,8 @@ def made(kind: str, account: dc.Account | None, guarantee: dc.Guarantee | None =
     """An estimator that can be fitted to `records`."""
     own: dict[str, dict[str, Any]] = {
         "PrivateNaiveBayes": {"classes": (0, 1), "bins": 4, "draws": 40},
-        "PrivateLogisticRegression": {"classes": (0, 1), "records": 200},
-        "PrivateLinearRegression": {"target_bounds": (0, 1), "draws": 40},
+        "PrivateLogisticRegression": {"classes": (0, 1), "records": 200, "find_bounds": None},
+        "PrivateLinearRegression": {"target_bounds": (0, 1), "draws": 40, "find_bounds": None},
     }
     options = {"bounds": (-1, 1), "random_state": 3, **own[kind], **others}
     return getattr(dc, kind)(guarantee=guarantee or promise(100), account=account, **options)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from discreet.errors import BudgetError, DiscreetError, InputError
     from discreet.estimators.components_analysis import PrivatePCA
     from discreet.estimators.folds import IndependentFolds
+    from discreet.estimators.found_bounds import Clipped, ClippedWarning
     from discreet.estimators.linear_regression import PrivateLinearRegression
     from discreet.estimators.logistic_regression import PrivateLogisticRegression
     from discreet.estimators.naive_bayes import PrivateNaiveBayes
@@ -123,6 +124,7 @@ _HOMES = {
     "sensitive.public": ("public_counts",),
     "errors": ("BudgetError", "DiscreetError", "InputError"),
     "estimators.folds": ("IndependentFolds",),
+    "estimators.found_bounds": ("Clipped", "ClippedWarning"),
     "estimators.linear_regression": ("PrivateLinearRegression",),
     "estimators.logistic_regression": ("PrivateLogisticRegression",),
     "estimators.poisson_regression": ("PrivatePoissonRegression",),
@@ -366,6 +368,8 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "write_records",
     "pool_estimates",
     "PooledEstimate",
+    "Clipped",
+    "ClippedWarning",
     "PrivateNaiveBayes",
     "PrivateLinearRegression",
     "PrivateLogisticRegression",

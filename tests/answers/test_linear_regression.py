@@ -51,6 +51,7 @@ def patients(n: int = 400, seed: int = 1, residual: float = 1.0) -> tuple[pd.Dat
 
 def estimator(account: dc.Account | None = None, **others: Any) -> PrivateLinearRegression:
     options: dict[str, Any] = {"bounds": BOUNDS, "target_bounds": DAYS, "guarantee": promise(), "draws": 400}
+    options["find_bounds"] = None  # tests/test_found_bounds.py has that
     return PrivateLinearRegression(account=account or opened(), random_state=4, **{**options, **others})
 
 

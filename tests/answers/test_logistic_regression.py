@@ -42,6 +42,7 @@ def patients(n: int = 1000, seed: int = 1) -> tuple[pd.DataFrame, np.ndarray]:
 
 def estimator(account: dc.Account | None = None, **others: Any) -> PrivateLogisticRegression:
     options: dict[str, Any] = {"classes": CLASSES, "bounds": BOUNDS, "records": 1000, "guarantee": promise()}
+    options["find_bounds"] = None  # tests/test_found_bounds.py has that
     return PrivateLogisticRegression(account=account or opened(), random_state=4, **{**options, **others})
 
 

@@ -61,6 +61,8 @@ ScoredRecords = Literal["private", "public"]
 MOST_DRAWN_NUMBERS = 2**27
 """Most numbers of one posterior, draws times probabilities or weights: 1 GiB, refused before anything is charged."""
 
+RELEASES = {"release_", "bounds_release_"}
+"""Attributes that hold a release, or None."""
 SHOWN = (
     r"X has \d+ features, but \w+ is expecting \d+ features as input",
     r"(?s)The feature names should match those that were passed during fit.*",
@@ -102,8 +104,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         """A pickle holds the release as its document, and draws as arrays."""
         state = dict(super().__getstate__())
-        if "release_" in state:
-            state["release_"] = state["release_"].dumps()
+        for name in RELEASES & state.keys():
+            state[name] = None if state[name] is None else state[name].dumps()
         if isinstance(state.get("posterior_"), PosteriorDraws):
             state["posterior_"] = state["posterior_"].stored()
         return state
@@ -118,8 +120,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """The inverse."""
         state = dict(state)
-        if "release_" in state:
-            state["release_"] = Release.loads(state["release_"])
+        for name in RELEASES & state.keys():
+            state[name] = None if state[name] is None else Release.loads(state[name])
         if isinstance(state.get("posterior_"), tuple):
             state["posterior_"] = PosteriorDraws.restored(state["release_"].network, state["posterior_"])
         super().__setstate__(state)

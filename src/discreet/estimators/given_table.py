@@ -97,6 +97,7 @@ class GivenTable:
         columns: of the features, as they were declared.
         one_record_a_unit: the curator's word, where the source is no `Records`.
         grouped: whether states are in groups of the design.
+        target_column: the target as it was declared, where designs have other bounds of it.
     """
 
     source: Any
@@ -105,6 +106,7 @@ class GivenTable:
     columns: tuple[Variable, ...]
     one_record_a_unit: bool
     grouped: bool = False
+    target_column: Variable | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -146,7 +148,8 @@ class GivenTable:
         Raises:
             InputError: as `grid_rows`.
         """
-        return grid_rows(design, self.records(self.columns, design.target), columns=self.columns)
+        target = self.target_column or design.target
+        return grid_rows(design, self.records(self.columns, target), columns=self.columns, target_column=target)
 
     def describe(self, estimator: BaseEstimator) -> None:
         """Set what scikit-learn keeps of the columns, at the end of a fit."""

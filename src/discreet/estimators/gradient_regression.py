@@ -30,6 +30,7 @@ from discreet.estimators.designs import (
     scaled_blocks,
     target_name,
 )
+from discreet.estimators.found_bounds import describe_found, plan_search
 from discreet.estimators.given_table import GivenTable
 from discreet.estimators.groups import declared_groups
 from discreet.mechanisms.crossing import DesignMechanism, release
@@ -59,8 +60,8 @@ Making = Callable[[Guarantee, int, Design], DesignMechanism[Any, Any]]
 class GradientRegression(PrivateEstimator):
     """Abstract: a regression whose release is a `GradientTrace`.
 
-    A subclass keeps `bounds`, `groups`, `norm`, `draws`, `random_state` and `one_record_a_unit`, and has
-    `prior_deviation`.
+    A subclass keeps `bounds`, `groups`, `norm`, `records`, `find_bounds`, `draws`, `random_state` and
+    `one_record_a_unit`, and has `prior_deviation`.
     """
 
     prior_deviation: float = 2.5
@@ -76,7 +77,7 @@ class GradientRegression(PrivateEstimator):
         labels: npt.NDArray[Any] | None,
         mechanism: Making,
     ) -> Release:
-        """Charge the account and release.
+        """Charge the account and release, perhaps after a first release of the columns' histograms.
 
         Args:
             X, y: as of `fit`.
@@ -88,7 +89,7 @@ class GradientRegression(PrivateEstimator):
 
         Raises:
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
-            BudgetError: the account cannot pay; nothing is charged.
+            BudgetError: the account cannot pay; nothing is charged, unless others empty it between two releases.
         """
         refuse_options(options)
         guarantee, account = promised(self)
@@ -100,12 +101,22 @@ class GradientRegression(PrivateEstimator):
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         self._require(design)
         rows = given.rows(design, columns, labels, self.one_record_a_unit)
+        search, found = plan_search(self, rows, given, guarantee, fixed=self._fixed()), None
+        guarantee = guarantee if search is None else search.rest
         made = mechanism(guarantee, rows.records, design)
-        prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
-        released = release(made, gradients(rows), prior, guarantee, account=account)
+        deviation = positive_number(self.prior_deviation, "prior_deviation")
+        if search is not None:
+            read_as = (columns, labels, self.one_record_a_unit)
+            found, rows = search.run(rows, given, read_as, (made, Normal(design, deviation)), account)
+        released = release(made, gradients(rows), Normal(rows.design, deviation), guarantee, account=account)
         given.describe(self)
         self._columns = columns
+        describe_found(self, found)
         return released
+
+    def _fixed(self) -> str | None:
+        """Why the bounds must stay, where they must."""
+        return None if self.norm is None else "a norm is one of features that are scaled by the bounds"
 
     def _require(self, design: Design) -> None:
         """Refuse, before anything is charged, what a posterior will not take."""

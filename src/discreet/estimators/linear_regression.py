@@ -37,6 +37,7 @@ from discreet.estimators.designs import (
     target_name,
     written_bounds,
 )
+from discreet.estimators.found_bounds import describe_found, plan_search
 from discreet.estimators.given_table import GivenTable
 from discreet.mechanisms.crossing import DesignMechanism, release
 from discreet.mechanisms.grouped_moments import grouped_moments
@@ -56,6 +57,8 @@ __all__ = ["PrivateLinearRegression"]
 Floats = npt.NDArray[np.float64]
 METHODS = {"grouped_moments": "moments", "noisy_moments": "exact"}
 """The estimator's word for a mechanism."""
+FIXED = "without an intercept, and by methods other than 'moments', models are declared in coordinates of the bounds"
+"""Why bounds are not narrowed there."""
 
 
 class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
@@ -91,6 +94,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         random_state: of the posterior's draws, never of the privacy noise.
         one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
             "record"; releases say whose word it is.
+        find_bounds: share of the guarantee for a first release of histograms, by which bounds far too wide shrink:
+            "auto" takes a fiftieth to a fifth, or nothing where noise would hide all; None keeps the bounds.
+        records: public, expected number of records: for "auto", where the number that is counted is private. Without it
+            a tenth is taken.
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
@@ -98,11 +105,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             in the units of the columns, shape (features,), in the order of X's columns, and a number.
         posterior_: draws of the weights in scaled coordinates, in the order of `release_.design.names`; drawn when it
             is first looked at, which for "exact" with much noise takes minutes and the extra `mcmc`.
+        bounds_release_, found_bounds_, clipped_: of the first release, by column: bounds in use, and noisy numbers of
+            values outside of them with intervals; None where there was none.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
-        Each `fit` is one release and promises `guarantee`; see `grouped_moments`, `noisy_moments` and
-        `truncated_posterior`. The last is drawn by a floating-point sampler.
+        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see
+        `grouped_moments`, `noisy_moments` and `truncated_posterior`. The last is drawn by a floating-point sampler.
 
     Source:
         Bernstein and Sheldon (2019) and Zhang, Rubinstein and Dimitrakakis (AAAI 2016), as these modules have it.
@@ -137,6 +146,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         draws: int = 1000,
         random_state: Any = None,
         one_record_a_unit: bool = False,
+        find_bounds: Number | str | None = "auto",
+        records: int | None = None,
     ) -> None:
         self.bounds = bounds
         self.target_bounds = target_bounds
@@ -154,6 +165,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         self.draws = draws
         self.random_state = random_state
         self.one_record_a_unit = one_record_a_unit
+        self.find_bounds = find_bounds
+        self.records = records
 
     def fit(
         self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
@@ -173,7 +186,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
 
         Raises:
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
-            BudgetError: the account cannot pay; nothing is charged.
+            BudgetError: the account cannot pay; nothing is charged, unless others empty it between two releases.
         """
         refuse_options(options)
         guarantee, account = promised(self)
@@ -184,24 +197,21 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         design = self._design(given)
         require_drawable(self.draws, design.size)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
-        rows = given.rows(design, columns, None, self.one_record_a_unit)
+        rows, found = given.rows(design, columns, None, self.one_record_a_unit), None
         if guarantee.relation.public_number and rows.records <= design.size:
             raise InputError(f"{design.size} weights need more records than that; their number is public here")
-        statistic = moments(rows)
-        prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
-        if self.method != "sampler":
-            made: DesignMechanism[Any, Moments] = grouped_moments() if self.method == "moments" else noisy_moments()
-            released = release(made, statistic, prior, guarantee, account=account)
-        else:
-            if self.residual_variance is None:
-                raise InputError("method='sampler' assumes a public residual_variance; give one")
-            drawn = whole_number(self.released_draws, "released_draws", 1)
-            variance = positive_number(self.residual_variance, "residual_variance")
-            sampler = truncated_posterior(drawn, variance=variance, radius=positive_number(self.radius, "radius"))
-            released = release(sampler, statistic, prior, guarantee, account=account)
+        made, deviation = self._mechanism(), positive_number(self.prior_deviation, "prior_deviation")
+        fixed = FIXED if self.method != "moments" or not self.fit_intercept else None
+        if search := plan_search(self, rows, given, guarantee, fixed=fixed):
+            guarantee = search.rest
+            read_as = (columns, None, self.one_record_a_unit)
+            found, rows = search.run(rows, given, read_as, (made, Normal(design, deviation)), account)
+        released = release(made, moments(rows), Normal(rows.design, deviation), guarantee, account=account)
         given.describe(self)
         self._columns = columns
-        return self._read(released, later)
+        self._read(released, later)
+        describe_found(self, found)
+        return self
 
     @classmethod
     def from_release(
@@ -245,6 +255,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
                 residual_variance=sampled.variance, radius=sampled.radius, released_draws=len(sampled.weights)
             )
         describe(made, design)
+        describe_found(made, None)
         later = DrawnLater(whole_number(draws, "draws", 2), random_state, exact=made.method == "exact")
         return made._read(release, later)
 
@@ -277,7 +288,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         return weights(self.release_, draws=whole_number(draws, "draws", 1), rng=rng, exact=exact)
 
     def coef_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Intervals of the coefficients in the units of the columns.
+        """Intervals of the coefficients in the units of the columns, clipped to the bounds in use (see `clipped_`).
 
         Args:
             level: posterior probability of each, between 0 and 1.
@@ -382,6 +393,16 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         return Design(
             features, Variable(target_name(given, "target", features), bounds=target), None, bool(self.fit_intercept)
         )
+
+    def _mechanism(self) -> DesignMechanism[Any, Moments]:
+        """The one that was asked for."""
+        if self.method != "sampler":
+            return grouped_moments() if self.method == "moments" else noisy_moments()
+        if self.residual_variance is None:
+            raise InputError("method='sampler' assumes a public residual_variance; give one")
+        drawn = whole_number(self.released_draws, "released_draws", 1)
+        variance = positive_number(self.residual_variance, "residual_variance")
+        return truncated_posterior(drawn, variance=variance, radius=positive_number(self.radius, "radius"))
 
     def _read(self, released: Release, later: DrawnLater) -> Self:
         """The release, and what scikit-learn's users look for."""

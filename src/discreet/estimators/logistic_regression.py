@@ -15,6 +15,7 @@ from discreet.errors import InputError
 from discreet.estimators.columns import declared_columns
 from discreet.estimators.contract import ScoredRecords, class_labels, of_public_records, whole_number
 from discreet.estimators.designs import describe, positive_number, written_bounds
+from discreet.estimators.found_bounds import describe_found
 from discreet.estimators.gradient_regression import GradientRegression, expected_records, measures, trace_of
 from discreet.estimators.groups import written_groups
 from discreet.mechanisms.crossing import DesignMechanism
@@ -103,6 +104,8 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         random_state: of the posterior's draws, never of the privacy noise.
         one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
             "record"; releases say whose word it is.
+        find_bounds: share of the guarantee for a first release of histograms, by which bounds far too wide shrink:
+            "auto" takes a fiftieth to a fifth, or nothing where noise would hide all; None keeps the bounds.
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
@@ -110,11 +113,13 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         coef_, intercept_: log odds for one unit of a column, in the order of X's columns, shape (1, features) and (1,);
             of more than two classes (classes, features) and (classes,), summing to 0 over these: posterior means, where
             the curvature was released and no columns are in groups, else the released weights.
+        bounds_release_, found_bounds_, clipped_: of the first release, by column: bounds in use, and noisy numbers of
+            values outside of them with intervals; None where there was none.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
-        Each `fit` is one release and promises `guarantee`; see `objective_perturbation` and `noisy_gradients`. Neither
-        rests on exact real arithmetic.
+        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see
+        `objective_perturbation` and `noisy_gradients`. Neither rests on exact real arithmetic.
 
     Source:
         Chaudhuri, Monteleoni and Sarwate (2011); Williams and McSherry (NIPS 2010), as these modules have it.
@@ -154,6 +159,7 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         draws: int = 1000,
         random_state: Any = None,
         one_record_a_unit: bool = False,
+        find_bounds: Number | str | None = "auto",
     ) -> None:
         self.classes = classes
         self.bounds = bounds
@@ -176,6 +182,7 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         self.draws = draws
         self.random_state = random_state
         self.one_record_a_unit = one_record_a_unit
+        self.find_bounds = find_bounds
 
     def fit(
         self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
@@ -195,7 +202,7 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
 
         Raises:
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
-            BudgetError: the account cannot pay; nothing is charged.
+            BudgetError: the account cannot pay; nothing is charged, unless others empty it between two releases.
         """
         labels = class_labels(self.classes)
         if len(labels) < 2:
@@ -264,6 +271,7 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
             random_state=random_state,
         )
         describe(made, design)
+        describe_found(made, None)
         return made._read(release, labels)
 
     def decision_function(self, X: Any) -> Floats:
@@ -357,6 +365,12 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         """Whether nothing is declared of the features' law, and the objective is perturbed."""
         laws = self.symmetric or self.covariates is not None or self.public_records is not None
         return self.method in ("auto", "objective") and not laws
+
+    def _fixed(self) -> str | None:
+        """Why the bounds must stay, where they must."""
+        if self._lawless() and self.norm is None:
+            return None
+        return "norm, symmetric, covariates, public_records and gradients go by features that are scaled by the bounds"
 
     def _mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> DesignMechanism[Any, Any]:
         """The mechanism that was asked for, or the rule's."""

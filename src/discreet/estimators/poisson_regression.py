@@ -15,6 +15,7 @@ from discreet.errors import InputError
 from discreet.estimators.columns import declared_columns, declared_pair
 from discreet.estimators.contract import ScoredRecords, of_public_records
 from discreet.estimators.designs import describe, positive_number, written_bounds
+from discreet.estimators.found_bounds import describe_found
 from discreet.estimators.gradient_regression import GradientRegression, expected_records, measures, trace_of
 from discreet.estimators.groups import written_groups
 from discreet.mechanisms.crossing import DesignMechanism
@@ -57,16 +58,19 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
         random_state: of the posterior's draws, never of the privacy noise.
         one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
             "record"; releases say whose word it is.
+        find_bounds: share of the guarantee for a first release of the features' histograms, as of
+            `PrivateLinearRegression`. The bound of the counts stays as it is.
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
         coef_, intercept_: change of the expected count's logarithm for one unit of a column, in the order of X's
             columns, shape (features,), and a number: posterior means, where the curvature was released.
+        bounds_release_, found_bounds_, clipped_: of the first release, as of `PrivateLinearRegression`.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Guarantee:
-        Each `fit` is one release and promises `guarantee`; see `objective_perturbation`. It does not rest on exact real
-        arithmetic.
+        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see
+        `objective_perturbation`. It does not rest on exact real arithmetic.
 
     Source:
         Chaudhuri, Monteleoni and Sarwate (2011), with the Poisson loss made straight beyond the counts' bound, and
@@ -104,6 +108,7 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
         draws: int = 1000,
         random_state: Any = None,
         one_record_a_unit: bool = False,
+        find_bounds: Number | str | None = "auto",
     ) -> None:
         self.bounds = bounds
         self.target_bounds = target_bounds
@@ -120,6 +125,7 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
         self.draws = draws
         self.random_state = random_state
         self.one_record_a_unit = one_record_a_unit
+        self.find_bounds = find_bounds
 
     def fit(
         self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
@@ -186,6 +192,7 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
             random_state=random_state,
         )
         describe(made, design)
+        describe_found(made, None)
         made._keep(release)
         return made
 

@@ -111,6 +111,7 @@ def grid_rows(
     *,
     one_record_a_unit: bool = False,
     columns: Sequence[Variable] | None = None,
+    target_column: Variable | None = None,
 ) -> Rows:
     """Put records onto the grid.
 
@@ -127,6 +128,8 @@ def grid_rows(
             promise is for another unit than "record"; records of a table bring what was said of them.
         columns: of records of a table, the variables that the design's features stand for, in their order: a number for
             itself, states for their indicators (`model/indicators.py`). None where all are numbers.
+        target_column: likewise of the target. Bounds of these need not be those of the design, by which numbers are put
+            on the grid, and to which they are clipped.
 
     Returns:
         The rows.
@@ -145,11 +148,11 @@ def grid_rows(
             raise InputError("over a design each record counts once: leave out weights='unit', max_records is enough")
         if target is not None:
             raise InputError("records of a table bring their target with them")
-        return _streamed(design, features, design.features if columns is None else tuple(columns))
+        return _streamed(design, features, columns or design.features, target_column or design.target)
     if _named(features):
         if target is None:
             found = read_records(features, design.schema, out_of_bounds="clip", one_record_a_unit=one_record_a_unit)
-            return _streamed(design, found, design.features)
+            return _streamed(design, found, design.features, design.target)
         features = _by_name(design, features)
     table: Any = features
     table = table.tocsr() if issparse(table) else _numbers(table, "the features")
@@ -186,9 +189,9 @@ def _by_name(design: Design, frame: Any) -> Floats:
     return np.concatenate([np.column_stack([b[name].to_numpy().astype(np.float64) for name in names]) for b in blocks])
 
 
-def _streamed(design: Design, records: Records, columns: Sequence[Variable]) -> Rows:
+def _streamed(design: Design, records: Records, columns: Sequence[Variable], target: Variable | None) -> Rows:
     """Rows of a table: one pass counts them and finds what is at fault; others find them held, or read them again."""
-    wanted = Schema((*columns, *([] if design.target is None else [design.target])))
+    wanted = Schema((*columns, *([] if target is None else [target])))
     for variable in wanted:
         if variable.name not in records.schema or records.schema[variable.name] != variable:
             raise InputError(

@@ -1,0 +1,418 @@
+"""Bounds found in a first, cheap release: noisy histograms of all columns, and the numbers of values that are clipped.
+
+A design puts every column from its public bounds to [-1, 1], and noise is calibrated to that: bounds ten times too wide
+leave a hundredth of a column's variance. A share of the guarantee buys histograms over equal cells of the declared
+bounds, with a cell more on each side for what lies outside. By these alone, which are public, bounds are narrowed to
+the cells that hold nearly all of a column; the fit with the rest of the guarantee takes them as declared ones.
+
+Why the sum is what was asked for: the histograms are the tables of a network without arcs, in which a record sits in
+one cell of each, so that `laplace` and `gaussian` keep their share by their own proofs. A record's cell depends on that
+record and on declared bounds only. What is narrowed is a function of that release (post-processing), and the second
+release is private for any design that does not depend on the records; two charges of epsilon_1 + epsilon_2 = epsilon
+and delta_1 + delta_2 <= delta, fixed in advance, add up though the first chooses the second (Dwork and Roth 2014,
+Theorem B.1).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError, listed
+from discreet.estimators.contract import Given, whole_number
+from discreet.estimators.given_table import GivenTable
+from discreet.mechanisms.crossing import DesignMechanism, Mechanism, calibrate, check_relation, release, statistic_of
+from discreet.mechanisms.gaussian import gaussian
+from discreet.mechanisms.laplace import laplace
+from discreet.model.design import GRID, Design, Normal
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.network import Network
+from discreet.model.schema import Variable
+from discreet.model.tables import Tables
+from discreet.privacy.guarantee import Guarantee, as_rational, compose
+from discreet.privacy.ledger import Account
+from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts, TableNoise
+from discreet.releases.measurement import noise_variance
+from discreet.releases.release import Release
+from discreet.sensitive.counts import Counts
+from discreet.sensitive.rows import Rows
+
+__all__ = ["BoundsSearch", "Clipped", "ClippedWarning", "FoundBounds", "describe_found", "plan_search"]
+
+CELLS = 32
+"""Of a histogram, the two outside the bounds among them."""
+STEPS = 2 * GRID // CELLS
+"""Of the grid in a cell."""
+SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
+"""Of the guarantee, of which "auto" takes the first that is enough."""
+ENOUGH, MOST = 0.02, 0.06
+"""Deviation of the noise in a cell, for each record: "auto" takes the first share with at most the one, or the last if
+it has at most the other, beyond which no bounds are narrowed. Set, like all constants here, on laws and seeds of their
+own, but that the second was .1 until two of the sets in docs/estimators.md lost by it."""
+UNKNOWN = Fraction(1, 10)
+"""Share that "auto" takes where nobody says how many records to expect."""
+LEFT_OUT = 0.005
+"""Share of the records that may be left out."""
+GAIN = 1.5
+"""How much narrower bounds must become to be taken."""
+SUBSTANTIAL, SURELY = 0.02, 4.0
+"""Share of a column outside of its declared bounds, and deviations of the noise more, from which on there is a
+warning."""
+FINE = 1e-9
+"""Least width of bounds that are searched, for the size of the numbers."""
+NORMAL_TAIL = 1.959964
+"""Deviations of an interval of 95 %."""
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+class ClippedWarning(UserWarning):
+    """A substantial part of a column lies outside of its bounds: coefficients are those of the clipped columns."""
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """How much of a column lies outside of the bounds in use, and is moved to the nearest: noisy numbers of records.
+
+    Args:
+        bounds: in use, in the unit of the column.
+        below, above: released numbers, which noise may make negative.
+        below_interval, above_interval: of 95 %, which count the noise, from 0 up.
+    """
+
+    bounds: tuple[float, float]
+    below: int
+    below_interval: tuple[float, float]
+    above: int
+    above_interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class FoundBounds:
+    """What a first release told.
+
+    Args:
+        release: of the histograms.
+        clipped: by column, in the design's order; with the bounds in use.
+        outside: by column, share of the records outside of its declared bounds, where that is surely substantial.
+    """
+
+    release: Release
+    clipped: Mapping[str, Clipped]
+    outside: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class BoundsSearch:
+    """A first release that is planned: all of it is public.
+
+    Args:
+        variables: of the histograms; cells at both ends are outside of the declared bounds.
+        mechanism: Laplace noise, or Gaussian noise where a delta makes that smaller.
+        guarantee: of the first release.
+        rest: of the fit.
+    """
+
+    variables: tuple[Variable, ...]
+    mechanism: Mechanism[Any]
+    guarantee: Guarantee
+    rest: Guarantee
+
+    def run(
+        self,
+        rows: Rows,
+        given: Given | GivenTable,
+        options: tuple[Any, Any, bool],
+        then: tuple[DesignMechanism[Any, Any], Normal],
+        account: Account,
+    ) -> tuple[FoundBounds, Rows]:
+        """Release the histograms, and read the records by the bounds that they tell.
+
+        Args:
+            rows: private, on the declared design.
+            given: private; the same records, to be put on the grids of other designs.
+            options: of `given.rows`, after the design.
+            then: mechanism and prior of the fit, for the declared design.
+            account: pays.
+
+        Returns:
+            What was found, and the records on the design of the fit.
+
+        Raises:
+            InputError: the fit, or this, would be refused; nothing is charged.
+            BudgetError: the account cannot pay for both; nothing is charged.
+
+        Guarantee:
+            `guarantee`. Whether the fit is refused is asked first, by the declared design; what of that can depend on
+            the bounds is none of it.
+        """
+        design, (fit, prior) = rows.design, then
+        rows.policy.check_claim(self.rest)
+        check_relation(fit, self.rest)
+        calibrate(fit, prior, self.rest, rows.policy)
+        fit.require(statistic_of(fit, rows, design))
+        account.check(compose([self.guarantee, self.rest]))
+        network = Network(self.variables, {variable.name: () for variable in self.variables})
+        if isinstance(given, GivenTable):
+            given = replace(given, target_column=design.target)
+        counts = _histograms(given.rows(_widened(design), *options), network)
+        # A request is charged once: this release has a key of its own.
+        paying = replace(account, request=f"{account.request}, bounds") if account.request else account
+        released = release(self.mechanism, counts, Dirichlet.uniform(network), self.guarantee, account=paying)
+        found = _found(released, design)
+        narrowed = _narrowed(design, {name: one.bounds for name, one in found.clipped.items()})
+        if narrowed == design:
+            return found, rows
+        rows = given.rows(narrowed, *options)
+        return found, replace(rows, policy=replace(rows.policy, out_of_bounds="clip"))
+
+
+def plan_search(
+    estimator: Any, rows: Rows, given: Given | GivenTable, guarantee: Guarantee, *, fixed: str | None
+) -> BoundsSearch | None:
+    """Whether there is a first release, and which.
+
+    Args:
+        estimator: with the public attributes `find_bounds`, "auto", None, or a share of the guarantee between 0 and 1;
+            and `records`, a public number of them or None, which counts where the number is private.
+        rows: on the declared design.
+        given: which of the columns are categories, whose indicators are left as they are.
+        guarantee: of both releases.
+        fixed: why the bounds must stay; None where they need not.
+
+    Returns:
+        The plan; None where bounds stay as they are.
+
+    Raises:
+        InputError: another word or share, or a share though the bounds must stay.
+    """
+    asked = estimator.find_bounds
+    declared = None if estimator.records is None else whole_number(estimator.records, "records", 1)
+    if asked is None:
+        return None
+    share = None if isinstance(asked, str) and asked == "auto" else as_rational(asked, "find_bounds")
+    if share is not None and not 0 < share < 1:
+        raise InputError("find_bounds is 'auto', None, or a share of the guarantee between 0 and 1")
+    if share is not None and fixed is not None:
+        raise InputError(f"find_bounds would move the bounds, which must stay: {fixed}")
+    records = rows.records if guarantee.relation.public_number else declared
+    variables = tuple(_cells(variable) for variable in _searched(rows.design, given))
+    if not variables or fixed is not None:
+        return None
+    if share is None and records is None:
+        share = UNKNOWN
+    for part in SHARES if share is None else (share,):
+        mechanism, first, deviation = _cheapest(variables, guarantee, part, rows)
+        most = MOST if part == SHARES[-1] else ENOUGH
+        if share is not None or deviation <= most * (records or 0):
+            rest = Guarantee(
+                epsilon=guarantee.epsilon - first.epsilon,
+                delta=guarantee.delta - first.delta,
+                relation=guarantee.relation,
+                unit=guarantee.unit,
+            )
+            return BoundsSearch(variables, mechanism, first, rest)
+    return None
+
+
+def describe_found(estimator: Any, found: FoundBounds | None) -> None:
+    """Set what an estimator tells of the first release, and warn where much is clipped.
+
+    Args:
+        estimator: just fitted, or made of a release.
+        found: None where there was no first release.
+    """
+    estimator.bounds_release_ = None if found is None else found.release
+    estimator.clipped_ = None if found is None else dict(found.clipped)
+    estimator.found_bounds_ = None if found is None else {name: one.bounds for name, one in found.clipped.items()}
+    told = [f"{name} ({share:.0%})" for name, share in ({} if found is None else found.outside).items()]
+    if told:
+        warnings.warn(
+            f"about these parts of columns lie outside of their declared bounds and are moved to them: {listed(told)}; "
+            "coefficients and intervals are of the clipped columns, and not of the columns themselves: declare wider "
+            "bounds",
+            ClippedWarning,
+            stacklevel=3,
+        )
+
+
+# --------------------------------------------------------------------------------------------------------- before
+
+
+def _searched(design: Design, given: Given | GivenTable) -> list[Variable]:
+    """Numeric columns: features that are no indicators, and the target, unless it is a count."""
+    columns = given.columns if isinstance(given, GivenTable) else given.declared
+    names = {design.names[at] for at in design.alone}
+    names &= names if columns is None else {column.name for column in columns if column.numeric}
+    target = [design.target] if design.target is not None and design.predicts == "number" else []
+    return [one for one in (*(f for f in design.features if f.name in names), *target) if _divisible(one)]
+
+
+def _divisible(variable: Variable) -> bool:
+    """Whether floats tell the edges of a column's cells apart."""
+    lower, upper = _wider(variable.bounds or (0, 0))
+    return math.isfinite(upper - lower) and upper - lower > FINE * max(abs(lower), abs(upper))
+
+
+def _cells(variable: Variable) -> Variable:
+    """The bins of a column: equal ones of its bounds, and one on each side."""
+    assert variable.bounds is not None
+    binned = Variable.binned(variable.name, _wider(variable.bounds), CELLS)
+    return replace(binned, states=("below", *binned.states[1:-1], "above"))
+
+
+def _wider(bounds: tuple[float, float]) -> tuple[float, float]:
+    """Bounds with a cell more on each side."""
+    width = (bounds[1] / (CELLS - 2)) - (bounds[0] / (CELLS - 2))
+    return bounds[0] - width, bounds[1] + width
+
+
+def _widened(design: Design) -> Design:
+    """A design in whose grid cells are whole steps, and what is outside of the declared bounds is seen."""
+
+    def moved(variable: Variable) -> Variable:
+        wide = variable.bounds is not None and _divisible(variable)
+        return Variable(variable.name, bounds=_wider(variable.bounds or (0, 1))) if wide else variable
+
+    target = moved(design.target) if design.target is not None and design.predicts == "number" else design.target
+    features = tuple(moved(one) if at in design.alone else one for at, one in enumerate(design.features))
+    return replace(design, features=features, target=target, norm=None, intercept=False)
+
+
+def _cheapest(
+    variables: Sequence[Variable], guarantee: Guarantee, share: Fraction, rows: Rows
+) -> tuple[Mechanism[Any], Guarantee, float]:
+    """The mechanism with least noise for a share: it, what it promises, and its deviation in a cell, in records."""
+    network = Network(tuple(variables), {variable.name: () for variable in variables})
+    found, mechanisms = [], list[tuple[Mechanism[Any], Fraction]]([(laplace(), Fraction(0))])
+    for mechanism, delta in (*mechanisms, (gaussian(), share * guarantee.delta)):
+        if mechanism.name == "gaussian" and not delta:
+            continue
+        first = Guarantee(
+            epsilon=share * guarantee.epsilon, delta=delta, relation=guarantee.relation, unit=guarantee.unit
+        )
+        noise = calibrate(mechanism, Dirichlet.uniform(network), first, rows.policy)
+        found.append((_deviation(noise), mechanism, first))
+    deviation, mechanism, first = min(found, key=lambda one: one[0])
+    return mechanism, first, deviation
+
+
+def _deviation(noise: TableNoise | GaussianNoise) -> float:
+    """Of the noise in a cell, in records."""
+    if isinstance(noise, GaussianNoise):
+        return noise.scale
+    return math.sqrt(noise_variance("discrete_laplace", max(noise.scales.values())))
+
+
+# ------------------------------------------------------------------------------------------------------- the records
+
+
+def _histograms(rows: Rows, network: Network) -> Counts:
+    """Private counts of each column's cells."""
+    tables = {name: np.zeros(CELLS, np.int64) for name in network.nodes}
+    # A number at the upper bound is inside.
+    edges = np.arange(1, CELLS) * STEPS - GRID
+    edges[-1] += 1
+    for coordinates, target in rows.blocks():
+        columns = dict(zip(rows.design.names, coordinates.T, strict=False))
+        if rows.design.target is not None:
+            columns[rows.design.target.name] = target
+        for name, table in tables.items():
+            table += np.bincount(np.searchsorted(edges, columns[name], side="right"), minlength=CELLS)
+    return Counts(Tables(network, tables), rows.policy)
+
+
+# ------------------------------------------------------------------------------------------- what the release tells
+
+
+def _found(released: Release, design: Design) -> FoundBounds:
+    """Bounds and numbers of clipped values: of the release alone."""
+    payload = released.payload
+    assert isinstance(payload, NoisyCounts)
+    tables = {name: np.asarray(table, np.float64) for name, table in payload.tables.items()}
+    deviation = math.sqrt(noise_variance(payload.noise, max(payload.scales.values())))
+    public = released.records if released.policy.steps == 1 else None
+    records = public or max(float(np.mean([table.sum() for table in tables.values()])), 1.0)
+    unsure = 0.0 if public else CELLS / len(tables)
+    excess = 3.0 if payload.noise == "discrete_laplace" else 0.0
+    clipped, outside = dict[str, Clipped](), dict[str, float]()
+    for variable in design.schema:
+        if variable.name not in tables:
+            continue
+        table = tables[variable.name]
+        low, high = occupied(table, records, unsure) if deviation <= MOST * records else (1, CELLS - 1)
+        below, above = float(table[:low].sum()), float(table[high:].sum())
+        clipped[variable.name] = Clipped(
+            _edges(variable, low, high),
+            round(below),
+            _interval(below, low, deviation, excess),
+            round(above),
+            _interval(above, CELLS - high, deviation, excess),
+        )
+        share = (table[0] + table[-1]) / records
+        if share - SURELY * deviation * math.sqrt(2) / records > SUBSTANTIAL:
+            outside[variable.name] = float(share)
+    return FoundBounds(released, clipped, outside)
+
+
+def occupied(table: Floats, records: float, unsure: float) -> tuple[int, int]:
+    """The fewest cells that hold nearly all of a column.
+
+    What lies outside of some cells is told twice, by the cells outside and by the number of records less the cells
+    inside; the two are weighted by their noise.
+
+    Args:
+        table: noisy numbers of records, shape (CELLS,), the first and the last outside of the declared bounds.
+        records: in all.
+        unsure: variance of the number of records, in units of that of a cell.
+
+    Returns:
+        The first of the cells, and the one after the last, inside the declared bounds; all of these where no others are
+        much fewer.
+    """
+    low, high = (1 + position for position in np.triu_indices(CELLS - 1, 1))
+    ends = np.concatenate([[0.0], np.cumsum(table)])
+    inside, within = ends[high] - ends[low], high - low
+    outer, inner = 1 / (CELLS - within), 1 / (within + unsure)
+    left_out = (outer * (ends[-1] - inside) + inner * (records - inside)) / (outer + inner)
+    held = (left_out <= LEFT_OUT * records) & (within * GAIN <= CELLS - 2)
+    if not held.any():
+        return 1, CELLS - 1
+    best = min(np.flatnonzero(held).tolist(), key=lambda at: (within[at], left_out[at]))
+    return int(low[best]), int(high[best])
+
+
+def _edges(variable: Variable, low: int, high: int) -> tuple[float, float]:
+    """Bounds of cells in the unit of a column; of whole numbers the whole ones around them."""
+    assert variable.bounds is not None
+    lower, upper = variable.bounds
+    cuts = Variable.binned(variable.name, (lower, upper), CELLS - 2).edges
+    found = cuts[low - 1], cuts[high - 1]
+    if variable.type == "integer":
+        found = max(lower, math.floor(found[0])), min(upper, math.ceil(found[1]))
+    return found
+
+
+def _interval(number: float, cells: int, deviation: float, excess: float) -> tuple[float, float]:
+    """A sum of cells without its noise: by its deviation and its kurtosis (Cornish and Fisher 1938)."""
+    tail = NORMAL_TAIL + (NORMAL_TAIL**3 - 3 * NORMAL_TAIL) * excess / cells / 24
+    reach = tail * deviation * math.sqrt(cells)
+    return max(number - reach, 0.0), max(number + reach, 0.0)
+
+
+def _narrowed(design: Design, bounds: Mapping[str, tuple[float, float]]) -> Design:
+    """The design with other bounds of some columns."""
+
+    def moved(variable: Variable) -> Variable:
+        return replace(variable, bounds=bounds[variable.name]) if variable.name in bounds else variable
+
+    target = None if design.target is None else moved(design.target)
+    return replace(design, features=tuple(map(moved, design.features)), target=target)
