@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from discreet.errors import BudgetError, DiscreetError, InputError
     from discreet.estimators.components_analysis import PrivatePCA
     from discreet.estimators.folds import IndependentFolds
+    from discreet.estimators.grid_search import PrivateGridSearch
     from discreet.estimators.linear_regression import PrivateLinearRegression
     from discreet.estimators.logistic_regression import PrivateLogisticRegression
     from discreet.estimators.naive_bayes import PrivateNaiveBayes
@@ -122,6 +123,7 @@ _HOMES = {
     "sensitive.public": ("public_counts",),
     "errors": ("BudgetError", "DiscreetError", "InputError"),
     "estimators.folds": ("IndependentFolds",),
+    "estimators.grid_search": ("PrivateGridSearch",),
     "estimators.linear_regression": ("PrivateLinearRegression",),
     "estimators.logistic_regression": ("PrivateLogisticRegression",),
     "estimators.naive_bayes": ("PrivateNaiveBayes",),
@@ -369,6 +371,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "PrivateLogisticRegression",
     "PrivatePCA",
     "PrivatePrincipalDirection",
+    "PrivateGridSearch",
     "PublicScaler",
     "check_pipeline",
     "release_score",

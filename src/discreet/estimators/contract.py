@@ -24,7 +24,7 @@ from sklearn.utils.validation import validate_data
 
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import codes_of, declared_columns, indicated, refuse_standardised
-from discreet.estimators.given_table import GivenTable, declared_of, is_table, require_target
+from discreet.estimators.given_table import GivenTable, KeptRecords, declared_of, is_table, require_target
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
 from discreet.model.schema import Variable
@@ -328,6 +328,8 @@ def read_given(
         InputError: they cannot be read, hold NaN or infinite numbers, or differ in length. No message has a value or a
             number of records.
     """
+    if isinstance(X, KeptRecords):
+        return X.among(read_given(estimator, X.X, X.y, numeric=numeric))  # type: ignore[no-any-return]
     supervised = get_tags(estimator).target_tags.required
     if isinstance(estimator, PrivateEstimator) and (target is not None or table is not None or is_table(X, y)):
         require_target(target, y, supervised=supervised)
