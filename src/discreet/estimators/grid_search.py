@@ -30,12 +30,16 @@ from discreet.estimators.scores import check_score, gains, release_hits
 from discreet.mechanisms.private_selection import MOST_TRIES, SearchPlan, prepaid, search, unpaid
 from discreet.privacy.ledger import Account
 from discreet.queries.score import read_score
+from discreet.releases.release import Release
 
 __all__ = ["PrivateGridSearch"]
 
 Flags = npt.NDArray[np.bool_]
-FIXED = ("guarantee", "account", "epsilon", "delta", "classes", "target", "target_bounds", "one_record_a_unit")
-"""Arguments that a grid cannot have: what is promised, and what makes gains of candidates comparable."""
+PAYING = ("guarantee", "account", "epsilon", "delta", "random_state")
+"""Arguments that tries get of their own, and the chosen estimator gets back. The last because a generator of the
+caller's that all tries drew from would tell how many there were."""
+FIXED = (*PAYING, "classes", "target", "target_bounds", "one_record_a_unit")
+"""Arguments that a grid cannot have: those, and what makes gains of candidates comparable."""
 SCORE_LEVEL, SCORE_DRAWS = 0.95, 1000
 
 
@@ -133,6 +137,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         guarantee, account = promised(self.estimator)
         tries = self.tries if self.tries is None else whole_number(self.tries, "tries", 1, MOST_TRIES)
         plan, rng = SearchPlan.of(guarantee, len(settings), tries), generator(self.estimator.random_state)
+        seed = int(rng.integers(2**31))
         check_score(self.estimator, plan.score)
         if is_table(X, y):
             raise InputError("a search takes an array or a frame X beside y: a table would be read again for every try")
@@ -144,7 +149,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         target = read_target(self.estimator, y, len(judged), numeric=is_regressor(self.estimator))[judged]
 
         def attempt(place: int, paid: Account) -> tuple[int, tuple[Any, Values] | None]:
-            return _attempt(self._estimator(plan, settings[place], paid), part, target)
+            return _attempt(self._estimator(plan, settings[place], paid, seed), part, target)
 
         number, place, chosen = search(plan, attempt, account)
         if chosen is None:
@@ -154,7 +159,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         # Both documents promise what holds for them together, and were paid for by one charge.
         released = replace(released, id=number, guarantee=guarantee)
         fitted.release_ = replace(fitted.release_, id=number, guarantee=guarantee)
-        whole = {name: getattr(self.estimator, name) for name in ("guarantee", "account", "epsilon", "delta")}
+        whole = {name: getattr(self.estimator, name) for name in PAYING}
         self.best_estimator_, self.best_params_, self.best_index_ = fitted.set_params(**whole), settings[place], place
         self.score_ = read_score(released, level=SCORE_LEVEL, draws=SCORE_DRAWS, rng=rng)
         self.best_score_ = self.score_.mean if is_classifier(fitted) else -self.score_.mean
@@ -194,6 +199,20 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         names: Values = self.best_estimator_.feature_names_in_
         return names
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle holds the score's release as its document, as that of an estimator does."""
+        state = dict(super().__getstate__())
+        if "score_" in state:
+            state["score_"] = replace(state["score_"], release=state["score_"].release.dumps())
+        return state
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """The inverse."""
+        state = dict(state)
+        if "score_" in state:
+            state["score_"] = replace(state["score_"], release=Release.loads(state["score_"].release))
+        super().__setstate__(state)
+
     def __sklearn_tags__(self) -> Tags:
         """Those of the estimator; no two searches are alike."""
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
@@ -218,16 +237,16 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
             )
         return settings
 
-    def _estimator(self, plan: SearchPlan, setting: Mapping[str, Any], account: Account) -> Any:
+    def _estimator(self, plan: SearchPlan, setting: Mapping[str, Any], account: Account, seed: int) -> Any:
         """An estimator of one setting that spends its share from an account of its own."""
         arguments = {**self.estimator.get_params(deep=False), **setting}
-        paying = {"guarantee": plan.fit, "account": account, "epsilon": None, "delta": None}
+        paying = dict(zip(PAYING, (plan.fit, account, None, None, seed), strict=True))
         return type(self.estimator)(**{**arguments, **paying})
 
     def _rehearse(self, plan: SearchPlan, setting: Mapping[str, Any], X: Any, y: Any) -> None:
         """All that a fit refuses, refused before anything is charged: it stops at an account that cannot pay."""
         try:
-            self._estimator(plan, setting, unpaid(plan.fit)).fit(X, y)
+            self._estimator(plan, setting, unpaid(plan.fit), 0).fit(X, y)
         except BudgetError:
             return
         raise DiscreetError("a rehearsal was fitted, which an account that cannot pay should have stopped")

@@ -118,8 +118,8 @@ class SearchPlan:
 
     @property
     def fit(self) -> Guarantee:
-        """What each fit may promise."""
-        return for_each(self.guarantee, self.candidates if self.most is None else PRICE)
+        """What each fit may promise: all that can be made compose, or the price of a random number of them."""
+        return for_each(self.guarantee, self.candidates if self.most is None else min(PRICE, self.most))
 
     @property
     def choice(self) -> Fraction:
