@@ -144,7 +144,7 @@ def worse(epsilon: Fraction, share: float) -> list[list[float]]:
     top, middle = share / (1 + math.exp(epsilon)), 0.001
     grown, shrunk = top * math.exp(epsilon), middle * math.exp(-epsilon)
     laws = [[top, middle, 1 - top - middle], [grown, shrunk, 1 - grown - shrunk]]
-    assert loss(*({place: chance for place, chance in enumerate(law)} for law in laws)) <= float(epsilon) * (1 + 1e-9)
+    assert loss(*(dict(enumerate(law)) for law in laws)) <= float(epsilon) * (1 + 1e-9)
     return laws
 
 
