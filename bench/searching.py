@@ -37,16 +37,16 @@ Floats = npt.NDArray[np.float64]
 EPSILONS = (0.3, 1.0, 3.0)
 FOLDS = 3
 GRIDS: Mapping[str, tuple[type[Any], Mapping[str, Sequence[Any]], tuple[str, ...]]] = {
-    "naive Bayes": (dc.PrivateNaiveBayes, {"bins": [2, 4, 8, 16, 32]}, ("skew", "pima", "wide", "breast cancer")),
+    "naive Bayes": (dc.PrivateNaiveBayes, {"bins": [2, 4, 8, 16, 32]}, ("skew", "pima", "wide")),
     "logistic": (
         dc.PrivateLogisticRegression,
-        {"method": ["objective", "gradients"], "norm": [0.5, 1.0, 2.0]},
-        ("adult", "skew", "pima", "outlier"),
+        {"method": ["objective", "gradients"], "norm": [0.5, 1.0, 2.0, None]},
+        ("skew", "p30", "offset", "pima"),
     ),
     "linear": (
         dc.PrivateLinearRegression,
         {"method": ["moments", "exact"], "fit_intercept": [True, False]},
-        ("adult", "offset", "pima"),
+        ("offset", "wide", "pima"),
     ),
 }
 """By name: the estimator, its grid, and sets of `bench.estimator_sets`."""

@@ -20,7 +20,7 @@ from scipy.stats import chisquare
 
 import discreet as dc
 from discreet.mechanisms import private_selection
-from discreet.mechanisms.private_selection import FULL_GAIN, MOST_TRIES, SearchPlan, choose_try, draw_number, search
+from discreet.mechanisms.private_selection import FULL_GAIN, MOST_TRIES, SearchPlan, choose_try, search
 
 Law = dict[Hashable, float]
 RELATIONS = pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
@@ -30,10 +30,6 @@ LEAST = 0.9
 
 def promise(epsilon: Any = 1, relation: str = "add-remove", delta: Any = 0) -> dc.Guarantee:
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
-
-
-class Cut(Exception):
-    """A script that is not followed further."""
 
 
 class Script:
@@ -51,46 +47,26 @@ class Script:
 
 
 def law_of(run: Callable[[Script], Hashable]) -> Law:
-    """Probabilities of all outcomes of a program that draws from a script, given that the script is not cut."""
+    """Probabilities of all outcomes of a program that draws from a script."""
     law: Law = {}
     answers: list[int] | None = []
     while answers is not None:
         script = Script(answers)
-        try:
-            outcome = run(script)
-            chance = math.prod(w[a] for w, a in zip(script.weights, script.answers, strict=True))
-            law[outcome] = law.get(outcome, 0.0) + chance
-        except Cut:
-            pass
+        outcome = run(script)
+        chance = math.prod(w[a] for w, a in zip(script.weights, script.answers, strict=True))
+        law[outcome] = law.get(outcome, 0.0) + chance
         answers = script.answers[: len(script.weights)]
         while answers and answers[-1] + 1 == len(script.weights[len(answers) - 1]):
             answers.pop()
         answers = [*answers[:-1], answers[-1] + 1] if answers else None
-    whole = sum(law.values())
-    return {outcome: chance / whole for outcome, chance in law.items()}
+    assert sum(law.values()) == pytest.approx(1)
+    return law
 
 
 def loss(one: Law, other: Law) -> float:
     """The largest log ratio, in either direction."""
     assert one.keys() == other.keys()
     return max(abs(math.log(one[outcome] / other[outcome])) for outcome in one)
-
-
-def number_law(most: int, patch: pytest.MonkeyPatch) -> list[float]:
-    """The law of the number of tries: a round that is rejected starts anew, and says nothing."""
-
-    def run(script: Script) -> int:
-        def below(entropy: Any, limit: int) -> int:
-            if len(script.weights) == 2:
-                raise Cut
-            return script.pick([1] * limit)
-
-        with patch.context() as own:
-            own.setattr(private_selection, "below", below)
-            return draw_number(os.urandom, most)
-
-    law = law_of(run)
-    return [law[number] for number in range(1, most + 1)]
 
 
 Fits = Sequence[Sequence[float]]
@@ -112,7 +88,6 @@ def search_law(
     plan: SearchPlan, fits: Callable[[Fraction], Fits], gains: Sequence[Sequence[int]], patch: pytest.MonkeyPatch
 ) -> Law:
     """The law of (candidate, fit): fits promise what they are given to spend, gains are of (candidate, fit)."""
-    numbers = [1.0] if plan.most is None else number_law(plan.most, patch)
 
     def run(script: Script) -> Hashable:
         def attempt(candidate: int, paid: Any) -> tuple[int, int]:
@@ -124,7 +99,6 @@ def search_law(
             return [script.pick([math.exp(-float(exponent)) for exponent in exponents])]
 
         account = Free()
-        patch.setattr(private_selection, "draw_number", lambda entropy, most: 1 + script.pick(numbers))
         patch.setattr(private_selection, "below", lambda entropy, limit: script.pick([1] * limit))
         patch.setattr(private_selection, "choose", chosen)
         patch.setattr(private_selection, "prepaid", lambda guarantee: guarantee)
@@ -166,7 +140,7 @@ FAR = 2000 * FULL_GAIN
 
 @RELATIONS
 @pytest.mark.parametrize(
-    ("epsilon", "candidates", "most"), [("0.1", 1, 4), ("0.5", 1, 4), (1, 2, 2), (1, 2, None), (2, 1, 1)]
+    ("epsilon", "candidates", "most"), [("0.1", 1, 4), ("0.5", 1, 4), (1, 2, 2), (1, 2, None), (1, 3, None), (2, 1, 1)]
 )
 def test_a_record_that_is_fitted_to_loses_epsilon_and_no_more(
     epsilon: Any, candidates: int, most: int | None, relation: str, monkeypatch: pytest.MonkeyPatch
@@ -180,34 +154,40 @@ def test_a_record_that_is_fitted_to_loses_epsilon_and_no_more(
         assert max(found) >= (0.6 if most and most > 1 else LEAST) * float(plan.guarantee.epsilon)
 
 
+def order_law(plan: SearchPlan, patch: pytest.MonkeyPatch) -> Law:
+    """The law of the number of tries."""
+
+    def run(script: Script) -> int:
+        patch.setattr(private_selection, "below", lambda entropy, limit: script.pick([1] * limit))
+        return len(plan.order(os.urandom))
+
+    with patch.context() as patch:
+        return law_of(run)
+
+
 def test_the_price_is_reached_where_many_tries_may_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """The chosen try has the density f'(F) with regard to one: computed from the code's law of the number."""
-    numbers = np.array(number_law(60, monkeypatch))
+    plan = SearchPlan(promise(), 1, 60)
+    law = order_law(plan, monkeypatch)
+    numbers = np.array([law[number] for number in range(1, 61)])
 
     def chosen(fit: Sequence[float]) -> np.ndarray:
         under = np.array([fit[1] + fit[2], fit[2], 0.0])
-        above = under + fit
-        power = lambda x: (numbers * x[:, None] ** np.arange(1, 61)).sum(axis=1)  # noqa: E731
-        return np.asarray(power(above) - power(under))
+        return np.asarray(
+            np.diff([(numbers * x[:, None] ** np.arange(1, 61)).sum(axis=1) for x in (under, under + fit)], axis=0)
+        )[0]
 
-    one, other = (chosen(fit) for fit in worse(Fraction(1, 2), 0.5))
+    one, other = (chosen(fit) for fit in worse(plan.fit.epsilon, 0.5))
     losses = np.abs(np.log(one / other))
     assert LEAST < losses.max() <= 1 + 1e-9
 
 
-def test_as_many_tries_as_one_likes_would_cost_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The enumeration finds it: three tries for certain, or a uniform number, at the price of two."""
-    found = {}
-    for name, numbers in {"certain": [0, 0, 0, 1.0], "uniform": [0.25] * 4, "1 / k": None}.items():
-        if numbers is not None:
-            monkeypatch.setitem(globals(), "number_law", lambda most, patch, numbers=numbers: numbers)
-        else:
-            monkeypatch.undo()
-        plan = SearchPlan(promise("0.2"), 1, 4)
-        ladders = ([FAR, FAR // 2, 0], [0, FAR // 2, FAR])
-        laws = [partial(worse, share=share) for share in (0.6, 0.9)]
-        found[name] = max(fitted_loss(plan, gains, law, monkeypatch) for gains in ladders for law in laws) / 0.2
-    assert found["1 / k"] <= 1 + 1e-9 < found["uniform"] < found["certain"], found
+def test_a_number_of_tries_for_certain_would_cost_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The enumeration finds it: four tries at the price of three."""
+    plan, ladder, law = SearchPlan(promise("0.2"), 1, 4), [FAR, FAR // 2, 0], partial(worse, share=0.9)
+    assert fitted_loss(plan, ladder, law, monkeypatch) <= 0.2 * (1 + 1e-9)
+    monkeypatch.setattr(SearchPlan, "order", lambda self, entropy: [0] * 4)
+    assert fitted_loss(plan, ladder, law, monkeypatch) > 0.2 * 1.1
 
 
 # -------------------------------------------------------------------------------------------------- the second group
@@ -241,13 +221,10 @@ def test_a_record_that_judges_loses_what_the_choice_and_the_score_share(
 # -------------------------------------------------------------------------------------------------------------- parts
 
 
-def test_the_number_of_tries_has_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    for most in (1, 2, 5, 12):
-        harmonic = sum(1 / k for k in range(1, most + 1))
-        assert number_law(most, monkeypatch) == pytest.approx([1 / k / harmonic for k in range(1, most + 1)])
-    drawn = np.bincount([draw_number(os.urandom, 6) for _ in range(20_000)], minlength=7)[1:]
-    expected = 20_000 / np.arange(1, 7) / sum(1 / k for k in range(1, 7))
-    assert chisquare(drawn, expected).pvalue > 1e-6  # so often chance alone would fail this
+@pytest.mark.parametrize("most", [1, 2, 5, 12])
+def test_the_number_of_tries_is_uniform(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    law = order_law(SearchPlan(promise(), 1, most), monkeypatch)
+    assert law == pytest.approx(dict.fromkeys(range(1, most + 1), 1 / most))
 
 
 def test_a_choice_is_drawn_by_gains() -> None:
@@ -258,12 +235,12 @@ def test_a_choice_is_drawn_by_gains() -> None:
 
 
 def test_plans_spend_exactly_what_is_promised() -> None:
-    for candidates, tries in ((1, None), (2, None), (3, None), (50, None), (3, 1), (2, 40), (1, 9)):
+    for candidates, tries in ((1, None), (2, None), (3, None), (4, None), (50, None), (5, 1), (5, 2), (2, 40), (1, 9)):
         for epsilon in ("1/3", "0.1", 7):
             plan = SearchPlan.of(promise(epsilon), candidates, tries)
-            fits = {None: candidates, 1: 1}.get(plan.most, 2)
+            fits = {None: candidates, 1: 1, 2: 2}.get(plan.most, 3)
             assert plan.fit.epsilon * fits == plan.guarantee.epsilon == plan.choice + plan.score.epsilon
-            assert (plan.most is None) == (tries is None and candidates <= 2)
+            assert (plan.most is None) == (tries is None and candidates <= 3)
     assert SearchPlan.of(promise(), MOST_TRIES).most == MOST_TRIES
     assert SearchPlan.of(promise(), 5).order(os.urandom)
 

@@ -57,18 +57,18 @@ def _passed_on(name: str, what: str) -> Any:
 class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """The best of a grid of settings of a private estimator, for the promise of a single fit.
 
-    Records are split by coins. Settings are tried on the larger part, picked at random and fitted with half of epsilon
-    each, and judged on the smaller one by right predictions or absolute errors; one is chosen and kept as it was
-    fitted. The number of tries is random and stays unknown, which is why all of them together cost as much as two
-    (Papernot and Steinke, ICLR 2022). One or two settings are all tried once, at the same price or less.
+    Records are split by coins. Settings are tried on the larger part, picked at random and fitted with a third of
+    epsilon each, and judged on the smaller one by right predictions or absolute errors; one is chosen and kept as it
+    was fitted. The number of tries is random and stays unknown, which is why all of them together cost as much as three
+    (Liu and Talwar, STOC 2019). Up to three settings are all tried once, at the same price or less.
 
     Args:
         estimator: a private classifier or regression. Its guarantee, pure, is what the whole search promises, and its
             account pays, once.
         param_grid: as `GridSearchCV` takes it: lists of values by argument, or a list of such grids. All of it is
             public. What the estimator promises, its classes and its target's bounds are not among them.
-        tries: most tries; None takes 8 a setting. More find the best setting more often and take longer: the mean is
-            `tries / (1 + 1/2 + ... + 1/tries)`.
+        tries: most tries, of which half are made on average; None takes 8 a setting, or each of up to three once. More
+            find the best setting more often and take longer.
         holdout: share of the records that settings are judged on.
 
     Attributes:
@@ -159,6 +159,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         # Both documents promise what holds for them together, and were paid for by one charge.
         released = replace(released, id=number, guarantee=guarantee)
         fitted.release_ = replace(fitted.release_, id=number, guarantee=guarantee)
+        fitted.__setstate__(fitted.__getstate__())  # draws know the release that they are of: as it was made, but here
         whole = {name: getattr(self.estimator, name) for name in PAYING}
         self.best_estimator_, self.best_params_, self.best_index_ = fitted.set_params(**whole), settings[place], place
         self.score_ = read_score(released, level=SCORE_LEVEL, draws=SCORE_DRAWS, rng=rng)
