@@ -40,18 +40,12 @@ PAYING = ("guarantee", "account", "epsilon", "delta", "random_state")
 caller's that all tries drew from would tell how many there were."""
 FIXED = (*PAYING, "classes", "target", "target_bounds", "one_record_a_unit")
 """Arguments that a grid cannot have: those, and what makes gains of candidates comparable."""
+PASSED_ON = (
+    *("classes_", "n_features_in_", "feature_names_in_"),
+    *("predict_proba", "predict_interval", "outcome_interval", "decision_function"),
+)
+"""What a fitted search has of its chosen estimator, where that has it."""
 SCORE_LEVEL, SCORE_DRAWS = 0.95, 1000
-
-
-def _passed_on(name: str, what: str) -> Any:
-    """A method of the chosen estimator, there where that has it."""
-
-    def call(self: Any, X: Any, **options: Any) -> Any:
-        check_is_fitted(self, "best_estimator_")
-        return getattr(self.best_estimator_, name)(X, **options)
-
-    call.__name__, call.__doc__ = name, f"{what} of the chosen estimator; arguments and errors are its own."
-    return available_if(lambda self: hasattr(type(self.estimator), name))(call)
 
 
 class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -76,7 +70,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         best_params_, best_index_: its setting and the place in the grid.
         best_score_: posterior mean of its accuracy, or less that of its mean absolute error.
         score_: the released score, with an interval; see `read_score`.
-        classes_, n_features_in_, feature_names_in_: those of the chosen estimator.
+        classes_, n_features_in_, feature_names_in_, and methods such as predict_proba: of the chosen estimator.
 
     Guarantee:
         `fit` promises the estimator's guarantee for `best_estimator_`, `best_params_` and `score_` together, if the
@@ -172,33 +166,17 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         predicted: Values = self.best_estimator_.predict(X)
         return predicted
 
-    predict_proba = _passed_on("predict_proba", "Probabilities")
-    predict_interval = _passed_on("predict_interval", "Intervals")
-    outcome_interval = _passed_on("outcome_interval", "Intervals of outcomes")
-    decision_function = _passed_on("decision_function", "Log odds")
-
     @available_if(lambda self: getattr(self.estimator, "scored_records", "private") == "public")  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The chosen estimator's own `score`, which is of records that were declared public only."""
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y, sample_weight))
 
-    @property
-    def classes_(self) -> Values:
-        """Labels, of a classifier."""
-        labels: Values = self.best_estimator_.classes_
-        return labels
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns."""
-        return int(self.best_estimator_.n_features_in_)
-
-    @property
-    def feature_names_in_(self) -> Values:
-        """Names of columns, where they have any."""
-        names: Values = self.best_estimator_.feature_names_in_
-        return names
+    def __getattr__(self, name: str) -> Any:
+        """Labels, columns, probabilities and intervals of the chosen estimator."""
+        if name not in PASSED_ON or "best_estimator_" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.best_estimator_, name)
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle holds the score's release as its document, as that of an estimator does."""

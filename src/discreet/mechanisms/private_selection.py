@@ -159,26 +159,12 @@ def choose_try(entropy: Entropy, gains: Sequence[int], plan: SearchPlan) -> int:
 
 
 def prepaid(guarantee: Guarantee) -> Account:
-    """An account for one release that was paid for already: in memory, gone with what refers to it.
-
-    Args:
-        guarantee: all that may be spent from it.
-
-    Returns:
-        The account. It has no use but inside of what was charged to another one.
-    """
+    """An account in memory for one release of what was paid for already; gone with what refers to it."""
     return Ledger("sqlite://").open("prepaid", guarantee)
 
 
 def unpaid(guarantee: Guarantee) -> Account:
-    """An account that refuses a guarantee: what a release checks before its charge is checked, and nothing else done.
-
-    Args:
-        guarantee: that is not to be had.
-
-    Returns:
-        The account.
-    """
+    """An account that refuses a guarantee, so that a release stops where all is checked and nothing done."""
     return prepaid(for_each(guarantee, 2))
 
 
