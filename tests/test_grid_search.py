@@ -202,7 +202,7 @@ def test_a_generator_of_the_callers_does_not_tell_how_many_were_tried(monkeypatc
     for order in ([0], [0, 1, 2, 1, 0, 2]):
         rng = np.random.default_rng(4)
         monkeypatch.setattr(SearchPlan, "order", lambda self, entropy, order=order: order)
-        searching("PrivateLogisticRegression", opened(), random_state=rng).fit(*records())
+        searching("PrivateNaiveBayes", opened(), random_state=rng).fit(*records())
         states.append(rng.bit_generator.state)
     assert states[0] == states[1]
 
