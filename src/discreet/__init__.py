@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from discreet.estimators.components_analysis import PrivatePCA
     from discreet.estimators.folds import IndependentFolds
     from discreet.estimators.found_bounds import Clipped, ClippedWarning
+    from discreet.estimators.grid_search import PrivateGridSearch
     from discreet.estimators.linear_regression import PrivateLinearRegression
     from discreet.estimators.logistic_regression import PrivateLogisticRegression
     from discreet.estimators.naive_bayes import PrivateNaiveBayes
@@ -125,6 +126,7 @@ _HOMES = {
     "errors": ("BudgetError", "DiscreetError", "InputError"),
     "estimators.folds": ("IndependentFolds",),
     "estimators.found_bounds": ("Clipped", "ClippedWarning"),
+    "estimators.grid_search": ("PrivateGridSearch",),
     "estimators.linear_regression": ("PrivateLinearRegression",),
     "estimators.logistic_regression": ("PrivateLogisticRegression",),
     "estimators.poisson_regression": ("PrivatePoissonRegression",),
@@ -376,6 +378,7 @@ __all__ = [  # noqa: RUF022 - in the order of the flow
     "PrivatePoissonRegression",
     "PrivatePCA",
     "PrivatePrincipalDirection",
+    "PrivateGridSearch",
     "PublicScaler",
     "check_pipeline",
     "release_score",

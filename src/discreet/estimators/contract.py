@@ -24,7 +24,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import codes_of, indicated, refuse_standardised, sparse_format, with_categories
-from discreet.estimators.given_table import GivenTable, declared_of, is_table, require_target
+from discreet.estimators.given_table import GivenTable, KeptRecords, declared_of, is_table, require_target
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
 from discreet.model.schema import Variable
@@ -33,6 +33,7 @@ from discreet.releases.release import Release
 from discreet.sensitive.rows import Rows, grid_rows
 
 __all__ = [
+    "RELEASES",
     "Given",
     "InputTypeError",
     "PrivateEstimator",
@@ -335,6 +336,8 @@ def read_given(
         InputError: they cannot be read, hold NaN or infinite numbers, or differ in length. No message has a value or a
             number of records.
     """
+    if isinstance(X, KeptRecords):
+        return X.among(read_given(estimator, X.X, X.y, numeric=numeric, grouped=grouped))  # type: ignore[no-any-return]
     supervised = get_tags(estimator).target_tags.required
     if isinstance(estimator, PrivateEstimator) and (target is not None or table is not None or is_table(X, y)):
         require_target(target, y, supervised=supervised)

@@ -23,7 +23,7 @@ from discreet.model.schema import Schema, Variable
 from discreet.sensitive.records import Records, read_records
 from discreet.sensitive.rows import Rows, grid_rows
 
-__all__ = ["GivenTable", "declared_of", "is_table", "require_target"]
+__all__ = ["GivenTable", "KeptRecords", "declared_of", "is_table", "require_target"]
 
 READERS = ("ibis", "pyarrow", "pyspark")
 """Packages whose tables are read where they are, and not as arrays; frames of others are, where a target is named."""
@@ -84,6 +84,25 @@ def declared_of(declared: Any, X: Any, target: str | None) -> tuple[Variable, ..
     if any(variable.name == target for variable in columns):
         raise InputError(f"column {shown(target)} is the target, and cannot be a feature; take it out of the features")
     return columns
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KeptRecords:
+    """Records in memory of which a fit keeps some, perhaps none; all are checked, so no refusal hangs on which.
+
+    Args:
+        X: features of all records.
+        y: their labels or targets.
+        kept: of each record, whether it is kept.
+    """
+
+    X: Any
+    y: Any
+    kept: npt.NDArray[np.bool_]
+
+    def among(self, given: Any) -> Any:
+        """Those that are kept, of all as they were read."""
+        return replace(given, X=given.X[self.kept], y=given.y[self.kept])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
 from discreet.errors import InputError
 from discreet.estimators.accounts import paying
-from discreet.estimators.columns import codes_of
+from discreet.estimators.columns import codes_of, declared_pair
 from discreet.estimators.contract import (
     PrivateEstimator,
     Values,
@@ -29,6 +30,7 @@ from discreet.estimators.scaling import PublicScaler
 from discreet.mechanisms.crossing import release
 from discreet.mechanisms.laplace import laplace
 from discreet.mechanisms.noisy_moments import noisy_moments
+from discreet.mechanisms.private_selection import FULL_GAIN
 from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.posterior.design.weight_posterior import require_level
@@ -40,7 +42,9 @@ from discreet.sensitive.counts import count_codes
 from discreet.sensitive.moments import moments
 from discreet.sensitive.rows import grid_rows
 
-__all__ = ["PrivateScorer", "private_scorer", "release_score"]
+__all__ = ["PrivateScorer", "check_score", "gains", "private_scorer", "release_hits", "release_score"]
+
+Codes = npt.NDArray[np.intp]
 
 LEAST_EPSILON = 1e-4
 """Least budget of a score: with noise of 100,000 records its posterior may not be drawn once it is paid."""
@@ -102,18 +106,14 @@ def release_score(
     """
     if not isinstance(guarantee, Guarantee) or not isinstance(account, Account):
         raise InputError("a score needs guarantee=Guarantee(...), what it promises, and account=..., which pays")
-    if not guarantee.epsilon >= LEAST_EPSILON:
-        raise InputError(f"a score needs an epsilon of at least {LEAST_EPSILON:g}; below it says nothing")
+    _require_readable(guarantee)
     rng, number = generator(random_state), whole_number(draws, "draws", 2)
     require_drawable(number, 2)
     require_level(level, number)
     fitted = _private(estimator)
     predicted = np.asarray(estimator.predict(X))
     target = read_target(fitted, y, len(predicted), numeric=is_regressor(fitted))
-    if is_regressor(fitted):
-        released = _release_error(fitted, predicted, target, guarantee, account)
-    else:
-        released = _release_accuracy(fitted, predicted, target, guarantee, account)
+    released = release_hits(fitted, predicted, target, guarantee, account)
     return read_score(released, level=level, draws=number, rng=rng)
 
 
@@ -191,14 +191,94 @@ def _private(estimator: Any) -> PrivateEstimator:
     return fitted
 
 
+def release_hits(fitted: Any, predicted: Values, target: Values, guarantee: Guarantee, account: Account) -> Release:
+    """Publish how many predictions are right, or how far they are off.
+
+    Args:
+        fitted: private classifier or regression.
+        predicted: by it, shape (records,).
+        target: read by `read_target`, shape (records,).
+        guarantee: pure; at least what `check_score` asks.
+        account: pays.
+
+    Returns:
+        The release that `read_score` reads.
+
+    Raises:
+        InputError, BudgetError: as `release`, or a label that was not declared.
+    """
+    publish = _release_error if is_regressor(fitted) else _release_accuracy
+    return publish(fitted, predicted, target, guarantee, account)
+
+
+def check_score(estimator: Any, guarantee: Guarantee) -> None:
+    """Refuse what `release_hits` would refuse without a look at records.
+
+    Args:
+        estimator: fitted or not.
+        guarantee: of the score.
+
+    Raises:
+        InputError: too small or too large an epsilon, or no bounds of the target.
+    """
+    _require_readable(guarantee)
+    if is_regressor(estimator):
+        lower, upper = declared_pair(estimator.target_bounds, "target_bounds")
+        design = error_design(upper - lower)
+        noisy_moments().calibrate(design, Normal(design, 1.0), guarantee)
+    else:
+        network = accuracy_network()
+        laplace().calibrate(network, Dirichlet.uniform(network, 1.0), guarantee)
+
+
+def gains(fitted: Any, predicted: Values, target: Values) -> Codes:
+    """What each record gives to a search: `FULL_GAIN` for a right prediction, or the less the further it is off.
+
+    Args:
+        fitted: private classifier or regression.
+        predicted: by it, shape (records,).
+        target: shape (records,).
+
+    Returns:
+        Whole numbers from 0 to `FULL_GAIN`, each a function of its own record and of the public estimator.
+
+    Raises:
+        InputError: a label that was not declared.
+    """
+    if not is_regressor(fitted):
+        return np.where(_right(fitted, predicted, target), FULL_GAIN, 0)
+    # Of candidates that found bounds of their own, errors are told by those that were declared for all.
+    errors, width = _errors(declared_pair(fitted.target_bounds, "target_bounds"), predicted, target)
+    return np.clip(FULL_GAIN * (1 - errors / width), 0, FULL_GAIN).astype(np.intp)
+
+
+def _require_readable(guarantee: Guarantee) -> None:
+    """Refuse a budget whose score could not be read."""
+    if not guarantee.epsilon >= LEAST_EPSILON:
+        raise InputError(f"a score needs an epsilon of at least {LEAST_EPSILON:g}; below it says nothing")
+
+
+def _right(fitted: Any, predicted: Values, target: Values) -> npt.NDArray[np.bool_]:
+    """Whether each prediction is right."""
+    labels = fitted.classes_.tolist()
+    refusal = f"y holds a label that is none of the declared classes: {', '.join(map(str, labels[:12]))}"
+    position = {label: code for code, label in enumerate(labels)}
+    return np.asarray(codes_of(target, position, refusal) == codes_of(predicted, position, refusal))
+
+
+def _errors(bounds: tuple[float, float], predicted: Values, target: Values) -> tuple[npt.NDArray[np.float64], float]:
+    """Absolute errors, at most the width of a target's bounds, and that width."""
+    lower, upper = bounds
+    # A target far out overflows to infinity, which is clipped; a warning would be a word about a record.
+    with np.errstate(over="ignore"):
+        return np.fmin(np.abs(target - predicted), upper - lower), upper - lower
+
+
 def _release_accuracy(
     fitted: Any, predicted: Values, target: Values, guarantee: Guarantee, account: Account
 ) -> Release:
     """Counts of wrong and right predictions."""
-    labels = fitted.classes_.tolist()
-    refusal = f"y holds a label that is none of the declared classes: {', '.join(map(str, labels[:12]))}"
-    position = {label: code for code, label in enumerate(labels)}
-    right = codes_of(target, position, refusal) == codes_of(predicted, position, refusal)
+    right = _right(fitted, predicted, target)
     network = accuracy_network()
     counts = count_codes(network, {"prediction": right.astype(np.intp)})
     counts = replace(counts, policy=replace(counts.policy, one_record_a_unit=fitted.one_record_a_unit))
@@ -207,10 +287,7 @@ def _release_accuracy(
 
 def _release_error(fitted: Any, predicted: Values, target: Values, guarantee: Guarantee, account: Account) -> Release:
     """Sums of absolute errors and of their squares."""
-    lower, upper = fitted.release_.design.target.bounds
-    design = error_design(upper - lower)
-    # A target far out overflows to infinity, which is clipped; a warning would be a word about a record.
-    with np.errstate(over="ignore"):
-        errors = np.minimum(np.abs(target - predicted), upper - lower)
+    errors, width = _errors(fitted.release_.design.target.bounds, predicted, target)
+    design = error_design(width)
     statistic = moments(grid_rows(design, errors[:, None], one_record_a_unit=fitted.one_record_a_unit))
     return release(noisy_moments(), statistic, Normal(design, 1.0), guarantee, account=account)

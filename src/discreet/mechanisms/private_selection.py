@@ -1,0 +1,199 @@
+r"""Private selection: the best of many tries at the price of three, however many there were.
+
+`search` charges for all of it, and only then tries candidates: public settings of something that fits a release to
+records. Each try is judged by its gain on other records, one is chosen, and the rest is forgotten.
+
+**Groups.** A coin of its own puts each record in one of two groups. Tries are fitted to the first, their gains are sums
+over the second, where a record gives each try between 0 and 1. Of K tries the j-th is chosen with probability
+`exp(r gain_j) / sum_i exp(r gain_i)`. A further release may then tell how good it is, from the second group.
+
+**A record of the first group**, added, removed, or replaced by one that has its coin. One try is a candidate, picked
+uniformly, its fit, and `z = r gain + G`, G from the standard Gumbel law, by which the choice above is that of the
+largest z. As the gain is a function of the fit and of the other group, the law Q of a try changes by factors of at most
+exp(e), e what a fit promises; say to Q'. Let `f(x) = sum_k P(K = k) x^k` and F(z) the probability under Q of less than
+z. The chosen try has the law `f'(F(z)) Q(d try)`. Here K is uniform on 1 to a public most M, and `f'(F) <= exp(2 e)
+f'(F')`, where F' is the same of Q': f' does not decrease, and `(1 - x)^2 f'(x) = (1 - (M + 1) x^M + M x^(M + 1)) / M`
+does not increase, for its derivative is `-(M + 1) x^(M - 1) (1 - x)`. If F <= F', then f'(F) <= f'(F'). Else
+`f'(F) <= f'(F') ((1 - F') / (1 - F))^2`, and 1 - F is the probability of an event, greater than 0 (Gumbel variates have
+no greatest value). With Q <= exp(e) Q' the chosen try promises 3 e; the limit M costs nothing. Where M is less than 3,
+or each of m candidates is tried once, M or m fits promise as many times e (basic composition), and all that follows is
+a function of them and of the second group; `SearchPlan` tries each once where m is at most 3.
+
+**A record of the second group** leaves the law of K, of the candidates and of their fits as it is. Given all of them,
+one record more adds between 0 and 1 to every exponent's gain, so that the choice changes by factors of at most exp(r);
+one replaced moves them by up to 1 in either direction, which makes exp(2 r). So r is the part of epsilon that is for
+the choice, or half of it, and what tells how good it is has the rest: the sum is epsilon.
+
+**Together.** Given all coins the search promises the larger of the two, both of which are epsilon. Coins are
+independent of each other and of all values, so the law of the search is a mixture over the coins of the other records
+and of this one, and a bound that holds in every part of a mixture holds for the whole. One split serves all tries: the
+bounds are for given coins.
+
+**What it takes.** Fits must be pure: a delta of theirs would count for every try. K must stay unknown: whoever learns
+that there were many (from the time that it took, from a count of fits) has more than this promise, so nothing of K is
+kept, told or raised, and a fit that fails after its release is a try with gain 0. Arithmetic is exact: K and the
+choice by integers, gains in whole parts of a record.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeVar
+
+from discreet.errors import InputError
+from discreet.mechanisms.exact_draws import Entropy, below, choose
+from discreet.privacy.guarantee import Guarantee, Relation, for_each
+from discreet.privacy.ledger import Account, Ledger
+
+__all__ = ["FULL_GAIN", "MOST_TRIES", "SearchPlan", "choose_try", "prepaid", "search", "unpaid"]
+
+T = TypeVar("T")
+
+NAME = "private_selection"
+"""What the ledger calls it."""
+FULL_GAIN = 2**16
+"""The gain that one record can give to a try, in the whole parts that gains are summed in."""
+MOST_TRIES = 10_000
+TRIES_PER_CANDIDATE = 8
+"""Most tries for each: a candidate is left out of `1 - (1 - 1 / m) ^ K` with probability 1 / 8, from the law of K."""
+PRICE = 3
+"""Fits that all tries together cost, in the proof above. K with P(k) in proportion to 1 / k has price 2 and leaves more
+out: on skew 38.3, 33.2 and 31.4 % of errors of a logistic regression with six settings, at epsilon .3, 1 and 3, where
+this has 36.1, 30.6 and 27.4; on pima 30.9, 25.0, 21.6 and 28.9, 24.8, 20.7; on outlier the same."""
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """How a search spends what it promises; public.
+
+    Args:
+        guarantee: of the whole search; pure, for records.
+        candidates: how many there are.
+        most: the number of tries is uniform from 1 to this; None tries each candidate once.
+
+    Raises:
+        InputError: a guarantee with a delta or under a metric, no candidate, or a number of tries out of range.
+
+    Example:
+        >>> promise = Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> plan = SearchPlan.of(promise, 6)
+        >>> plan.most, plan.fit.epsilon, plan.choice, plan.score.epsilon
+        (48, Fraction(1, 3), Fraction(1, 2), Fraction(1, 2))
+    """
+
+    guarantee: Guarantee
+    candidates: int
+    most: int | None
+
+    def __post_init__(self) -> None:
+        """Refuse what the proof does not cover."""
+        if self.guarantee.delta or self.guarantee.relation is Relation.METRIC:
+            raise InputError("a search needs a pure guarantee for records: a delta would count for every try")
+        if not 1 <= self.candidates <= MOST_TRIES:
+            raise InputError(f"a search needs 1 to {MOST_TRIES:,} candidates")
+        if self.most is not None and not 1 <= self.most <= MOST_TRIES:
+            raise InputError(f"a search makes at most 1 to {MOST_TRIES:,} tries")
+
+    @staticmethod
+    def of(guarantee: Guarantee, candidates: int, tries: int | None = None) -> SearchPlan:
+        """The plan by public cost alone: each candidate once where that costs no more than a random number of tries.
+
+        Args:
+            guarantee: of the whole search.
+            candidates: how many.
+            tries: most tries; None takes the rule above.
+
+        Returns:
+            The plan.
+
+        Raises:
+            InputError: as of the constructor.
+        """
+        if tries is None and candidates > PRICE:
+            tries = min(TRIES_PER_CANDIDATE * candidates, MOST_TRIES)
+        return SearchPlan(guarantee, candidates, tries)
+
+    @property
+    def fit(self) -> Guarantee:
+        """What each fit may promise: all that can be made compose, or the price of a random number of them."""
+        return for_each(self.guarantee, self.candidates if self.most is None else min(PRICE, self.most))
+
+    @property
+    def choice(self) -> Fraction:
+        """Epsilon of the choice: half, as a noisy count of good records is as easily read as a best one is found."""
+        return self.guarantee.epsilon - self.score.epsilon
+
+    @property
+    def score(self) -> Guarantee:
+        """What the release that tells how good the chosen one is may promise."""
+        return for_each(self.guarantee, 2)
+
+    def order(self, entropy: Entropy) -> list[int]:
+        """Candidates to try, in order; their number must not become known."""
+        if self.most is None:
+            return list(range(self.candidates))
+        return [below(entropy, self.candidates) for _ in range(1 + below(entropy, self.most))]
+
+
+def choose_try(entropy: Entropy, gains: Sequence[int], plan: SearchPlan) -> int:
+    """One of the tries, by the exponential mechanism in integer arithmetic.
+
+    Args:
+        entropy: independent bytes.
+        gains: private; in parts of `FULL_GAIN` for each record, of which each gives between 0 and all.
+        plan: of the search.
+
+    Returns:
+        Its position.
+
+    Guarantee:
+        `plan.choice` for one record of those that gains are summed over; see the module.
+    """
+    rate = plan.guarantee.relation.by_record(plan.choice, plan.choice / 2) / FULL_GAIN
+    best = max(gains)
+    return choose(entropy, [rate * (best - gain) for gain in gains], 1)[0]
+
+
+def prepaid(guarantee: Guarantee) -> Account:
+    """An account in memory for one release of what was paid for already; gone with what refers to it."""
+    return Ledger("sqlite://").open("prepaid", guarantee)
+
+
+def unpaid(guarantee: Guarantee) -> Account:
+    """An account that refuses a guarantee, so that a release stops where all is checked and nothing done."""
+    return prepaid(for_each(guarantee, 2))
+
+
+def search(plan: SearchPlan, attempt: Callable[[int, Account], tuple[int, T]], account: Account) -> tuple[str, int, T]:
+    """Charge for a search, then try, then choose.
+
+    Args:
+        plan: public.
+        attempt: fits a candidate, given by its position, pays for it from the account that is passed, and returns its
+            gain and anything else. It must not raise for a reason that depends on records.
+        account: pays for all of it, before anything is drawn.
+
+    Returns:
+        (id of the charge, position of the candidate that was chosen, what its attempt returned).
+
+    Raises:
+        BudgetError: the account cannot pay; nothing is charged.
+
+    Guarantee:
+        `plan.guarantee` for what is returned and one more release of `plan.score`, if the groups are as in the module,
+        and nothing else of the attempts becomes known.
+
+    Source:
+        The module has the proof, after Liu and Talwar (STOC 2019), whose geometric number has the same price, and
+        Papernot and Steinke (ICLR 2022), of whose laws that is one (eta = 1).
+    """
+    number = secrets.token_hex(16)
+    account.charge(number, NAME, plan.guarantee, anew=True)
+    order = plan.order(os.urandom)
+    attempts = [attempt(candidate, prepaid(plan.fit)) for candidate in order]
+    chosen = choose_try(os.urandom, [gain for gain, _ in attempts], plan)
+    return number, order[chosen], attempts[chosen][1]
