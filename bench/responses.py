@@ -1,8 +1,8 @@
 """Private regressions of counts and of more than two classes: `python -m bench.responses [--quick]`.
 
-Each set has one split, four fifths to fit; a method is fitted anew for each seed. Printed are, by epsilon, error (%) and
-log loss of classes, or the share of the deviance that is explained (D2) of counts, means over seeds, ours beside noisy
-gradient descent (epsilon, delta 1e-6; one public rule for its steps, `bench.estimator_peers`) and the fit without
+Each set has one split, four fifths to fit; a method is fitted anew for each seed. Printed are, by epsilon, error (%)
+and log loss of classes, or the share of the deviance that is explained (D2) of counts, means over seeds, ours beside
+noisy gradient descent (epsilon, delta 1e-6; one public rule for its steps, `bench.estimator_peers`) and the fit without
 privacy. `--coverage` draws new records of known weights for each seed and says how often 95 % intervals hold them, and
 how wide they are. Adding or removing a record; ours by the public classes and default options.
 """

@@ -58,10 +58,8 @@ T = TypeVar("T")
 
 ScoredRecords = Literal["private", "public"]
 """What the records that an estimator's `score` is asked about are declared to be."""
-
 MOST_DRAWN_NUMBERS = 2**27
 """Most numbers of one posterior, draws times probabilities or weights: 1 GiB, refused before anything is charged."""
-
 RELEASES = {"release_", "bounds_release_"}
 """Attributes that hold a release, or None."""
 SHOWN = (
@@ -473,12 +471,7 @@ def class_labels(classes: Any) -> Values:
 
 
 def _sanitised(read: Callable[[], T], name: str) -> T:
-    """What `read` returns; the text of a foreign exception may quote a record and is not shown.
-
-    Args:
-        read: what to run.
-        name: of what is read, for the error.
-    """
+    """What `read` returns, under a name; the text of a foreign exception may quote a record and is not shown."""
     try:
         # A warning of an overflow in a sum would be a word about records.
         with np.errstate(all="ignore"):

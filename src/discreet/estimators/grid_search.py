@@ -138,8 +138,8 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         settings = self._settings()
         guarantee, account = promised(self.estimator)
         tries = self.tries if self.tries is None else whole_number(self.tries, "tries", 1, MOST_TRIES)
-        plan, rng = SearchPlan.of(guarantee, len(settings), tries), generator(self.estimator.random_state)
-        seed = int(rng.integers(2**31))
+        plan = SearchPlan.of(guarantee, len(settings), tries)
+        seed = int(generator(self.estimator.random_state).integers(2**31))
         check_score(self.estimator, plan.score)
         if is_table(X, y):
             raise InputError("a search takes an array or a frame X beside y: a table would be read again for every try")
@@ -165,7 +165,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         fitted.__setstate__(fitted.__getstate__())  # draws know the release that they are of: as it was made, but here
         whole = {name: getattr(self.estimator, name) for name in PAYING}
         self.best_estimator_, self.best_params_, self.best_index_ = fitted.set_params(**whole), settings[place], place
-        self.score_ = read_score(released, level=SCORE_LEVEL, draws=SCORE_DRAWS, rng=rng)
+        self.score_ = read_score(released, level=SCORE_LEVEL, draws=SCORE_DRAWS, rng=np.random.default_rng(seed))
         self.best_score_ = self.score_.mean if is_classifier(fitted) else -self.score_.mean
         return self
 

@@ -219,7 +219,10 @@ def _calibration(
 
     found = with_noise(normal=False)
     if guarantee.delta:
-        other = with_noise(normal=True)
+        try:
+            other = with_noise(normal=True)
+        except InputError:  # too small a delta, or too large an epsilon, for Gaussian noise
+            return found
         if other.scale < math.sqrt(k_norm_variance(design.weights, found.scale, design.shape)):
             return other
     return found
