@@ -171,9 +171,9 @@ def design_releases(draw: st.DrawFn, kind: str) -> dc.Release:
 # ------------------------------------------------------------------------------------------------- the committed files
 
 
-def _made(mechanism: Any, statistic: Any, relation: str, seed: int) -> dc.Release:
+def _made(mechanism: Any, statistic: Any, relation: str, seed: int, delta: object = 0) -> dc.Release:
     prior = dc.Normal(statistic.over, 2.5)
-    return dc.simulate(mechanism, statistic, prior, promise("0.7", relation), rng=np.random.default_rng(seed))
+    return dc.simulate(mechanism, statistic, prior, promise("0.7", relation, delta), rng=np.random.default_rng(seed))
 
 
 def examples() -> dict[str, dc.Release]:
@@ -190,7 +190,20 @@ def examples() -> dict[str, dc.Release]:
         dc.moments(dc.grid_rows(linear, features, number)),
         dc.gradients(dc.grid_rows(logistic, features, state)),
     )
+    counted = dc.Design(linear.features, VISITS, counted=True)
+    three = dc.Design(linear.features, THREE)
+    grouped = dc.Design((*linear.features, *(numeric(f"ward={at}", 0, 1) for at in range(8))), CLASSES,
+                        groups=(tuple(range(2, 10)),))  # fmt: skip
+    wards = np.column_stack([features, np.eye(8)[rng.integers(0, 8, 500)]])
+    visits, states = rng.poisson(2, 500).clip(0, 9), rng.choice(THREE.states, 500)
+    objective = dc.objective_perturbation(records=400)
     return {
+        "objective-counts": _made(objective, dc.gradients(dc.grid_rows(counted, features, visits)), "replace", 9),
+        "objective-classes": _made(objective, dc.gradients(dc.grid_rows(three, features, states)), "add-remove", 10),
+        "objective-groups": _made(objective, dc.gradients(dc.grid_rows(grouped, wards, state)), "add-remove", 11),
+        "objective-gaussian": _made(
+            objective, dc.gradients(dc.grid_rows(three, features, states)), "add-remove", 12, "0.3"
+        ),
         "noisy-moments": _made(dc.noisy_moments(), sums, "add-remove", 1),
         "noisy-gradients": _made(dc.noisy_gradients(3, records=400), slopes, "replace", 2),
         "objective-perturbation": _made(dc.objective_perturbation(records=400, curvature=0), slopes, "add-remove", 3),
@@ -204,7 +217,8 @@ def examples() -> dict[str, dc.Release]:
 
 PUBLISHED = (
     "noisy-moments", "noisy-gradients", "objective-perturbation", "truncated-posterior", "factored-direction",
-    "factored-categorical", "objective-curvature", "grouped-moments",
+    "factored-categorical", "objective-curvature", "grouped-moments", "objective-counts", "objective-classes",
+    "objective-groups", "objective-gaussian",
 )  # fmt: skip
 
 
