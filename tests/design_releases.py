@@ -103,7 +103,7 @@ def perturbed(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     if draw(st.booleans()):
         width = len(over.features)
         scales = (draw(POSITIVE), draw(POSITIVE), draw(POSITIVE) if width > 1 else None)
-        measured = CurvatureNoise(draw(WHOLE), scales, reported / 5)
+        measured = CurvatureNoise(draw(WHOLE), scales, (rho or reported) / 5)
         length = (1 + width * (1 + over.intercept) + width * (width - 1) // 2) * (3 if over.outputs == 3 else 1)
         sums = draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=length, max_size=length))
         curvature = NoisyCurvature(np.array(sums, np.int64), scales)

@@ -25,7 +25,7 @@ from discreet.model.design import GRID
 from discreet.releases import release as release_module
 from discreet.releases.kinds import DesignCalibration, DesignPayload
 from discreet.releases.kinds.factored_choice import FactoredNoise
-from discreet.releases.kinds.gradient_trace import ObjectiveNoise
+from discreet.releases.kinds.gradient_trace import CurvatureNoise, ObjectiveNoise
 from discreet.releases.kinds.noisy_sums import VectorNoise
 from discreet.releases.kinds.weight_draws import Truncation
 from discreet.releases.release import release_schema
@@ -291,7 +291,7 @@ def choice(**changes: Any) -> dc.FactoredChoice:
 def objective(**changes: Any) -> ObjectiveNoise:
     parts: dict[str, Any] = {
         "regularisation": 1.0, "sensitivity": 1, "scale": 1.0, "curvature": ONE, "polish": 1.0, "polish_step": 1.0,
-        "total_scale": None, "reported": ONE,
+        "total_scale": None, "reported": 2 * ONE,
     }  # fmt: skip
     return ObjectiveNoise(**{**parts, **changes})
 
@@ -356,6 +356,15 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
         f"an objective's {name}": (lambda x, name=name: objective(**{name: x}), (0, -1), "sensitivity and losses")
         for name in ("sensitivity", "curvature", "reported")
     },
+    "an objective's parts": (
+        lambda x: objective(**x),
+        ({"reported": ONE}, {"measured": CurvatureNoise(1, (1.0, 1.0, None), ONE)}), "cost less than the whole",
+    ),
+    "an objective's shares": (
+        lambda x: objective(rho=x, measured=CurvatureNoise(1, (1.0, 1.0, None), ONE)), (ONE, ONE / 2),
+        "less than the whole",
+    ),
+    "an objective's rho": (lambda x: objective(rho=x), (0 * ONE, -ONE), "is positive"),
     "a truncation's radius": (lambda x: Truncation(x, 1.0, 1.0, 1, 1, ONE), NO_SCALES, "radius"),
     "a truncation's variance": (lambda x: Truncation(1.0, x, 1.0, 1, 1, ONE), NO_SCALES, "variance"),
     "a truncation's temper": (lambda x: Truncation(1.0, 1.0, x, 1, 1, ONE), NO_SCALES, "temper"),
