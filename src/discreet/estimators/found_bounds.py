@@ -62,7 +62,7 @@ LEFT_OUT = 0.005
 """Share of the records that may be left out."""
 GAIN = 1.5
 """How much narrower bounds must become to be taken."""
-SUBSTANTIAL, SURELY = 0.02, 4.0
+SUBSTANTIAL, SURELY = 0.02, 6.0
 """Share of a column outside of its declared bounds, and deviations of the noise more, from which on there is a
 warning."""
 FINE = 1e-9
