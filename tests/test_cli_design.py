@@ -57,6 +57,27 @@ def fails(run: Shell, command: str) -> str:
     return err
 
 
+def test_counts_and_several_classes_are_released_and_asked(run: Shell) -> None:
+    table = pd.read_parquet("d.parquet")
+    rng = np.random.default_rng(3)
+    table = table.assign(visits=rng.poisson(2, 90), ward=rng.choice(["A", "B", "C"], 90))
+    table.to_parquet("e.parquet")
+    targets = {"visits": {"bounds": [0, 9]}, "ward": {"states": ["A", "B", "C"]}}
+    for name, target in targets.items():
+        document = {"features": X, "target": {"name": name, **target}, "intercept": True}
+        document |= {"counted": True} if name == "visits" else {}
+        Path(f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
+        command = f"release e.parquet --design {name}.json --mechanism objective_perturbation --option records=90"
+        assert run(f"{command} --account a --epsilon 1 --out-of-bounds clip --output {name}-r.json")[0] == 0
+    found = run.json("query visits-r.json")["coefficients"]
+    assert [row["name"] for row in found] == [*(feature["name"] for feature in X), "intercept"]
+    found = run.json("query ward-r.json")["coefficients"]
+    assert [row["class"] for row in found] == ["A"] * 3 + ["B"] * 3 + ["C"] * 3
+    _, out, _ = run("query ward-r.json")
+    assert "B: intercept" in out
+    assert "a count" in run("release e.parquet --design visits.json --mechanism noisy_moments " + ASKED)[2]
+
+
 @pytest.mark.parametrize("name", mechanisms_over("design"))
 def test_every_mechanism_over_a_design_is_released_and_reported(name: str, run: Shell) -> None:
     entry = MECHANISMS[name]

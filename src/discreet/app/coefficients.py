@@ -49,7 +49,14 @@ def regression_lines(found: dc.Regression, level: float) -> str:
 
 def _table(what: str, rows: Sequence[Mapping[str, object]], level: float) -> str:
     """Names, means and intervals."""
-    lines = [(str(row["name"]), f"{row['mean']:.5g}", f"{row['lower']:.5g} to {row['upper']:.5g}") for row in rows]
+    lines = [
+        (
+            ": ".join(str(row[key]) for key in ("class", "name") if key in row),
+            f"{row['mean']:.5g}",
+            f"{row['lower']:.5g} to {row['upper']:.5g}",
+        )
+        for row in rows
+    ]
     return columns((what, "mean", f"{100 * level:.6g} % interval"), lines)
 
 
