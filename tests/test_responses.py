@@ -154,11 +154,12 @@ def exact_slope(given: dc.Rows, w: np.ndarray) -> np.ndarray:
 def test_a_gradient_is_as_exact_as_the_proof_takes_it_to_be(kind: str, size: int) -> None:
     given = rows(over(kind, size), kind, 600, 5)
     statistic, number, outputs = dc.gradients(given), given.design.weights, given.design.outputs
+    several = 1 + (outputs > 1)
     for seed in range(12):
         w = RNG(seed).normal(size=number) * (1, 30, 1e3)[seed % 3]
         if seed % 2:
             w = w + np.tile(1e7 * RNG(seed).normal(size=size + 1), outputs) * (outputs > 1)
-        bound = 600 * (40 + 8 * (outputs - 1) + number**2 * (1 + np.abs(w).sum()) * 2.0**-40) * 2.0**-53
+        bound = 600 * (40 + 8 * (outputs - 1) + several * (size + 1) ** 2 * (1 + np.abs(w).sum()) * 2.0**-40) * 2.0**-53
         assert np.abs(statistic.slope(w)[0] - exact_slope(given, w)).max() <= bound
 
 
@@ -414,3 +415,36 @@ def test_each_statistic_has_its_targets() -> None:
     with pytest.raises(dc.InputError, match="at most 1,000 weights"):
         wide = design(400, THREE)
         dc.objective_perturbation(records=5).calibrate(wide, dc.Normal(wide, 1.0), promise(1))
+
+
+@every("shape", ["cube", "ball", "diamond", "normal"])
+@every("size", [1, 4, 60])
+def test_a_tilt_is_hardly_ever_as_long_as_the_rounding_is_summed_for(shape: str, size: int) -> None:
+    """Of 300 draws: their lengths have the law that the bound is for, and lie far inside."""
+    made = {
+        "ball": over("two", size, norm=0.9),
+        "diamond": over("ten", size),
+    }.get(shape, over("two", size))
+    assert shape in (made.shape, "normal")
+    scale, noise, zeros = 2.0**20, SimulatedNoise(RNG(size)), np.zeros(made.weights, np.int64)
+    normal = shape == "normal"
+    drawn = np.array(
+        [
+            noise.discrete_gaussian(zeros, scale) if normal else noise.k_norm(zeros, scale, made.shape)
+            for _ in range(300)
+        ],
+        float,
+    )
+    lengths = np.sqrt((drawn**2).sum(axis=1)) / scale
+    bound = perturbation._longest_tilt(made, scale, normal=normal) * 2.0**perturbation.BITS / scale
+    number = made.weights
+    radius = bound / (math.sqrt(number) if shape in ("cube", "normal") else 1)
+    if normal:
+        assert radius == pytest.approx(15)
+        assert 2 * number * math.exp(-(15**2) / 2) < 1e-41
+    else:
+        x, n = radius - 2, number + 1
+        assert x >= 2 * n + 198 and math.exp(-(x - n - n * math.log(x / n))) < 1e-41
+        of_norm = {"cube": np.abs(drawn).max(axis=1), "ball": lengths * scale, "diamond": np.abs(drawn).sum(axis=1)}
+        assert of_norm[shape].mean() / scale == pytest.approx(number, rel=0.4, abs=0.6)
+    assert lengths.max() < bound / 3

@@ -29,11 +29,13 @@ Proof of the guarantee, in three steps.
    minimiser, which is post-processing of step 1.
    Rounding: at the ideal minimiser J is at most J(0), so `|w| <= sqrt(2 n h / Lambda) + 2 |b| / Lambda` there, with h
    the most by which a record's loss at 0 is above its least (log 2 for two classes), and the computed one is as near to
-   it as said; a record's part of the gradient is off by less than `(40 + 8 (K - 1) + d^2 (1 + |w|_1) 2^-40) 2^-53`
-   (`Gradients.expansion`). `_rounding` sums that over n = EXCESS times as many records as expected, more than which are
-   refused, and for |b| up to 100 d^1.5 scales.
-   A longer b, whose probability is below 1e-41 for any d, is where the argument ends: |b| is at most sqrt(d) times the
-   radius of a cube, a sum of d + 1 geometric variates and d / 2, and at most the sum of a diamond's d entries.
+   it as said; a record's part of the gradient is off by less than `(40 + 8 (K - 1) + m^2 (1 + |w|_1) 2^-40) 2^-53`, m
+   the weights of an output (`Gradients.expansion`). `_rounding` sums that over n = EXCESS times as many records as
+   expected, more than which are refused, and for |b| up to `_longest_tilt`. A longer b, whose probability is below
+   1e-41 for any d, is where the argument ends: a cube's radius is a sum of d + 1 geometric variates and at most d, as is
+   a ball's but for its cells, and a diamond's absolute sum is one of d of them. By Chernoff's bound each is at most
+   x = 2 n + 200 scales, n = d + 1, but with a probability of `exp(-(x - n - n log(x / n)))`; and of Gaussian noise no
+   coordinate is beyond 15 deviations.
 
 The norm is that of the design's shape, whose noise is least (`model/design.py`). In a design with groups of indicators
 or with many classes it may be the sum of absolute values, in which a record is no longer than the number of its groups,
@@ -106,7 +108,8 @@ EXCESS = 10
 SIZE_LIMIT = 1000
 """Most weights: the search solves as many equations at every step."""
 POLISH_SHARE = Fraction(1, 100)
-"""Part of epsilon for the noise that hides how far the computed minimiser is off; at most 1 nat for all weights."""
+"""Part of epsilon for the noise that hides how far the computed minimiser is off; at most 16 over the weights, beyond
+which noise takes long to draw."""
 POLISH_ERROR = 2
 """Steps that two neighbouring data sets' computed minimisers are off at most, each."""
 CURVATURE_SHARE = Fraction(1, 4)
@@ -183,7 +186,8 @@ def objective_perturbation(
         design = statistic.over
         lattice = _tilt(design, calibration, noise)
         tilt = np.asarray(lattice * 2.0**-BITS, np.float64)
-        rounding = _rounding(records, design, calibration.regularisation, calibration.scale)
+        normal = calibration.rho is not None
+        rounding = _rounding(records, design, calibration.regularisation, calibration.scale, normal=normal)
         found = minimiser(statistic, tilt, calibration.regularisation, TOLERANCE * records + rounding)
         steps = np.rint(found / calibration.polish_step).astype(np.int64)
         weights = np.asarray(noise.k_norm(steps, calibration.polish, "cube") * calibration.polish_step, np.float64)
@@ -239,7 +243,7 @@ def _with_noise(
         second = _k_norm_parts(design, guarantee.relation, MEASURED_SHARE * guarantee.epsilon)
         measured_cost = second.reported
     left -= measured_cost
-    polish, polish_cost = k_norm_scale(2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(1, size)), size, "cube")
+    polish, polish_cost = k_norm_scale(2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(16, size)), size, "cube")
     needed = response.steepest * length / math.expm1(min(float(CURVATURE_SHARE * left) / response.rank, 700))
     left -= polish_cost
     sensitivity = _lattice_sensitivity(design, guarantee.relation)
@@ -257,9 +261,8 @@ def _with_noise(
         sensitivity, scale, second = _gaussian(design, guarantee.relation, rho, measured=measured)
     else:
         scale, cost = k_norm_scale(sensitivity, left, size, design.shape)
-    off = (
-        TOLERANCE * records + 2 * _rounding(records, design, convexity, scale) + math.sqrt(size) * 2.0 ** -(BITS + 1)
-    ) / convexity
+    rounding = _rounding(records, design, convexity, scale, normal=normal)
+    off = (TOLERANCE * records + 2 * rounding + math.sqrt(size) * 2.0 ** -(BITS + 1)) / convexity
     return ObjectiveNoise(
         regularisation=convexity,
         sensitivity=sensitivity,
@@ -397,12 +400,22 @@ def _noisy_curvature(
     return NoisyCurvature(np.concatenate(parts), scales)
 
 
-def _rounding(records: int, design: Design, convexity: float, scale: float) -> float:
+def _longest_tilt(design: Design, scale: float, *, normal: bool) -> float:
+    """Length of b that is exceeded with a probability below 1e-41: see step 3."""
+    size = design.weights
+    if normal:
+        return FARTHEST * math.sqrt(size) * scale * 2.0**-BITS
+    radius = ((2 * (size + 1) + 200) * scale + size + 1) * 2.0**-BITS
+    return math.sqrt(size) * radius if design.shape == "cube" else radius
+
+
+def _rounding(records: int, design: Design, convexity: float, scale: float, *, normal: bool) -> float:
     """How far a computed gradient can be off: see step 3."""
-    most, size = EXCESS * records, design.weights
-    tilt = 100 * math.sqrt(size) ** 3 * scale * 2.0**-BITS
+    most, size, several = EXCESS * records, design.weights, 1 + (design.outputs > 1)
+    tilt = _longest_tilt(design, scale, normal=normal)
     longest = math.sqrt(2 * most * response_of(design).height / convexity) + 2 * tilt / convexity
-    of_records = most * (40 + 8 * (design.outputs - 1) + size**2.5 * (1 + longest) * 2.0**-40)
+    uneven = several * design.size**2 * (1 + math.sqrt(size) * longest) * 2.0**-40
+    of_records = most * (40 + 8 * (design.outputs - 1) + uneven)
     return float(math.ldexp(1.0, -53) * (of_records + 8 * (tilt + convexity * longest)) * math.sqrt(size))
 
 

@@ -100,8 +100,8 @@ class ObjectiveNoise:
             self.sensitivity > 0 and self.curvature > 0 and self.reported > 0,
             "a calibration needs positive sensitivity and losses",
         )
-        parts = self.curvature + (Fraction(0) if self.measured is None or self.rho else self.measured.reported)
-        require(parts < self.reported, "a calibration's parts cost less than the whole")
+        spent = self.curvature + (Fraction(0) if self.measured is None or self.rho else self.measured.reported)
+        require(spent < self.reported, "a calibration's parts cost less than the whole")
         shared = self.rho is None or self.measured is None or self.measured.reported < self.rho
         require(shared, "the curvature's part of a zero-concentrated loss is less than the whole")
 
