@@ -32,8 +32,8 @@ Proof of the guarantee, in three steps.
    it as said; a record's part of the gradient is off by less than `(40 + 8 (K - 1) + m^2 (1 + |w|_1) 2^-40) 2^-53`, m
    the weights of an output (`Gradients.expansion`). `_rounding` sums that over n = EXCESS times as many records as
    expected, more than which are refused, and for |b| up to `_longest_tilt`. A longer b, whose probability is below
-   1e-41 for any d, is where the argument ends: a cube's radius is a sum of d + 1 geometric variates and at most d, as is
-   a ball's but for its cells, and a diamond's absolute sum is one of d of them. By Chernoff's bound each is at most
+   1e-41 for any d, is where the argument ends: a cube's radius is a sum of d + 1 geometric variates and at most d, as
+   is a ball's but for its cells, and a diamond's absolute sum is one of d of them. By Chernoff's bound each is at most
    x = 2 n + 200 scales, n = d + 1, but with a probability of `exp(-(x - n - n log(x / n)))`; and of Gaussian noise no
    coordinate is beyond 15 deviations.
 
