@@ -43,13 +43,11 @@ from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.release import Release
 from discreet.sensitive.gradients import gradients
 
-__all__ = ["GradientRegression", "expected_records", "measures", "trace_of"]
+__all__ = ["GradientRegression", "expected_records", "trace_of"]
 
 MANY = 10**6
 """Records that are expected where nothing is scaled by their number: rounding of so many is hidden by noise of a
 thousandth on a weight, up to 30 features."""
-MEASURED_SUMS = 2000
-"""Squared features times pairs of classes, where there are more than two, beyond which noise hides their curvature."""
 CHUNK = 2**24
 """Numbers that are held at once on the way to intervals: 128 MiB."""
 
@@ -256,12 +254,6 @@ def expected_records(declared: Any, guarantee: Guarantee, counted: int, *, scale
             "about that size"
         )
     return MANY
-
-
-def measures(design: Design, wanted: bool) -> int:
-    """Whether the curvature is measured: where it is wanted, and noise does not hide that of so many classes."""
-    pairs = design.outputs * (design.outputs - 1) // 2
-    return int(bool(wanted) and pairs * len(design.features) ** 2 <= MEASURED_SUMS)
 
 
 def trace_of(release: Release) -> GradientTrace:

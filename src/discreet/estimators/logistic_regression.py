@@ -16,7 +16,7 @@ from discreet.estimators.columns import declared_columns
 from discreet.estimators.contract import ScoredRecords, class_labels, of_public_records, whole_number
 from discreet.estimators.designs import describe, positive_number, written_bounds
 from discreet.estimators.found_bounds import describe_found
-from discreet.estimators.gradient_regression import GradientRegression, expected_records, measures, trace_of
+from discreet.estimators.gradient_regression import GradientRegression, expected_records, trace_of
 from discreet.estimators.groups import written_groups
 from discreet.mechanisms.crossing import DesignMechanism
 from discreet.mechanisms.noisy_gradients import noisy_gradients
@@ -393,7 +393,7 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         if method == "objective":
             given = self.regularisation
             convexity = None if given is None else positive_number(given, "regularisation")
-            curvature = measures(design, self.curvature)
+            curvature = int(bool(self.curvature))
             return objective_perturbation(records=records, regularisation=convexity, curvature=curvature)
         return noisy_gradients(1 if method == "one_shot" else whole_number(self.steps, "steps", 1), records=records)
 

@@ -16,7 +16,7 @@ from discreet.estimators.columns import declared_columns, declared_pair
 from discreet.estimators.contract import ScoredRecords, of_public_records
 from discreet.estimators.designs import describe, positive_number, written_bounds
 from discreet.estimators.found_bounds import describe_found
-from discreet.estimators.gradient_regression import GradientRegression, expected_records, measures, trace_of
+from discreet.estimators.gradient_regression import GradientRegression, expected_records, trace_of
 from discreet.estimators.groups import written_groups
 from discreet.mechanisms.crossing import DesignMechanism
 from discreet.mechanisms.objective_perturbation import objective_perturbation
@@ -267,6 +267,4 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
         given = self.regularisation
         records = expected_records(self.records, guarantee, counted, scaled=given is not None)
         convexity = None if given is None else positive_number(given, "regularisation")
-        return objective_perturbation(
-            records=records, regularisation=convexity, curvature=measures(design, self.curvature)
-        )
+        return objective_perturbation(records=records, regularisation=convexity, curvature=int(bool(self.curvature)))

@@ -52,8 +52,10 @@ and c the determinant's term, the whole loss is at most `c + slack + max(0, max 
 
     delta(epsilon) <= E max (1 - exp(epsilon' - G_u))+ <= number of vertices times the delta of one Gaussian at epsilon'
 
-and each is that of `rho = |u|^2 / 2 s^2`, by the moments of G_u (discrete Gaussian noise is sub-Gaussian along any real
-direction). |k|_1 is at most `15 d s` but with a probability of at most `2 d exp(-15^2 / 2)`, which delta pays.
+(0 is no vertex here, as its loss is 0; where the curvature is released, too, it has that noise's loss and is one), and
+each is that of `rho = |u|^2 / 2 s^2`, by the moments of G_u (discrete Gaussian noise is sub-Gaussian along any real
+direction). The noise that hides the minimum changes probabilities by a factor, delta with them, which is divided by it.
+|k|_1 is at most `15 d s` but with a probability of at most `2 d exp(-15^2 / 2)`, which delta pays.
 
 The curvature at the released weights is a second release: its sums are of records' parts in [-1, 1] at weights that are
 the same for both neighbours, so that noise on each of its three vectors costs its sensitivity over its scale, and
@@ -134,6 +136,7 @@ ROUNDING = Fraction(1, 10**12)
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Rho = tuple[Fraction, Fraction]
 
 
 def objective_perturbation(
@@ -147,7 +150,7 @@ def objective_perturbation(
             noise's deviation over 2.5. It is raised where the change of the curvature would cost more than a quarter of
             epsilon.
         curvature: 1 to release the curvature at the weights, too, for a fifth of epsilon: intervals then need no law of
-            the features. 0 leaves it out.
+            the features. 0 leaves it out, and so do more classes than it could be read of (`Design.measurable`).
 
     Returns:
         The mechanism.
@@ -180,7 +183,8 @@ def objective_perturbation(
             )
         if not EPSILONS[0] <= guarantee.epsilon <= EPSILONS[1]:
             raise InputError(f"objective_perturbation takes an epsilon from {EPSILONS[0]} to {EPSILONS[1]}")
-        return _calibration(design, guarantee, records, regularisation, measured=bool(curvature))
+        measured = bool(curvature) and design.measurable
+        return _calibration(design, guarantee, records, regularisation, measured=measured)
 
     def draw(statistic: Gradients, prior: Normal, calibration: ObjectiveNoise, noise: Noise) -> GradientTrace:
         design = statistic.over
@@ -251,13 +255,14 @@ def _with_noise(
         # The rule takes the noise that all of the budget would buy: what the curvature costs is known only after it.
         deviation = math.sqrt(k_norm_variance(size, sensitivity / float(left), design.shape))
         if normal:
-            deviation = _gaussian(design, guarantee.relation, _rho(design, guarantee, left)[0], measured=measured)[1]
+            rho, _ = _rho(design, guarantee, left, measured=measured, hidden=polish_cost)
+            deviation = _gaussian(design, guarantee.relation, rho, measured=measured)[1]
         convexity = deviation * 2.0**-BITS * math.sqrt(length) / EXPECTED
     convexity = max(needed, convexity)
     curvature = Fraction(response.rank * math.log1p(response.steepest * length / convexity)) * (1 + ROUNDING)
     left -= curvature
     if normal:
-        rho, cost = _rho(design, guarantee, left)
+        rho, cost = _rho(design, guarantee, left, measured=measured, hidden=polish_cost)
         sensitivity, scale, second = _gaussian(design, guarantee.relation, rho, measured=measured)
     else:
         scale, cost = k_norm_scale(sensitivity, left, size, design.shape)
@@ -300,20 +305,21 @@ def corners_of(design: Design, relation: Relation) -> int:
     return relation.by_record(corners, (corners + 1) ** 2 - 1)
 
 
-def _rho(design: Design, guarantee: Guarantee, epsilon: Fraction) -> tuple[Fraction, Fraction]:
+def _rho(design: Design, guarantee: Guarantee, epsilon: Fraction, *, measured: bool, hidden: Fraction) -> Rho:
     """Zero-concentrated loss of Gaussian noise, and the epsilon that it and the lattice take of what is left.
 
-    The slack of the lattice is that of less noise than is then taken, so that it is no smaller.
+    The slack of the lattice is that of less noise than is then taken, so that it is no smaller. `hidden` is what the
+    noise that hides the minimum costs, which is a factor of delta, too.
     """
-    size, corners = design.weights, corners_of(design, guarantee.relation)
+    size, corners = design.weights, corners_of(design, guarantee.relation) + measured
     lost = Fraction(2 * size * math.exp(-(FARTHEST**2) / 2)) * (1 + ROUNDING)
     if guarantee.delta <= 2 * lost:
         raise InputError(f"objective_perturbation takes a delta above {float(2 * lost):.2g} for these weights, or none")
 
+    delta = (guarantee.delta - lost) / corners / (Fraction(math.exp(hidden)) * (1 + ROUNDING))
+
     def bought(amount: Fraction) -> tuple[Fraction, Fraction]:
-        part = Guarantee(
-            epsilon=amount, delta=(guarantee.delta - lost) / corners, relation=guarantee.relation, unit=guarantee.unit
-        )
+        part = Guarantee(epsilon=amount, delta=delta, relation=guarantee.relation, unit=guarantee.unit)
         _, rho, reported = deviation_for(1, part)
         return rho, reported
 

@@ -39,6 +39,9 @@ GRID = 4096
 COUNTS_LIMIT = 2**15 - 1
 """Largest upper bound of a counted target: rows hold it in 16 bits."""
 
+MEASURED_SUMS = 2000
+"""Most squared features times pairs of classes, where there are more than two, of a curvature."""
+
 Shape = Literal["cube", "ball", "diamond"]
 """Unit ball of the norm in which noise on a vector is calibrated: of the largest entry, the Euclidean norm, or the sum
 of the absolute entries."""
@@ -223,6 +226,12 @@ class Design:
         i, j = np.triu_indices(len(self.features), 1)
         both = group[i] != group[j]
         return i[both], j[both]
+
+    @property
+    def measurable(self) -> bool:
+        """Whether a curvature can be released: noise would hide that of many pairs of classes."""
+        pairs = self.outputs * (self.outputs - 1) // 2
+        return pairs * len(self.features) ** 2 <= MEASURED_SUMS
 
     @cached_property
     def curvature(self) -> tuple[CurvaturePart, CurvaturePart, CurvaturePart]:

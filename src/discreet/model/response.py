@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, softmax
+from scipy.special import expit, logit
 
 from discreet.errors import InputError
 from discreet.model.design import Design
@@ -64,6 +64,16 @@ class Response(ABC):
         """Sum over the records of `f(a) - y . a`."""
 
     @abstractmethod
+    def bent(self, a: Floats, moved: Floats, least: Floats) -> Floats:
+        """Predictors whose means are those at a and what a straight line makes of a move: not where it leads itself.
+
+        Args:
+            a: predictors, shape (outputs, m).
+            moved: changes of them by the slopes at a, shape (outputs, m).
+            least: means that no mean is below (and none of a class above 1 less them), shape (m,).
+        """
+
+    @abstractmethod
     def slopes(self, means: Floats) -> Floats:
         """Slopes of the means, by the means; one for each of `pairs`, shape (pairs, records).
 
@@ -96,6 +106,11 @@ class TwoClasses(Response):
     def loss(self, a: Floats, y: Floats) -> float:
         """See `Response`."""
         return float((np.maximum(a, 0) + np.log1p(np.exp(-np.abs(a)))).sum() - (a * y).sum())
+
+    def bent(self, a: Floats, moved: Floats, least: Floats) -> Floats:
+        """See `Response`."""
+        p = self.means(a)
+        return np.asarray(logit(np.clip(p + p * (1 - p) * moved, least, 1 - least)))
 
     def slopes(self, means: Floats) -> Floats:
         """See `Response`."""
@@ -144,6 +159,11 @@ class Counts(Response):
         """See `Response`."""
         beyond = np.maximum(a - math.log(self.upper), 0)
         return float((self.means(a) + beyond - y * a).sum())
+
+    def bent(self, a: Floats, moved: Floats, least: Floats) -> Floats:
+        """See `Response`."""
+        p = np.exp(a) / self.upper
+        return np.asarray(np.log(np.maximum(p * (1 + moved), least) * self.upper))
 
     def slopes(self, means: Floats) -> Floats:
         """See `Response`; on the straight part the mean is 1 and does not move."""
@@ -200,12 +220,22 @@ class Classes(Response):
 
     def means(self, a: Floats) -> Floats:
         """See `Response`."""
-        return np.asarray(softmax(a, axis=0))
+        # Class by class: a sum along an axis may be added in an order that depends on how many records there are.
+        powers = np.exp(a - a.max(axis=0, initial=-np.inf))
+        total = np.zeros(powers.shape[1:])
+        for power in powers:
+            total += power
+        return np.asarray(powers / total)
 
     def loss(self, a: Floats, y: Floats) -> float:
         """See `Response`."""
         most = a.max(axis=0, initial=0)
         return float((most + np.log(np.exp(a - most).sum(axis=0))).sum() - (a * y).sum())
+
+    def bent(self, a: Floats, moved: Floats, least: Floats) -> Floats:
+        """See `Response`."""
+        p = self.means(a)
+        return np.asarray(np.log(np.clip(p + p * (moved - (p * moved).sum(axis=0)), least, 1.0)))
 
     def slopes(self, means: Floats) -> Floats:
         """See `Response`: `diag(p) - p p'` is the sum over pairs of `p_k p_l (e_k - e_l)(e_k - e_l)'`."""

@@ -196,7 +196,7 @@ def read_design(part: DesignPart) -> Design:
     Raises:
         InputError: no design, or more of anything than a file may declare.
     """
-    check_states(column.states or () for column in part.features)
+    check_states(column.states or () for column in (*part.features, *([part.target] if part.target else [])))
     target = None if part.target is None else _variable(part.target)
     groups = tuple(map(tuple, part.groups or ()))
     return Design(tuple(map(_variable, part.features)), target, part.norm, part.intercept, groups, bool(part.counted))

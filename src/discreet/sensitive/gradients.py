@@ -131,9 +131,14 @@ class Gradients:
                 p = response.means(a)
                 cost += response.loss(a, y)
                 parts.append(np.concatenate([(v * off).sum(axis=1) for off in p - y]))
-                for (one, other), slope in zip(response.pairs, response.slopes(p), strict=True):
-                    half = v * np.sqrt(slope)
-                    _add_pair(curvature, one, other, half @ half.T)  # one matrix twice: half the work
+                if outputs == 1:
+                    half = v * np.sqrt(response.slopes(p)[0])
+                    curvature[0, :, 0] += half @ half.T  # one matrix twice: half the work
+                else:
+                    each = (p[:, None] * v).reshape(len(theta), -1)
+                    curvature -= (each @ each.T).reshape(curvature.shape)
+                    for output, share in enumerate(p):
+                        curvature[output, :, output] += (v * share) @ v.T
         slope = [math.fsum(column) for column in zip(*parts, strict=True)] or np.zeros(len(theta))
         return cost, np.asarray(slope), curvature.reshape(len(theta), len(theta))
 
@@ -223,15 +228,6 @@ def _predictors(coordinates: Integers, theta: Floats) -> Floats:
     for column, each in zip(coordinates.T, weights.T, strict=True):
         found += each[:, None] * column
     return found
-
-
-def _add_pair(curvature: Floats, one: int, other: int, part: Floats) -> None:
-    """Add what the slope between two outputs makes, `(e_1 - e_2)(e_1 - e_2)'` times it; or of a single output."""
-    curvature[one, :, one, :] += part
-    if one != other:
-        curvature[other, :, other, :] += part
-        curvature[one, :, other, :] -= part
-        curvature[other, :, one, :] -= part
 
 
 def gradient_sensitivity(design: Design, relation: Relation) -> int:

@@ -121,7 +121,7 @@ def objective_loss(
         sums = [statistic.curvature(point) for point in points] if measured else []
         logs[key] = Asked(tilts, volumes, sums, scale, shape)
     if calibration.rho:
-        corners = corners_of(prior.design, guarantee.relation)
+        corners = corners_of(prior.design, guarantee.relation) + bool(asked)
         found = [_gaussian(logs[one], logs[other], asked, float(guarantee.delta) / corners) for one, other in pairs]
     else:
         # The curvature is measured at the weights that came out, so that its loss adds to theirs at each point.

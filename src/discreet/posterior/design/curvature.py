@@ -13,7 +13,8 @@ The observation is w, not the left side, so that a drawn H counts by `det(H + La
 is known apart from the slopes.
 
 No law of the features is asked. That is exact in the limit of small noise and many records, whatever that law is. What
-is left out: how H changes between w and theta, which matters where the noise moves w so far that the curves bend.
+is left out: how H changes between w and theta, but for the predictor at the features' means (`_bent`), which matters
+where the noise moves w so far that the curves bend.
 
 Source: Chaudhuri, Monteleoni and Sarwate (2011) for the release; Kulkarni et al. (ICML 2021) for second moments of the
 features in the same release, here at the weights where they are needed; the posterior is derived above.
@@ -33,6 +34,7 @@ from discreet.posterior.design.many_classes import (
     many_draws,
     many_estimate,
     sums_of,
+    weight_ratios,
 )
 from discreet.posterior.design.noisy_gram import SlopeLaw, gram_draws, slope_law
 from discreet.releases.kinds.gradient_trace import GradientTrace
@@ -62,7 +64,7 @@ def curvature_estimate(trace: GradientTrace) -> Floats:
         return many_estimate(trace, rng)
     law, middle, _ = _law(trace, rng)
     slopes = law.estimate(sums_of(trace, 0).weight, trace.weights[: len(trace.design.features)])
-    return _joined(trace, slopes, law.gram.means, middle)
+    return _joined(trace, slopes, law.gram.means, _bent(trace, law, middle, 0.5))
 
 
 def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
@@ -82,7 +84,29 @@ def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) 
     law, middle, variance = _law(trace, rng)
     slopes, _ = law.draw(draws, rng)
     means = law.gram.means + np.sqrt(law.gram.mean_variances) * rng.standard_normal(slopes.shape)
-    return _joined(trace, slopes, means, middle + np.sqrt(variance) * rng.standard_normal(draws))
+    middles = middle + np.sqrt(variance) * rng.standard_normal(draws)
+    ratio = weight_ratios(sums_of(trace, 0), draws, rng)
+    return _joined(trace, slopes, means, _bent(trace, law, middles, rng.random(draws), ratio))
+
+
+def _bent(
+    trace: GradientTrace, law: SlopeLaw, middle: Floats | float, share: Floats | float, ratio: Floats | float = 1.0
+) -> Floats:
+    """The predictor at the features' means, where the mean bends on the way from the released weights.
+
+    The slope at these says how the mean changes, which is then right for the mean: of a rare class, or of small counts,
+    a straight line through the predictor would be far off. No mean is below a part of what one record makes of it. The
+    change goes as 1 over the weight, which noise may leave open: `ratio` is that which was taken over the one drawn.
+    """
+    design, response = trace.design, response_of(trace.design)
+    if not design.intercept:
+        return np.zeros(np.shape(middle))
+    at = np.array([[trace.weights[-1] * design.constant + law.gram.means @ trace.weights[:-1]]])
+    slope = float(response.slopes(response.means(at))[0, 0])
+    least = np.atleast_1d(share) * min(max(slope, 1e-12) / sums_of(trace, 0).weight, 0.5)
+    moved = (np.atleast_1d(middle)[None] - at) * ratio
+    found = response.bent(at, moved, least)[0]
+    return np.asarray(found if np.ndim(middle) else found[0])
 
 
 def _law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, float, float]:
@@ -120,7 +144,7 @@ def _law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, floa
 
 def _require_possible(trace: GradientTrace) -> None:
     """Refuse numbers with which arithmetic would overflow."""
-    if not max(float(np.abs(trace.weights).max()), trace.scale) < LARGEST:
+    if not max(float(np.abs(trace.weights).max()), float(np.abs(trace.gradients).max()), trace.scale) < LARGEST:
         raise InputError("this release holds weights or noise that no fit makes: it was damaged, or made up")
 
 

@@ -15,17 +15,27 @@ Source: derived here; McCullagh and Nelder (1989), Section 5.2, for the curvatur
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.model.design import GRID
-from discreet.model.response import response_of
-from discreet.posterior.design.noisy_gram import GramDraws, NoisySums, SlopeLaw, gram_draws, slope_law
+from discreet.model.response import Classes, response_of
+from discreet.posterior.design.noisy_gram import GramDraws, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
 from discreet.releases.kinds.gradient_trace import GradientTrace
 
-__all__ = ["EXPLAINED", "INTERCEPT", "centred", "convexity_of", "many_draws", "many_estimate", "sums_of"]
+__all__ = [
+    "EXPLAINED",
+    "INTERCEPT",
+    "centred",
+    "convexity_of",
+    "many_draws",
+    "many_estimate",
+    "sums_of",
+    "weight_ratios",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,6 +80,9 @@ class _Known:
         pulled: what these predictors times their curvature and the slopes times the cross are, shape (classes,).
         curvature: of these predictors, shape (classes, classes).
         noise: variance of its noise.
+        there: predictors at the centre by the released weights, shape (classes,).
+        one: what one record makes of a mean.
+        sums: what was told of each pair of classes.
     """
 
     law: SlopeLaw
@@ -79,6 +92,15 @@ class _Known:
     pulled: Floats
     curvature: Floats
     noise: float
+    there: Floats
+    one: float
+    sums: tuple[tuple[tuple[int, int], NoisySums], ...]
+
+    def _pair(self, pair: tuple[int, int], told: NoisySums, draws: int, rng: np.random.Generator) -> Floats:
+        """What a pair's weight adds to those of its two classes, drawn; shape (draws, classes)."""
+        found = np.zeros((draws, len(self.pulled)))
+        found[:, pair] = (told.weight / weight_ratios(told, draws, rng))[:, None]
+        return found
 
     def weights(self, slopes: Floats, rng: np.random.Generator | None) -> Floats:
         """Weights of the design's coordinates: of slopes, and predictors at the centre, drawn or by their means."""
@@ -86,11 +108,20 @@ class _Known:
         each = slopes.reshape(len(slopes), classes, width)
         if not self.constant:
             return slopes
-        gain = self.curvature @ np.linalg.inv(self.curvature + self.noise * np.eye(classes))
-        covariance = np.linalg.inv(gain @ self.curvature + np.eye(classes) / INTERCEPT**2)
+        gain = self.curvature @ np.linalg.pinv(self.curvature + self.noise * np.eye(classes), hermitian=True)
+        told = gain @ self.curvature + np.eye(classes) / INTERCEPT**2
+        covariance = np.linalg.pinv((told + told.T) / 2, hermitian=True)
         middle = (self.pulled - slopes @ self.cross.T) @ (covariance @ gain).T
+        share, ratio = np.full(len(slopes), 0.5), np.ones((len(slopes), classes))
         if rng is not None:
             middle = middle + rng.multivariate_normal(np.zeros(classes), covariance, len(slopes), method="eigh")
+            share = rng.random(len(slopes))
+            drawn = sum(self._pair(pair, told, len(slopes), rng) for pair, told in self.sums)
+            ratio = np.diag(self.curvature) / drawn
+        # The slopes at the released weights say how means change, which is right for these: see `curvature.py`.
+        at = self.there[:, None]
+        least = share * min(self.one, 1 / classes)
+        middle = Classes(classes).bent(at, (middle.T - at) * ratio.T, least).T
         constant = (middle - each @ self.centre) / self.constant
         return np.concatenate([each, constant[:, :, None]], axis=2).reshape(len(slopes), -1)
 
@@ -119,7 +150,7 @@ def _known(trace: GradientTrace, rng: np.random.Generator) -> _Known:
     if constant:
         # Eliminated with what the noise leaves of their curvature; where that is nothing, so is what they explain.
         ridge = (loose / np.trace(curvature) * classes + 1e-6 * np.trace(curvature)) * np.eye(classes)
-        part = np.swapaxes(cross, 1, 2) @ np.linalg.inv(curvature + ridge)
+        part = np.swapaxes(cross, 1, 2) @ np.linalg.pinv(curvature + ridge, hermitian=True)
         told = told - np.einsum("msk,mk->ms", part, middle)
         noise = noise + loose * (part**2).sum(axis=2).mean(axis=0)
         slopes = slopes - part @ cross
@@ -137,7 +168,11 @@ def _known(trace: GradientTrace, rng: np.random.Generator) -> _Known:
         unit=ones * np.trace(curvature) / classes * EXPLAINED / width,
         volume=np.log(gram.eigenvalues + gram.variance_along(convexity_of(trace) / scales**2)).sum(axis=1),
     )
-    return _Known(law, centre, constant, cross.mean(axis=0), middle.mean(axis=0), curvature, loose)
+    spread = response.slopes(response.means(predictors[:, None])).sum()
+    one = float(max(spread, 1e-12) / sum(told.weight for told in sums))
+    tied, pulled = cross.mean(axis=0), middle.mean(axis=0)
+    pairs = tuple(zip(response.pairs, sums, strict=True))
+    return _Known(law, centre, constant, tied, pulled, curvature, loose, predictors, one, pairs)
 
 
 def _assembled(
@@ -197,6 +232,16 @@ def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
         square_variance=square_variance,
         product_variance=product_variance[upper],
     )
+
+
+def weight_ratios(told: NoisySums, draws: int, rng: np.random.Generator) -> Floats:
+    """The weight that was taken over weights that its noise may stand for, shape (draws,)."""
+    deviation = math.sqrt(told.weight_variance)
+    if not deviation:
+        return np.ones(draws)
+    told_weight, one = np.array([told.weight]), np.array([deviation])
+    _, drawn = cut_normal(told_weight, one, 1e-3 * deviation, told.weight + 20 * deviation, rng, draws)
+    return np.asarray(told.weight / drawn[:, 0])
 
 
 def convexity_of(trace: GradientTrace) -> float:

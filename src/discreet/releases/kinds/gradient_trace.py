@@ -141,6 +141,7 @@ class NoisyCurvature:
         Raises:
             InputError: it has not as many sums as this design has.
         """
+        require(design.measurable, "a curvature of so many classes cannot be read")
         pairs = len(response_of(design).pairs)
         _, few, many = (part.size // pairs for part in design.curvature)
         require(self.values.size == pairs * (1 + few + many), "this curvature is of another design")
