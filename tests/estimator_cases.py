@@ -67,7 +67,12 @@ CASES = [
         ),
         ample=400,
     ),
-    Case(PrivatePoissonRegression, {"bounds": (-4, 4), "target_bounds": (0, 20), "draws": 40}, NOISE, ample=400),
+    Case(
+        PrivatePoissonRegression,
+        {"bounds": (-4, 4), "target_bounds": (0, 20), "draws": 40, "find_bounds": None},
+        NOISE,
+        ample=400,
+    ),
     Case(
         PrivatePrincipalDirection,
         {"bounds": (-4, 4), "directions": 3, "lengths": (0.4,), "draws": 100, "likelihood": "lower"},

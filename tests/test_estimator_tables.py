@@ -19,6 +19,7 @@ import pytest
 from sklearn.base import is_classifier, is_regressor
 
 import discreet as dc
+from discreet.estimators.gradient_regression import GradientRegression
 from discreet.sensitive import rows as reading
 from estimator_cases import promise
 from sources import CANARY, said
@@ -80,7 +81,9 @@ def summed(estimator: Any, monkeypatch: pytest.MonkeyPatch, *records: Any, **nam
         raise Stopped
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"{type(estimator).__module__}.release", stopped)
+        regression = isinstance(estimator, GradientRegression)
+        module = GradientRegression.__module__ if regression else type(estimator).__module__
+        patch.setattr(f"{module}.release", stopped)
         with pytest.raises(Stopped):
             estimator.fit(*records, **named)
     (statistic,) = seen

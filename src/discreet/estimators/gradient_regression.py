@@ -10,7 +10,6 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
-from discreet.estimators.accounts import promised
 from discreet.estimators.columns import declared_columns
 from discreet.estimators.contract import (
     Given,
@@ -18,7 +17,6 @@ from discreet.estimators.contract import (
     columns_of,
     generator,
     read_given,
-    refuse_options,
     require_drawable,
     whole_number,
 )
@@ -30,7 +28,7 @@ from discreet.estimators.designs import (
     scaled_blocks,
     target_name,
 )
-from discreet.estimators.found_bounds import describe_found, plan_search
+from discreet.estimators.found_bounds import FoundBounds, plan_search
 from discreet.estimators.given_table import GivenTable
 from discreet.estimators.groups import declared_groups
 from discreet.mechanisms.crossing import DesignMechanism, release
@@ -39,6 +37,7 @@ from discreet.model.indicators import worth_groups
 from discreet.model.schema import Variable
 from discreet.posterior.design.weight_posterior import WeightPosterior, quick_estimate, require_level, tails, weights
 from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.ledger import Account
 from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.release import Release
 from discreet.sensitive.gradients import gradients
@@ -69,28 +68,30 @@ class GradientRegression(PrivateEstimator):
         X: Any,
         y: Any,
         names: tuple[str | None, str | None],
-        options: Mapping[str, Any],
+        promise: tuple[Guarantee, Account],
         *,
         predicted: Variable,
         labels: npt.NDArray[Any] | None,
         mechanism: Making,
-    ) -> Release:
+    ) -> tuple[Release, FoundBounds | None]:
         """Charge the account and release, perhaps after a first release of the columns' histograms.
 
         Args:
             X, y: as of `fit`.
             names: of the target in a table, and of the table.
-            options: of `fit` beside these, which are refused.
+            promise: what is promised, and the account that pays.
             predicted: the target but for its name, which is taken where the table has none.
             labels: that y may hold; None for counts.
             mechanism: made of the guarantee, the number of records and the design.
+
+        Returns:
+            (the release; what a first one found, where there was one).
 
         Raises:
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
             BudgetError: the account cannot pay; nothing is charged, unless others empty it between two releases.
         """
-        refuse_options(options)
-        guarantee, account = promised(self)
+        guarantee, account = promise
         generator(self.random_state)
         draws = whole_number(self.draws, "draws", 2)
         given = read_given(self, X, y, target=names[0], table=names[1], grouped=self._grouped)
@@ -109,8 +110,7 @@ class GradientRegression(PrivateEstimator):
         released = release(made, gradients(rows), Normal(rows.design, deviation), guarantee, account=account)
         given.describe(self)
         self._columns = columns
-        describe_found(self, found)
-        return released
+        return released, found
 
     def _fixed(self) -> str | None:
         """Why the bounds must stay, where they must."""

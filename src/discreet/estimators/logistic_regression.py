@@ -12,8 +12,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 
 from discreet.errors import InputError
+from discreet.estimators.accounts import promised
 from discreet.estimators.columns import declared_columns
-from discreet.estimators.contract import ScoredRecords, class_labels, of_public_records, whole_number
+from discreet.estimators.contract import ScoredRecords, class_labels, of_public_records, refuse_options, whole_number
 from discreet.estimators.designs import describe, positive_number, written_bounds
 from discreet.estimators.found_bounds import describe_found
 from discreet.estimators.gradient_regression import GradientRegression, expected_records, trace_of
@@ -204,20 +205,23 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
             BudgetError: the account cannot pay; nothing is charged, unless others empty it between two releases.
         """
-        labels = class_labels(self.classes)
+        refuse_options(options)
+        promise, labels = promised(self), class_labels(self.classes)
         if len(labels) < 2:
             raise InputError("a classifier needs at least two classes; one class leaves nothing to tell apart")
         states = tuple(str(label) for label in labels.tolist())
-        released = self._released(
+        released, found = self._released(
             X,
             y,
             (target, table),
-            options,
+            promise,
             predicted=Variable("class", states),
             labels=labels,
             mechanism=self._mechanism,
         )
-        return self._read(released, labels)
+        self._read(released, labels)
+        describe_found(self, found)
+        return self
 
     @classmethod
     def from_release(

@@ -12,8 +12,9 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import Tags
 
 from discreet.errors import InputError
+from discreet.estimators.accounts import promised
 from discreet.estimators.columns import declared_columns, declared_pair
-from discreet.estimators.contract import ScoredRecords, of_public_records
+from discreet.estimators.contract import ScoredRecords, of_public_records, refuse_options
 from discreet.estimators.designs import describe, positive_number, written_bounds
 from discreet.estimators.found_bounds import describe_found
 from discreet.estimators.gradient_regression import GradientRegression, expected_records, trace_of
@@ -147,13 +148,16 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
             BudgetError: the account cannot pay; nothing is charged.
         """
+        refuse_options(options)
+        promise = promised(self)
         if self.target_bounds is None:
             raise InputError("fit needs target_bounds=(0, upper), of the counts: never read off records")
         counts = Variable("target", bounds=declared_pair(self.target_bounds, "target_bounds"))
-        released = self._released(
-            X, y, (target, table), options, predicted=counts, labels=None, mechanism=self._mechanism
+        released, found = self._released(
+            X, y, (target, table), promise, predicted=counts, labels=None, mechanism=self._mechanism
         )
         self._keep(released)
+        describe_found(self, found)
         return self
 
     @classmethod
