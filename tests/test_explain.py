@@ -321,7 +321,8 @@ def test_releases_over_designs_have_the_first_two_parts(name: str) -> None:
     made = dc.Release.loads(committed(name))
     found = dc.explain(made, ["P(x)"], rng=np.random.default_rng(1))
     assert found.divergence is None and not found.dependences and "over a design" in found.notes[0]
-    assert found.telling.distance == pytest.approx(math.tanh(float(made.guarantee.epsilon) / 2))
+    power, delta = math.exp(made.guarantee.epsilon), float(made.guarantee.delta)
+    assert found.telling.distance == pytest.approx((power - 1 + 2 * delta) / (power + 1))
 
 
 def test_numbers_of_a_promise() -> None:
