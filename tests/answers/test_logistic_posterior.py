@@ -320,7 +320,7 @@ TOLD = ("points", "gradients", "scale", "shape", "records", "count_scale")
         ({"points": np.full((1, 2), np.nan)}, "points must be"),
         ({"gradients": np.zeros((2, 2))}, "one gradient for each point"),
         ({"gradients": np.full((1, 2), np.inf)}, "gradients must be"),
-        ({"shape": "diamond"}, "'cube' or 'ball'"),
+        ({"shape": "star"}, "'cube', 'ball' or 'diamond'"),
         ({"scale": 0.0}, "scale"),
         ({"scale": float("nan")}, "scale"),
         ({"prior_deviation": -1.0}, "prior_deviation"),
