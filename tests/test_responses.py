@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 from unittest import mock
 
@@ -339,40 +340,70 @@ class GaussianScript(Script):
         return np.zeros(values.shape, np.int64)
 
 
+Records = dict[tuple[float, float], int]
+"""How many there are of a feature and a share of the target's bound, or a class."""
+
+
 @every("kind", ["two", "counts"])
 @every("relation", dc.RECORD_RELATIONS)
 def test_a_perturbed_minimum_keeps_its_delta(kind: str, relation: dc.Relation) -> None:
-    """One weight: the whole law of the ideal minimum, by quadrature, for records that tell most."""
-    made = over(kind, 1, intercept=False)
-    promised, delta = promise("0.8", relation, "0.05"), 0.05
-    mechanism = dc.objective_perturbation(records=1, curvature=0)
+    """Two weights: the whole law of the ideal minimum, by quadrature over the predictors of two kinds of records.
+
+    Many records of both kinds hold it where one more has its longest gradient, and two that are replaced have nearly
+    opposite ones. With half of the noise it would not be kept.
+    """
+    made, far, near = over(kind, 1), 1.0, 0.5
+    promised, delta = promise(10, relation, "0.4"), 0.4
     calibration = perturbation._with_noise(made, promised, 1, None, measured=False, normal=True)
-    assert mechanism.calibrate(made, dc.Normal(made, 1.0), promised).total <= promised.epsilon
-    scale, convexity = calibration.scale * 2.0**-perturbation.BITS, calibration.regularisation
-    w = np.sinh(np.linspace(-6, 6, 20_001)) * scale / convexity / 30
-    response, worst = response_of(made), 0.0
-
-    def density(records: list[tuple[float, Any]]) -> np.ndarray:
-        b, slope = -convexity * w, convexity * np.ones_like(w)
-        for x, y in records:
-            p = response.means(x * w[None])[0]
-            b = b - (p - y) * x
-            slope = slope + response.slopes(p[None])[0] * x**2
-        return np.asarray(np.exp(-(b**2) / (2 * scale**2)) / (scale * math.sqrt(2 * math.pi)) * slope)
-
+    assert calibration.total <= promised.epsilon
     spend = float(promised.epsilon) - float(Fraction(4) / Fraction(calibration.polish))
     if relation is ADD_REMOVE:
         spend -= 1 / calibration.total_scale
-    records = [(x, y) for x in (-1.0, 0.5, 1.0) for y in (0, 1)]
-    for rest in ([], [(1.0, 0)], [(1.0, 1)] * 3 + [(-0.5, 0)] * 2):
-        sets = [[*rest, record] for record in records]
-        for one in sets:
-            for other in [rest] if relation is ADD_REMOVE else sets:
-                for p, q in ((one, other), (other, one)):
-                    over_ = np.maximum(density(p) - math.exp(spend) * density(q), 0)
-                    worst = max(worst, float(np.trapezoid(over_, w)))
-    # Two gradients of one weight are opposite at none; and where minima are dense the tilt tells little.
-    assert (0.04 * delta if relation is ADD_REMOVE else 0) <= worst <= delta
+    held: Records = {(far, 1): 3000, (near, 0): 3000}
+    if kind == "counts":  # where means end, their slopes jump
+        held |= {(far, 11 / 12): 1000, (near, 1 / 12): 1000}
+
+    def told(scale: float) -> float:
+        """The largest hockey-stick divergence of two neighbours' minima."""
+        worst = 0.0
+        for rest in ({(far, 0): 1}, held):
+            more = [rest | {(x, y): rest.get((x, y), 0) + 1} for x in (far, near) for y in (0, 1)]
+            ends = around(made, rest, calibration.regularisation, scale)
+            laws = [minimum_law(records, ends, made, calibration.regularisation, scale) for records in (rest, *more)]
+            pairs = [(0, at) for at in range(1, 5)] if relation is ADD_REMOVE else combinations(range(1, 5), 2)
+            for p, q in ((laws[one], laws[other]) for pair in pairs for one, other in (pair, pair[::-1])):
+                worst = max(worst, float(np.maximum(p - math.exp(spend) * q, 0).sum()))
+        return worst
+
+    scale = calibration.scale * 2.0**-perturbation.BITS
+    assert told(scale) <= delta < told(scale / 2)
+
+
+def around(made: dc.Design, records: Records, convexity: float, scale: float) -> np.ndarray:
+    """A grid of the predictors at 1 and .5 around the minimum without a tilt, shape (2, points)."""
+    x, y = np.array([record for record, number in records.items() for _ in range(number)]).T
+    target = np.rint(12 * y) if made.counted else np.where(y > 0, CLASSES.states[1], CLASSES.states[0])
+    statistic, kinds = dc.gradients(dc.grid_rows(made, x[:, None], target)), np.array([[1, 1], [0.5, 1]])
+    w = perturbation.minimiser(statistic, np.zeros(2), convexity, 1e-6)
+    moves = kinds @ np.linalg.inv(statistic.slope(w)[1] + convexity * np.eye(2)) * scale
+    return (kinds @ w)[:, None] + np.linalg.norm(moves, axis=1)[:, None] * np.linspace(-14, 14, 1001)
+
+
+def minimum_law(records: Records, ends: np.ndarray, made: dc.Design, convexity: float, scale: float) -> np.ndarray:
+    """Probabilities of the minimum over cells of that grid: normal b at it times the determinant of its slope."""
+    response, (far, near) = response_of(made), ends
+    w = np.array(np.broadcast_arrays(2 * (far[:, None] - near), 2 * near - far[:, None]))
+    b, curvature = -convexity * w, convexity * np.eye(2)[:, :, None, None]
+    for (x, y), number in records.items():
+        along = (slice(None), None) if x == 1 else (None, slice(None))
+        p, v = response.means((far if x == 1 else near)[None]), np.array([x, 1])
+        b = b - number * v[:, None, None] * (p[0] - y)[along]
+        curvature = curvature + number * np.outer(v, v)[:, :, None, None] * response.slopes(p)[0][along]
+    determinant = curvature[0, 0] * curvature[1, 1] - curvature[0, 1] ** 2
+    cell = 2 * (far[1] - far[0]) * (near[1] - near[0])
+    found = np.asarray(np.exp(-(b**2).sum(axis=0) / (2 * scale**2)) / (2 * math.pi * scale**2) * determinant * cell)
+    assert abs(found.sum() - 1) < 0.005
+    return found
 
 
 def test_with_a_delta_the_noise_is_that_which_is_less() -> None:
