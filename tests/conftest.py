@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -15,6 +18,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def fixed_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise and coins of a seed, not of the operating system: what a test says of fits is the same in every run."""
+    from discreet.mechanisms import crossing
+    from discreet.mechanisms.noise import SimulatedNoise
+
+    rng = np.random.default_rng(20_161)
+    monkeypatch.setattr(crossing, "ExactNoise", lambda: SimulatedNoise(rng))
+    monkeypatch.setattr(os, "urandom", rng.bytes)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from discreet.posterior.design.many_classes import centred
 from discreet.posterior.design.weight_posterior import quick_estimate
 from folding import every
 
+pytestmark = pytest.mark.usefixtures("fixed_noise")
 RNG = np.random.default_rng
 THREE = dc.Variable("class", ("a", "b", "c"))
 VISITS = dc.Variable("visits", bounds=(0, 20))
@@ -79,20 +80,20 @@ def test_without_noise_intervals_are_the_usual_ones(kind: str, delta: object) ->
 
 
 @every("kind", ["three", "counts"])
-@every("epsilon", [0.5, 2, 8])
+@every("epsilon", [0.1, 2])
 def test_intervals_hold_the_truth(kind: str, epsilon: float) -> None:
-    """95 % intervals of 40 data sets, each with a truth of its own.
+    """95 % intervals of 80 data sets, each with a truth of its own.
 
-    Weights of one release lie together: a data set is one draw, of which 12 or more of 40 have less than four fifths
-    held with a probability below 1e-7 if one in twenty does.
+    Weights of one release lie together: a data set is one draw, of which 18 or more of 80 have less than four fifths
+    held with a probability below 1e-7 if one in twenty does. At epsilon .1 noise is most of their width.
     """
     few = 0
-    for seed in range(40):
+    for seed in range(80):
         truth = truth_of(kind, 4, 100 + seed)
         _, rows = drawn(kind, truth, 6000, 200 + seed)
         lower, upper = dc.weights(released(rows, epsilon, 300 + seed), draws=500, rng=RNG(seed)).interval(0.95)
         few += np.mean((lower <= truth) & (truth <= upper)) < 0.8
-    assert few < 12
+    assert few < 18
 
 
 @every("kind", ["three", "counts"])
