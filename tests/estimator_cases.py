@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
+
+import pytest
 
 import discreet as dc
 from discreet.estimators.components_analysis import PrivatePCA
@@ -13,6 +17,7 @@ from discreet.estimators.logistic_regression import PrivateLogisticRegression
 from discreet.estimators.naive_bayes import PrivateNaiveBayes
 from discreet.estimators.poisson_regression import PrivatePoissonRegression
 from discreet.estimators.principal_direction import PrivatePrincipalDirection
+from discreet.mechanisms.noise import ExactNoise
 
 
 @dataclass(frozen=True)
@@ -85,3 +90,20 @@ CASES = [
 
 def promise(epsilon: str | int | Fraction = 1, relation: str = "add-remove") -> dc.Guarantee:
     return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
+
+
+def charges_at_draws(paying: dc.Account, patch: pytest.MonkeyPatch, *others: tuple[object, str]) -> list[int]:
+    """A list that gets the number of charges in the ledger at every draw of noise, and of others by module and name."""
+    seen: list[int] = []
+
+    def watched(whole: Callable[..., Any]) -> Callable[..., Any]:
+        def drawn(*arguments: Any, **options: Any) -> Any:
+            seen.append(len(paying.charges()))
+            return whole(*arguments, **options)
+
+        return drawn
+
+    draws = [(ExactNoise, name) for name, member in vars(ExactNoise).items() if inspect.isfunction(member)]
+    for place, name in (*(one for one in draws if not one[1].startswith("_")), *others):
+        patch.setattr(place, name, watched(getattr(place, name)))
+    return seen

@@ -26,8 +26,7 @@ from sklearn.utils import get_tags
 
 import discreet as dc
 from discreet.estimators.scaling import PublicScaler
-from discreet.mechanisms.noise import ExactNoise
-from estimator_cases import CASES, Case, promise
+from estimator_cases import CASES, Case, charges_at_draws, promise
 from sources import CANARY, said
 
 pytestmark = pytest.mark.usefixtures("short_walks")
@@ -145,18 +144,8 @@ def test_every_convention_of_a_random_state_is_taken(case: Case, state: Any, tmp
 def test_a_fit_charges_once_and_before_any_noise(
     case: Case, relation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paying, seen = opened(tmp_path, relation=relation), []
-
-    def watched(whole: Callable[..., Any]) -> Callable[..., Any]:
-        def drawn(*arguments: Any, **options: Any) -> Any:
-            seen.append(len(paying.charges()))
-            return whole(*arguments, **options)
-
-        return drawn
-
-    for name, member in vars(ExactNoise).items():
-        if inspect.isfunction(member) and not name.startswith("_"):
-            monkeypatch.setattr(ExactNoise, name, watched(member))
+    paying = opened(tmp_path, relation=relation)
+    seen = charges_at_draws(paying, monkeypatch)
     fitted = made(case, paying, promise(relation=relation)).fit(*records())
     assert seen and set(seen) == {1}
     (charge,) = paying.charges()
@@ -441,3 +430,16 @@ except dc.InputError as error:
 def test_the_package_does_not_load_scikit_learn() -> None:
     code = "import sys, discreet; discreet.Network, discreet.release; print('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+CHOICES = [(case, name) for case in CASES for name in ("curvature", "fit_intercept", "symmetric") if name in vars(
+    case.kind(bounds=(0, 1)))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "name"), CHOICES, ids=lambda one: one if isinstance(one, str) else one.kind.__name__)
+@pytest.mark.parametrize("value", ["no", None, 2, 0.5, [True]])
+def test_a_choice_is_true_or_false(case: Case, name: str, value: object, tmp_path: Path) -> None:
+    paying = opened(tmp_path)
+    with pytest.raises(dc.InputError, match=f"{name} is True or False"):
+        made(case, paying).set_params(**{name: value}).fit(*records())
+    assert paying.charges() == ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import os
 import pickle
 import warnings
@@ -24,8 +23,8 @@ from discreet.estimators import grid_search
 from discreet.estimators.contract import PrivateEstimator
 from discreet.estimators.scores import check_score, gains
 from discreet.mechanisms import private_selection
-from discreet.mechanisms.noise import ExactNoise
 from discreet.mechanisms.private_selection import FULL_GAIN, SearchPlan
+from estimator_cases import charges_at_draws
 from sources import CANARY, said
 
 GRIDS: dict[str, dict[str, Any]] = {
@@ -71,20 +70,8 @@ def searching(kind: str, account: Any, guarantee: Any = None, grid: Any = None, 
 @EACH
 @RELATIONS
 def test_a_search_charges_once_and_before_any_noise(kind: str, relation: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    paying, seen = opened(relation=relation), []
-
-    def watched(whole: Callable[..., Any]) -> Callable[..., Any]:
-        def drawn(*arguments: Any, **options: Any) -> Any:
-            seen.append(len(paying.charges()))
-            return whole(*arguments, **options)
-
-        return drawn
-
-    for name, member in vars(ExactNoise).items():
-        if inspect.isfunction(member) and not name.startswith("_"):
-            monkeypatch.setattr(ExactNoise, name, watched(member))
-    for name in ("below", "choose_try"):
-        monkeypatch.setattr(private_selection, name, watched(getattr(private_selection, name)))
+    paying = opened(relation=relation)
+    seen = charges_at_draws(paying, monkeypatch, (private_selection, "below"), (private_selection, "choose_try"))
     X, y = records()
     search = searching(kind, paying, promise("1/3", relation)).fit(X, y)
     assert seen and set(seen) == {1}

@@ -49,6 +49,7 @@ __all__ = [
     "refuse_options",
     "require_drawable",
     "whole_number",
+    "yes_or_no",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -199,6 +200,24 @@ def refuse_options(options: Mapping[str, Any]) -> None:
         )
     if options:
         raise InputTypeError("fit takes X and y, and nothing else; options are the constructor's")
+
+
+def yes_or_no(value: Any, name: str) -> bool:
+    """A choice that was declared.
+
+    Args:
+        value: what was given.
+        name: of the constructor's argument.
+
+    Returns:
+        The choice.
+
+    Raises:
+        InputError: neither True nor False, nor 1 nor 0 as a grid of settings may hold.
+    """
+    if isinstance(value, (bool, np.bool_, Integral)) and value in (0, 1):
+        return bool(value)
+    raise InputError(f"{name} is True or False")
 
 
 def whole_number(value: Any, name: str, least: int, most: int | None = None) -> int:

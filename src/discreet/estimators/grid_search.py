@@ -221,7 +221,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         known = set(estimator.get_params(deep=False)) - {*FIXED}
         if wrong := sorted({name for setting in settings for name in setting} - known):
             raise InputError(
-                f"a grid of {type(estimator).__name__} cannot have {listed(wrong)}; it is of {listed(known)}"
+                f"a grid of {type(estimator).__name__} cannot have {listed(wrong)}; it is of {listed(sorted(known))}"
             )
         return settings
 

@@ -25,6 +25,7 @@ from discreet.estimators.contract import (
     refuse_options,
     require_drawable,
     whole_number,
+    yes_or_no,
 )
 from discreet.estimators.designs import (
     DrawnLater,
@@ -391,7 +392,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         features = declared_features(self.bounds, given)
         target = declared_pair(self.target_bounds, "target_bounds")
         return Design(
-            features, Variable(target_name(given, "target", features), bounds=target), None, bool(self.fit_intercept)
+            features,
+            Variable(target_name(given, "target", features), bounds=target),
+            None,
+            yes_or_no(self.fit_intercept, "fit_intercept"),
         )
 
     def _mechanism(self) -> DesignMechanism[Any, Moments]:

@@ -14,7 +14,14 @@ from sklearn.utils import Tags
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
 from discreet.estimators.columns import declared_columns
-from discreet.estimators.contract import ScoredRecords, class_labels, of_public_records, refuse_options, whole_number
+from discreet.estimators.contract import (
+    ScoredRecords,
+    class_labels,
+    of_public_records,
+    refuse_options,
+    whole_number,
+    yes_or_no,
+)
 from discreet.estimators.designs import describe, positive_number, written_bounds
 from discreet.estimators.found_bounds import describe_found
 from discreet.estimators.gradient_regression import GradientRegression, expected_records, trace_of
@@ -383,21 +390,22 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         scaled = self.method not in ("auto", "objective") or bool(self.symmetric) or self.regularisation is not None
         records = expected_records(self.records, guarantee, counted, scaled=scaled)
         method, many = self.method, design.outputs > 1
-        if design.groups and self.symmetric:
+        symmetric = yes_or_no(self.symmetric, "symmetric")
+        if design.groups and symmetric:
             raise InputError("indicators of a group are not symmetric about 0: leave out symmetric, or the groups")
         if guarantee.delta and not (self.covariates is None and self.public_records is None):
             raise InputError(
                 "a law of covariates and public records are read with delta 0; leave them out, or the delta"
             )
         if method == "auto":
-            symmetric = bool(self.symmetric) and not many and not guarantee.delta
+            known = symmetric and not many and not guarantee.delta
             method = chosen_method(
-                epsilon=float(guarantee.epsilon), records=records, features=len(design.features), symmetric=symmetric
+                epsilon=float(guarantee.epsilon), records=records, features=len(design.features), symmetric=known
             )
         if method == "objective":
             given = self.regularisation
             convexity = None if given is None else positive_number(given, "regularisation")
-            curvature = int(bool(self.curvature))
+            curvature = int(yes_or_no(self.curvature, "curvature"))
             return objective_perturbation(records=records, regularisation=convexity, curvature=curvature)
         return noisy_gradients(1 if method == "one_shot" else whole_number(self.steps, "steps", 1), records=records)
 

@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
 from discreet.estimators.columns import declared_columns, declared_pair
-from discreet.estimators.contract import ScoredRecords, of_public_records, refuse_options
+from discreet.estimators.contract import ScoredRecords, of_public_records, refuse_options, yes_or_no
 from discreet.estimators.designs import describe, positive_number, written_bounds
 from discreet.estimators.found_bounds import describe_found
 from discreet.estimators.gradient_regression import GradientRegression, expected_records, trace_of
@@ -271,4 +271,5 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
         given = self.regularisation
         records = expected_records(self.records, guarantee, counted, scaled=given is not None)
         convexity = None if given is None else positive_number(given, "regularisation")
-        return objective_perturbation(records=records, regularisation=convexity, curvature=int(bool(self.curvature)))
+        curvature = int(yes_or_no(self.curvature, "curvature"))
+        return objective_perturbation(records=records, regularisation=convexity, curvature=curvature)
