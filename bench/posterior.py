@@ -1,10 +1,11 @@
-"""Seconds for joint draws of all families from noisy tables, and independent draws beside NumPyro's NUTS.
+"""CPU seconds for joint draws of all families from noisy tables, how far chains have converged, and NumPyro's NUTS.
 
 `python -m bench.posterior [asia child alarm]` releases made-up records of each network (`planned` and `laplace`), and
-draws all its families under the learned prior, with compiled code (extra `fast`) and on arrays. `--nuts alarm` reads
-one `laplace` release under its own Dirichlet prior, by `noise_aware`, whose draws are independent of each other, and by
-NumPyro's NUTS; what is compared is the smallest effective number of draws of any probability, for each CPU second.
-Without numpyro and arviz that part is skipped, and says so.
+draws all its families under the learned prior. `--long 10` draws again by chains ten times as long: the root of the
+mean of the squared differences of all posterior means, in standard errors of these, is 1 where nothing is left of where
+the chains started. `--nuts alarm` reads one `laplace` release under its own Dirichlet prior, by `noise_aware`, whose
+draws are independent of each other, and by NumPyro's NUTS; what is compared is the smallest effective number of draws
+of any probability, for each CPU second. Without numpyro and arviz that part is skipped, and says so.
 
 The model of NUTS has no whole numbers: a cell's records are Poisson with a Gamma(alpha) intensity, which makes rows
 Dirichlet; the Poisson law is replaced by a normal one, so that the law of a noisy cell is normal-Laplace; the state is
@@ -17,16 +18,17 @@ Where R-hat is above 1.1 its chains have not met, and the ratio says only that.
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
 from discreet.inference.sampling import sample_codes
-from discreet.posterior import compiling
 from discreet.posterior.pooled import shrinkage
 
 from .networks import theta_of
@@ -55,19 +57,30 @@ def all_families(release: dc.Release, draws: int, prior: dc.Dirichlet | None = N
     return {node: cells[node] for node in release.network.nodes}
 
 
-def paths(release: dc.Release, draws: int, label: str, repeats: int) -> None:
-    """Print the fastest repeat of the learned prior's draws, compiled and on arrays."""
-    found = {}
-    for path, compiled in (("compiled", True), ("arrays", False)):
-        if compiled and not compiling.COMPILED:
-            print(f"{label} compiled: skipped, numba is not installed")
-            continue
-        shrinkage.COMPILED = compiled
-        all_families(release, 1)
-        found[path] = min(timed(lambda: all_families(release, draws)) for _ in range(repeats))
-    shrinkage.COMPILED = compiling.COMPILED
+def seconds(release: dc.Release, draws: int, label: str, repeats: int) -> None:
+    """Print the fastest repeat of the learned prior's draws."""
+    all_families(release, 1)
+    cpu, wall = min(timed(lambda: all_families(release, draws)) for _ in range(repeats))
+    cells = sum(release.network.cells(release.network.family(node)) for node in release.network.nodes)
+    each = cpu / draws / cells * 1e6
+    print(f"{label} {cpu:6.2f} s CPU, {wall:6.2f} s; {each:.1f} us of CPU for a cell and draw", flush=True)
+
+
+def convergence(release: dc.Release, draws: int, longer: int, label: str) -> None:
+    """Print how far the means are from those of longer chains, in standard errors of the difference."""
+    found = all_families(release, draws)
+    with patch.object(shrinkage, "SWEEPS", shrinkage.SWEEPS * longer):
+        aim = all_families(release, draws)
+    squares = []
+    for node, table in found.items():
+        variance = (table.var(axis=-1) + aim[node].var(axis=-1)) / draws
+        known = variance > 0
+        squares.append(((table.mean(axis=-1) - aim[node].mean(axis=-1)) ** 2)[known] / variance[known])
+    each = np.concatenate(squares)
     print(
-        label, "  ".join(f"{path} {cpu:6.2f} s CPU, {wall:6.2f} s" for path, (cpu, wall) in found.items()), flush=True
+        f"{label} against chains {longer} times as long: {math.sqrt(each.mean()):.2f} standard errors in the square"
+        f" mean, at most {math.sqrt(each.max()):.1f}, of {each.size} probabilities",
+        flush=True,
     )
 
 
@@ -168,6 +181,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--long", type=int, default=0, help="times as long as usual, chains to compare with")
     parser.add_argument("--nuts", default="alarm", help="network of the comparison with NUTS; empty for none")
     parser.add_argument("--warmup", type=int, default=400)
     parser.add_argument("--samples", type=int, default=600)
@@ -175,7 +189,10 @@ def main() -> None:
     for name in given.networks:
         for mechanism in ("planned", "laplace"):
             release = made_up(name, mechanism, given.epsilon, given.records)
-            paths(release, given.draws, f"{name:8s} {mechanism:8s} {given.draws} draws:", given.repeats)
+            label = f"{name:8s} {mechanism:8s} {given.draws} draws:"
+            seconds(release, given.draws, label, given.repeats)
+            if given.long > 1:
+                convergence(release, given.draws, given.long, label)
     if given.nuts:
         beside_nuts(given.nuts, given.epsilon, given.records, given.draws, given.warmup, given.samples)
 

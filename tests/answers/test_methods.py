@@ -282,32 +282,7 @@ def test_code_is_compiled_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPa
     assert asked == [True, False]
 
 
-# ------------------------------------------------------------------------------------------ which code draws
-
-
-KERNELS = [
-    (PLANNED, None, "pooled", True),
-    (FEW, PRIOR, "exact", True),
-    (DRAWS, None, "particles", False),
-    (dc.combine(LAPLACE, PLANNED, data="different"), PRIOR, "sequential", True),
-    (dc.combine(LAPLACE, DRAWS, data="different"), PRIOR, "sequential", True),
-]
-
-
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize(("evidence", "prior", "method", "told"), KERNELS)
-def test_the_posterior_says_which_code_drew_it_where_there_are_two(
-    evidence: dc.Release | dc.Combined,
-    prior: dc.Dirichlet | None,
-    method: dc.Method,
-    told: bool,
-    compiled: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "COMPILED", compiled)
-    made = dc.noise_aware(evidence, draws=20, rng=RNG(1), prior=prior, method=method)
-    assert made.kernel == (("compiled" if compiled else "plain") if told else "")
-    assert dc.plug_in(LAPLACE, draws=5, rng=RNG(1)).kernel == ""
+# ------------------------------------------------------------------------------------------ the same numbers
 
 
 SEEDED = """
@@ -318,12 +293,12 @@ import discreet as dc
 
 for _ in range(2):
     made = dc.noise_aware(dc.loads(sys.argv[1]), draws=20, rng=np.random.default_rng(3))
-    print(made.kernel, made.cells["y"].tolist())
+    print(made.cells["y"].tolist())
 """
 
 
 @pytest.mark.skipif(not COMPILED, reason="numba (extra `fast`) is not installed: nothing to compare with")
-def test_a_seed_makes_the_same_draws_with_the_same_kernel_and_others_with_the_other() -> None:
+def test_a_seed_makes_the_same_draws_with_a_compiler_and_without() -> None:
     said = [
         subprocess.run(
             [sys.executable, "-c", SEEDED, PLANNED.dumps()],
@@ -335,6 +310,4 @@ def test_a_seed_makes_the_same_draws_with_the_same_kernel_and_others_with_the_ot
         ).stdout.splitlines()
         for plain in ("0", "1")
     ]
-    kernels, drawn = zip(*(line.split(maxsplit=1) for lines in said for line in lines), strict=True)
-    assert kernels == ("compiled", "compiled", "plain", "plain")
-    assert drawn[0] == drawn[1] and drawn[2] == drawn[3] and drawn[0] != drawn[2]
+    assert len(said[0]) == 2 and len(set(said[0] + said[1])) == 1

@@ -13,28 +13,17 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 
 from discreet.inference.interactions import contrast_matrices, transformed
-from discreet.posterior import compiling
 from discreet.posterior.pooled import shrinkage
-from discreet.posterior.pooled.shrinkage import COMPONENTS, DOUBTED, FILLED, ONE_SIDED, Rows, draw_rows
+from discreet.posterior.pooled.cell_weights import COMPONENTS, concentrations
+from discreet.posterior.pooled.shrinkage import DOUBTED, FILLED, ONE_SIDED, Rows, draw_rows
 
 DRAWS, MANY = 8_000, 200_000
 """Of a quick test, and of a slow one."""
 FALSE_ALARM = 1e-9
 BIAS = 0.005
-"""What twenty sweeps may leave; measured below 0.002 in these cases."""
+"""What the sweeps of a chain may leave; measured below 0.002 in these cases."""
 SIGMAS = 6.5
 EVEN = np.full(COMPONENTS, 1 / COMPONENTS)
-COMPILED = pytest.param(True, marks=pytest.mark.skipif(not compiling.COMPILED, reason="numba is not installed"))
-
-
-PLAIN = pytest.param(False, id="arrays", marks=[pytest.mark.thorough] if COMPILED else [])
-"""Slower, and held to the compiled steps by test_row_kernel on every run."""
-
-
-@pytest.fixture(params=[PLAIN, pytest.param(COMPILED, id="compiled")], autouse=True)
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways to take the same steps have the same law."""
-    monkeypatch.setattr(shrinkage, "COMPILED", request.param)
 
 
 def splits(total: int, states: int) -> Iterator[tuple[int, ...]]:
@@ -130,6 +119,9 @@ CASES = {
     "an empty row": ((2, 2), (0, 8), 0.25, 2.0, 12),
     "one-state parent": ((1, 3), (6,), 0.25, 2.0, 13),
     "no records": ((2, 2), (0, 0), 0.25, 2.0, 14),
+    "many records": ((2,), 900, 100.0, (0.3, 20.0), 15),
+    "many records, nearly known": ((2,), 3_000, 1e-5, 2.0, 16),
+    "wide": ((2,), 1_500, 1e5, (0.2, 0.4), 17),
 }
 
 
@@ -155,19 +147,13 @@ def test_the_law_under_a_dirichlet_prior_is_that_of_enumeration(case: str, draws
     assert found.counts.dtype == np.int64 and not found.usage.any()
 
 
-TOO_STIFF = (
-    "measured: deviations are 1.6 times the true ones where a record is seven deviations of the exact errors, because "
-    "no move of one row alone is then taken"
-)
-
-
 @pytest.mark.parametrize(
     ("exact", "noisy"),
     [
         (5.0, 100.0),
         (0.5, 50.0),
         (1.0, 500.0),
-        pytest.param(0.02, 10.0, marks=pytest.mark.xfail(reason=TOO_STIFF)),
+        (0.02, 10.0),
     ],
 )
 @pytest.mark.parametrize("backwards", [False, True])
@@ -240,12 +226,17 @@ def smoothed(others: np.ndarray, mean: np.ndarray) -> np.ndarray:
     return np.asarray((others + mean) / (others.sum() + 1))
 
 
+def backed_off(counts: np.ndarray) -> np.ndarray:
+    """Shape `(*parents, child, draws)`, in double precision."""
+    return np.moveaxis(shrinkage._backed_off(np.moveaxis(counts.astype(float), -2, 0)), 0, -2)
+
+
 @pytest.mark.parametrize("sizes", [(3,), (2, 3), (1, 3), (2, 3, 2), (3, 1, 2)])
 def test_backing_off_is_what_a_hand_would_compute(sizes: tuple[int, ...]) -> None:
     """Row by row: others that agree in all parents but one, but two, and all others; means of the same kind."""
     states, rng = 3, np.random.default_rng(5)
     counts = rng.integers(0, 9, (*sizes, states, 4))
-    found = shrinkage._backed_off(counts)
+    found = backed_off(counts)
     assert found.shape == counts.shape
     even = np.full(states, 1 / states)
     for s in range(4):
@@ -274,7 +265,7 @@ def test_backing_off_is_what_a_hand_would_compute(sizes: tuple[int, ...]) -> Non
 
 
 def test_backing_off_without_parents_is_even() -> None:
-    np.testing.assert_array_equal(shrinkage._backed_off(np.array([[5], [0]])), [[0.5], [0.5]])
+    np.testing.assert_array_equal(backed_off(np.array([[5], [0]])), [[0.5], [0.5]])
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=5), st.integers(1, 3), st.integers(0, 2**32 - 1))
@@ -284,7 +275,7 @@ def test_a_row_never_tells_its_own_prior(sizes: list[int], states: int, seed: in
     row = tuple(int(rng.integers(size)) for size in sizes)
     changed = counts.copy()
     changed[row] = rng.integers(0, 10**6, (states, 2))
-    first, second = shrinkage._backed_off(counts), shrinkage._backed_off(changed)
+    first, second = backed_off(counts), backed_off(changed)
     np.testing.assert_allclose(first[row], second[row], rtol=1e-12)
     for table in (first, second):
         assert table.min() > 0
@@ -298,14 +289,17 @@ def test_components_are_picked_with_their_probabilities() -> None:
     means = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.3, 0.3, 0.4]])
     weights = np.linspace(1, 3, COMPONENTS) / np.linspace(1, 3, COMPONENTS).sum()
     counts, mean = np.repeat(rows[..., None], draws, -1), np.repeat(means[..., None], draws, -1)
-    a, usage = shrinkage._concentrations(counts, mean, np.repeat(weights[:, None], draws, 1), np.random.default_rng(2))
+    prior = shrinkage._Prior.of(weights, counts.sum(axis=1).astype(float), states)
+    given = (np.moveaxis(table, 1, 0).astype(float) for table in (counts, mean))
+    positions, usage = prior.picked(*given, np.repeat(weights[:, None], draws, 1), np.random.default_rng(2))
+    a = np.moveaxis(concentrations(positions), 0, 1)
     assert a.shape == counts.shape and usage.shape == (COMPONENTS, draws)
     np.testing.assert_array_equal(usage.sum(axis=0), 3)
     summed = np.zeros(COMPONENTS)
     for j, row in enumerate(rows):
         options = [4.0**power * means[j] for power in range(-3, 5)] + [np.full(states, 4.0**p) for p in range(-2, 1)]
         exact = normalised(np.log(weights) + [float(dirichlet_multinomial(row[None], option)[0]) for option in options])
-        picked = np.array([np.isclose(a[j].T, option, rtol=1e-9).all(axis=1).mean() for option in options])
+        picked = np.array([np.isclose(a[j].T, option, rtol=1e-4).all(axis=1).mean() for option in options])
         assert picked.sum() == pytest.approx(1)
         assert np.all(np.abs(picked - exact) < SIGMAS * np.sqrt(exact / draws))
         summed += exact
@@ -361,7 +355,7 @@ def test_a_child_of_one_state_is_certain(sizes: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("learned", [True, False])
 def test_blocks_of_draws_are_put_together(learned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seven draws in blocks of three: totals stay with their draws, and averages weigh every draw alike."""
-    monkeypatch.setattr(shrinkage, "CACHED", 3 * 6 * 3)
+    monkeypatch.setattr(shrinkage, "CACHED", 3 * 6)
     monkeypatch.setattr(shrinkage, "TOGETHER", 1)
     parts = []
     chains = shrinkage._chains
@@ -418,19 +412,6 @@ def test_theta_is_drawn_with_the_concentrations_that_are_told(learned: bool) -> 
     off = found.theta[:, 0] - mean
     for error in (off, off**2 - mean * (1 - mean) / (whole + 1)):
         assert np.all(np.abs(error.mean(axis=-1)) < SIGMAS * error.std(axis=-1) / math.sqrt(draws))
-
-
-@pytest.mark.parametrize("processors", [1, 3])
-def test_the_number_of_threads_changes_nothing(processors: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shrinkage, "CACHED", 1)
-    totals = np.full((2, 40), 9)
-
-    def once() -> np.ndarray:
-        return draw_rows(np.zeros((2, 3)), np.ones((2, 3)), totals, EVEN, np.random.default_rng(1)).theta
-
-    first = once()
-    monkeypatch.setattr(shrinkage.os, "cpu_count", lambda: processors)
-    np.testing.assert_array_equal(once(), first)
 
 
 def test_the_seed_fixes_the_draws() -> None:

@@ -218,17 +218,15 @@ def _read_from(evidence: Evidence, posterior: dc.PosteriorDraws) -> tuple[dict[s
     networks = [part.network for part in combined.parts]
     told: dict[str, object] = {
         "method": posterior.method,
-        "kernel": posterior.kernel or None,
         "fit": fit_document(checked),
         **origin_document(*networks),
     }
     if combined.external:
         told["by_others"] = [external_document(part) for part in combined.external]
-    kernel = posterior.kernel and f" ({posterior.kernel} kernel)"
     arcs = 0 if posterior.saturated is None else len(posterior.saturated.network.arcs) - len(posterior.network.arcs)
     read = f", read with {arcs} more arcs that its tables carry" if arcs else ""
     network = f"network: {checked}" if checked.measured else "network: taken as it is"
-    lines = [f"posterior: {posterior.method}{kernel}{read}", network, *origin_lines(*networks)]
+    lines = [f"posterior: {posterior.method}{read}", network, *origin_lines(*networks)]
     if combined.network.may_be_missing and any(part.policy.missing == "keep" for part in combined.releases):
         told["missing"] = how = "state" if posterior.network.may_be_missing else "at-random"
         lines.append(f"missing values: {GAPS[how]}")

@@ -139,7 +139,7 @@ Workload = Annotated[
 Seed = Annotated[
     int,
     typer.Option(
-        help="Seed of the posterior's draws, the same under the same versions and kernel; the release's noise has none."
+        help="Seed of the posterior's draws, the same under the same versions and method; the release's noise has none."
     ),
 ]
 

@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, product
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
+Kind = TypeVar("Kind", bound=np.floating)
 
 MOST_VARIABLES = 14
 """Of a table whose interactions are told apart: it has 16,384 of them."""
@@ -127,7 +129,9 @@ def from_neighbours(size: int) -> Floats:
     return matrix
 
 
-def transformed(table: Floats, matrices: Sequence[Floats], *, back: bool = False) -> Floats:
+def transformed(
+    table: npt.NDArray[Kind], matrices: Sequence[npt.NDArray[Kind]], *, back: bool = False
+) -> npt.NDArray[Kind]:
     """A table in the coordinates of its interactions, or back again.
 
     Args:
@@ -143,7 +147,7 @@ def transformed(table: Floats, matrices: Sequence[Floats], *, back: bool = False
         size = len(matrix)
         table = np.matmul(matrix.T if back else matrix, table.reshape(before, size, -1))
         before *= size
-    return np.asarray(table.reshape(shape))
+    return table.reshape(shape)
 
 
 @lru_cache(maxsize=256)

@@ -99,8 +99,6 @@ class PosteriorDraws:
             public network's own rows under their joint law.
         basis: what was measured, and so what answers rest on; None where nobody knows.
         tables: what was measured of variables that no family holds together; None where that is not read.
-        kernel: "compiled" where numba drew them, "plain" where plain Python and arrays did: from the same seed the two
-            draw other numbers from the same law. "" where there is one code alone.
 
     Raises:
         InputError: tables without an axis of draws, or twins of another kind.
@@ -112,7 +110,6 @@ class PosteriorDraws:
     mixing: Mixing | None = None
     worth: Callable[[], float] | None = None
     source: Source | None = None
-    kernel: str = ""
     saturated: PosteriorDraws | None = None
     basis: Basis | None = None
     tables: TableDraws | None = None
@@ -171,7 +168,7 @@ class PosteriorDraws:
         if wide is not None:
             return dict(wide.network.parents), wide.stored()
         twins = None if self.twins is None else dict(self.twins)
-        return dict(self.cells), self.method, twins, self.mixing, self.effective(), self.kernel
+        return dict(self.cells), self.method, twins, self.mixing, self.effective()
 
     @staticmethod
     def restored(network: Network, stored: tuple[Any, ...]) -> PosteriorDraws:
@@ -187,11 +184,11 @@ class PosteriorDraws:
         if len(stored) == len(("parents", "wide")):
             wide = PosteriorDraws.restored(Network(network.variables, stored[0]), stored[1])
             return PosteriorDraws.of_saturated(wide, network)
-        cells, method, twins, mixing, effective, kernel = stored
+        cells, method, twins, mixing, effective = stored
         draws = next(iter(cells.values())).shape[-1]
         again = None if twins is None else Tables(network, twins, draws=draws)
         worth = partial(float, effective)
-        return PosteriorDraws(Tables(network, cells, draws=draws), method, again, mixing, worth, kernel=kernel)
+        return PosteriorDraws(Tables(network, cells, draws=draws), method, again, mixing, worth)
 
     def mean(self) -> Tables:
         """Posterior mean of every probability.

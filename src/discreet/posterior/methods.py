@@ -91,8 +91,8 @@ def noise_aware(
             taken by itself.
         draws: number of joint draws; 1,000 gives the ends of a 95 % interval to about 0.1 standard deviations.
         rng: source of randomness; nothing here is private. The same seed gives the same draws under the same versions
-            of this package, NumPy and numba if the posterior's `kernel` is the same; with numba and without, the law is
-            the same and the numbers are others.
+            of this package and NumPy, with numba and without, if the method is the same: "auto" takes the exact one
+            only with numba.
         prior: of the rows. None learns it from noisy tables if the curator's says nothing of the rows (the same
             concentration in every cell), and takes the curator's otherwise; `release.prior` takes it in any case. With
             a family of more than 14 variables nothing is learned. The exact posterior learns nothing and takes the
@@ -103,7 +103,7 @@ def noise_aware(
         progress: of the exact posterior, told how well the chains have mixed after every round.
 
     Returns:
-        The posterior; its `method` says how it was drawn, its `kernel` by which code. Draws are independent but for
+        The posterior; its `method` says how it was drawn. Draws are independent but for
         resampling, those of "exact" more or less (`mixing`). But for "exact" a family is drawn, after its ancestors',
         when it is first asked for, each with a generator of its own: what a query answers does not depend on which
         others were asked.
@@ -252,19 +252,9 @@ def _with_source(made: PosteriorDraws, read: _Reading, rng: np.random.Generator)
     method = cast(Method, made.method)
     again = partial(_again, read, method)
     basis = Basis(read.combined, made.network, read.trusted, whole=method == "exact")
-    kernel = _kernel(read.combined, read.believed, method)
-    sourced = replace(made, source=Source(again, rng), kernel=kernel, basis=basis)
+    sourced = replace(made, source=Source(again, rng), basis=basis)
     own = read.combined.network
     return sourced if made.network == own else PosteriorDraws.of_saturated(sourced, own)
-
-
-def _kernel(combined: Combined, believed: Dirichlet | None, method: Method) -> str:
-    """Which code draws; empty where there is one alone."""
-    if method == "sequential":
-        return next(filter(None, (_kernel(part, believed, _step(part)) for part in _apart(combined))), "")
-    if method in ("particles", "choice", "family") and (believed is not None or combined.public is None):
-        return ""
-    return "compiled" if COMPILED else "plain"
 
 
 def _drawn(

@@ -20,8 +20,9 @@ makes rows that are nearly deterministic without saying which state they have; l
 
 Posterior, by parallel Markov chains, one for each draw. A sweep draws for every row its (A, m), then the weights, then
 an auxiliary table that makes the rows' errors independent of each other, then some times the split of two cells of
-each row, by Metropolis steps with independent proposals: from the normal law of the evidence, or close to either end,
-where sparse priors want to be. The chains start spread around the evidence.
+each row, by Metropolis steps. Their proposals are around where the split is; from the normal law of the evidence, of
+which only the prior's ratio decides; and close to either end, where sparse priors want to be. The chains start spread
+around the evidence.
 
 The learned weights say how many cells are empty for good and how many are merely rare, on average. Of one cell that
 nobody fell into they tell nothing, and where most are empty for good they take the rest to 0 as well. For intervals the
@@ -34,10 +35,9 @@ not learned, because only the average could be):
     one-sided    a row without records is nearly deterministic, each state as likely as the others: no component gives
                  a named state as much where the other rows are of another mind.
 
-The three costly steps (what other rows say, which (A, m) a row picks, how pairs of cells are split) are written twice:
-here on arrays, and compiled in `shrinkage_compiled.py`, which is taken where numba is installed. Both leave the same
-law unchanged and draw other numbers; compiled, a pair of few records is split by an exact draw and not by Metropolis
-steps. Chains are moved in blocks, each with a generator of its own, by as many threads as there are processors.
+Chains are moved in blocks, on arrays `(child, *parents, draws)`; threads would spend on each other what they gain. The
+arrays are in single precision where that is far finer than the evidence, and the prior's factors come from tables
+(`cell_weights.py`): special functions would be most of the work.
 
 Source: the priors for rows are those of hierarchical smoothing (Petitjean, Buntine, Webb and Zaidi, 2018), with
 conditionally specified laws (Heckerman et al., 2000, dependency networks) in place of a tree of Dirichlet processes.
@@ -47,37 +47,35 @@ Opinion pool: Stone (1961).
 from __future__ import annotations
 
 import math
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln, ndtr
+from scipy.special import gammaln
 
 from discreet.inference.interactions import contrast_matrices, transformed
 from discreet.model.dirichlet import dirichlet_draws
-from discreet.posterior.compiling import COMPILED
-from discreet.posterior.pooled import shrinkage_compiled
-from discreet.posterior.pooled.shrinkage_compiled import (
+from discreet.posterior.pooled.cell_weights import (
     ALONE,
-    CLOSE,
+    COMPONENTS,
     CONCENTRATIONS,
-    LOG_FACTORIAL,
-    TABLED,
+    STEPS,
     TINY,
-    risen,
+    Single,
+    cell_weights,
+    component_weights,
+    concentrations,
+    positions,
 )
 from discreet.releases.measurement import KNOWN
 
-__all__ = ["COMPONENTS", "MARGIN", "WORTH", "Rows", "draw_rows"]
+__all__ = ["MARGIN", "WORTH", "Rows", "draw_rows"]
 
 Floats = npt.NDArray[np.float64]
+Array = npt.NDArray[np.floating]
 Codes = npt.NDArray[np.int64]
 
-COMPONENTS = len(CONCENTRATIONS) + len(ALONE)
 MARGIN = 0.5
 """Concentration of a state in the prior of a child's margin: Jeffreys (1946)."""
 WORTH = 2.0
@@ -91,14 +89,18 @@ moves by more than half a point, and no width but of what is 0 or 1 (2 %)."""
 ONE_SIDED = 1 / 32
 """Concentration of each cell of a row that is one-sided; with four times as much or as little no stratum's coverage
 moves by more than .2 points, nor a width by more than 2 %."""
-SWEEPS = 20
-"""Of each chain: three times as many change no coverage of entries and no width on sachs, child and a made-up network
-with rare states at epsilon 1 by more than its error (four releases each)."""
+SWEEPS, PAIRINGS = 18, 3
+"""Of each chain, and pairs that each cell is in, one after the other, in each sweep."""
 SLOW, LONGEST = 0.2, 10
 """Coordinates whose gain is below a fifth get longer chains, up to ten times as long."""
-CACHED, STORED, TOGETHER = 2**16, 2**24, 8
+CACHED, STORED, TOGETHER = 2**15, 2**24, 8
 """Chains are moved together if the cells of all their tables stay in the cache of a core; eight of them always, unless
-that would take more memory than 128 MB for each thread."""
+that would take more memory than 128 MB."""
+FOLLOWS = (np.arange(COMPONENTS) < len(CONCENTRATIONS)).astype(np.float32)
+SHIFTS = np.concatenate([STEPS * np.arange(len(CONCENTRATIONS)), positions(ALONE)]).astype(np.float32)
+"""Of each component: whether its concentrations follow the mean, and how far their positions are from the first's."""
+FINE = 2.0**-24
+"""Relative error of single precision, below which whole numbers are exact."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +112,7 @@ class Rows:
         alpha: concentrations that theta was drawn with: theta of a row is a draw of Dirichlet(alpha + counts); same
             shape.
         theta: probabilities, same shape.
-        mean: of the probabilities given the counts, averaged over the chains' last ten sweeps; shape
+        mean: of the probabilities given the counts, averaged over the second half of the chains; shape
             `(*parents, child)`.
         usage: rows that picked each component, averaged over draws, shape (COMPONENTS,).
     """
@@ -154,16 +156,14 @@ def draw_rows(
     """
     draws, parents = totals.shape[-1], values.ndim - 1
     # Besides the counts there is one table for every set of parents that is backed off to.
-    cells = values.size * (2 + parents + math.comb(parents, 2))
-    block = max(CACHED // cells, min(STORED // cells, TOGETHER), 1)
+    tables = 2 + parents + math.comb(parents, 2)
+    block = max(CACHED // values.size, min(STORED // (tables * values.size), TOGETHER), 1)
+    # Every block has a generator of its own: a chain does not depend on what those of other blocks take from it.
     firsts = range(0, draws, block)
-
-    def drawn(first: int, own: np.random.Generator) -> Rows:
-        return _chains(values, variances, totals[..., first : first + block], weights, own, alpha, doubt)
-
-    # Every block has a generator of its own: what is drawn does not depend on how many threads there are.
-    with ThreadPoolExecutor(min(len(firsts), os.cpu_count() or 1)) as threads:
-        parts = list(threads.map(drawn, firsts, rng.spawn(len(firsts))))
+    parts = [
+        _chains(values, variances, totals[..., first : first + block], weights, own, alpha, doubt)
+        for first, own in zip(firsts, rng.spawn(len(firsts)), strict=True)
+    ]
     shares = [part.counts.shape[-1] / draws for part in parts]
     return Rows(
         np.concatenate([part.counts for part in parts], axis=-1),
@@ -184,42 +184,50 @@ def _chains(
     doubt: bool,
 ) -> Rows:
     """Parallel chains, one for each draw."""
-    evidence = _Evidence.of(values, variances)
-    shape, draws = (*values.shape, totals.shape[-1]), totals.shape[-1]
-    states, sizes = values.shape[-1], values.shape[:-1]
+    evidence = _Evidence.of(values, variances, int(totals.max(initial=0)))
+    states, shape = values.shape[-1], (values.shape[-1], *totals.shape)
+    n = totals.astype(evidence.kind)
     counts = evidence.start(totals, rng)
-    a = np.empty(0) if alpha is None else np.repeat(alpha[..., None], draws, axis=-1)
-    learned = np.repeat(weights[:, None], draws, axis=1)
+    prior = _Prior.of(weights, n, states) if alpha is None else None
+    possible, a = None, np.empty(0, np.float32)
+    if alpha is not None:
+        a = np.repeat(positions(np.moveaxis(alpha, -1, 0))[..., None], totals.shape[-1], axis=-1)
+    elif doubt:
+        possible = (rng.random(shape) < DOUBTED) * n / (n + FILLED + 3 * evidence.deviation)
+    least = None if possible is None else positions(possible)
+    learned = np.repeat(weights[:, None], totals.shape[-1], axis=1)
     sweeps, kept = evidence.sweeps, SWEEPS // 2
-    usage, mean = np.zeros(COMPONENTS), np.zeros(values.shape)
-    n, doubted = totals[..., None, :], doubt and alpha is None
-    possible = (rng.random(shape) < DOUBTED) * n / (n + FILLED + 3 * evidence.deviation) if doubted else None
+    usage, mean = np.zeros(COMPONENTS), np.zeros(shape[:-1])
     for sweep in range(sweeps):
-        if alpha is None:
-            # Rows without records are not read before the means are taken.
-            a, picked = _concentrations(counts, _backed_off(counts, empty_too=sweep >= sweeps - kept), learned, rng)
-            gammas = rng.standard_gamma(WORTH * weights[:, None] + picked)
-            learned = np.maximum(gammas / gammas.sum(axis=0), np.finfo(np.float64).tiny)
-            usage += picked.mean(axis=1) * (sweep >= sweeps - kept) / kept
+        late = sweep >= sweeps - kept
+        if prior is not None:
+            a, picked = prior.picked(counts, _backed_off(counts), learned, rng)
+            learned = prior.weighted(picked, rng)
+            usage += picked.mean(axis=1) * late / kept
         if states > 1:
-            told = evidence.decoupled(counts, rng)
-            rows = counts.reshape(-1, states, draws)
-            # Two states are always the same pair.
-            pairings, steps = (1, 2) if states == 2 else (4, 1)
-            for _ in range(pairings):
-                used = a if possible is None else np.maximum(a, possible)
-                _split_pairs(rows, used.reshape(-1, states, draws), told, evidence.deviation, steps, rng)
-        if sweep >= sweeps - kept:
-            mean += ((counts + a) / (counts + a).sum(axis=-2, keepdims=True)).mean(axis=-1) / kept
-    if alpha is None:
-        a, _ = _concentrations(counts, _backed_off(counts), learned, rng)
-        if possible is not None:
-            a = np.where((n == 0) & (rng.random(n.shape) < DOUBTED), ONE_SIDED, a)
-            slab = (possible > 0) * n / (n + FILLED)
-            a = np.where(counts == 0, np.maximum(a, slab), a)
-    flat = (math.prod(sizes), states, draws)
-    theta = dirichlet_draws((counts + a).reshape(flat), rng).reshape(shape)
-    return Rows(counts, a, theta, mean, usage)
+            used = a if least is None else np.maximum(a, least)
+            _split_pairs(counts, used, evidence.decoupled(counts, rng), evidence.deviation, rng)
+        if late:
+            after = concentrations(a) + counts
+            mean += (after / after.sum(axis=0)).mean(axis=-1) / kept
+    if prior is not None:
+        a, _ = prior.picked(counts, _backed_off(counts), learned, rng)
+    found = np.moveaxis(counts, 0, -2).astype(np.int64)
+    around = np.moveaxis(concentrations(a), 0, -2).astype(np.float64)
+    if alpha is not None:
+        around = np.repeat(alpha[..., None], totals.shape[-1], axis=-1)
+    elif possible is not None:
+        around = _doubted(around, np.moveaxis(possible, 0, -2) > 0, found, totals[..., None, :], rng)
+    flat = (-1, states, totals.shape[-1])
+    theta = dirichlet_draws((found + around).reshape(flat), rng).reshape(found.shape)
+    mean = np.moveaxis(mean / mean.sum(axis=0), 0, -1)
+    return Rows(np.ascontiguousarray(found), np.ascontiguousarray(around), theta, np.ascontiguousarray(mean), usage)
+
+
+def _doubted(a: Floats, possible: npt.NDArray[np.bool_], counts: Codes, n: Codes, rng: np.random.Generator) -> Floats:
+    """Concentrations that hold what the learned prior rules out; shapes `(*parents, child, draws)`."""
+    a = np.where((n == 0) & (rng.random(n.shape) < DOUBTED), ONE_SIDED, a)
+    return np.where(counts == 0, np.maximum(a, possible * n / (n + FILLED)), a)
 
 
 # -------------------------------------------------------------------------------------------------------- evidence
@@ -227,121 +235,159 @@ def _chains(
 
 @dataclass(frozen=True, eq=False)
 class _Evidence:
-    """What is known of the contrasts between the states of each row.
+    """What is known of the contrasts between the states of each row; shapes are `(child - 1, *parents, 1)`.
 
     Args:
-        values: coordinates of the table; 0 where they tell row totals.
-        deviations: of their errors; 0 where they tell row totals.
-        gain: variance of the most exact coordinate over that of each one; 0 where they tell row totals.
+        values: coordinates of the table that do not tell row totals.
+        deviations: of their errors.
+        gain: variance of the most exact coordinate over that of each one.
         deviation: root of the smallest variance.
+        kind: double precision, or single where that is far more exact than the evidence.
     """
 
     values: Floats
     deviations: Floats
     gain: Floats
     deviation: float
+    kind: type[np.floating]
 
     @staticmethod
-    def of(values: Floats, variances: Floats) -> _Evidence:
+    def of(values: Floats, variances: Floats, records: int) -> _Evidence:
         """Leave out what tells row totals: these are given."""
-        contrast = np.zeros(values.shape)
-        contrast[..., 1:] = 1
-        least = max(float(variances[..., 1:].min()), KNOWN) if variances.shape[-1] > 1 else KNOWN
-        gain = contrast * least / np.maximum(variances, least)
-        return _Evidence(values * contrast, np.sqrt(variances) * contrast, gain, math.sqrt(least))
+        values, variances = (np.moveaxis(table[..., 1:], -1, 0)[..., None] for table in (values, variances))
+        least = max(float(variances.min(initial=np.inf)), KNOWN) if variances.size else KNOWN
+        deviation = math.sqrt(least)
+        single = records * FINE < min(deviation / 64, 0.5)
+        gain = least / np.maximum(variances, least)
+        return _Evidence(values, np.sqrt(variances), gain, deviation, np.float32 if single else np.float64)
 
     @property
     def sweeps(self) -> int:
         """A sweep moves a coordinate by its gain: chains are longer where some coordinates are told much worse."""
-        slowest = float(self.gain[..., 1:].min()) if self.gain.shape[-1] > 1 else 1.0
-        return SWEEPS * min(max(math.ceil(SLOW / slowest), 1), LONGEST)
+        return SWEEPS * min(max(math.ceil(SLOW / float(self.gain.min(initial=1))), 1), LONGEST)
 
-    def start(self, totals: Codes, rng: np.random.Generator) -> Codes:
-        """Counts spread around the evidence, shape `(*parents, child, draws)`."""
-        matrices = contrast_matrices(self.values.shape)
-        noise = self.deviations[..., None] * rng.standard_normal((*self.values.shape, totals.shape[-1]))
-        contrasts = transformed(self.values[..., None] + noise, matrices, back=True)
-        cells = np.maximum(contrasts + totals[..., None, :] / self.values.shape[-1], 0) + 0.25
-        shares = np.moveaxis(cells / cells.sum(axis=-2, keepdims=True), -2, -1)
-        drawn = rng.multinomial(totals, shares)
-        return np.ascontiguousarray(np.moveaxis(drawn, -1, -2), np.int64)
+    def start(self, totals: Codes, rng: np.random.Generator) -> Array:
+        """Counts spread around the evidence, shape `(child, *parents, draws)`."""
+        if not len(self.values):
+            return totals[None].astype(self.kind)
+        drawn = self.values + self.deviations * rng.standard_normal((*self.values.shape[:-1], totals.shape[-1]))
+        even = 1 / (len(self.values) + 1)
+        cells = np.maximum(self._cells(drawn) + even * totals, 0) + min(self.deviation, 1) * even
+        # Rounded so that they sum to the totals, each to one of its two neighbours, with its mean.
+        ends = np.cumsum(cells * (totals / cells.sum(axis=0)), axis=0) + rng.random(totals.shape)
+        ends[-1] = totals
+        return np.diff(np.minimum(np.floor(ends), totals), axis=0, prepend=0).astype(self.kind)
 
-    def decoupled(self, counts: Codes, rng: np.random.Generator) -> Floats:
+    def decoupled(self, counts: Array, rng: np.random.Generator) -> Array:
         """A table that is told by the counts with errors of the smallest variance, given counts and evidence.
 
         Given this table, rows are independent of each other: what the evidence says beyond it is used up.
 
         Returns:
-            The table but for what is the same for all cells of a row, shape (rows, states, draws).
+            The table but for what is the same for all cells of a row, shape as the counts'.
         """
-        *sizes, states, draws = counts.shape
-        matrices, helmert = contrast_matrices(sizes), contrast_matrices([states])[0][1:]
-        gain, values = self.gain[..., 1:, None], self.values[..., 1:, None]
+        shape, gain = (len(self.values), *counts.shape[1:]), self.gain.astype(self.kind)
         if np.all(gain == 1):
-            told = np.broadcast_to(values, (*sizes, states - 1, draws))
-        else:
-            # Contrasts between states first: what tells row totals is not needed.
-            contrasts = np.matmul(helmert, counts.reshape(-1, states, draws).astype(np.float64))
-            have = transformed(contrasts.reshape(*sizes, states - 1, draws), matrices)
-            told = have + gain * (values - have)
-            told += np.sqrt(1 - gain) * self.deviation * rng.standard_normal(told.shape)
-        cells = np.matmul(helmert.T, transformed(told, matrices, back=True).reshape(-1, states - 1, draws))
-        return np.asarray(cells, np.float64)
+            return self._cells(np.broadcast_to(self.values, shape).astype(self.kind))
+        # Contrasts between states first: what tells row totals is not needed.
+        helmert, *others = (
+            matrix.astype(self.kind) for matrix in contrast_matrices((len(counts), *counts.shape[1:-1]))
+        )
+        contrasts = np.matmul(helmert[1:], counts.reshape(len(counts), -1)).reshape(shape)
+        have = transformed(contrasts, (np.eye(len(contrasts), dtype=self.kind), *others))
+        told = self.values.astype(self.kind) - have
+        told *= gain
+        told += have
+        told += (np.sqrt(1 - self.gain) * self.deviation).astype(self.kind) * _normals(shape, rng)
+        return self._cells(told)
+
+    def _cells(self, contrasts: Array) -> Array:
+        """A table from its coordinates, but for what tells row totals."""
+        states, *sizes = len(contrasts) + 1, *contrasts.shape[1:-1]
+        helmert, *others = (matrix.astype(contrasts.dtype) for matrix in contrast_matrices((states, *sizes)))
+        rows = transformed(contrasts, (np.eye(len(contrasts), dtype=contrasts.dtype), *others), back=True)
+        cells = np.matmul(helmert[1:].T, rows.reshape(len(contrasts), math.prod(contrasts.shape[1:])))
+        return np.asarray(cells.reshape(states, *contrasts.shape[1:]))
 
 
 # ----------------------------------------------------------------------------------------------------------- prior
 
 
-def _backed_off(counts: Codes, *, empty_too: bool = True) -> Floats:
-    """For each row what the others say of it: probabilities, shape `(*parents, child, draws)`.
+@dataclass(frozen=True, eq=False)
+class _Prior:
+    """Components of the prior of each row.
 
     Args:
-        counts: same shape.
-        empty_too: whether rows without records matter; if not, they may get anything.
+        weights: prior mean of their weights, shape (COMPONENTS,).
+        whole: log weights of the row totals under each component, shape `(COMPONENTS, *parents, draws)`.
     """
-    *sizes, states, draws = counts.shape
-    parents = len(sizes)
+
+    weights: Floats
+    whole: Single
+
+    @staticmethod
+    def of(weights: Floats, n: Array, states: int) -> _Prior:
+        """For rows of some totals, shape `(*parents, draws)`."""
+        totals = n.astype(np.float64)
+        a = np.concatenate([CONCENTRATIONS, states * ALONE]).reshape(-1, *(1,) * n.ndim)
+        whole = gammaln(a + totals) - gammaln(a) - gammaln(totals + 1)
+        return _Prior(weights, whole.astype(np.float32))
+
+    def picked(self, counts: Array, mean: Array, learned: Floats, rng: np.random.Generator) -> tuple[Single, Floats]:
+        """Each row picks a component given its counts.
+
+        Args:
+            counts: shape `(child, *parents, draws)`.
+            mean: of the back-off components, same shape.
+            learned: weights, shape (COMPONENTS, draws).
+            rng: source of randomness.
+
+        Returns:
+            Positions of the concentrations of the picked components, same shape as the counts; how many rows picked
+            each component, shape (COMPONENTS, draws).
+        """
+        first = positions(mean * mean.dtype.type(CONCENTRATIONS[0]))
+        chances = component_weights(first, counts)
+        chances -= self.whole
+        chances -= chances.max(axis=0)
+        np.exp(chances, out=chances)
+        chances *= learned.astype(np.float32).reshape(COMPONENTS, *(1,) * (counts.ndim - 2), -1)
+        for component in range(1, COMPONENTS):
+            chances[component] += chances[component - 1]
+        at = rng.random(chances.shape[1:]) * chances[-1]
+        which = np.zeros(at.shape, np.int64)
+        for chance in chances[:-1]:
+            which += at >= chance
+        first *= FOLLOWS.take(which)
+        first += SHIFTS.take(which)
+        draws = counts.shape[-1]
+        picked = np.bincount((which * draws + np.arange(draws)).ravel(), minlength=COMPONENTS * draws)
+        return first, picked.reshape(COMPONENTS, draws).astype(np.float64)
+
+    def weighted(self, picked: Floats, rng: np.random.Generator) -> Floats:
+        """Weights given how many rows picked each component, shape (COMPONENTS, draws)."""
+        gammas = rng.standard_gamma(WORTH * self.weights[:, None] + picked)
+        return np.asarray(gammas / gammas.sum(axis=0))
+
+
+def _backed_off(counts: Array) -> Array:
+    """For each row what the others say of it: probabilities, shape as the counts', `(child, *parents, draws)`."""
+    parents = counts.ndim - 2
     if not parents:
-        return np.full(counts.shape, 1 / states)
-    if COMPILED:
-        flat = counts.reshape(-1, states, draws)
-        return shrinkage_compiled.backed_off(flat, *_groups(tuple(sizes)), empty_too).reshape(counts.shape)
-    found = dict[tuple[int, ...], Floats]()
+        return np.full_like(counts, 1 / len(counts))
+    found = dict[tuple[int, ...], Array]()
     # From all rows together to those that agree in all parents but two, then but one: more would cost 2^parents.
     kept_sizes = sorted({0, max(parents - 2, 0), parents - 1})
     for size in kept_sizes:
         for kept in combinations(range(parents), size):
-            dropped = tuple(axis for axis in range(parents) if axis not in kept)
+            dropped = tuple(1 + axis for axis in range(parents) if axis not in kept)
             others = counts.sum(axis=dropped, keepdims=True) - counts
             smaller = [found[part] for part in found if set(part) < set(kept) and len(part) == _below(size, kept_sizes)]
-            mean = _geometric_mean(smaller) if smaller else np.full((1,) * counts.ndim, 1 / counts.shape[-2])
-            found[kept] = (others + mean) / (others.sum(axis=-2, keepdims=True) + 1)
+            whole = others.sum(axis=0) + 1
+            others += _geometric_mean(smaller) if smaller else 1 / len(counts)
+            others /= whole
+            found[kept] = others
     return _geometric_mean([table for kept, table in found.items() if len(kept) == parents - 1])
-
-
-@lru_cache(maxsize=64)
-def _groups(sizes: tuple[int, ...]) -> tuple[Codes, int, Codes]:
-    """Rows that agree in all parents that are not dropped.
-
-    Args:
-        sizes: of the parents, at least one.
-
-    Returns:
-        The arguments of `row_kernel.backed_off` between the counts and the last.
-    """
-    parents, index = len(sizes), np.arange(math.prod(sizes)).reshape(sizes)
-    pairs = list(combinations(range(parents), 2)) if parents > 2 else []
-    dropped = [tuple(range(parents)), *pairs, *(((axis,) for axis in range(parents)) if parents > 1 else ())]
-    groups, after = np.empty((len(dropped), index.size), np.int64), 0
-    for s, axes in enumerate(dropped):
-        # The first row of each group stands for it.
-        first = np.broadcast_to(index.min(axis=axes, keepdims=True), sizes).ravel()
-        groups[s] = after + np.unique(first, return_inverse=True)[1]
-        after = int(groups[s].max()) + 1
-    pair_of = np.full((parents, parents), -1)
-    for s, (one, other) in enumerate(pairs):
-        pair_of[one, other] = pair_of[other, one] = 1 + s
-    return groups, after, pair_of
 
 
 def _below(size: int, sizes: list[int]) -> int:
@@ -349,129 +395,143 @@ def _below(size: int, sizes: list[int]) -> int:
     return sizes[sizes.index(size) - 1]
 
 
-def _geometric_mean(tables: list[Floats]) -> Floats:
-    """Normalised over the child's axis; never 0."""
+def _geometric_mean(tables: list[Array]) -> Array:
+    """Normalised over the child's axis, the first; never 0."""
     product = np.maximum(tables[0], TINY)
     if len(tables) == 1:
         return product
-    # At most thirteen factors: no product is below 1e-91.
-    for table in tables[1:]:
-        product = product * np.maximum(table, TINY)
-    mean = np.sqrt(product) if len(tables) == 2 else np.exp(np.log(product) / len(tables))
-    return np.asarray(np.maximum(mean / mean.sum(axis=-2, keepdims=True), TINY))
-
-
-@lru_cache(maxsize=64)
-def _risen(states: int) -> tuple[Floats, Floats]:
-    """Tables of `log Gamma(a + n) - log Gamma(a)` for cells of ALONE, and for the concentrations of all components."""
-    return risen(ALONE), risen(np.concatenate([CONCENTRATIONS, states * ALONE]))
-
-
-def _concentrations(counts: Codes, mean: Floats, weights: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Each row picks a component given its counts.
-
-    Args:
-        counts: shape `(*parents, child, draws)`.
-        mean: of the back-off components, same shape.
-        weights: shape (COMPONENTS, draws).
-        rng: source of randomness.
-
-    Returns:
-        Concentrations of the picked components, same shape as the counts; how many rows picked each component, shape
-        (COMPONENTS, draws).
-    """
-    states, draws = counts.shape[-2:]
-    cells_risen, totals_risen = _risen(states)
-    flat, m = counts.reshape(-1, states, draws), mean.reshape(-1, states, draws)
-    if COMPILED:
-        found, usage = shrinkage_compiled.picked(flat, m, weights, cells_risen, totals_risen, rng)
-        return found.reshape(counts.shape), usage
-    totals = flat.sum(axis=1)
-    # Empty cells contribute nothing, and most cells are empty.
-    row, _, draw = where = np.nonzero(flat)
-    filled, believed, place = flat[where], m[where], row * draws + draw
-    a_of = [*CONCENTRATIONS, *(states * ALONE)]
-    scores = np.empty((COMPONENTS, *totals.shape))
-    for component, a in enumerate(a_of):
-        alone = component - len(CONCENTRATIONS)
-        if alone < 0:
-            cell = a * believed
-            gain = gammaln(filled + cell) - gammaln(cell)
-        else:
-            gain = _looked_up(filled, a / states, cells_risen[:, alone])
-        gained = np.bincount(place, gain, minlength=totals.size)
-        scores[component] = gained.reshape(totals.shape) - _looked_up(totals, a, totals_risen[:, component])
-    scores += np.log(weights)[:, None, :]
-    cumulative = np.exp(scores - scores.max(axis=0)).cumsum(axis=0)
-    picked = (rng.random(totals.shape) * cumulative[-1] > cumulative).sum(axis=0)
-    usage = np.array([(picked == component).sum(axis=0) for component in range(COMPONENTS)], np.float64)
-    a = np.asarray(a_of)[picked][:, None, :]
-    by_itself = (picked >= len(CONCENTRATIONS))[:, None, :]
-    return np.where(by_itself, a / states, a * m).reshape(counts.shape), usage
-
-
-def _looked_up(n: Codes, a: float, table: Floats) -> Floats:
-    """`log Gamma(a + n) - log Gamma(a)`, from a table where it is long enough."""
-    return np.asarray(table[n] if n.max(initial=0) < TABLED else gammaln(n + a) - gammaln(a))
+    if len(tables) == 2:
+        product *= np.maximum(tables[1], TINY)
+        np.sqrt(product, out=product)
+    else:
+        np.log(product, out=product)
+        for table in tables[1:]:
+            product += np.log(np.maximum(table, TINY))
+        product /= len(tables)
+        np.exp(product, out=product)
+    product /= product.sum(axis=0)
+    return np.maximum(product, TINY, out=product)
 
 
 # ----------------------------------------------------------------------------------------------------------- counts
 
 
-def _split_pairs(rows: Codes, a: Floats, told: Floats, deviation: float, steps: int, rng: np.random.Generator) -> None:
-    """Draw anew how the records of two cells of each row are split between them, for disjoint pairs; changes `rows`.
+def _split_pairs(counts: Array, a: Single, told: Array, deviation: float, rng: np.random.Generator) -> None:
+    """Draw anew how the records of two cells of each row are split between them, for disjoint pairs; changes `counts`.
 
     Args:
-        rows: counts, shape (rows, states, draws).
-        a: concentrations, same shape.
+        counts: shape `(child, *parents, draws)`.
+        a: positions of concentrations, same shape.
         told: what the evidence says of each cell, same shape; only differences within a row matter.
         deviation: of its errors.
-        steps: Metropolis steps of each pair.
         rng: source of randomness.
     """
-    if COMPILED:
-        shrinkage_compiled.split_pairs(rows, a, told, deviation, steps, rng)
-        return
-    half = rows.shape[1] // 2
-    order = rng.permutation(rows.shape[1])
-    one, other = order[:half], order[half : 2 * half]
-    sums = rows[:, one] + rows[:, other]
-    active = np.nonzero(sums)
-    first, second = (active[0], one[active[1]], active[2]), (active[0], other[active[1]], active[2])
-    total, have = sums[active].astype(np.float64), rows[first].astype(np.float64)
-    centre, spread = (total + told[first] - told[second]) / 2, deviation / math.sqrt(2)
-    a_first, a_second, log_total = a[first], a[second], np.log(total + 2)
-
-    def log_target(x: Floats) -> Floats:
-        rest = total - x
-        prior = gammaln(x + a_first) - _log_factorial(x) + gammaln(rest + a_second) - _log_factorial(rest)
-        return np.asarray(prior - 0.5 * ((x - centre) / spread) ** 2)
-
-    def proposal(x: Floats) -> Floats:
-        """Half a normal law, rounded and cut; a quarter close to either end, log-uniform."""
-        upper = np.where(x >= total, 1.0, ndtr((x + 0.5 - centre) / spread))
-        lower = np.where(x <= 0, 0.0, ndtr((x - 0.5 - centre) / spread))
-        return np.asarray(0.5 * np.maximum(upper - lower, 0) + 0.25 * (_close(x) + _close(total - x)) / log_total)
-
-    log_have, proposed_have = log_target(have), proposal(have)
-    for _ in range(steps):
-        which = rng.random(total.shape)
-        near = np.minimum(np.floor(np.expm1(rng.random(total.shape) * log_total)), total)
-        normal = np.clip(np.rint(centre + spread * rng.standard_normal(total.shape)), 0, total)
-        x = np.where(which < 0.5, normal, np.where(which < 0.75, near, total - near))
-        log_x, proposed_x = log_target(x), proposal(x)
-        taken = np.log(rng.random(total.shape)) < log_x - log_have + np.log(proposed_have / proposed_x)
-        have, log_have = np.where(taken, x, have), np.where(taken, log_x, log_have)
-        proposed_have = np.where(taken, proposed_x, proposed_have)
-    rows[first] = have
-    rows[second] = total - have
+    half = len(counts) // 2
+    weights = cell_weights(a, counts)
+    # Two states are always the same pair.
+    for turn in range(PAIRINGS if len(counts) > 2 else 2):
+        order = rng.permutation(len(counts))[: 2 * half]
+        one, other = order[:half], order[half:]
+        total = counts[order].reshape(2, half, *counts.shape[1:]).sum(axis=0)
+        centre = (told[one] - told[other] + total) / 2
+        pairs = _Pairs(counts[one], total, centre, deviation / math.sqrt(2), a[order], weights[order])
+        pairs.step_by_evidence(rng) if turn else pairs.step_around(rng)
+        pairs.step_to_an_end(rng)
+        counts[one], counts[other] = pairs.first, total - pairs.first
+        weights[order] = pairs.weights
 
 
-def _log_factorial(x: Floats) -> Floats:
-    """Of whole numbers."""
-    return np.asarray(LOG_FACTORIAL[x.astype(np.int64)] if x.max(initial=0) < TABLED else gammaln(x + 1))
+@dataclass(eq=False)
+class _Pairs:
+    """Pairs of cells of one row each, whose records are split between them.
+
+    Args:
+        first: records of the one, whole numbers, shape `(pairs, *parents, draws)`; steps change it.
+        total: of both.
+        centre: where the evidence has the first.
+        spread: standard deviation of the evidence.
+        a: positions of the concentrations, of all the ones and then of all the others.
+        weights: of the cells in this order; steps change them.
+    """
+
+    first: Array
+    total: Array
+    centre: Array
+    spread: float
+    a: Single
+    weights: Single
+
+    def step_by_evidence(self, rng: np.random.Generator) -> None:
+        """Metropolis step with proposals from the normal law of the evidence, rounded.
+
+        Rounding adds a variance of 1/12, which is left out before. The law of what is proposed is then the evidence's
+        own to within 1 %, down to a deviation of one record: of two such splits the ratio of their priors decides.
+        Below, proposals are spread by one record, and the evidence counts.
+        """
+        wide = max(self.spread, 1.0)
+        proposed = _normals(self.first.shape, rng)
+        proposed *= math.sqrt(wide**2 - 1 / 12)
+        self._step(self._within(np.rint(self.centre + proposed)), 1 / self.spread**2 - 1 / wide**2, None, rng)
+
+    def step_around(self, rng: np.random.Generator) -> None:
+        """Metropolis step with proposals around where it is: where the prior is far from the evidence, none else stays.
+
+        Their law is symmetric: a rounded normal one, of the evidence's spread.
+        """
+        proposed = _normals(self.first.shape, rng)
+        proposed *= max(self.spread, 1.0)
+        self._step(self._within(self.first + np.rint(proposed)), 1 / self.spread**2, None, rng)
+
+    def _within(self, proposed: Array) -> Array:
+        """What is proposed, where there are so many records; else what there is."""
+        within = ((proposed >= 0) & (proposed <= self.total)).astype(self.first.dtype)
+        return self.first + within * (proposed - self.first)
+
+    def step_to_an_end(self, rng: np.random.Generator) -> None:
+        """Metropolis step with proposals close to either end, each with even chances: log-uniform in the distance."""
+        which = 2 * rng.random(self.first.shape)
+        upper = which >= 1
+        which -= upper
+        which *= np.log(self.total + 2)
+        near = np.minimum(np.floor(np.exp(which) - 1), self.total).astype(self.first.dtype)
+        far = upper.astype(self.first.dtype)
+        # What is below reads `where(upper, total - x, x)`: many times as fast.
+        new = near + far * (self.total - 2 * near)
+        have = self.first + far * (self.total - 2 * self.first)
+        odds = np.log((have + 2) / (have + 1)) / np.log((near + 2) / (near + 1))
+        self._step(new, 1 / self.spread**2, odds, rng)
+
+    def _step(self, new: Array, precision: float, odds: Array | None, rng: np.random.Generator) -> None:
+        """Go where a step is accepted.
+
+        Args:
+            new: records of the one that are proposed.
+            precision: of the evidence that is not in the law of the proposals.
+            odds: of that law, of what is and of what is proposed; None for 1.
+            rng: source of randomness.
+        """
+        half, step = len(self.first), new - self.first
+        weights = cell_weights(self.a, np.concatenate([new, self.total - new]))
+        weights -= self.weights
+        gain = np.add(weights[:half], weights[half:], dtype=self.first.dtype)
+        if precision:
+            gain -= precision * step * (self.first + step / 2 - self.centre)
+        ratio = np.exp(np.minimum(gain, 60))
+        if odds is not None:
+            ratio *= odds
+        taken = (rng.random(step.shape) < ratio).astype(np.float32)
+        self.first += taken * step
+        weights.reshape(2, *step.shape)[...] *= taken
+        self.weights += weights
 
 
-def _close(x: Floats) -> Floats:
-    """How likely a step of x records from an end is, but for a factor."""
-    return np.asarray(CLOSE[x.astype(np.int64)] if x.max(initial=0) < TABLED else np.log1p(1 / (x + 1)))
+def _normals(shape: tuple[int, ...], rng: np.random.Generator) -> Single:
+    """Standard normal numbers in single precision, below 5.8 in size, by Box and Muller (1958).
+
+    On arrays a quarter of the time that the generator's own take.
+    """
+    size = math.prod(shape)
+    radius, angle = rng.random((2, (size + 1) // 2), dtype=np.float32)
+    radius = np.sqrt(-2 * np.log(1 - radius))
+    angle *= np.float32(2 * math.pi)
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size].reshape(shape)

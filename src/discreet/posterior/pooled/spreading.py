@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.model.dirichlet import dirichlet_draws
+from discreet.posterior.pooled.cell_weights import ALONE, COMPONENTS, CONCENTRATIONS, TINY
 from discreet.posterior.pooled.raking import raked
-from discreet.posterior.pooled.shrinkage import COMPONENTS, MARGIN, WORTH, Rows
-from discreet.posterior.pooled.shrinkage_compiled import ALONE, CONCENTRATIONS, TINY
+from discreet.posterior.pooled.shrinkage import MARGIN, WORTH, Rows
 
 __all__ = ["spread_rows", "unmeasured_rows"]
 

@@ -60,10 +60,11 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.evidence import check_total, measurements
+from discreet.posterior.pooled.cell_weights import COMPONENTS
 from discreet.posterior.pooled.least_squares import Margins, coordinates_of, nonnegative, pooled_margins, refitted
 from discreet.posterior.pooled.measured import Measured, measured
 from discreet.posterior.pooled.raking import raked_within
-from discreet.posterior.pooled.shrinkage import COMPONENTS, MARGIN, Rows, draw_rows
+from discreet.posterior.pooled.shrinkage import MARGIN, Rows, draw_rows
 from discreet.posterior.pooled.spreading import spread_rows, unmeasured_rows
 from discreet.releases.combined import Evidence, evidence_of
 

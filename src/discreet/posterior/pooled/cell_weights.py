@@ -1,0 +1,169 @@
+r"""How likely a prior makes the records of a cell: `log Gamma(a + n) - log Gamma(a) - log n!`, read from tables.
+
+The law of a row's counts given its total is Dirichlet-multinomial: a product of these factors over the row's cells,
+over the factor of the total. Chains of rows (`shrinkage.py`) ask for them many millions of times, for counts n that are
+whole, and concentrations a of any size.
+
+Concentrations are handed around as *positions*: `log a` in steps of a 32nd of a factor of 4. In between two steps the
+table is interpolated linearly, which errs by less than 0.03 at n near a = 256, and by less than 0.002 below n = 32;
+what that changes of a cell's law is a factor that is the same to 3 % for all counts. Counts beyond the table's are
+reached from its last column, by the ratio of two gamma functions of distant arguments. Both are in single precision:
+numbers are below 5,000 where they matter, so its error is below 0.0005.
+
+All components of the prior of a row (`CONCENTRATIONS`, `ALONE`) stand on the same grid: a factor of 4 is a whole number
+of steps, and one set of interpolation weights serves for all of them.
+
+Source: Tricomi and Erdelyi (1951) for the ratio of gamma functions.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+
+__all__ = [
+    "ALONE",
+    "COMPONENTS",
+    "CONCENTRATIONS",
+    "STEPS",
+    "TINY",
+    "Single",
+    "cell_weights",
+    "component_weights",
+    "concentrations",
+    "positions",
+]
+
+Array = npt.NDArray[np.floating]
+Single = npt.NDArray[np.float32]
+Codes = npt.NDArray[np.int64]
+
+CONCENTRATIONS: npt.NDArray[np.float64] = 4.0 ** np.arange(-3.0, 5.0)
+"""A of the back-off components: a factor of 4 apart, so that the one nearest to the best is at most twice off."""
+ALONE: npt.NDArray[np.float64] = 4.0 ** np.arange(-2.0, 1.0)
+"""Concentration of each cell in the components that stand on their own, on the same grid."""
+COMPONENTS = len(CONCENTRATIONS) + len(ALONE)
+TINY = 1e-7
+"""Smallest mean of a prior, so that no state is impossible."""
+
+STEPS, LOWEST, HIGHEST, WIDTH = 32, -16, 5, 512
+"""Steps of a factor of 4; powers of 4 where the table begins and ends; counts that it has."""
+LAST = WIDTH - 1
+PER_LOG, FIRST = STEPS / math.log(4), -LOWEST * STEPS
+"""Steps in a unit of `log a`, and the position of a = 1."""
+TOP = FIRST + 4 * STEPS + 1
+"""Positions beyond that of the largest concentration of a component are a given prior's."""
+
+
+def positions(a: Array) -> Single:
+    """Of concentrations; below 4^-16 they are taken as that."""
+    found = np.log(np.maximum(a, 4.0**LOWEST))
+    found *= PER_LOG
+    found += FIRST
+    return found.astype(np.float32)
+
+
+def concentrations(position: Single) -> Single:
+    """Of positions, to a relative error of 1e-5."""
+    return np.asarray(np.exp((position - np.float32(FIRST)) * np.float32(1 / PER_LOG)))
+
+
+def cell_weights(position: Single, counts: Array) -> Single:
+    """`log Gamma(a + n) - log Gamma(a) - log n!` of each cell.
+
+    Args:
+        position: of a.
+        counts: n, whole numbers from 0, same shape.
+
+    Returns:
+        The same shape.
+    """
+    if position.max(initial=0) > TOP:
+        a = np.exp((position.astype(np.float64) - FIRST) / PER_LOG)
+        exact = gammaln(a + counts) - gammaln(a) - gammaln(counts.astype(np.float64) + 1)
+        return np.asarray(exact, np.float32)
+    weights, rises = _tables()
+    place, fraction = _placed(position, counts)
+    found = rises.take(place)
+    found *= fraction
+    found += weights.take(place)
+    many = np.flatnonzero(counts >= WIDTH)
+    if many.size:
+        found.reshape(-1)[many] += _beyond(concentrations(position.ravel()[many]), counts.ravel()[many])
+    return found
+
+
+def component_weights(position: Single, counts: Array) -> Single:
+    """The sum over the first axis of the weights under each component of the prior of a row.
+
+    Args:
+        position: of the smallest of CONCENTRATIONS, times the mean of the cell.
+        counts: same shape, `(child, ...)`.
+
+    Returns:
+        Shape `(COMPONENTS, ...)`.
+    """
+    weights, rises = _tables()
+    place, fraction = _placed(position, counts)
+    found = np.empty((COMPONENTS, *counts.shape[1:]), np.float32)
+    cells, rise = np.empty(counts.shape, np.float32), np.empty(counts.shape, np.float32)
+    alone = positions(ALONE).astype(np.int64)
+    many, flat = np.flatnonzero(counts >= WIDTH), cells.reshape(-1)
+    if many.size:
+        first = concentrations(position.ravel()[many])
+        shared = first * (CONCENTRATIONS / CONCENTRATIONS[0]).astype(np.float32)[:, None]
+        own = np.broadcast_to(ALONE.astype(np.float32)[:, None], (len(ALONE), many.size))
+        more = _beyond(np.concatenate([shared, own]), counts.ravel()[many])
+    for component in range(COMPONENTS):
+        if component < len(CONCENTRATIONS):
+            up = component * STEPS * WIDTH
+            # Places are within the table: with any mode but "raise" numpy writes straight to `out`.
+            weights[up:].take(place, out=cells, mode="wrap")
+            rises[up:].take(place, out=rise, mode="wrap")
+            rise *= fraction
+            cells += rise
+        else:
+            if component == len(CONCENTRATIONS):
+                place = np.minimum(counts, LAST).astype(np.int64)
+            weights[alone[component - len(CONCENTRATIONS)] * WIDTH :].take(place, out=cells, mode="wrap")
+        if many.size:
+            flat[many] += more[component]
+        np.add.reduce(cells, axis=0, out=found[component])
+    return found
+
+
+@lru_cache(maxsize=1)
+def _tables() -> tuple[Single, Single]:
+    """The weights, a row for each step and a column for each count, in one line; and what they rise by in a step."""
+    a = 4.0 ** (LOWEST + np.arange((HIGHEST - LOWEST) * STEPS + 2) / STEPS)[:, None]
+    n = np.arange(WIDTH, dtype=np.float64)
+    table = gammaln(a + n) - gammaln(a) - gammaln(n + 1)
+    return table[:-1].astype(np.float32).ravel(), np.diff(table, axis=0).astype(np.float32).ravel()
+
+
+def _placed(position: Single, counts: Array) -> tuple[Codes, Single]:
+    """Places in the table's line, and how far each position is on the way to the next row."""
+    row = np.floor(position)
+    fraction = position - row
+    # Places are below 2^24, so that single precision has them all.
+    row *= WIDTH
+    row += np.minimum(counts, LAST)
+    return row.astype(np.int64), fraction
+
+
+def _beyond(a: Single, counts: Array) -> Single:
+    """What a weight gains from the table's last column to counts beyond it.
+
+    `log Gamma(n + a) / Gamma(n + 1) = e log v - e (e^2 - 1) / (24 v^2) + ..` with `e = a - 1` and `v = n + a / 2`; what
+    is left out is below 0.01 for a up to 256.
+    """
+    e, last = a - 1, a / 2 + LAST
+    v = counts + a / 2
+    found = np.log(v / last)
+    found -= (a * (e - 1) / 24) * (1 / (v * v) - 1 / (last * last))
+    found *= e
+    return found.astype(np.float32)
