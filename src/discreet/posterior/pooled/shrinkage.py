@@ -89,7 +89,7 @@ moves by more than half a point, and no width but of what is 0 or 1 (2 %)."""
 ONE_SIDED = 1 / 32
 """Concentration of each cell of a row that is one-sided; with four times as much or as little no stratum's coverage
 moves by more than .2 points, nor a width by more than 2 %."""
-SWEEPS, PAIRINGS = 18, 3
+SWEEPS, PAIRINGS = 20, 3
 """Of each chain, and pairs that each cell is in, one after the other, in each sweep."""
 SLOW, LONGEST = 0.2, 10
 """Coordinates whose gain is below a fifth get longer chains, up to ten times as long."""
