@@ -92,3 +92,53 @@ def test_the_core_loads_no_extra_and_needs_no_home(statement: str) -> None:
     loaded = set(python(NO_FOLDER, "-W", "error", "-c", code).stdout.split())
     assert "discreet" in loaded
     assert not loaded & HEAVY
+
+
+ASIA = ROOT / "app" / "asia.bif"
+NEVER = HEAVY | {"networkx", "scipy.optimize", "scipy.stats", "scipy.fft", "scipy.linalg"}
+"""What no usual command loads: a tenth of a second each, and more."""
+BUDGETS = {
+    "ledger open patients --epsilon 2 --relation add-remove": {
+        "discreet.queries",
+        "ibis",
+        "duckdb",
+        "scipy.special",
+    },
+    "release records.csv --network asia.bif --account patients --epsilon 1 --output release.json": {
+        "discreet.estimators",
+        "discreet.queries",
+        "pyarrow.dataset",
+    },
+    "query release.json P(lung|smoke=yes)": {
+        "discreet.estimators",
+        "discreet.sensitive",
+        "ibis",
+        "duckdb",
+        "sqlalchemy",
+    },
+    "explain release.json": {"discreet.estimators", "discreet.sensitive", "ibis", "duckdb", "sqlalchemy"},
+}
+"""Commands in their order, and what each does without beside that; the modules below a name count as it."""
+COMMAND = """
+import json, sys
+from discreet.app.cli import main
+code = main(sys.argv[1:])
+print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+
+def test_no_command_loads_what_it_does_without(tmp_path: Path) -> None:
+    (tmp_path / "asia.bif").write_bytes(ASIA.read_bytes())
+    network = discreet.Network.read(tmp_path / "asia.bif")
+    rows = [",".join(network.nodes)] + [
+        ",".join(variable.states[at % 2] for variable in network.variables) for at in range(40)
+    ]
+    (tmp_path / "records.csv").write_text("\n".join(rows))
+    for command, without in BUDGETS.items():
+        done = subprocess.run(
+            [sys.executable, "-c", COMMAND, *command.split()], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        code, loaded = json.loads(done.stderr.splitlines()[-1])
+        assert code == 0, done.stderr.splitlines()[0]
+        found = {name for name in NEVER | without for module in loaded if f"{module}.".startswith(f"{name}.")}
+        assert not found, f"{command}: {sorted(found)}"

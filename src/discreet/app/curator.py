@@ -172,7 +172,8 @@ def _pay(
     balance = payer.balance()
     say(release_lines(made, balance))
     if output is not None:
-        show(as_json, {"release": str(saved), **release_summary(made, balance)}, f"wrote {saved}")
+        told = release_summary(made, balance) if as_json else {}
+        show(as_json, {"release": str(saved), **told}, f"wrote {saved}")
 
 
 def _entry(mechanism: str | None, structure: dc.Network | dc.Design) -> Entry:

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar, overload
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
@@ -203,15 +202,17 @@ def requisite(network: Network, targets: Sequence[str], evidence: Iterable[str])
     """
     seen = frozenset(evidence)
     above = network.ancestors((*targets, *seen))
-    moral = nx.Graph()
-    moral.add_nodes_from(targets)
+    families: dict[str, list[str]] = {name: [] for name in above}
     for node in above:
-        # A path connects a family as well as all of its arcs would.
-        nx.add_path(moral, [name for name in network.family(node) if name not in seen])
-    reached: set[str] = set()
-    for target in targets:
-        if target not in reached:
-            reached |= nx.node_connected_component(moral, target)
+        for name in network.family(node):
+            families[name].append(node)
+    reached, left = set[str](), list(targets)
+    while left:
+        name = left.pop()
+        if name not in reached and name not in seen:
+            reached.add(name)
+            # A family is connected, but for what was seen of it.
+            left.extend(member for node in families[name] for member in network.family(node))
     return tuple(node for node in network.nodes if node in above and not reached.isdisjoint(network.family(node)))
 
 

@@ -31,7 +31,6 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 import scipy
-from scipy.special import gammainc, gammaincc, log_ndtr, logsumexp, ndtri
 
 from discreet.errors import InputError, listed, shown
 from discreet.model.arrays import number
@@ -132,9 +131,9 @@ class Family:
         check_size(self.network, self.size)
         names, grid, base = self._grid()
         logs = np.maximum(LAWS[self.name](self, grid), -1e5)
-        logs -= logsumexp(logs, axis=0)
+        logs -= scipy.special.logsumexp(logs, axis=0)
         declared = self.bound, self.lipschitz
-        return likelihood_table(self.network, names, grid, base - logsumexp(base), logs, declared)
+        return likelihood_table(self.network, names, grid, base - scipy.special.logsumexp(base), logs, declared)
 
     @property
     def size(self) -> int:
@@ -250,7 +249,7 @@ def _normal(family: Family, grid: Floats) -> Floats:
     """Around the mean, known or of the grid."""
     mean = grid[:, 0] if grid.shape[1] == 2 else np.full(len(grid), family.value("mean"))
     z = (_edges(family)[:, None] - mean) * np.sqrt(grid[:, -1])
-    return _between(log_ndtr(z), log_ndtr(-z))
+    return _between(scipy.special.log_ndtr(z), scipy.special.log_ndtr(-z))
 
 
 def _poisson(family: Family, grid: Floats) -> Floats:
@@ -259,8 +258,8 @@ def _poisson(family: Family, grid: Floats) -> Floats:
     finite = np.where(np.isfinite(first), first, 1.0)
     # P(X < k) is the upper incomplete gamma function at k, P(X >= k) the lower one; 0 and infinity apart.
     with np.errstate(divide="ignore", invalid="ignore"):
-        below = np.log(np.where(finite > 0, gammaincc(finite, grid[:, 0]), 0.0))
-        above = np.log(np.where(finite > 0, gammainc(finite, grid[:, 0]), 1.0))
+        below = np.log(np.where(finite > 0, scipy.special.gammaincc(finite, grid[:, 0]), 0.0))
+        above = np.log(np.where(finite > 0, scipy.special.gammainc(finite, grid[:, 0]), 1.0))
     return _between(np.where(np.isfinite(first), below, 0.0), np.where(np.isfinite(first), above, -math.inf))
 
 
@@ -295,7 +294,7 @@ def _matrices(family: Family, points: int) -> tuple[tuple[str, ...], Floats, Flo
     whole = 1 << (points - 1).bit_length()
     even = scipy.stats.qmc.Sobol(size + size * size, scramble=False).random(whole)[:points] + 0.5 / whole
     eigenvalues = low * (high / low) ** even[:, :size]
-    turns = np.linalg.qr(ndtri(even[:, size:]).reshape(points, size, size))[0]
+    turns = np.linalg.qr(scipy.special.ndtri(even[:, size:]).reshape(points, size, size))[0]
     matrices = np.einsum("nij,nj,nkj->nik", turns, eigenvalues, turns)
     upper = np.triu_indices(size)
     base = np.zeros(points)

@@ -12,9 +12,8 @@ from bisect import bisect, insort
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from itertools import groupby, pairwise
-
-import networkx as nx
 
 from discreet.errors import InputError
 
@@ -69,11 +68,13 @@ class Layout:
 
 def generations(parents: Parents) -> list[list[str]]:
     """Nodes by the longest path that leads to them, in the order in which they are given."""
-    graph = nx.DiGraph()
-    graph.add_nodes_from(parents)
-    graph.add_edges_from((parent, name) for name in parents for parent in parents[name])
-    position = {name: index for index, name in enumerate(parents)}
-    return [sorted(generation, key=position.__getitem__) for generation in nx.topological_generations(graph)]
+    longest = dict[str, int]()
+    for name in TopologicalSorter(parents).static_order():
+        longest[name] = max((longest[parent] + 1 for parent in parents[name]), default=0)
+    found: list[list[str]] = [[] for _ in range(max(longest.values(), default=-1) + 1)]
+    for name in parents:
+        found[longest[name]].append(name)
+    return found
 
 
 def layout(parents: Parents, widths: Mapping[str, float]) -> Layout:

@@ -1,7 +1,7 @@
 """Networks: a directed acyclic graph over a schema, and what follows from the graph alone.
 
-This file owns families, orders, cliques and covers; graph algorithms come from networkx. It holds no probabilities
-(see `tables.py`) and no counts, and never reads a record.
+This file owns families, orders, cliques and covers. It holds no probabilities (see `tables.py`) and no counts, and
+never reads a record. networkx is loaded when a graph is asked for that others go on with.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from itertools import chain, combinations
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InputError, shortened, shown
 from discreet.model import conversions, drawing
@@ -25,6 +25,9 @@ from discreet.model.json_files import read_packed_text
 from discreet.model.limits import NETWORK_BYTES
 from discreet.model.origin import Learned
 from discreet.model.schema import Schema, Variable, table_cells
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 __all__ = ["AXES", "COVER_CELLS", "Network"]
 
@@ -86,10 +89,12 @@ class Network:
                 table_cells(self.schema[member].size for member in (*family, name))
             except InputError as error:
                 raise InputError(f"node {shown(name)}: {error}; give it fewer parents") from None
-        if not nx.is_directed_acyclic_graph(self.graph):
-            cycle = [arc[0] for arc in nx.find_cycle(self.graph)]
+        try:
+            TopologicalSorter(self.parents).prepare()
+        except CycleError as error:
+            cycle = error.args[1][:-1]
             around = " -> ".join([*cycle, cycle[0]] if len(cycle) <= CYCLE else [*cycle[:CYCLE], "..."])
-            raise InputError(f"the network has a cycle: {around}; remove one of its arcs")
+            raise InputError(f"the network has a cycle: {around}; remove one of its arcs") from None
 
     def __hash__(self) -> int:
         """Equal networks have equal nodes, and their names are hashed fast; plans of queries are looked up by this."""
@@ -285,6 +290,8 @@ class Network:
     @cached_property
     def graph(self) -> nx.DiGraph:
         """The DAG for networkx, frozen."""
+        import networkx as nx
+
         graph = nx.DiGraph()
         graph.add_nodes_from(self.nodes)
         graph.add_edges_from((parent, name) for name in self.nodes for parent in self.parents[name])
@@ -331,15 +338,23 @@ class Network:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """Nodes with parents before children; among the possible orders the one nearest to the schema's."""
-        position = {name: index for index, name in enumerate(self.nodes)}
-        return tuple(nx.lexicographical_topological_sort(self.graph, key=position.__getitem__))
+        left = {name: len(self.parents[name]) for name in self.nodes}
+        ready = [self._positions[name] for name, parents in left.items() if not parents]
+        found = []
+        while ready:
+            found.append(self.nodes[heappop(ready)])
+            for child in self._children[found[-1]]:
+                left[child] -= 1
+                if not left[child]:
+                    heappush(ready, self._positions[child])
+        return tuple(found)
 
     @cached_property
     def heights(self) -> Mapping[str, int]:
         """Arcs on the longest directed path from each node to a leaf (Chowdhury et al. 2020, Section 4)."""
         heights: dict[str, int] = {}
         for name in reversed(self.order):
-            heights[name] = max((heights[child] + 1 for child in self.graph.successors(name)), default=0)
+            heights[name] = max((heights[child] + 1 for child in self._children[name]), default=0)
         return heights
 
     def in_degree(self, node: str) -> int:
@@ -364,10 +379,12 @@ class Network:
 
     def ancestors(self, nodes: Iterable[str]) -> frozenset[str]:
         """The nodes themselves and all their ancestors."""
-        found: set[str] = set()
-        for name in nodes:
+        found, left = set[str](), [self.schema[name].name for name in nodes]
+        while left:
+            name = left.pop()
             if name not in found:
-                found |= nx.ancestors(self.graph, self.schema[name].name) | {name}
+                found.add(name)
+                left.extend(self.parents[name])
         return frozenset(found)
 
     def markov_blanket(self, node: str) -> frozenset[str]:
@@ -379,13 +396,17 @@ class Network:
 
     @cached_property
     def moral_graph(self) -> nx.Graph:
-        """The undirected graph in which every family is a clique, frozen."""
+        """The undirected graph in which every family is a clique, for networkx, frozen."""
+        import networkx as nx
+
         return nx.freeze(nx.moral_graph(self.graph))
 
     @cached_property
     def treewidth(self) -> int:
         """Width of the moral graph under the min-fill order: an upper bound on its treewidth."""
-        width, _ = nx.approximation.treewidth_min_fill_in(self.moral_graph)
+        from networkx.algorithms.approximation import treewidth_min_fill_in
+
+        width, _ = treewidth_min_fill_in(self.moral_graph)
         return int(width)
 
     # ------------------------------------------------------------------------------------------------ families

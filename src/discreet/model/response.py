@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, logit
+import scipy
 
 from discreet.errors import InputError
 from discreet.model.design import Design
@@ -101,7 +101,7 @@ class TwoClasses(Response):
 
     def means(self, a: Floats) -> Floats:
         """See `Response`."""
-        return np.asarray(expit(a))
+        return np.asarray(scipy.special.expit(a))
 
     def loss(self, a: Floats, y: Floats) -> float:
         """See `Response`."""
@@ -110,7 +110,7 @@ class TwoClasses(Response):
     def bent(self, a: Floats, moved: Floats, least: Floats) -> Floats:
         """See `Response`."""
         p = self.means(a)
-        return np.asarray(logit(np.clip(p + p * (1 - p) * moved, least, 1 - least)))
+        return np.asarray(scipy.special.logit(np.clip(p + p * (1 - p) * moved, least, 1 - least)))
 
     def slopes(self, means: Floats) -> Floats:
         """See `Response`."""

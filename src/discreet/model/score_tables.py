@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
+import scipy
 
 from discreet.errors import InputError, listed, require, shown
 from discreet.model.arrays import number, numbers
@@ -106,7 +106,8 @@ class ScoreTable:
         if not 0 < self.span <= WIDEST:
             raise InputError(f"the range of a score must be greater than 0 and at most {WIDEST:,.0f}")
         if self.log_law is not None and (
-            self.log_law.shape != (types, size) or not np.all(np.abs(logsumexp(self.log_law, axis=0)) < 1e-6)
+            self.log_law.shape != (types, size)
+            or not np.all(np.abs(scipy.special.logsumexp(self.log_law, axis=0)) < 1e-6)
         ):
             raise InputError("a law of records has, for each candidate, log probabilities of all types that sum to 1")
 
@@ -236,7 +237,7 @@ def own_family(
     logs = _asked(log_likelihood, types, places, least=-math.inf)
     with np.errstate(invalid="ignore"):
         logs = logs + _log_sizes(network)[:, None]
-        logs = logs - logsumexp(logs, axis=0)
+        logs = logs - scipy.special.logsumexp(logs, axis=0)
     if np.any(np.isnan(logs)):
         raise InputError("under some candidate all types of records have a likelihood of 0; leave it out")
     impossible = np.flatnonzero(logs.max(axis=1) == -math.inf)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import scipy
-from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
 from discreet.errors import InputError
@@ -61,8 +60,9 @@ def effective_size(draws: npt.ArrayLike) -> Floats:
     scores = _scores(_split(draws))
     _, chains, length = scores.shape
     centred = scores - scores.mean(axis=-1, keepdims=True)
-    size = next_fast_len(2 * length)
-    autocovariance = irfft(np.abs(rfft(centred, size, axis=-1)) ** 2, size, axis=-1)[..., :length] / length
+    size = scipy.fft.next_fast_len(2 * length)
+    spectrum = np.abs(scipy.fft.rfft(centred, size, axis=-1)) ** 2
+    autocovariance = scipy.fft.irfft(spectrum, size, axis=-1)[..., :length] / length
     within = autocovariance[..., 0].mean(axis=1) * length / (length - 1)
     pooled = within * (length - 1) / length + scores.mean(axis=-1).var(axis=1, ddof=1)
     moves = pooled > 0

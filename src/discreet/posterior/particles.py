@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.fft import next_fast_len, rfft
+import scipy
 from scipy.special import gammaln
 
 from discreet.errors import DiscreetError
@@ -333,7 +333,7 @@ def _log_grid_mass(b: Floats, floor: float, resolution: int) -> Floats:
     """
     size, particles = b.shape
     theta = floor + (1 - size * floor) * np.arange(resolution + 1) / resolution
-    length: int = next_fast_len((size - 1) * resolution + 1, real=True)
+    length: int = scipy.fft.next_fast_len((size - 1) * resolution + 1, real=True)
     turn = np.exp(2j * np.pi * np.arange(length // 2 + 1) * resolution / length)
     # A real signal's transform is given once for each pair of frequencies.
     turn[1 : (length + 1) // 2] *= 2
@@ -346,7 +346,7 @@ def _log_grid_mass(b: Floats, floor: float, resolution: int) -> Floats:
             logs = (row[:, None] - 1) * np.log(theta) - rate[:, None] * theta
             peak = logs.max(axis=1)
             peaks += peak
-            product = product * rfft(np.exp(logs - peak[:, None]), length, axis=1)
+            product = product * scipy.fft.rfft(np.exp(logs - peak[:, None]), length, axis=1)
         found = product.real.sum(axis=1) / length
         masses[first : first + part.shape[1]] = peaks + np.log(np.maximum(found, np.finfo(np.float64).tiny))
     return masses

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
+import scipy
 from scipy.sparse import csr_array, hstack, vstack
 
 from discreet.errors import InputError
@@ -110,7 +110,10 @@ def _ends(wanted: Floats, given: Floats, sums: csr_array, q: Floats) -> tuple[fl
     right = np.append(np.zeros(sums.shape[0]), 1.0)
     ends = []
     for sign in (1, -1):
-        solved = linprog(sign * np.append(wanted, 0.0), A_eq=equal, b_eq=right, bounds=(0, None), method="highs")
+        # By its full name scipy.optimize is loaded here, and not with every query.
+        solved = scipy.optimize.linprog(
+            sign * np.append(wanted, 0.0), A_eq=equal, b_eq=right, bounds=(0, None), method="highs"
+        )
         # Rounding may leave no law with these margins: then it is q itself that is known to have them.
         ends.append(sign * solved.fun if solved.success else float(q @ wanted) / float(q @ given))
     return max(ends[0], 0.0), min(ends[1], 1.0)

@@ -6,18 +6,21 @@ environment, a profile, the machine's role); no part of a URL is ever shown, as 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ibis.expr.types as ir
 import pyarrow as pa
-import pyarrow.dataset
 import pyarrow.fs
 
 from discreet.errors import InputError, shown
 from discreet.sensitive.record_files import BLOCK, Blocks, is_data, positions
 
-__all__ = ["STORES", "open_dataset", "open_store"]
+if TYPE_CHECKING:
+    import pyarrow.dataset
+
+__all__ = ["STORES", "is_dataset", "open_dataset", "open_store"]
 
 STORES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "file")
 """What URLs of files begin with."""
@@ -43,6 +46,9 @@ def open_store(
     host = url.partition("://")[2].partition("/")[0]
     if ":" in host.rpartition("@")[0]:
         raise InputError("leave keys and passwords out of the URL of an object store: Arrow looks for them elsewhere")
+    # Loaded here, and not with every command: it loads pandas where that is installed.
+    import pyarrow.dataset
+
     system, path = pyarrow.fs.FileSystem.from_uri(url)
     files = _files(system, path)
     found = pyarrow.dataset.dataset(files, filesystem=system, format="parquet")
@@ -66,6 +72,12 @@ def open_store(
         return Blocks(pa.schema([field for field in kinds if field[0] in chosen]), read)
 
     return engine.table("records").select(*names), blocks
+
+
+def is_dataset(source: Any) -> bool:
+    """Whether something is a data set of Arrow: there is none before its module is loaded."""
+    module = sys.modules.get("pyarrow.dataset")
+    return module is not None and isinstance(source, module.Dataset)
 
 
 def open_dataset(

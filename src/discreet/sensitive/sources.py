@@ -19,13 +19,12 @@ import ibis
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
-import pyarrow.dataset
 
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.frames import arrow_table, guarded
 from discreet.sensitive.dialects import engine_of, require_known
 from discreet.sensitive.engine import open_engine, query_batches
-from discreet.sensitive.object_stores import STORES, open_dataset, open_store
+from discreet.sensitive.object_stores import STORES, is_dataset, open_dataset, open_store
 from discreet.sensitive.record_files import BLOCK, Blocks, open_file, parse_csv, positions
 from discreet.sensitive.spark import SPARK, hush, is_spark_frame, open_spark, spark_table
 
@@ -197,7 +196,7 @@ def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tup
         return open_file(open_engine(), str(source), wanted)
     if hasattr(source, "read"):
         return _in_memory(parse_csv(source, wanted))
-    if isinstance(source, pyarrow.dataset.Dataset):
+    if is_dataset(source):
         return open_dataset(open_engine(), source, wanted)
     if is_spark_frame(source):
         return _columns(spark_table(source), wanted), None

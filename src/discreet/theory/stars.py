@@ -23,7 +23,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
+import scipy
 
 from discreet.inference.interactions import Blur
 
@@ -170,7 +170,7 @@ def _unit(lengths: tuple[int, ...]) -> StarVariances:
 def _directions(weights: Floats, size: int) -> Floats:
     """Weights of the number of positive directions, from those of choosing their tables: times `J! (d - 1 - J)!`."""
     ups = np.arange(size)
-    logs = gammaln(ups + 1) + gammaln(size - ups)
+    logs = scipy.special.gammaln(ups + 1) + scipy.special.gammaln(size - ups)
     return np.asarray(weights * np.exp(logs - logs.max()))
 
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq, minimize_scalar
+import scipy
 from scipy.special import erfcx, log_ndtr
 
 from discreet.errors import InputError
@@ -201,7 +201,8 @@ def _envelope(precision: Floats, shift: Floats, radius: float) -> _Envelope:
     mode = _mode(precision, shift, radius)
     # With this alpha E||w||^2 <= R^2 already, so the optimum is below.
     top = math.log(np.linalg.norm(shift) / radius + len(shift) / radius**2)
-    best = minimize_scalar(lambda x: mode.cost(math.exp(x)), bounds=(top - REACH, top), method="bounded")
+    # By its full name scipy.optimize is loaded here, and not with every command.
+    best = scipy.optimize.minimize_scalar(lambda x: mode.cost(math.exp(x)), bounds=(top - REACH, top), method="bounded")
     alpha = math.exp(best.x)
     eigenvalues = mode.eigenvalues
     if eigenvalues[0] > np.finfo(float).eps * eigenvalues[-1] and mode.cost(0.0) <= mode.cost(alpha):
@@ -228,7 +229,7 @@ def _mode(precision: Floats, shift: Floats, radius: float) -> _Mode:
     norm = float(np.linalg.norm(point(-REACH)))
     if norm < 1:
         return _Mode(axes, eigenvalues, point(-REACH) / norm, norm * radius, radius - norm * radius, 0.0)
-    x = brentq(lambda x: math.log(np.linalg.norm(point(x))), -REACH, 1e-9, xtol=1e-15)
+    x = scipy.optimize.brentq(lambda x: math.log(np.linalg.norm(point(x))), -REACH, 1e-9, xtol=1e-15)
     direction = point(x) / np.linalg.norm(point(x))
     return _Mode(axes, eigenvalues, direction, radius, 0.0, highest * math.exp(x))
 

@@ -13,18 +13,17 @@ This file reads no records and no release: what it plans may be published.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from string import ascii_letters
 from typing import Literal, assert_never
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
+import scipy
 from scipy.sparse import csr_array
 
 from discreet.errors import InputError
-from discreet.inference.elimination import joint
+from discreet.inference.elimination import joint, requisite
 from discreet.inference.interactions import Blur, centred, pooled_variances, subsets
 from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet
@@ -246,7 +245,7 @@ def _part_variances(theta: Tables, part: Part) -> dict[Scope, Floats]:
     """The squared norms of the gradient's interactions, summed over the cells that count; draws in chunks."""
     network, draws = theta.network, theta.draws or 1
     targets, evidence, kept = part
-    bearing = _bearing(network, targets, evidence)
+    bearing = requisite(network, targets, evidence)
     largest = max((network.cells(network.family(node)) for node in bearing), default=1)
     size = max(1, CHUNK_CELLS // (largest * network.cells(targets)))
     found: dict[Scope, list[Floats]] = {}
@@ -269,14 +268,6 @@ def _part_variances(theta: Tables, part: Part) -> dict[Scope, Floats]:
         for subset, change in gradient.items():
             found.setdefault(subset, []).append((change**2).reshape(-1, change.shape[-1]).sum(axis=0))
     return {subset: np.concatenate(squares) for subset, squares in found.items()}
-
-
-def _bearing(network: Network, targets: Iterable[str], evidence: Iterable[str]) -> list[str]:
-    """Nodes whose rows the answer depends on: as parents of their nodes, those rows are not d-separated from it."""
-    graph = nx.DiGraph(network.graph)
-    graph.add_edges_from((("rows", node), node) for node in network.nodes)
-    wanted, observed = set(targets), set(evidence)
-    return [node for node in network.nodes if not nx.is_d_separator(graph, {("rows", node)}, wanted, observed)]
 
 
 def _count_gradient(theta: Tables, node: str, targets: tuple[str, ...], evidence: Mapping[str, int]) -> Floats:
@@ -385,7 +376,8 @@ def _least(
         return float(weights @ np.log(variances)), shares * (gradient - shares @ gradient)
 
     first = np.log(np.maximum(start / start.sum(), 1e-4))
-    found = minimize(value, first, jac=True, method="L-BFGS-B", options={"maxiter": 300})
+    # By its full name scipy.optimize is loaded here, and not with every release.
+    found = scipy.optimize.minimize(value, first, jac=True, method="L-BFGS-B", options={"maxiter": 300})
     return float(found.fun), _softmax(found.x)
 
 
