@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
 import discreet as dc
-from discreet.posterior.draws import Source
 from networks import asia
 from oracle import random_draws
 
@@ -139,19 +136,3 @@ def test_families_are_made_when_they_are_read() -> None:
     assert made == []
     assert posterior.cells["either"].shape == (2, 2, 2, 2)
     assert made == ["either"]
-
-
-def test_a_posterior_is_stored_and_restored_but_for_its_source() -> None:
-    cells, twins = random_draws(asia().network, 6, seed=1), random_draws(asia().network, 6, seed=2)
-    mixing = dc.Mixing(chains=2, sweeps=100, effective=400.0, worst="P(lung=no)", r_hat=1.0)
-    source = Source(lambda rng: made, np.random.default_rng(0))
-    made = dc.PosteriorDraws(cells, "exact", twins, mixing, lambda: 2.5, source)
-    back = dc.PosteriorDraws.restored(cells.network, pickle.loads(pickle.dumps(made.stored())))  # noqa: S301 - our own
-    assert (back.method, back.mixing, back.effective(), back.source) == ("exact", mixing, 2.5, None)
-    assert back.twins is not None
-    for node in cells:
-        np.testing.assert_array_equal(back.cells[node], cells[node])
-        np.testing.assert_array_equal(back.twins[node], twins[node])
-    alone = dc.PosteriorDraws(cells)
-    assert dc.PosteriorDraws.restored(cells.network, alone.stored()).twins is None
-    assert alone.effective() == 6

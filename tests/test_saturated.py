@@ -170,10 +170,6 @@ def test_the_posterior_stays_one_of_the_public_network() -> None:
     again = posterior.fresh()
     assert again.saturated is not None and again.saturated.network == posterior.saturated.network
     assert again.basis is not None
-    restored = dc.PosteriorDraws.restored(CHILD, posterior.stored())
-    assert restored.saturated is not None
-    np.testing.assert_array_equal(restored.saturated.cells["b"], posterior.saturated.cells["b"])
-    np.testing.assert_allclose(restored.cells["b"], posterior.cells["b"])
 
 
 def test_a_prior_on_the_rows_trusts_the_network() -> None:

@@ -31,7 +31,7 @@ from discreet.app.coefficients import (
     show_states,
 )
 from discreet.app.figures import external_document, external_lines
-from discreet.app.posteriors import GAPS, asked_queries, believed_prior, load_evidence, posterior_of
+from discreet.app.posteriors import GAPS, asked_queries, believed_prior, load_asked, load_evidence, posterior_of
 from discreet.app.progress import LateBar
 from discreet.app.report import answer_lines, fit_lines, origin_document, origin_lines
 from discreet.app.terminal import answer_document, check_output, check_writable, fit_document, say, show
@@ -135,7 +135,7 @@ def query(
     asked = asked_queries(queries, release)
     regressions = [parse_regression(text) for text in regress or ()]
     _check_regressions(bool(regressions), kind, bool(asked) or predictive)
-    evidence = load_evidence(release)
+    evidence, stored = load_asked(release)
     if isinstance(evidence, dc.Release) and evidence.over_design:
         categorical = isinstance(evidence.payload, dc.FactoredChoice) and evidence.payload.kind == "categorical"
         if categorical and prior is None and not regressions:
@@ -153,12 +153,12 @@ def query(
         show_parameters(evidence, more, level, draws, seed, as_json)
         return
     believed = believed_prior(evidence, prior, equivalent_sample_size, seed)
-    posterior = posterior_of(evidence, method, draws, seed, believed, trust_network, missing)
+    posterior = posterior_of(evidence, method, draws, seed, believed, trust_network, missing, stored)
     if regressions:
         found = _regressed(posterior, regressions, kind, level, assume, inside)
     else:
         found = _answered(posterior, asked, level, predictive, assume, inside)
-    _show_replies(evidence, posterior, found, draws, assume is None, as_json)
+    _show_replies(evidence, posterior, found, posterior.cells.draws or draws, assume is None, as_json)
 
 
 Found = tuple[dict[str, object], str, bool]
@@ -296,6 +296,40 @@ def _law(covariates: str, design: dc.Design, seed: int) -> dc.WeightedPoints | d
     return dc.released_covariates(posterior_of(dc.load(covariates), "noise-aware", 200, seed), design, rng=rng)
 
 
+def draw(
+    release: ReleaseFile,
+    output: Annotated[Path, typer.Option(help="File of the draws; by convention it ends in .draws.")],
+    method: Method = "noise-aware",
+    prior: Prior = None,
+    equivalent_sample_size: EquivalentSampleSize = 1.0,
+    draws: Draws = 1000,
+    trust_network: TrustNetwork = False,
+    seed: Seed = 0,
+    replace: Replace = False,
+    as_json: Json = False,
+) -> None:
+    """Draw a posterior once and store it: query, sample, decide and export then take the file in place of the release.
+
+    Their answers are the same to the last digit as those of the release with the same options, without the time.
+    """
+    check_output(output, replace)
+    evidence = load_evidence(release)
+    if isinstance(evidence, dc.Release) and evidence.over_design:
+        raise InputError("a release of a regression or a direction is read in no time; there is nothing to store")
+    believed = believed_prior(evidence, prior, equivalent_sample_size, seed)
+    posterior = posterior_of(
+        evidence, method, draws, seed, believed, trust_network, "state" if _gaps(evidence) else None
+    )
+    posterior.save(output, replace=replace)
+    told = {"output": str(output), "method": posterior.method, "draws": draws}
+    show(as_json, told, f"wrote {output}: {draws:,} draws, posterior: {posterior.method}")
+
+
+def _gaps(evidence: Evidence) -> bool:
+    """Whether values may be missing: what is made of these is asked of the draws."""
+    return bool(dc.evidence_of(evidence).network.may_be_missing)
+
+
 def export(
     release: ReleaseFile,
     output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
@@ -332,10 +366,10 @@ def export(
         raise InputError(f"--loss must be absolute or squared, got {loss!r}")
     if to == "arviz" and output == "-":
         raise InputError("netCDF needs a file; name one with --output")
-    made = load_evidence(release)
+    made, stored = load_asked(release)
     if output != "-":
         check_output(Path(output), replace)
-    posterior = posterior_of(made, method, draws, seed, None, trust_network, missing)
+    posterior = posterior_of(made, method, draws, seed, None, trust_network, missing, stored)
     _say_unmeasured(posterior)
     if to == "arviz":
         dc.to_arviz(posterior).to_netcdf(output)
@@ -410,8 +444,10 @@ def sample(
     to_stdout = output == "-"
     _check_sample(to_stdout, sets or 1, kind, draws, as_json)
     targets = [] if to_stdout else _targets(Path(output), sets or 1, replace)
-    made = load_evidence(release)
-    posterior = posterior_of(made, method, draws, seed, None, trust_network, missing)
+    made, stored = load_asked(release)
+    # Of stored draws the seed is that of the records alone.
+    seeded = seed if stored is None else 0
+    posterior = posterior_of(made, method, draws, seeded, None, trust_network, missing, stored)
     _say_unmeasured(posterior)
     # A stream of random numbers of its own: the posterior's are those of `query`.
     streams = synthetic(posterior, records, np.random.default_rng((seed, 1)), sets=sets)

@@ -109,6 +109,7 @@ for command in (
     checking.check,
     curator.structure,
     curator.release,
+    analyst.draw,
     analyst.query,
     analyst.fit,
     explaining.explain,

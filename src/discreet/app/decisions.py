@@ -11,7 +11,7 @@ import typer
 
 import discreet as dc
 from discreet.app.arguments import Json, Method, ReleaseFile, TrustNetwork, check_draws, draws_for
-from discreet.app.posteriors import load_evidence, posterior_of
+from discreet.app.posteriors import load_asked, posterior_of
 from discreet.app.report import columns
 from discreet.app.terminal import say, show
 from discreet.errors import InputError, shown
@@ -140,18 +140,25 @@ def decide(
     asked: list[Asked] = [*_choices(query or [], payoffs or []), *_numbers(quantity or [], loss or [])]
     if not asked:
         raise InputError("name a --query with its --payoffs, or a --quantity; discreet decide --help has both")
+    evidence, stored = load_asked(release)
+    if stored is not None:
+        if (draws, within, seed) != (None, None, None):
+            raise InputError("these draws are stored: leave out --draws, --within and --seed, or ask their release")
+        draws = stored.cells.draws
     number = _number(asked, draws, within, failure, level)
-    evidence = load_evidence(release)
     payload = evidence.payload if isinstance(evidence, dc.Release) else None
     states = isinstance(payload, dc.FactoredChoice) and payload.kind == "categorical"
     network = payload.states_network if isinstance(payload, dc.FactoredChoice) and states else evidence.network
     for part in asked:  # what cannot be asked is refused before draws are made
         part.check(network)
-    seeded = secrets.randbits(64) if seed is None else seed
-    posterior = posterior_of(evidence, method, number, seeded, None, trust_network)
+    if stored is None:
+        seeded = secrets.randbits(64) if seed is None else seed
+        posterior = posterior_of(evidence, method, number, seeded, None, trust_network)
+    else:
+        posterior = posterior_of(evidence, method, 1000, 0, None, trust_network, stored=stored)
     options = {"level": level, "failure": failure, "queries": len(asked), "fresh": False}
     # All of them were fixed before these draws were made, and with a seed of its own nobody has seen them.
-    alone = seed is None and posterior.source is not None
+    alone = seed is None and stored is None and posterior.source is not None
     found = [replace(part.decide(posterior, options), fresh=alone) for part in asked]
     _hint(found, within, number)
     told = [_document(part, made) for part, made in zip(asked, found, strict=True)]

@@ -14,9 +14,10 @@ from discreet.app.terminal import say
 from discreet.errors import InputError, shown
 from discreet.model.json_files import decoded, taken
 from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
+from discreet.posterior.draws import BEGINS
 from discreet.releases.combined import Evidence
 
-__all__ = ["GAPS", "asked_queries", "believed_prior", "load_evidence", "posterior_of"]
+__all__ = ["GAPS", "asked_queries", "believed_prior", "load_asked", "load_evidence", "posterior_of"]
 
 SNIFFED = 4096
 """Bytes of a prior's file that tell a release from a network."""
@@ -30,7 +31,8 @@ METHODS: dict[str, dc.Method] = {
     "sequential": "sequential",
     "plug-in": "auto",
 }
-
+AS_STORED = ("noise-aware", 1000, 0, None, False)
+"""Method, draws, seed, prior and trust in the network where nothing is said of them."""
 GAPS = {
     "at-random": "at random, given what was seen in the families of the record (--missing state: as counted)",
     "state": "a state like others (--missing at-random: of complete records)",
@@ -46,8 +48,12 @@ def posterior_of(
     prior: dc.Dirichlet | None = None,
     trust_network: bool = False,
     missing: str | None = None,
+    stored: dc.PosteriorDraws | None = None,
 ) -> dc.PosteriorDraws:
-    """The posterior that a command asks; of complete records, where values may be missing and nothing else is said."""
+    """The posterior that a command asks; of complete records, where values may be missing and nothing else is said.
+
+    Draws that are stored are taken as they are: options that would make others are refused.
+    """
     complete = (isinstance(evidence, dc.Release) and evidence.over_design) or not dc.evidence_of(
         evidence
     ).network.may_be_missing
@@ -57,7 +63,15 @@ def posterior_of(
         raise InputError(
             "--missing is for releases of variables with a state of missing values, which this one has not"
         )
-    drawn = _drawn(evidence, method, draws, seed, prior, trust_network)
+    private = evidence.private if isinstance(evidence, dc.Release) else dc.evidence_of(evidence).private
+    if not private:
+        say("this release is a simulation: it protects nobody")
+    if stored is not None and (method, draws, seed, prior, trust_network) != AS_STORED:
+        raise InputError(
+            "these draws are stored: leave out --method, --draws, --seed, --prior and --trust-network, or ask the "
+            "release that they were made of"
+        )
+    drawn = _drawn(evidence, method, draws, seed, prior, trust_network) if stored is None else stored
     return drawn if complete or missing == "state" else dc.at_random(drawn)
 
 
@@ -69,9 +83,6 @@ def _drawn(
         raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
     if seed < 0:
         raise InputError(f"a seed cannot be negative, got {seed}")
-    private = evidence.private if isinstance(evidence, dc.Release) else dc.evidence_of(evidence).private
-    if not private:
-        say("this release is a simulation: it protects nobody")
     rng = np.random.default_rng(seed)
     if method == "plug-in":
         if not isinstance(evidence, dc.Release | dc.External):
@@ -127,8 +138,28 @@ def asked_queries(words: list[str] | None, release: str) -> list[str] | None:
 
 
 def load_evidence(path: str) -> Evidence:
-    """A release, or combined releases, from a file or from stdin."""
-    return dc.load(path) if path != "-" else dc.loads(_stdin("release", DOCUMENT_BYTES))
+    """A release, or combined releases, from a file, which may be one of draws, or from stdin."""
+    return load_asked(path)[0]
+
+
+def load_asked(path: str) -> tuple[Evidence, dc.PosteriorDraws | None]:
+    """What a file or stdin holds: a release or combined releases, and draws of their posterior if they are stored."""
+    if path == "-":
+        return dc.loads(_stdin("release", DOCUMENT_BYTES)), None
+    if not _begins(path, BEGINS):
+        return dc.load(path), None
+    stored = dc.PosteriorDraws.load(path)
+    assert stored.basis is not None
+    combined = stored.basis.evidence
+    alone = len(combined.parts) == 1 and combined.public is None
+    return (combined.parts[0] if alone else combined), stored
+
+
+def _begins(path: str, start: bytes) -> bool:
+    """Whether a file can be read and begins with some bytes."""
+    with suppress(OSError, ValueError), open(path, "rb") as file:
+        return file.read(len(start)) == start
+    return False
 
 
 def _stdin(what: str, limit: int) -> str:

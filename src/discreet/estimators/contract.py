@@ -102,12 +102,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """
 
     def __getstate__(self) -> dict[str, Any]:
-        """A pickle holds the release as its document, and draws as arrays."""
+        """A pickle holds the release as its document, and draws as a file of them."""
         state = dict(super().__getstate__())
         for name in RELEASES & state.keys():
             state[name] = None if state[name] is None else state[name].dumps()
         if isinstance(state.get("posterior_"), PosteriorDraws):
-            state["posterior_"] = state["posterior_"].stored()
+            from discreet.posterior.stored import to_bytes
+
+            state["posterior_"] = to_bytes(state["posterior_"])
         return state
 
     def __dir__(self) -> list[str]:
@@ -122,8 +124,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         state = dict(state)
         for name in RELEASES & state.keys():
             state[name] = None if state[name] is None else Release.loads(state[name])
-        if isinstance(state.get("posterior_"), tuple):
-            state["posterior_"] = PosteriorDraws.restored(state["release_"].network, state["posterior_"])
+        if isinstance(state.get("posterior_"), bytes):
+            from discreet.posterior.stored import from_bytes
+
+            state["posterior_"] = from_bytes(state["posterior_"])
         super().__setstate__(state)
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "ARCS",
     "BUDGET_DIGITS",
     "DOCUMENT_BYTES",
+    "DRAWS_BYTES",
     "FIELDS",
     "FREE_CELLS",
     "NAME_CHARACTERS",
@@ -50,6 +51,8 @@ NETWORK_BYTES = 2**26
 """Bytes of a network (BIF, arcs) or schema file, packed and unpacked: 64 MiB, ten times the largest classic network."""
 DOCUMENT_BYTES = 2**27
 """Bytes of a release or of combined releases: 128 MiB, twice a thousand draws of the largest classic network."""
+DRAWS_BYTES = 2**33
+"""Bytes of a file of posterior draws: 8 GiB, four million draws of ALARM with their twins."""
 QUERIES_BYTES = 2**23
 """Bytes of a file of queries: 8 MiB."""
 VARIABLES = 2**12

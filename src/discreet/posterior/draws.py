@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -21,11 +21,23 @@ if TYPE_CHECKING:
     from discreet.posterior.basis import Basis
     from discreet.posterior.pooled.table_draws import TableDraws
 
-__all__ = ["ENOUGH", "Mixing", "Posterior", "PosteriorDraws", "Source", "joint_draws", "learned_prior", "prior_for"]
+__all__ = [
+    "BEGINS",
+    "ENOUGH",
+    "Mixing",
+    "Posterior",
+    "PosteriorDraws",
+    "Source",
+    "joint_draws",
+    "learned_prior",
+    "prior_for",
+]
 
 ENOUGH = 400
 """Independent draws that the worst entry of chains must be worth: the ends of a 95 % interval are then good to about
 0.13 standard deviations (Vehtari et al., 2021, recommend 400 as the least)."""
+BEGINS = b"discreet-draws\n"
+"""The first line of a file of draws."""
 BISECTIONS = 40
 """Of a level between 0 and the number of draws: far below the distance of two draws."""
 
@@ -74,10 +86,12 @@ class Source:
     Args:
         make: as many draws of the same posterior from a generator.
         rng: the one that the posterior was drawn with; every call takes a child of it that nobody else gets.
+        prior: of the rows, over the network that was drawn; None where it was learned.
     """
 
     make: Callable[[np.random.Generator], PosteriorDraws]
     rng: np.random.Generator
+    prior: Dirichlet | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,33 +176,37 @@ class PosteriorDraws:
         twins = None if wide.twins is None else projected(wide.twins, network)
         return replace(wide, cells=cells, twins=twins, saturated=wide)
 
-    def stored(self) -> tuple[Any, ...]:
-        """All families drawn, as plain values; without the source, which stands on a generator."""
-        wide = self.saturated
-        if wide is not None:
-            return dict(wide.network.parents), wide.stored()
-        twins = None if self.twins is None else dict(self.twins)
-        return dict(self.cells), self.method, twins, self.mixing, self.effective()
-
-    @staticmethod
-    def restored(network: Network, stored: tuple[Any, ...]) -> PosteriorDraws:
-        """The posterior of what `stored` returned.
+    def save(self, path: str | Path, *, replace: bool = True) -> None:
+        """Write the draws to a file, whole or not at all: it answers every question as these do, to the last digit.
 
         Args:
-            network: of the families.
-            stored: as returned there.
+            path: of the file; by convention it ends in `.draws`.
+            replace: whether a file of this name is replaced.
 
-        Returns:
-            The posterior; its draws are all there are.
+        Raises:
+            FileExistsError: there is a file of this name, and it is not to be replaced.
+            InputError: draws that `noise_aware` did not make from a release, or a file that cannot be written.
+
+        Guarantee:
+            None spent: the file says nothing that the release does not.
         """
-        if len(stored) == len(("parents", "wide")):
-            wide = PosteriorDraws.restored(Network(network.variables, stored[0]), stored[1])
-            return PosteriorDraws.of_saturated(wide, network)
-        cells, method, twins, mixing, effective = stored
-        draws = next(iter(cells.values())).shape[-1]
-        again = None if twins is None else Tables(network, twins, draws=draws)
-        worth = partial(float, effective)
-        return PosteriorDraws(Tables(network, cells, draws=draws), method, again, mixing, worth)
+        from discreet.posterior.stored import save_draws
+
+        save_draws(self, path, replace=replace)
+
+    @staticmethod
+    def load(path: str | Path) -> PosteriorDraws:
+        """Read draws that `save` or `discreet draw` wrote.
+
+        Args:
+            path: of the file.
+
+        Raises:
+            InputError: no such file, something else, damaged, or of another version of the format.
+        """
+        from discreet.posterior.stored import load_draws
+
+        return load_draws(path)
 
     def mean(self) -> Tables:
         """Posterior mean of every probability.

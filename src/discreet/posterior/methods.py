@@ -53,7 +53,7 @@ from discreet.releases.external import External
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
 
-__all__ = ["Method", "able_methods", "drowned_rows", "noise_aware"]
+__all__ = ["Method", "able_methods", "drowned_rows", "noise_aware", "with_source"]
 
 Method = Literal["auto", "exact", "pooled", "particles", "choice", "family", "sequential"]
 
@@ -247,12 +247,32 @@ def _again(read: _Reading, method: Method, rng: np.random.Generator) -> Posterio
     return _with_source(_drawn(read, rng, method, None), read, rng)
 
 
+def with_source(
+    made: PosteriorDraws, combined: Combined, prior: Dirichlet | None, rng: np.random.Generator | None, *, trusted: bool
+) -> PosteriorDraws:
+    """Draws that were stored as the posterior that they were; without a generator they are all there are.
+
+    Args:
+        made: under the network whose rows were drawn.
+        combined: evidence.
+        prior: over that network; None where it was learned.
+        rng: the generator that the posterior was drawn with, where it stood.
+        trusted: whether the network of the releases was believed against their tables.
+    """
+    read = _Reading(combined, prior, made.cells.draws or 0, made.network, trusted)
+    found = _with_source(made, read, np.random.default_rng(0) if rng is None else rng)
+    if rng is not None:
+        return found
+    alone = found.saturated and replace(found.saturated, source=None)
+    return replace(found, source=None, saturated=alone)
+
+
 def _with_source(made: PosteriorDraws, read: _Reading, rng: np.random.Generator) -> PosteriorDraws:
     """The posterior of the public network, with what makes new draws of it."""
     method = cast(Method, made.method)
     again = partial(_again, read, method)
     basis = Basis(read.combined, made.network, read.trusted, whole=method == "exact")
-    sourced = replace(made, source=Source(again, rng), basis=basis)
+    sourced = replace(made, source=Source(again, rng, read.believed), basis=basis)
     own = read.combined.network
     return sourced if made.network == own else PosteriorDraws.of_saturated(sourced, own)
 
@@ -275,7 +295,9 @@ def _drawn(
     if method == "pooled":
         drawn = worlds(combined, draws, rng, believed, saturated=read.network)
         tables = (
-            None if read.trusted else TableDraws(combined, read.network, drawn.cells, rng.spawn(1)[0], drawn.weights)
+            None
+            if read.trusted
+            else TableDraws(combined, read.network, drawn.cells, int(rng.spawn(1)[0].integers(2**63)), drawn.weights)
         )
         return PosteriorDraws(drawn.cells, "pooled", drawn.twins, tables=tables)
     if method == "choice":

@@ -97,19 +97,17 @@ class TableDraws:
         evidence: tables and contrasts of one data set.
         network: whose rows the posterior draws.
         cells: the posterior's draws.
-        rng: source of randomness; every set of variables has a generator of its own, whatever else is asked.
+        seed: of the generators; every set of variables has one of its own, whatever else is asked.
         weights: prior mean of the components of rows, shape (COMPONENTS,), as the network's rows use them.
     """
 
-    def __init__(
-        self, evidence: Combined, network: Network, cells: Tables, rng: np.random.Generator, weights: Floats
-    ) -> None:
+    def __init__(self, evidence: Combined, network: Network, cells: Tables, seed: int, weights: Floats) -> None:
         self._evidence = evidence
         self.network = network
         self._cells = cells
-        self._weights = weights
+        self.weights = weights
         self.assume: Assume = "robust" if audited_sets(evidence) else "network"
-        self._seed = int(rng.integers(2**63))
+        self.seed = seed
         self._tables = measured_sets(evidence)
         self._pairs = frozenset(frozenset(pair) for table in self._tables for pair in combinations(table, 2))
         self._drawn: dict[tuple[Scope, int], tuple[Floats, Floats]] = {}
@@ -344,7 +342,7 @@ class TableDraws:
 
     def _generator(self, names: Scope, more: int = 0) -> np.random.Generator:
         """Of a set of variables, whatever else was asked."""
-        return np.random.default_rng([self._seed, more, *(self.network.nodes.index(name) for name in names)])
+        return np.random.default_rng([self.seed, more, *(self.network.nodes.index(name) for name in names)])
 
     def _open(self, part: Scope) -> bool:
         """Whether the network leaves their law open; a set that is too large, or in no table, is taken as it is."""
@@ -372,7 +370,7 @@ class TableDraws:
                 self._margins(whole),
                 draws,
                 self._generator(part),
-                weights=self._weights,
+                weights=self.weights,
                 doubt=True,
                 quick=True,
             )

@@ -1,0 +1,258 @@
+"""Posterior draws as a file: all that answers questions, so that a posterior that took seconds is read in milliseconds.
+
+The file begins with a line that names the format, the number of bytes of a head, and the head in JSON: the evidence as
+its own document, the method, the versions, how well chains mixed, and where the random numbers of the posterior stood.
+Then come the arrays, float64 in little-endian order: concentrations of the prior where one was given, probabilities of
+every family, their twins, and the weights that joint laws are drawn with. Their shapes follow from the network. The
+last 32 bytes are the SHA-256 of all before them: against damage, not against forgery; who answers from a file that a
+stranger gave believes the stranger.
+
+Nothing in a file is run, and no more memory is taken than the file has bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pydantic
+
+from discreet.errors import InputError, shown_path
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.json_files import decoded, read_bytes, read_json, write_whole
+from discreet.model.limits import DOCUMENT_BYTES, DRAWS_BYTES
+from discreet.model.network import Network
+from discreet.model.tables import Tables
+from discreet.posterior.draws import BEGINS, Mixing, PosteriorDraws
+from discreet.posterior.methods import Method, with_source
+from discreet.posterior.pooled.cell_weights import COMPONENTS
+from discreet.posterior.pooled.table_draws import Assume, TableDraws
+from discreet.releases.codec import Part
+from discreet.releases.combined import evidence_of, loads
+
+__all__ = ["from_bytes", "load_draws", "save_draws", "to_bytes"]
+
+Floats = npt.NDArray[np.float64]
+
+VERSION = 1
+HEAD = 8
+"""Bytes of the number that says how long the head is; the head is filled up with blanks to a multiple of as many."""
+CHECK = 32
+"""Bytes of the checksum."""
+WHAT = "posterior draws"
+NEAR = 1e-9
+"""How far a row's sum may be from 1."""
+
+
+class _Generator(Part):
+    """Where a generator of random numbers stands: PCG64, and the seeds of its children."""
+
+    state: dict[str, Any]
+    entropy: int | list[int]
+    spawn_key: list[int]
+    pool_size: int
+    children: int
+
+
+class _JointLaws(Part):
+    """What joint laws of tables are drawn with."""
+
+    seed: int
+    assume: Assume
+
+
+class _Head(Part):
+    """All but the arrays."""
+
+    version: Literal[1]
+    package: str
+    numpy: str
+    evidence: str
+    method: Method
+    draws: pydantic.PositiveInt
+    trusted: bool
+    parents: dict[str, list[str]]
+    prior: bool
+    twins: bool
+    joint_laws: _JointLaws | None
+    mixing: dict[str, Any] | None
+    effective: float
+    generator: _Generator | None
+
+
+def save_draws(posterior: PosteriorDraws, path: str | Path, *, replace: bool = True) -> None:
+    """Write a posterior, whole or not at all; see `PosteriorDraws.save`."""
+    write_whole(to_bytes(posterior), Path(path), WHAT, replace=replace)
+
+
+def load_draws(path: str | Path) -> PosteriorDraws:
+    """Read a posterior; see `PosteriorDraws.load`."""
+    return from_bytes(read_bytes(path, WHAT, DRAWS_BYTES), shown_path(path))
+
+
+def to_bytes(posterior: PosteriorDraws) -> bytes:
+    """A posterior as a file holds it; families that nobody has asked for are drawn.
+
+    Raises:
+        InputError: draws that `noise_aware` did not make from a release.
+    """
+    drawn = posterior if posterior.saturated is None else posterior.saturated
+    source, basis, tables = drawn.source, drawn.basis, drawn.tables
+    if source is None or basis is None or drawn.method not in get_args(Method):
+        raise InputError(
+            "only draws that noise_aware made of a release's rows can be stored: others are all there is of them, or "
+            "made of such draws (at_random, plug_in), and made again in no time"
+        )
+    network, cells = drawn.network, dict(drawn.cells)
+    twins = None if drawn.twins is None else dict(drawn.twins)
+    head = _Head(
+        version=1,
+        package=version("discreet"),
+        numpy=np.__version__,
+        evidence=basis.evidence.dumps(),
+        method=cast(Method, drawn.method),
+        draws=drawn.cells.draws or 0,
+        trusted=basis.trusted,
+        parents={node: list(network.parents[node]) for node in network.nodes},
+        prior=source.prior is not None,
+        twins=twins is not None,
+        joint_laws=None if tables is None else _JointLaws(seed=tables.seed, assume=tables.assume),
+        mixing=None if drawn.mixing is None else asdict(drawn.mixing),
+        effective=drawn.effective(),
+        generator=_generator_part(source.rng),
+    )
+    text = head.model_dump_json().encode()
+    text += b" " * (-len(text) % HEAD)
+    arrays = [
+        *(() if source.prior is None else (source.prior.alpha[node] for node in network.nodes)),
+        *cells.values(),
+        *(() if twins is None else twins.values()),
+        *(() if tables is None else (tables.weights,)),
+    ]
+    body = [np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]
+    # The head begins at a multiple of 8 bytes, and so do the arrays.
+    content = b"".join([BEGINS, b"\0" * (-len(BEGINS) % HEAD), len(text).to_bytes(HEAD, "little"), text, *body])
+    return content + sha256(content).digest()
+
+
+def from_bytes(raw: bytes, name: str = "in memory") -> PosteriorDraws:
+    """The posterior of what `to_bytes` returned.
+
+    Args:
+        raw: of a file.
+        name: of the file, for errors.
+
+    Raises:
+        InputError: something else, damaged, or of another version.
+    """
+    what = f"{WHAT} {name}"
+    start = len(BEGINS) + -len(BEGINS) % HEAD + HEAD
+    if not raw.startswith(BEGINS):
+        raise InputError(f"{what} is no file of posterior draws; `discreet draw` makes one of a release")
+    if len(raw) < start + CHECK or sha256(memoryview(raw)[:-CHECK]).digest() != raw[-CHECK:]:
+        raise InputError(f"{what} is damaged: its checksum does not agree; draw it again (`discreet draw`)")
+    size = int.from_bytes(raw[start - HEAD : start], "little")
+    if not 0 < size <= min(2 * DOCUMENT_BYTES, len(raw) - start - CHECK) or size % HEAD:
+        raise InputError(f"{what} has a head of {size:,} bytes, which it cannot have")
+    head = _head(raw[start : start + size], what)
+    combined = evidence_of(loads(head.evidence))
+    own = combined.network
+    wide = Network(own.variables, {node: tuple(parents) for node, parents in head.parents.items()})
+    wide = own if wide == own else wide
+    numbers = np.frombuffer(raw, "<f8", (len(raw) - CHECK - start - size) // 8, start + size)
+    taken = _Taken(numbers, wide, what)
+    prior = Dirichlet(Tables(wide, taken.tables())) if head.prior else None
+    cells = taken.probabilities(head.draws)
+    twins = taken.probabilities(head.draws) if head.twins else None
+    laws = head.joint_laws
+    weights = None if laws is None else taken.next((COMPONENTS,))
+    taken.check_end()
+    tables = None
+    if laws is not None and weights is not None:
+        tables = TableDraws(combined, wide, cells, laws.seed, weights).assuming(laws.assume)
+    try:
+        mixing = None if head.mixing is None else Mixing(**head.mixing)
+        rng = None if head.generator is None else _generator(head.generator)
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
+        raise InputError(f"{what} has a head that does not fit together ({error})") from None
+    made = PosteriorDraws(cells, head.method, twins, mixing, partial(float, head.effective), tables=tables)
+    return with_source(made, combined, prior, rng, trusted=head.trusted)
+
+
+def _head(raw: bytes, what: str) -> _Head:
+    """The head of a file."""
+    found = read_json(decoded(raw, what), f"the head of {what}", 2 * DOCUMENT_BYTES)
+    if isinstance(found, dict) and found.get("version") != VERSION:
+        raise InputError(f"{what} has version {found.get('version')!r} of the format, and this package reads {VERSION}")
+    try:
+        return _Head.model_validate(found, strict=True)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"{what}: {'.'.join(map(str, first['loc']))} of its head: {first['msg']}") from None
+
+
+class _Taken:
+    """Arrays of a file, one after the other."""
+
+    def __init__(self, numbers: Floats, network: Network, what: str) -> None:
+        self._numbers, self._network, self._what, self._at = numbers, network, what, 0
+
+    def next(self, shape: tuple[int, ...]) -> Floats:
+        """The next array."""
+        first, self._at = self._at, self._at + math.prod(shape)
+        if self._at > len(self._numbers):
+            raise InputError(f"{self._what} has fewer numbers than its head says")
+        return self._numbers[first : self._at].reshape(shape)
+
+    def tables(self, *more: int) -> Mapping[str, Floats]:
+        """An array for each family."""
+        return {node: self.next((*self._network.shape(node), *more)) for node in self._network.nodes}
+
+    def probabilities(self, draws: int) -> Tables:
+        """Draws of every family."""
+        found = self.tables(draws)
+        for node, table in found.items():
+            if not (table.min() >= 0 and np.all(np.abs(table.sum(axis=-2) - 1) < NEAR)):
+                raise InputError(f"{self._what} has rows of {node!r} that are no probabilities")
+        return Tables(self._network, found, draws=draws)
+
+    def check_end(self) -> None:
+        """Refuse what is left."""
+        if self._at != len(self._numbers):
+            raise InputError(f"{self._what} has more numbers than its head says")
+
+
+def _generator_part(rng: np.random.Generator) -> _Generator | None:
+    """Where a generator stands; None for one of another kind than `default_rng` makes."""
+    bits, seeds = rng.bit_generator, rng.bit_generator.seed_seq
+    if not isinstance(bits, np.random.PCG64) or not isinstance(seeds, np.random.SeedSequence):
+        return None
+    entropy = seeds.entropy
+    if entropy is None:
+        return None
+    whole = int(entropy) if isinstance(entropy, int | np.integer) else [int(word) for word in entropy]
+    return _Generator(
+        state=dict(bits.state),
+        entropy=whole,
+        spawn_key=[int(word) for word in seeds.spawn_key],
+        pool_size=seeds.pool_size,
+        children=seeds.n_children_spawned,
+    )
+
+
+def _generator(part: _Generator) -> np.random.Generator:
+    """The generator again."""
+    seeds = np.random.SeedSequence(
+        part.entropy, spawn_key=part.spawn_key, pool_size=part.pool_size, n_children_spawned=part.children
+    )
+    bits = np.random.PCG64(seeds)
+    bits.state = cast(Any, part.state)
+    return np.random.Generator(bits)

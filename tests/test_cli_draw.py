@@ -1,0 +1,71 @@
+"""`discreet draw`: every command answers from stored draws as from their release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shell import RELEASE, Shell, opened
+from sources import PEER_WARNINGS
+
+pytestmark = PEER_WARNINGS
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
+    shell = opened(tmp_path, monkeypatch, capfd)
+    shell.json(RELEASE)
+    return shell
+
+
+def test_answers_are_those_of_the_release_with_the_same_options(run: Shell) -> None:
+    options = "--draws 120 --seed 4"
+    told = run.json(f"draw r.json --output r.draws {options}")
+    assert told == {"output": "r.draws", "method": "pooled", "draws": 120}
+    for asked in ("query {} 'P(lung | smoke=yes)' 'MPE(| dysp=yes)'", "query {}", "query {} --regress 'dysp ~ smoke'"):
+        assert run.json(asked.format("r.draws")) == run.json(asked.format("r.json") + f" {options}")
+    for asked, ending in (
+        ("sample {} -n 30 --sets 2 --output {}.csv", "-2.csv"),
+        ("export {} --output {}.bif", ".bif"),
+    ):
+        seed = " --seed 4" if asked.startswith("sample") else ""
+        run.json(asked.format("r.draws", "stored") + seed)
+        run.json(asked.format("r.json", "drawn") + f" {options}")
+        assert Path(f"stored{ending}").read_bytes() == Path(f"drawn{ending}").read_bytes()
+    for asked in ("fit {}", "explain {} 'P(lung)'"):
+        assert run.json(asked.format("r.draws")) == run.json(asked.format("r.json"))
+
+
+def test_a_decision_by_stored_draws_is_not_by_fresh_ones(run: Shell) -> None:
+    run.json("draw r.json --output r.draws --draws 4000")
+    payoffs = """--payoffs '{"treat": {"yes": 5, "no": -1}, "wait": {"yes": -10, "no": 0}}'"""
+    told = run.json(f"decide r.draws --query 'P(lung | smoke=yes)' {payoffs}")
+    assert told["draws"] == 4000
+    assert not any(decision["fresh"] for decision in told["decisions"])
+    code, _, err = run(f"decide r.draws --query 'P(lung)' {payoffs} --seed 3")
+    assert code == 2 and "these draws are stored: leave out --draws, --within and --seed" in err
+
+
+@pytest.mark.parametrize("more", ["--draws 50", "--seed 1", "--method exact", "--prior 1", "--trust-network"])
+def test_options_that_would_make_other_draws_are_refused(run: Shell, more: str) -> None:
+    run.json("draw r.json --output r.draws --draws 60")
+    code, _, err = run(f"query r.draws 'P(lung)' --level 0.5 {more}")
+    assert code == 2 and "these draws are stored: leave out" in err
+
+
+def test_a_damaged_file_says_what_to_do(run: Shell) -> None:
+    run.json("draw r.json --output r.draws --draws 60")
+    raw = bytearray(Path("r.draws").read_bytes())
+    raw[-100] ^= 1
+    Path("r.draws").write_bytes(raw)
+    code, _, err = run("query r.draws 'P(lung)'")
+    assert code == 2 and "is damaged" in err and "`discreet draw`" in err
+
+
+def test_a_file_is_not_replaced_unasked(run: Shell) -> None:
+    run.json("draw r.json --output r.draws --draws 60")
+    before = Path("r.draws").read_bytes()
+    code, _, err = run("draw r.json --output r.draws --draws 61")
+    assert code != 0 and "r.draws" in err
+    assert Path("r.draws").read_bytes() == before
