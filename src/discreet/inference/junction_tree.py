@@ -16,7 +16,8 @@ from types import EllipsisType, MappingProxyType
 
 from discreet.model.schema import Scope
 
-__all__ = ["Family", "JunctionTree", "Term", "elimination_order", "junction_tree", "maximising_tree"]
+__all__ = ["Family", "JunctionTree", "Term", "clique_tree", "elimination_order", "first_holders", "junction_tree",
+           "maximising_tree"]  # fmt: skip
 
 Family = tuple[str | None, Scope]
 """The variable whose conditional probabilities a factor holds, None where it is observed, and the factor's scope."""
@@ -178,6 +179,11 @@ def junction_tree(families: Sequence[Family], sizes: Mapping[str, int], targets:
         top = min(holders, key=lambda index: math.prod(sizes[name] for name in cliques[index]))
         cliques, parents = _rooted(cliques, parents, top)
     return _compiled(families, sizes, cliques, parents, wanted=targets)
+
+
+def clique_tree(scopes: Sequence[Scope], sizes: Mapping[str, int]) -> tuple[list[set[str]], list[int]]:
+    """Cliques of an elimination that hold every scope, and the position of each one's parent, -1 for a root."""
+    return _cliques(elimination_order(scopes, sizes)[0])
 
 
 def maximising_tree(families: Sequence[Family], sizes: Mapping[str, int], targets: Scope) -> JunctionTree:
