@@ -25,14 +25,19 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from discreet.inference.elimination import CELL_BUDGET
 from discreet.inference.junction_tree import clique_tree, first_holders
+from discreet.inference.weighted_records import RecordPass
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
-__all__ = ["ForwardPass", "ForwardPlan", "forward_plan"]
+__all__ = ["ForwardPass", "ForwardPlan", "forward_plan", "laws_from_roots"]
 
 Floats = npt.NDArray[np.float64]
+
+MOST_VALUES = 2**25
+"""Held at a time, for all draws: 256 MiB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +129,23 @@ def _live(plan: ForwardPlan) -> int:
         most = max(most, now)
         now -= sum(sizes[index] for index in reached if not left[index])
     return most
+
+
+def laws_from_roots(scopes: Collection[Scope], cells: Tables, seed: int) -> ForwardPass | RecordPass:
+    """What gives the laws of sets of variables, for tables that are made from the roots down, chosen by its cost.
+
+    Args:
+        scopes: the sets, none empty.
+        cells: probabilities, shape `(*parents, child, draws)`.
+        seed: of made-up records, if it takes some.
+
+    Returns:
+        Exact laws where one pass fits into memory, or else those of made-up records.
+    """
+    plan = forward_plan(cells.network, scopes)
+    if plan.live * (cells.draws or 1) <= MOST_VALUES and plan.cells <= CELL_BUDGET:
+        return ForwardPass(plan, cells)
+    return RecordPass(scopes, cells, seed)
 
 
 class ForwardPass:

@@ -21,6 +21,8 @@ __all__ = ["Family", "JunctionTree", "Term", "clique_tree", "elimination_order",
 
 Family = tuple[str | None, Scope]
 """The variable whose conditional probabilities a factor holds, None where it is observed, and the factor's scope."""
+HOPELESS = 2**40
+"""Cells of a clique, greedily the cheapest, beyond which no better order is looked for."""
 _Cost = tuple[bool, int, int, int, str]
 
 
@@ -130,6 +132,10 @@ def _eliminate(
         *_, name = cheapest = heappop(queue)
         if name not in near or cheapest != cost(name):
             continue
+        if weights[name] > HOPELESS:
+            # Nothing will be computed on such a clique: all that is left makes one, at no cost.
+            left = sorted(near, key=lambda other: (other in kept, rank[other]))
+            return steps + [tuple(left[place:]) for place in range(len(left))]
         neighbours = sorted(near[name], key=rank.__getitem__)
         steps.append((name, *neighbours))
         touched = set(neighbours)

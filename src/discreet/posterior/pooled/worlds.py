@@ -46,14 +46,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.inference import elimination
+from discreet.inference.forward import ForwardPass, laws_from_roots
 from discreet.inference.interactions import contrast_matrices, positions, transformed
 from discreet.inference.sampling import sample_codes
+from discreet.inference.weighted_records import RecordPass
 from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
@@ -130,22 +132,24 @@ class Worlds:
         self.weights = np.full(COMPONENTS, 1 / COMPONENTS) if weights is None else weights
         self._prior = prior
         self._rows: dict[str, Rows] = {}
-        number, *generators = rng.spawn(1 + len(self.network.nodes))
+        number, *generators, more = rng.spawn(2 + len(self.network.nodes))
         self._generators = dict(zip(self.network.nodes, generators, strict=True))
         estimate, variance = margins.total
         drawn = np.rint(estimate + math.sqrt(variance) * number.standard_normal(draws))
         self._records = np.maximum(drawn, 0).astype(np.int64)
+        self._seed = int(more.integers(2**63))
         self.cells = Tables(self.network, lambda node: self.rows(node).theta, draws=draws)
         self.twins = Tables(self.network, self._again, draws=draws)
 
     def rows(self, node: str) -> Rows:
         """The draws of a family."""
-        if node not in self._rows:
-            above = self.network.ancestors(self.network.parents[node])
-            # From the roots down: a long chain would nest as deep as it is long.
-            for name in self.network.order:
-                if name in above or name == node:
-                    self._draw(name)
+        # From the roots down: a long chain would nest as deep as it is long.
+        waiting = [node]
+        while waiting:
+            missing = [name for name in self.network.parents[waiting[-1]] if name not in self._rows]
+            waiting += missing
+            if not missing:
+                self._draw(waiting.pop())
         return self._rows[node]
 
     def _again(self, node: str) -> Floats:
@@ -213,7 +217,7 @@ class Worlds:
         held = self._held(parents)
         if len(held) == 1:
             return next(iter(held.values()))
-        expected = _fitted(np.maximum(self._predicted(parents) * self._records, FEWEST), held, parents)
+        expected = _fitted(np.maximum(self._laws.law(parents) * self._records, FEWEST), held, parents)
         values, variances = self._margins.coordinates(parents)
         fresh = np.isfinite(variances)
         for inside, part in positions(parents):
@@ -231,23 +235,22 @@ class Worlds:
 
     def _held(self, parents: Sequence[str]) -> dict[Scope, Codes]:
         """Counts over the largest sets of parents that lie in one of their families, axes in the order of the sets."""
-        network, sets = self.network, dict[Scope, str]()
-        for name in parents:
-            family = network.family(name)
-            sets[tuple(parent for parent in parents if parent in family)] = name
-        largest = {names: own for names, own in sets.items() if not any(set(names) < set(other) for other in sets)}
-        found = {}
-        for names, own in largest.items():
-            found[names] = margin(self._rows[own].counts, network.family(own), names)
-        return found
+        family, rows = self.network.family, self._rows
+        return {names: margin(rows[own].counts, family(own), names) for names, own in self._sets(parents).items()}
 
-    def _predicted(self, parents: Sequence[str]) -> Floats:
-        """`P(parents)` in each world; where that is out of reach, what the held margins alone will make of it."""
-        shape = [self.network.schema[name].size for name in parents]
-        try:
-            return elimination.joint(self.cells, parents, {})
-        except InputError:
-            return np.full((*shape, len(self._records)), 1 / math.prod(shape))
+    def _sets(self, parents: Sequence[str]) -> dict[Scope, str]:
+        """The largest sets of parents that lie in one of their families, and the node of that."""
+        sets = dict[Scope, str]()
+        for name in parents:
+            family = self.network.family(name)
+            sets[tuple(parent for parent in parents if parent in family)] = name
+        return {names: own for names, own in sets.items() if not any(set(names) < set(other) for other in sets)}
+
+    @cached_property
+    def _laws(self) -> ForwardPass | RecordPass:
+        """What gives `P(parents)` in each world, of nodes whose parents no family holds together."""
+        apart = {parents for parents in self.network.parents.values() if parents and len(self._sets(parents)) > 1}
+        return laws_from_roots(sorted(apart), self.cells, self._seed)
 
 
 def _without_margin(variances: Floats) -> Floats:
