@@ -20,19 +20,18 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.inference.elimination import CELL_BUDGET
 from discreet.inference.junction_tree import clique_tree, first_holders
-from discreet.inference.weighted_records import RecordPass
+from discreet.inference.weighted_records import RecordPass, ancestors_beyond
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
-__all__ = ["ForwardPass", "ForwardPlan", "forward_plan", "laws_from_roots"]
+__all__ = ["ForwardPass", "ForwardPlan", "forward_pass", "forward_plan", "laws_from_roots"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -62,11 +61,6 @@ class ForwardPlan:
     wanted: tuple[tuple[Scope, ...], ...]
     cells: int
     live: int
-
-    @cached_property
-    def position(self) -> Mapping[str, int]:
-        """Of each node in the network's order."""
-        return {name: place for place, name in enumerate(self.network.order)}
 
     def reached(self, node: str) -> list[tuple[int, int, frozenset[str]]]:
         """Cliques that have a node: (position, from which it comes, -1 at its home; what these two share)."""
@@ -142,10 +136,14 @@ def laws_from_roots(scopes: Collection[Scope], cells: Tables, seed: int) -> Forw
     Returns:
         Exact laws where one pass fits into memory, or else those of made-up records.
     """
+    return forward_pass(scopes, cells) or RecordPass(scopes, cells, seed)
+
+
+def forward_pass(scopes: Collection[Scope], cells: Tables) -> ForwardPass | None:
+    """Exact laws by one pass over the draws; None where it would not fit into memory. Arguments as above."""
     plan = forward_plan(cells.network, scopes)
-    if plan.live * (cells.draws or 1) <= MOST_VALUES and plan.cells <= CELL_BUDGET:
-        return ForwardPass(plan, cells)
-    return RecordPass(scopes, cells, seed)
+    fits = plan.live * (cells.draws or 1) <= MOST_VALUES and plan.cells <= CELL_BUDGET
+    return ForwardPass(plan, cells) if fits else None
 
 
 class ForwardPass:
@@ -166,9 +164,7 @@ class ForwardPass:
     def law(self, scope: Scope) -> Floats:
         """`P(scope)` under every draw, shape `(*sizes, draws)`; one of the plan's sets."""
         if scope not in self._laws:
-            network = self._plan.network
-            missing = network.ancestors(scope) - self._taken
-            for node in sorted(missing, key=self._plan.position.__getitem__):
+            for node in ancestors_beyond(self._plan.network, scope, self._taken):
                 self._take(node)
         return self._laws[scope]
 

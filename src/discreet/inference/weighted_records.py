@@ -15,7 +15,7 @@ Source: Fung and Chang (1990); Shachter and Peot (1990); Kong (1992) for the eff
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
-__all__ = ["RecordPass", "Sampling", "WeightedLaws", "log_weight", "weighted_laws"]
+__all__ = ["RecordPass", "Sampling", "WeightedLaws", "ancestors_beyond", "log_weight", "weighted_laws"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.unsignedinteger]
@@ -155,6 +155,20 @@ def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Genera
         logs, _ = _records(cells, nodes, evidence, part, RECORDS, rng)
         found[part] = np.logaddexp.reduce(logs, axis=-1) - math.log(RECORDS)
     return found
+
+
+def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) -> list[str]:
+    """Some nodes and their ancestors without those that are taken with all of theirs; parents before children."""
+    found = dict[str, None]()
+    waiting = list(names)
+    while waiting:
+        missing = [name for name in network.parents[waiting[-1]] if name not in taken and name not in found]
+        waiting += missing
+        if not missing:
+            node = waiting.pop()
+            if node not in taken:
+                found[node] = None
+    return list(found)
 
 
 def _enough(found: WeightedLaws) -> bool:
@@ -314,8 +328,7 @@ class RecordPass:
     def law(self, scope: Scope) -> Floats:
         """`P(scope)` under every draw, shape `(*sizes, draws)`, as records say, one of whose sum is spread evenly."""
         if scope not in self._laws:
-            missing = self._cells.network.ancestors(scope) - self._taken
-            for node in sorted(missing, key=self._place.__getitem__):
+            for node in ancestors_beyond(self._cells.network, scope, self._taken):
                 self._take(node)
         return self._laws[scope]
 

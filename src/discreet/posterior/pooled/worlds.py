@@ -55,7 +55,7 @@ from discreet.errors import InputError
 from discreet.inference.forward import ForwardPass, laws_from_roots
 from discreet.inference.interactions import contrast_matrices, positions, transformed
 from discreet.inference.sampling import sample_codes
-from discreet.inference.weighted_records import RecordPass
+from discreet.inference.weighted_records import RecordPass, ancestors_beyond
 from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
@@ -144,12 +144,8 @@ class Worlds:
     def rows(self, node: str) -> Rows:
         """The draws of a family."""
         # From the roots down: a long chain would nest as deep as it is long.
-        waiting = [node]
-        while waiting:
-            missing = [name for name in self.network.parents[waiting[-1]] if name not in self._rows]
-            waiting += missing
-            if not missing:
-                self._draw(waiting.pop())
+        for name in ancestors_beyond(self.network, (node,), self._rows.keys()):
+            self._draw(name)
         return self._rows[node]
 
     def _again(self, node: str) -> Floats:
@@ -159,8 +155,6 @@ class Worlds:
 
     def _draw(self, node: str) -> None:
         """Draw a family whose ancestors are drawn."""
-        if node in self._rows:
-            return
         family, parts = self.network.family(node), self._margins.measured_parts(node)
         alpha = None if self._prior is None else self._prior.alpha[node]
         rng = self._generators[node]
@@ -381,12 +375,18 @@ def _constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.
     found, truth = coordinates_of(noisy, fits.tables), coordinates_of(noisy, made_up)
     subsets = [subset for subset in plain.variances if subset]
     errors = {subset: found[subset] - truth[subset] for subset in subsets}
-    return _Constrained(plain, refitted(noisy, fit), errors, {subset: _margin(made_up, subset) for subset in subsets})
+    having: dict[str, list[Scope]] = {}
+    for scope in sorted(made_up, key=lambda scope: made_up[scope].size):
+        for name in scope:
+            having.setdefault(name, []).append(scope)
+    records = {subset: _margin(made_up, subset, having) for subset in subsets}
+    return _Constrained(plain, refitted(noisy, fit), errors, records)
 
 
-def _margin(tables: Mapping[Scope, Floats], subset: Scope) -> Floats:
-    """Over some variables, from the smallest table that has them all."""
-    smallest = min((scope for scope in tables if set(subset) <= set(scope)), key=lambda scope: tables[scope].size)
+def _margin(tables: Mapping[Scope, Floats], subset: Scope, having: Mapping[str, Sequence[Scope]]) -> Floats:
+    """Over some variables, from the smallest table that has them all; of each variable those that have it, sorted."""
+    fewest = min((having[name] for name in subset), key=len)
+    smallest = next(scope for scope in fewest if set(subset) <= set(scope))
     return margin(tables[smallest], smallest, subset)
 
 
