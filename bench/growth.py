@@ -94,8 +94,8 @@ def measured(case: Case, *, peer: bool) -> None:
     line += f"{drawing:8.2f}{asking:8.2f}{again:8.2f}{peak:7.2f}"
     if peer and nodes <= MOST_PEER_NODES and find_spec("pyagrum"):
         line += f"{by_pyagrum(posterior.cells) * draws / PEER_DRAWS:9.2f}"
-    error = getattr(answer, "sampling_error", None)
-    print(line + ("" if error is None else f"  sampled, error {error:.4f}"), flush=True)
+    sampling = answer.sampling
+    print(line + (f"  sampled, standard error {sampling.error:.2g}" if sampling else ""), flush=True)
 
 
 def warm_up(promise: dc.Guarantee) -> None:
@@ -179,7 +179,9 @@ def main() -> None:
         return
     for name in options.tables:
         print(f"\ngrowth in {name}: CPU seconds; GiB of peak memory", flush=True)
-        print("kind    nodes   in states     rows  draws    cells   count release    draw     ask    more    GiB  pyAgrum")
+        print(
+            "kind    nodes   in states     rows  draws    cells   count release    draw     ask    more    GiB  pyAgrum"
+        )
         for case in cases(name, options.draws):
             subprocess.run([sys.executable, "-m", "bench.growth", "--case", *map(str, case)], check=False)
 

@@ -66,7 +66,9 @@ class ForwardPlan:
         """Cliques that have a node: (position, from which it comes, -1 at its home; what these two share)."""
         found: list[tuple[int, int, frozenset[str]]] = [(self.home[node], -1, frozenset())]
         for index, origin, _ in found:
-            found += [(other, index, shared) for other, shared in self.near[index] if node in shared and other != origin]
+            found += [
+                (other, index, shared) for other, shared in self.near[index] if node in shared and other != origin
+            ]
         return found
 
 

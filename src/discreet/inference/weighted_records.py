@@ -208,9 +208,7 @@ def _kind(network: Network, node: str) -> np.dtype[np.unsignedinteger]:
     return np.dtype(np.min_scalar_type(network.schema[node].size - 1))
 
 
-def _rows(
-    network: Network, node: str, codes: Mapping[str, Codes], shape: tuple[int, ...]
-) -> npt.NDArray[np.int64]:
+def _rows(network: Network, node: str, codes: Mapping[str, Codes], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
     """Position of each record's row in a table whose draws come first, shape `(draws, records)`."""
     rows = np.broadcast_to(np.arange(shape[0])[:, None], shape)
     for parent in network.parents[node]:
@@ -223,9 +221,7 @@ def _by_draw(table: Floats) -> Floats:
     return np.moveaxis(table, -1, 0).ravel()
 
 
-def _states(
-    network: Network, node: str, table: Floats, rows: npt.NDArray[np.int64], rng: np.random.Generator
-) -> Codes:
+def _states(network: Network, node: str, table: Floats, rows: npt.NDArray[np.int64], rng: np.random.Generator) -> Codes:
     """A state for each record, by halving: shape as the rows'; none of probability 0."""
     size = network.schema[node].size
     sums = np.cumsum(table, axis=-2)
