@@ -55,7 +55,7 @@ def wide(parents: int, states: int) -> dc.Network:
     """One node with many parents, which are roots."""
     labels = tuple(f"s{state}" for state in range(states))
     names = [f"v{position}" for position in range(parents + 1)]
-    above = {name: () for name in names[:-1]} | {names[-1]: tuple(names[:-1])}
+    above = dict.fromkeys(names[:-1], ()) | {names[-1]: tuple(names[:-1])}
     return dc.Network(tuple(dc.Variable(name, labels) for name in names), above)
 
 
@@ -129,7 +129,7 @@ def timed(run: Callable[[], Made]) -> tuple[Made, float]:
 
 def by_pyagrum(cells: dc.Tables) -> float:
     """CPU seconds of a loop over a few draws: fill the tables, then all marginals."""
-    import pyagrum  # noqa: PLC0415
+    import pyagrum
 
     net = cells.network.to_pyagrum()
 

@@ -138,7 +138,7 @@ def laws_from_roots(scopes: Collection[Scope], cells: Tables, seed: int) -> Forw
     Returns:
         Exact laws where one pass fits into memory, or else those of made-up records.
     """
-    return forward_pass(scopes, cells) or RecordPass(scopes, cells, seed)
+    return forward_pass(scopes, cells) or RecordPass(tuple(scopes), cells, seed)
 
 
 def forward_pass(scopes: Collection[Scope], cells: Tables) -> ForwardPass | None:

@@ -8,7 +8,7 @@ Algorithm: Lauritzen and Spiegelhalter (1988), in the form of Jensen, Lauritzen 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import combinations
@@ -291,7 +291,7 @@ def _compiled(
     )
 
 
-def first_holders(cliques: Sequence[Set[str]], order: Sequence[int], scopes: Sequence[Scope]) -> tuple[int, ...]:
+def first_holders(cliques: Sequence[set[str]], order: Sequence[int], scopes: Sequence[Scope]) -> tuple[int, ...]:
     """For each scope the first clique, in some order, that holds it; -1 where none does."""
     having: dict[str, list[int]] = {}
     for index in order:
