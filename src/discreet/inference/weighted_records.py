@@ -34,12 +34,12 @@ Codes = npt.NDArray[np.unsignedinteger]
 
 RECORDS = 4096
 """Of each draw for the laws of parents: shares of them are known to .008."""
-FIRST, MOST_WORK = 512, 2**30
-"""Records of each draw that an answer begins with, and states that are drawn for it at most, about half a minute."""
+FIRST, MOST_WORK = 512, 2**29
+"""Records of each draw that an answer begins with, and states that are drawn for it at most: some 15 CPU seconds."""
 CLOSE = 0.05
 """Part of the draws' variance that the error of sampling may be before no more records are drawn: intervals are then
 2.5 % wider than they would be."""
-EXACT = 0.001
+EXACT = 0.002
 """Standard error of a draw's probability below which it is exact enough in any case."""
 LEAST_EFFECTIVE = 20.0
 """Records that a draw's are worth at least; with fewer, the error of the ratio is not what the delta method says."""
