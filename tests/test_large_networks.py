@@ -320,6 +320,6 @@ def test_the_command_line_answers_past_exact_inference(
     code, text, error = run("query r.json 'P(v147 | v0=s0)' --draws 50 --seed 1")
     assert code == 0, error
     assert "P(v147 | v0=s0): exact inference is out of reach, so this is sampled" in text
-    found = run.json("query r.json 'P(v147 | v0=s0)' --draws 50 --seed 1")
+    found = run.json("query r.json 'P(v147 | v0=s0)' --draws 50 --seed 1")["answers"][0]
     assert found["sampling"]["error"] < 0.01
     assert found["sampling"]["effective"] >= weighted_records.LEAST_EFFECTIVE
