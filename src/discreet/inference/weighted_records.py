@@ -36,6 +36,7 @@ RECORDS = 4096
 """Of each draw for the laws of parents: shares of them are known to .008."""
 FIRST, MOST_WORK = 512, 2**29
 """Records of each draw that an answer begins with, and states that are drawn for it at most: some 15 CPU seconds."""
+GROWTH = 4
 CLOSE = 0.05
 """Part of the draws' variance that the error of sampling may be before no more records are drawn: intervals are then
 2.5 % wider than they would be."""
@@ -103,7 +104,8 @@ def weighted_laws(
 ) -> WeightedLaws:
     """Laws of some sets of variables given evidence, by importance sampling under every draw.
 
-    Records are doubled until their error is small beside the draws' own spread (see CLOSE), or too much work.
+    Records are made up anew, four times as many, until their error is small beside the draws' own spread (see CLOSE),
+    or they are too much work.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
@@ -120,20 +122,11 @@ def weighted_laws(
     network, draws = cells.network, cells.draws or 1
     relevant = set(requisite(network, tuple(dict.fromkeys(name for scope in scopes for name in scope)), evidence))
     nodes = [node for node in network.order if node in relevant]
-    most = max(FIRST, MOST_WORK // (draws * max(1, len(nodes))))
-    sums = _Sums.none(network, scopes, draws)
-    records = 0
-    while True:
-        more = max(records, FIRST)
-        size = max(1, GATHERED // more)
-        for start in range(0, draws, size):
-            part = slice(start, min(start + size, draws))
-            logs, codes = _records(cells, nodes, evidence, part, more, rng)
-            sums.add(part, logs, codes)
-        records += more
-        found = sums.laws(records)
-        if 2 * records > most or (_enough(found) and found.effective >= LEAST_EFFECTIVE):
-            break
+    most, records = min(GATHERED, MOST_WORK // (draws * max(1, len(nodes)))), FIRST
+    found = _laws(cells, scopes, nodes, evidence, records, rng)
+    while GROWTH * records <= most and not _enough(found):
+        records *= GROWTH
+        found = _laws(cells, scopes, nodes, evidence, records, rng)
     if found.effective < LEAST_EFFECTIVE:
         observed = ", ".join(name for name in network.nodes if name in evidence)
         raise InputError(
@@ -142,6 +135,50 @@ def weighted_laws(
             "the evidence that is least probable, or observe variables nearer to the roots"
         )
     return found
+
+
+def _laws(
+    cells: Tables,
+    scopes: Sequence[Scope],
+    nodes: Sequence[str],
+    evidence: Mapping[str, int],
+    records: int,
+    rng: np.random.Generator,
+) -> WeightedLaws:
+    """Ratios of sums over a number of records of each draw, and their variances by the delta method."""
+    draws = cells.draws or 1
+    laws = {scope: np.empty((cells.network.cells(scope), draws)) for scope in scopes}
+    errors, effective = {scope: np.empty(law.shape) for scope, law in laws.items()}, np.empty(draws)
+    size = max(1, GATHERED // records)
+    for start in range(0, draws, size):
+        part = slice(start, min(start + size, draws))
+        logs, codes = _records(cells, nodes, evidence, part, records, rng)
+        highest = logs.max(axis=-1, keepdims=True)
+        weights = np.exp(logs - np.where(np.isfinite(highest), highest, 0.0))
+        total, squared = weights.sum(axis=-1), np.square(weights).sum(axis=-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            effective[part] = np.nan_to_num(total**2 / squared)
+            for scope, law in laws.items():
+                sums, squares = (_by_states(cells.network, scope, codes, each) for each in (weights, weights**2))
+                law[:, part] = share = sums / total
+                error = ((1 - 2 * share) * squares + share**2 * squared) / total**2
+                errors[scope][:, part] = np.maximum(error, 0.0)
+    shapes = {scope: (*(cells.network.schema[name].size for name in scope), draws) for scope in scopes}
+    return WeightedLaws(
+        {scope: law.reshape(shapes[scope]) for scope, law in laws.items()},
+        {scope: error.reshape(shapes[scope]) for scope, error in errors.items()},
+        records,
+        float(np.quantile(effective, FEW)),
+    )
+
+
+def _by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], weights: Floats) -> Floats:
+    """Sums of weights, shape (draws, records), by the joint states of a set: shape (states, draws)."""
+    flat, states = np.arange(len(weights))[:, None], network.cells(scope)
+    for name in scope:
+        flat = flat * network.schema[name].size + codes[name]
+    sums = np.bincount(flat.ravel(), weights.ravel(), len(weights) * states)
+    return np.asarray(sums.reshape(len(weights), states).T, np.float64)
 
 
 def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Generator) -> Floats:
@@ -172,7 +209,9 @@ def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) ->
 
 
 def _enough(found: WeightedLaws) -> bool:
-    """Whether the error is small beside the draws' own spread."""
+    """Whether records are worth enough, and the error is small beside the draws' own spread."""
+    if found.effective < LEAST_EFFECTIVE:
+        return False
     for scope, law in found.laws.items():
         error = np.nanmean(found.errors[scope], axis=-1)
         if (error > np.maximum(CLOSE * np.nanvar(law, axis=-1), EXACT**2)).any():
@@ -238,63 +277,6 @@ def _states(network: Network, node: str, table: Floats, rows: npt.NDArray[np.int
     return (found - first).astype(_kind(network, node))
 
 
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """Sums over records, by draw: of weights, of their squares, and of both by the states of each set.
-
-    Weights are divided by the largest of their draw so far.
-
-    Args:
-        peak: logarithm of that largest weight, shape (draws,).
-        whole: sums of the weights and of their squares, shape (2, draws).
-        parts: by set, the same by joint state, shape (2, states, draws).
-        shapes: by set, the sizes.
-    """
-
-    peak: Floats
-    whole: Floats
-    parts: dict[Scope, Floats]
-    shapes: Mapping[Scope, tuple[int, ...]]
-
-    @staticmethod
-    def none(network: Network, scopes: Sequence[Scope], draws: int) -> _Sums:
-        """Of no records."""
-        shapes = {scope: tuple(network.schema[name].size for name in scope) for scope in scopes}
-        parts = {scope: np.zeros((2, math.prod(shape), draws)) for scope, shape in shapes.items()}
-        return _Sums(np.full(draws, -np.inf), np.zeros((2, draws)), parts, shapes)
-
-    def add(self, part: slice, logs: Floats, codes: Mapping[str, Codes]) -> None:
-        """Add the records of some draws."""
-        peak = np.maximum(self.peak[part], logs.max(axis=-1))
-        finite = np.where(np.isfinite(peak), peak, 0.0)
-        with np.errstate(invalid="ignore"):
-            fall = np.where(np.isfinite(self.peak[part]), np.exp(self.peak[part] - finite), 0.0)
-        self.peak[part] = peak
-        weights = np.exp(logs - finite[:, None])
-        draws = np.arange(len(logs))[:, None]
-        for power in (0, 1):
-            self.whole[power, part] = self.whole[power, part] * fall ** (power + 1) + (weights ** (power + 1)).sum(-1)
-        for scope, sums in self.parts.items():
-            flat, states = draws, sums.shape[1]
-            for name, size in zip(scope, self.shapes[scope], strict=True):
-                flat = flat * size + codes[name]
-            for power in (0, 1):
-                new = np.bincount(flat.ravel(), (weights ** (power + 1)).ravel(), len(logs) * states)
-                sums[power, :, part] = sums[power, :, part] * fall ** (power + 1) + new.reshape(-1, states).T
-
-    def laws(self, records: int) -> WeightedLaws:
-        """Ratios, and their variances by the delta method."""
-        laws, errors = dict[Scope, Floats](), dict[Scope, Floats]()
-        with np.errstate(invalid="ignore", divide="ignore"):
-            for scope, (weights, squares) in self.parts.items():
-                law = weights / self.whole[0]
-                error = ((1 - 2 * law) * squares + law**2 * self.whole[1]) / self.whole[0] ** 2
-                laws[scope] = law.reshape(*self.shapes[scope], -1)
-                errors[scope] = np.maximum(error, 0.0).reshape(laws[scope].shape)
-            effective = np.nan_to_num(self.whole[0] ** 2 / self.whole[1])
-        return WeightedLaws(laws, errors, records, float(np.quantile(effective, FEW)))
-
-
 class RecordPass:
     """Laws of sets of variables by made-up records that are drawn once, for tables made from the roots down.
 
@@ -347,9 +329,7 @@ class RecordPass:
 
     def _counted(self, scope: Scope, draws: int) -> Floats:
         """Shares of records, shape `(*sizes, draws)`."""
-        sizes = [self._cells.network.schema[name].size for name in scope]
-        flat, states = np.arange(draws)[:, None], math.prod(sizes)
-        for name, size in zip(scope, sizes, strict=True):
-            flat = flat * size + self._codes[name]
-        counts = np.bincount(flat.ravel(), minlength=draws * states).reshape(draws, states).T
-        return np.asarray(((counts + 1 / states) / (RECORDS + 1)).reshape(*sizes, draws))
+        network = self._cells.network
+        counts = _by_states(network, scope, self._codes, np.ones((draws, RECORDS)))
+        sizes = [network.schema[name].size for name in scope]
+        return ((counts + 1 / len(counts)) / (RECORDS + 1)).reshape(*sizes, draws)

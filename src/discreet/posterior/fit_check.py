@@ -67,6 +67,8 @@ MOST_CONTRASTS = 512
 """Of an interaction that is tested."""
 MOST_CELLS = 2**22
 """Of a measured set together with a family, and of their contrasts: 32 MB."""
+MOST_WORK = 100_000
+"""Squared numbers of the measured sets' ancestors, in all: some 4 CPU seconds. Sets with many are left out."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ class FitCheck:
     """What a release says of its network.
 
     Args:
-        tests: of all interactions that could be tested, those of the largest effect first.
+        tests: of all interactions that could be tested, those of the largest effect first; in large networks, of the
+            tables with fewest ancestors.
         measured: number of pairs of variables that lie in a table together.
         pairs: number of all pairs of variables. Of those that lie in no table nobody knows more than the network says.
     """
@@ -196,8 +199,17 @@ def _tested(network: Network, evidence: Combined, rng: np.random.Generator) -> I
     margins = pooled_margins(network, parts, evidence.records[0], also=[network.ordered(names) for names in wanted])
     rows = Worlds(margins, WORLDS, rng)
     theta = Tables(network, lambda node: rows.rows(node).mean[..., None], draws=1)
-    for home in dict.fromkeys(wanted.values()):
+    for home in _within_reach(network, list(dict.fromkeys(wanted.values()))):
         yield from _of_table(margins, theta, [names for names, own in wanted.items() if own == home])
+
+
+def _within_reach(network: Network, tables: Sequence[Scope]) -> list[Scope]:
+    """Tables, in their order, as many as are affordable of those with fewest ancestors."""
+    costs = {table: len(network.ancestors(table)) ** 2 for table in tables}
+    cheapest = sorted(tables, key=costs.__getitem__)
+    ends = np.cumsum([costs[table] for table in cheapest])
+    kept = {table for table, end in zip(cheapest, ends.tolist(), strict=True) if end <= MOST_WORK}
+    return [table for table in tables if table in kept]
 
 
 def _of_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Iterator[tuple[Scope, float, float]]:
