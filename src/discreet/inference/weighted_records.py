@@ -34,8 +34,8 @@ Codes = npt.NDArray[np.unsignedinteger]
 
 RECORDS = 4096
 """Of each draw for the laws of parents: shares of them are known to .008."""
-FIRST, MOST_WORK = 512, 2**29
-"""Records of each draw that an answer begins with, and states that are drawn for it at most: some 15 CPU seconds."""
+FIRST, MOST_WORK = 512, 2**28
+"""Records of each draw that an answer begins with, and states that are drawn for it at most: some 8 CPU seconds."""
 GROWTH = 4
 CLOSE = 0.05
 """Part of the draws' variance that the error of sampling may be before no more records are drawn: intervals are then

@@ -37,7 +37,7 @@ import numpy.typing as npt
 from scipy.special import fdtrc
 
 from discreet.errors import InputError
-from discreet.inference import elimination
+from discreet.inference.forward import forward_pass
 from discreet.inference.interactions import contrast_matrices, positions, transformed
 from discreet.model.arrays import margin
 from discreet.model.network import Network
@@ -216,17 +216,21 @@ def _of_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Iterato
     """Interactions of one table; those that exact inference does not reach are left out."""
     network = theta.network
     inside, above = {name for names in sets for name in names}, {names: network.ancestors(names) for names in sets}
+    unions = dict[str, Scope]()
+    for node in network.ancestors(inside):
+        family = network.family(node)
+        unions[node] = (*family, *(name for name in _in_order(network, inside) if name not in family))
+        if network.cells(unions[node]) > MOST_CELLS:
+            return
+    laws = forward_pass([*sets, *unions.values()], theta)
+    if laws is None:
+        return
     try:
-        moments = {names: _Moments.of(theta, names) for names in sets}
-        for node in network.ancestors(inside):
-            family = network.family(node)
-            union = (*family, *(name for name in _in_order(network, inside) if name not in family))
-            if network.cells(union) > MOST_CELLS:
-                return
-            joint = elimination.joint(theta, union, {})[..., 0]
+        moments = {names: _Moments(names, laws.law(names)[..., 0]) for names in sets}
+        for node, union in unions.items():
             for names, moment in moments.items():
                 if node in above[names]:
-                    moment.add(margins, joint, union, node)
+                    moment.add(margins, laws.law(union)[..., 0], union, node)
     except InputError:
         return
     for names, moment in moments.items():
@@ -255,11 +259,6 @@ class _Moments:
         # Too many records move what the network says of all of them in proportion.
         self.noise: dict[Scope, Floats] = {(): self.mean.copy()[:, None]}
         self.measured = True
-
-    @staticmethod
-    def of(theta: Tables, names: Scope) -> _Moments:
-        """Under probabilities of one draw."""
-        return _Moments(names, elimination.joint(theta, names, {})[..., 0])
 
     def add(self, margins: Margins, joint: Floats, union: Scope, node: str) -> None:
         """Take in what the family of a node follows, and the noise in its counts."""
