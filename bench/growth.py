@@ -156,6 +156,7 @@ def cases(of: str, draws: int) -> list[Case]:
             ("random", 1000, 1, 2, 10_000, draws),
             ("random", 1000, 2, 2, 10_000, draws),
             ("random", 1000, 3, 2, 10_000, draws),
+            ("random", 190, 2, 5, 10_000, draws),
             ("wide", 13, 12, 2, 10_000, draws),
             ("wide", 2, 1, 300, 10_000, draws),
             ("far", 100, 3, 2, 10_000, draws),
