@@ -12,7 +12,7 @@ That is exact: nodes are taken up after their parents, so what is left out is ba
 of the rest as in that of all. Each clique grows to its size once and is dropped then, so that time is linear in the
 cells of the tree.
 
-Source: Lauritzen and Spiegelhalter (1988) for the tree; Darwiche (2001) for recursive conditioning on what is shared.
+Source: Lauritzen and Spiegelhalter (1988) for the tree and its separators.
 """
 
 from __future__ import annotations
