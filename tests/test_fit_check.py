@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom, kstest
 
 import discreet as dc
+from discreet.inference import elimination
 from discreet.inference.interactions import contrast_matrices
 from discreet.model.arrays import margin
 from discreet.posterior import fit_check
@@ -141,7 +142,7 @@ def moments(theta: dc.Tables, names: tuple[str, ...]) -> tuple[_Moments, dc.Tabl
     also = [network.ordered(names)]
     margins = pooled_margins(network, measurements([release]), None, also=also)
     cells = with_draws(theta)
-    found = _Moments.of(cells, names)
+    found = _Moments(names, elimination.joint(cells, names, {})[..., 0])
     joint, axes = full_joint(cells)[..., 0], network.nodes
     for node in network.ancestors(names):
         union = (*network.family(node), *(name for name in names if name not in network.family(node)))

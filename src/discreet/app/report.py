@@ -86,8 +86,19 @@ def answer_lines(answers: Sequence[dc.Answer]) -> str:
         for answer in answers
         if answer.left_out
     ]
-    notes = [*assumption_lines(answers), *_bin_lines(answers), *partial]
+    notes = [*assumption_lines(answers), *_bin_lines(answers), *partial, *_sampling_lines(answers)]
     return "\n".join([table, *([""] if notes else []), *notes])
+
+
+def _sampling_lines(answers: Sequence[dc.Answer]) -> list[str]:
+    """Of answers past exact inference, how well they are known."""
+    return [
+        f"{answer.query}: exact inference is out of reach, so this is sampled, {answer.sampling.records:,} records for "
+        f"each draw, worth {answer.sampling.effective:,.0f}: standard error of a mean at most "
+        f"{answer.sampling.error:.2g}, intervals at most {100 * answer.sampling.widening:.2g} % wider"
+        for answer in answers
+        if answer.sampling is not None
+    ]
 
 
 def _bin_lines(answers: Sequence[dc.Answer]) -> list[str]:

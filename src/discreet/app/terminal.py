@@ -32,7 +32,8 @@ def answer_document(answer: dc.Answer) -> dict[str, object]:
     basis = {"basis": answer.basis, "unmeasured": [list(pair) for pair in answer.unmeasured]}
     basis["prior_only"] = [list(part) for part in answer.prior_only]
     numbers = {} if answer.inside is None else {"unit": answer.unit, "inside": answer.inside}
-    return {**head, **basis, **numbers, "values": [dict(row) for row in answer.rows]}
+    sampled = {} if answer.sampling is None else {"sampling": asdict(answer.sampling)}
+    return {**head, **basis, **numbers, **sampled, "values": [dict(row) for row in answer.rows]}
 
 
 def fit_document(checked: dc.FitCheck) -> dict[str, object]:

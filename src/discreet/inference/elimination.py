@@ -32,6 +32,7 @@ from discreet.model.tables import Array, Tables
 
 __all__ = [
     "Explained",
+    "affordable",
     "explanations",
     "joint",
     "joint_cost",
@@ -135,6 +136,14 @@ def joint_cost(network: Network, targets: Sequence[str], evidence: Mapping[str, 
         Cells of all cliques together, after pruning.
     """
     return _query(network, tuple(targets), frozenset(evidence)).tree.cells
+
+
+def affordable(network: Network, targets: Sequence[str] | None, evidence: Iterable[str]) -> bool:
+    """Whether the budget allows `joint` of some targets, `log_probability` (no targets) or `marginals` (None)."""
+    seen = frozenset(evidence)
+    if targets is None:
+        return _everything(network, seen).cells <= CELL_BUDGET
+    return (_query(network, tuple(targets), seen) if targets else _event(network, seen)).cells <= CELL_BUDGET
 
 
 @overload

@@ -10,14 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import combinations
 from types import EllipsisType, MappingProxyType
 
 from discreet.model.schema import Scope
 
-__all__ = ["Family", "JunctionTree", "Term", "elimination_order", "junction_tree", "maximising_tree"]
+__all__ = ["Family", "JunctionTree", "Term", "clique_tree", "elimination_order", "first_holders", "junction_tree",
+           "maximising_tree"]  # fmt: skip
 
 Family = tuple[str | None, Scope]
 """The variable whose conditional probabilities a factor holds, None where it is observed, and the factor's scope."""
+HOPELESS = 2**40
+"""Cells of a clique, greedily the cheapest, beyond which no better order is looked for."""
+_Cost = tuple[bool, int, int, int, str]
 
 
 @dataclass(frozen=True)
@@ -102,34 +108,63 @@ def elimination_order(
 def _eliminate(
     scopes: Sequence[Sequence[str]], sizes: Mapping[str, int], last: Sequence[str], *, fill: bool
 ) -> list[Scope]:
-    """One greedy elimination; ties are met by the smaller clique, then by the order of the names."""
+    """One greedy elimination; ties are met by the smaller clique, then by the order of the names.
+
+    Costs are kept up to date arc by arc, so that a step takes no longer in a larger network.
+    """
     near: dict[str, set[str]] = {}
     for scope in scopes:
         for name in scope:
             near.setdefault(name, set()).update(other for other in scope if other != name)
     rank = {name: position for position, name in enumerate(sizes)}
     kept = set(last)
+    weights = {name: math.prod(sizes[other] for other in (name, *others)) for name, others in near.items()}
+    missing = {name: sum(len(others - near[other]) - 1 for other in others) // 2 for name, others in near.items()}
 
-    def cost(name: str) -> tuple[bool, int, int, int]:
-        neighbours = near[name]
-        weight = sizes[name] * math.prod(sizes[other] for other in neighbours)
-        missing = sum(len(neighbours - near[other]) - 1 for other in neighbours) // 2
-        return (name in kept, *((missing, weight) if fill else (weight, missing)), rank[name])
+    def cost(name: str) -> _Cost:
+        both = (missing[name], weights[name]) if fill else (weights[name], missing[name])
+        return (name in kept, *both, rank[name], name)
 
-    costs = {name: cost(name) for name in near}
+    queue = [cost(name) for name in near]
+    heapify(queue)
     steps: list[Scope] = []
     while near:
-        name = min(costs, key=costs.__getitem__)
-        neighbours = near.pop(name)
-        del costs[name]
-        steps.append((name, *sorted(neighbours, key=rank.__getitem__)))
+        *_, name = cheapest = heappop(queue)
+        if name not in near or cheapest != cost(name):
+            continue
+        if weights[name] > HOPELESS:
+            # Nothing will be computed on such a clique: all that is left makes one, at no cost.
+            left = sorted(near, key=lambda other: (other in kept, rank[other]))
+            return steps + [tuple(left[place:]) for place in range(len(left))]
+        neighbours = sorted(near[name], key=rank.__getitem__)
+        steps.append((name, *neighbours))
+        touched = set(neighbours)
+        for one, other in combinations(neighbours, 2) if missing[name] else ():
+            if other not in near[one]:
+                touched |= _join(one, other, near, missing)
+                weights[one] *= sizes[other]
+                weights[other] *= sizes[one]
+        del near[name]
         for other in neighbours:
+            # The neighbours are joined by now; what else is near to one of them is not near to the eliminated.
             near[other].discard(name)
-            near[other] |= neighbours - {other}
-        touched = set(neighbours).union(*(near[other] for other in neighbours)) if neighbours else set()
-        for other in touched:
-            costs[other] = cost(other)
+            missing[other] -= len(near[other]) - len(neighbours) + 1
+            weights[other] //= sizes[name]
+        for other in touched - {name}:
+            heappush(queue, cost(other))
     return steps
+
+
+def _join(one: str, other: str, near: dict[str, set[str]], missing: dict[str, int]) -> set[str]:
+    """Add an arc; returns the variables near to both ends, which have one missing arc less."""
+    both = near[one] & near[other]
+    for name in both:
+        missing[name] -= 1
+    missing[one] += len(near[one]) - len(both)
+    missing[other] += len(near[other]) - len(both)
+    near[one].add(other)
+    near[other].add(one)
+    return both
 
 
 def junction_tree(families: Sequence[Family], sizes: Mapping[str, int], targets: Scope = ()) -> JunctionTree:
@@ -150,6 +185,11 @@ def junction_tree(families: Sequence[Family], sizes: Mapping[str, int], targets:
         top = min(holders, key=lambda index: math.prod(sizes[name] for name in cliques[index]))
         cliques, parents = _rooted(cliques, parents, top)
     return _compiled(families, sizes, cliques, parents, wanted=targets)
+
+
+def clique_tree(scopes: Sequence[Scope], sizes: Mapping[str, int]) -> tuple[list[set[str]], list[int]]:
+    """Cliques of an elimination that hold every scope, and the position of each one's parent, -1 for a root."""
+    return _cliques(elimination_order(scopes, sizes)[0])
 
 
 def maximising_tree(families: Sequence[Family], sizes: Mapping[str, int], targets: Scope) -> JunctionTree:
@@ -195,12 +235,16 @@ def _rooted(cliques: Sequence[set[str]], parents: Sequence[int], top: int) -> tu
     child, parent = -1, top
     while parent >= 0:
         turned[parent], child, parent = child, parent, turned[parent]
-    depths = list[int]()
-    for index in range(len(turned)):
-        depth, above = 0, turned[index]
-        while above >= 0:
-            depth, above = depth + 1, turned[above]
-        depths.append(depth)
+    # A clique comes before its parent, but on the way to the new root, which is the other way about.
+    depths, path = [0] * len(turned), list[int]()
+    for start in reversed(range(len(turned))):
+        above = start
+        while above >= 0 and not depths[above]:
+            path.append(above)
+            above = turned[above]
+        while path:
+            at = path.pop()
+            depths[at] = 1 + (depths[turned[at]] if turned[at] >= 0 else 0)
     order = sorted(range(len(turned)), key=lambda index: -depths[index])
     place = {index: position for position, index in enumerate(order)}
     return [cliques[index] for index in order], [place.get(turned[index], -1) for index in order]
@@ -220,7 +264,7 @@ def _compiled(
     separators = [clique[len(clique) - width :] for clique, width in zip(scoped, shared, strict=True)]
     costs = [math.prod(sizes[name] for name in clique) for clique in scoped]
     by_cost = sorted(range(len(scoped)), key=costs.__getitem__)
-    homes = tuple(_first_holder(cliques, by_cost, scope) for _, scope in families)
+    homes = first_holders(cliques, by_cost, [scope for _, scope in families])
     maxima = sum(not maximised or clique[0] not in maximised for clique in scoped)
     # Maxima are not 1; and where the targets are, the sum over the others is wanted.
     tops = [parent < 0 and bool(wanted) and cliques[index].issuperset(wanted) for index, parent in enumerate(parents)]
@@ -247,9 +291,17 @@ def _compiled(
     )
 
 
-def _first_holder(cliques: Sequence[set[str]], order: Sequence[int], scope: Scope) -> int:
-    """The first clique, in some order, that holds a scope; -1 where none does."""
-    return next((index for index in order if cliques[index].issuperset(scope)), -1)
+def first_holders(cliques: Sequence[set[str]], order: Sequence[int], scopes: Sequence[Scope]) -> tuple[int, ...]:
+    """For each scope the first clique, in some order, that holds it; -1 where none does."""
+    having: dict[str, list[int]] = {}
+    for index in order:
+        for name in cliques[index]:
+            having.setdefault(name, []).append(index)
+    found = []
+    for scope in scopes:
+        fewest = min((having.get(name, []) for name in scope), key=len, default=order)
+        found.append(next((index for index in fewest if cliques[index].issuperset(scope)), -1))
+    return tuple(found)
 
 
 def _axes_beyond(clique: Scope, separator: Scope) -> tuple[int, ...]:

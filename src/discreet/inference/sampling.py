@@ -74,6 +74,9 @@ def draw_node(
     """One column of such records, given the codes of those before: int64, shape `(n,)`."""
     uniform, drawn = rng.random(n), np.empty(n, np.int64)
     step = max(1, GATHERED // network.schema[node].size)
+    if n <= step:
+        sums = rows(node, codes)
+        return np.asarray((uniform[:, None] * sums[..., -1:] >= sums[..., :-1]).sum(axis=-1))
     for start in range(0, n, step):
         part = slice(start, start + step)
         sums = rows(node, {name: column[part] for name, column in codes.items()})

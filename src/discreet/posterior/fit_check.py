@@ -37,7 +37,7 @@ import numpy.typing as npt
 from scipy.special import fdtrc
 
 from discreet.errors import InputError
-from discreet.inference import elimination
+from discreet.inference.forward import forward_pass
 from discreet.inference.interactions import contrast_matrices, positions, transformed
 from discreet.model.arrays import margin
 from discreet.model.network import Network
@@ -67,6 +67,8 @@ MOST_CONTRASTS = 512
 """Of an interaction that is tested."""
 MOST_CELLS = 2**22
 """Of a measured set together with a family, and of their contrasts: 32 MB."""
+MOST_WORK = 100_000
+"""Squared numbers of the measured sets' ancestors, in all: some 4 CPU seconds. Sets with many are left out."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ class FitCheck:
     """What a release says of its network.
 
     Args:
-        tests: of all interactions that could be tested, those of the largest effect first.
+        tests: of all interactions that could be tested, those of the largest effect first; in large networks, of the
+            tables with fewest ancestors.
         measured: number of pairs of variables that lie in a table together.
         pairs: number of all pairs of variables. Of those that lie in no table nobody knows more than the network says.
     """
@@ -196,25 +199,38 @@ def _tested(network: Network, evidence: Combined, rng: np.random.Generator) -> I
     margins = pooled_margins(network, parts, evidence.records[0], also=[network.ordered(names) for names in wanted])
     rows = Worlds(margins, WORLDS, rng)
     theta = Tables(network, lambda node: rows.rows(node).mean[..., None], draws=1)
-    for home in dict.fromkeys(wanted.values()):
+    for home in _within_reach(network, list(dict.fromkeys(wanted.values()))):
         yield from _of_table(margins, theta, [names for names, own in wanted.items() if own == home])
+
+
+def _within_reach(network: Network, tables: Sequence[Scope]) -> list[Scope]:
+    """Tables, in their order, as many as are affordable of those with fewest ancestors."""
+    costs = {table: len(network.ancestors(table)) ** 2 for table in tables}
+    cheapest = sorted(tables, key=costs.__getitem__)
+    ends = np.cumsum([costs[table] for table in cheapest])
+    kept = {table for table, end in zip(cheapest, ends.tolist(), strict=True) if end <= MOST_WORK}
+    return [table for table in tables if table in kept]
 
 
 def _of_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Iterator[tuple[Scope, float, float]]:
     """Interactions of one table; those that exact inference does not reach are left out."""
     network = theta.network
     inside, above = {name for names in sets for name in names}, {names: network.ancestors(names) for names in sets}
+    unions = dict[str, Scope]()
+    for node in network.ancestors(inside):
+        family = network.family(node)
+        unions[node] = (*family, *(name for name in _in_order(network, inside) if name not in family))
+        if network.cells(unions[node]) > MOST_CELLS:
+            return
+    laws = forward_pass([*sets, *unions.values()], theta)
+    if laws is None:
+        return
     try:
-        moments = {names: _Moments.of(theta, names) for names in sets}
-        for node in network.ancestors(inside):
-            family = network.family(node)
-            union = (*family, *(name for name in _in_order(network, inside) if name not in family))
-            if network.cells(union) > MOST_CELLS:
-                return
-            joint = elimination.joint(theta, union, {})[..., 0]
+        moments = {names: _Moments(names, laws.law(names)[..., 0]) for names in sets}
+        for node, union in unions.items():
             for names, moment in moments.items():
                 if node in above[names]:
-                    moment.add(margins, joint, union, node)
+                    moment.add(margins, laws.law(union)[..., 0], union, node)
     except InputError:
         return
     for names, moment in moments.items():
@@ -243,11 +259,6 @@ class _Moments:
         # Too many records move what the network says of all of them in proportion.
         self.noise: dict[Scope, Floats] = {(): self.mean.copy()[:, None]}
         self.measured = True
-
-    @staticmethod
-    def of(theta: Tables, names: Scope) -> _Moments:
-        """Under probabilities of one draw."""
-        return _Moments(names, elimination.joint(theta, names, {})[..., 0])
 
     def add(self, margins: Margins, joint: Floats, union: Scope, node: str) -> None:
         """Take in what the family of a node follows, and the noise in its counts."""

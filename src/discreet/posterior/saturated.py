@@ -14,11 +14,13 @@ Source: a DAG whose families are complete in an order assumes nothing (the chain
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.inference import elimination
+from discreet.inference.forward import ForwardPass, forward_pass
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
@@ -127,12 +129,18 @@ def projected(cells: Tables, network: Network) -> Tables:
         mean of those that it stands for, where the other network has these parents and more, and else uniform.
     """
 
+    @cache
+    def laws() -> ForwardPass | None:
+        families = [(network.family(node), cells.network.family(node)) for node in network.nodes]
+        return forward_pass([own for own, wide in families if own != wide], cells)
+
     def family(node: str) -> Floats:
         own = network.family(node)
         wide = cells.network.family(node)
         if own == wide:
             return np.asarray(cells[node])
-        joint = elimination.joint(cells, own, {})
+        together = laws()
+        joint = elimination.joint(cells, own, {}) if together is None else together.law(own)
         total = joint.sum(axis=-2, keepdims=True)
         if own[:-1] == wide[: len(own) - 1]:
             plain = cells[node].mean(axis=tuple(range(len(own) - 1, len(wide) - 1)))

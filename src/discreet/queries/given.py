@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.inference import elimination
+from discreet.inference.weighted_records import Sampling, log_weight, weighted_laws
+from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
 from discreet.posterior.draws import Posterior, PosteriorDraws, joint_draws
@@ -39,7 +41,9 @@ class Given:
 
     @cached_property
     def log_evidence(self) -> Floats:
-        """`log P(evidence)`, shape `(draws,)`."""
+        """`log P(evidence)`, shape `(draws,)`; by made-up records where exact inference is out of reach."""
+        if not elimination.affordable(self.cells.network, (), self.evidence):
+            return log_weight(self.cells, self.evidence, np.random.default_rng(0))
         return elimination.log_probability(self.cells, self.evidence)
 
     def joint(self, targets: Sequence[str], also: Mapping[str, int] | None = None) -> Floats:
@@ -110,6 +114,28 @@ class _Tabled(Given):
 
 
 @dataclass(frozen=True, eq=False)
+class _Sampled(_Tabled):
+    """The same where exact inference is out of reach, from records that were made up under every draw.
+
+    Args:
+        names: of the targets.
+        law: `P(names | evidence)`, shape `(*sizes, draws)`.
+        exact: the draws given the evidence.
+    """
+
+    exact: Given
+
+    @cached_property
+    def log_evidence(self) -> Floats:
+        """See `Given`."""
+        return self.exact.log_evidence
+
+    def whole(self, names: Sequence[str]) -> Floats:
+        """See `Given`."""
+        return self.exact.whole(names)
+
+
+@dataclass(frozen=True, eq=False)
 class Both:
     """The draws of a posterior given evidence, and how much each counts.
 
@@ -121,6 +147,7 @@ class Both:
         tables: what was measured beyond the network's families; None where that is not read.
         effective: independent draws that they are worth; None: all.
         read: whether all that tables say of the question's variables is in the draws.
+        sampling: how answers are sampled; None where inference is exact.
     """
 
     given: Given
@@ -130,6 +157,7 @@ class Both:
     tables: TableDraws | None
     effective: float | None = None
     read: bool = True
+    sampling: Sampling | None = None
 
     @cached_property
     def weights(self) -> Floats | None:
@@ -140,25 +168,54 @@ class Both:
         peak = log.max()
         return np.asarray(np.exp(log - peak)) if np.isfinite(peak) else np.zeros(log.shape)
 
-    def about(self, targets: Iterable[str], *, most: int) -> Both:
+    def about(self, targets: Iterable[str], *, most: int, ratio: bool = False) -> Both:
         """What answers a question about some targets: itself, or joint laws of its variables that tables moved.
 
         Args:
             targets: of the question.
             most: joint states of theirs beyond which the network's law stays.
+            ratio: whether the probability of the evidence will be asked, too.
+
+        Returns:
+            That; where exact inference is out of reach, and joint states are no more than these, sampled laws.
+
+        Raises:
+            InputError: the evidence is too rare to be sampled.
         """
-        names = (*targets, *self.given.evidence)
-        if self.tables is None or not self.tables.say(names):
-            return self
-        small = self.given.cells.network.cells(names[: len(names) - len(self.given.evidence)]) <= most
-        law = self.tables.joint(self.given.cells, names) if small else None
+        wanted = tuple(targets)
+        names, network = (*wanted, *self.given.evidence), self.given.cells.network
+        small = network.cells(wanted) <= most
+        said = self.tables is not None and self.tables.say(names)
+        law = self.tables.joint(self.given.cells, names) if self.tables is not None and said and small else None
         if law is None:
-            return replace(self, read=False)
+            asked = [wanted, ()] if ratio else [wanted]
+            reached = all(elimination.affordable(network, each, self.given.evidence) for each in asked)
+            return replace(self.sampled([wanted])[0] if small and not reached else self, read=not said)
+        assert self.tables is not None
         twin = self.twin
         if twin is not None:
             again = self.tables.joint(twin.cells, names, twins=True)
             twin = None if again is None else _Tabled(twin.cells, twin.evidence, names, again)
         return replace(self, given=_Tabled(self.given.cells, self.given.evidence, names, law), twin=twin)
+
+    def sampled(self, scopes: Sequence[Scope]) -> list[Both]:
+        """For each of some sets of targets the same with its law by importance sampling, and no twins.
+
+        Raises:
+            InputError: the evidence is too rare to be sampled.
+        """
+        given = self.given
+        # Equal for equal questions.
+        found = weighted_laws(given.cells, scopes, given.evidence, np.random.default_rng(0))
+        return [
+            replace(
+                self,
+                given=_Sampled(given.cells, given.evidence, scope, found.laws[scope], given),
+                twin=None,
+                sampling=found.sampling(scope),
+            )
+            for scope in scopes
+        ]
 
 
 def both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predictive: bool) -> Both:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from discreet.errors import QUOTED_CHARACTERS, InputError, shown
 from discreet.inference import elimination
+from discreet.inference.weighted_records import Sampling
 from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
@@ -76,6 +77,8 @@ class Answer:
             that no table holds, `(parent, node)` for how a node depends on a parent that no table holds it with; at
             most 20.
         inside: of numbers, the law inside bins by which the mean and "law_lower" and "law_upper" are.
+        sampling: where exact inference is out of reach: how many records were made up under each draw, what they are
+            worth, the standard error of the means, and by how much intervals are wider for it. None: exact.
     """
 
     query: str
@@ -88,6 +91,7 @@ class Answer:
     unmeasured: tuple[tuple[str, str], ...] = ()
     prior_only: tuple[Scope, ...] = ()
     inside: Inside | None = None
+    sampling: Sampling | None = None
 
 
 def answer(
@@ -127,7 +131,8 @@ def answer(
 
     Raises:
         InputError: not a query, evidence that is impossible under more than half of the draws, a level outside (0, 1),
-            a query that needs more memory than the budget of `elimination.py`, or, predictive, evidence that leaves
+            an explanation or bounds that need more memory than the budget of `elimination.py`, evidence that is too
+            rare to be sampled where exact inference is out of reach, or, predictive, evidence that leaves
             fewer than twenty effective draws; something to assume of a posterior that believes its network, or
             "nothing" for an explanation, a predictive answer, or more rows than bounds are found for.
     """
@@ -202,11 +207,19 @@ def marginals(
         One answer for each variable, in the network's order; equal to those of `answer` but for rounding errors.
 
     Raises:
-        InputError: unknown or impossible evidence, a level outside (0, 1), or a network too large for exact inference.
+        InputError: unknown or impossible evidence, a level outside (0, 1), or evidence that is too rare to be sampled
+            where exact inference is out of reach.
     """
     check_level(level)
     schema = posterior.network.schema
     both = both_given(posterior, tuple(evidence.items()), predictive)
+    if not elimination.affordable(posterior.network, None, both.given.evidence):
+        left = [name for name in posterior.network.nodes if name not in both.given.evidence]
+        said = [both.tables is not None and both.tables.say((name, *both.given.evidence)) for name in left]
+        sampled = both.sampled([(name,) for name in left])
+        queries = [Probability(((name, None),), tuple(evidence.items())) for name in left]
+        each = zip(queries, sampled, said, strict=True)
+        return tuple(_probability(asked, replace(own, read=not moved), level) for asked, own, moved in each)
     answers = []
     for name, draws in both.given.marginals.items():
         asked = Probability(((name, None),), tuple(evidence.items()))
@@ -261,7 +274,8 @@ def _answer(asked: Query, both: Both, level: float, inside: Inside, *, nothing: 
     schema = both.given.cells.network.schema
     match asked:
         case Probability():
-            about = both.about((name for name, _ in asked.targets), most=ROW_LIMIT)
+            ratio = any(state is not None for _, state in asked.targets)
+            about = both.about((name for name, _ in asked.targets), most=ROW_LIMIT, ratio=ratio)
             found = _probability(asked, about, level)
             return _bounded(asked, about, found) if nothing and found.basis != "measured" else found
         case NumberQuery() if nothing:
@@ -387,7 +401,8 @@ def _summarised(
         noise = {"noise": float(share[i]) if known else None, "noise_error": float(error[i]) if known else None}
         rows.append({"state": dict(state), **numbers, **noise, **({} if best is None else {"best": best[i]})})
     names = {name for state in states[:1] for name in state}
-    found = Answer(str(asked), asked.kind, level, tuple(rows), left_out=float(1 - possible.mean()))
+    left_out = float(1 - possible.mean())
+    found = Answer(str(asked), asked.kind, level, tuple(rows), left_out=left_out, sampling=both.sampling)
     return _resting(found, asked, names, both)
 
 
@@ -423,5 +438,6 @@ def _number(asked: NumberQuery, both: Both, level: float, inside: Inside) -> Ans
         unit="probability" if asked.kind in ("marginal", "conditional") else f"number of {asked.variable}",
         left_out=float(1 - possible.mean()),
         inside=inside,
+        sampling=both.sampling,
     )
     return _resting(found, asked, {asked.variable}, both)

@@ -1,0 +1,191 @@
+"""How CPU seconds and peak memory of a posterior grow: in nodes, in-degree, states, rows and draws.
+
+`python -m bench.growth [nodes parents states rows draws large] [--draws 100]` makes up records of random networks,
+releases them (`planned`, epsilon 1) and draws every family of the learned prior's posterior, then asks all marginals.
+Each line is a process of its own, so that peak memory is its own; CPU seconds are those of the named step, all threads,
+and what is compiled is compiled before. `large` are the sizes that are to take at most 20 CPU seconds (1,000 nodes) or
+5 (one wide family) and 1 GiB, and networks past exact inference, whose answers are sampled.
+
+Where pyAgrum is installed its exact inference of the same marginals runs beside ours on the smaller ones, one draw
+after the other and scaled. A network has nodes in order, and each node's parents are drawn from the ten before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TypeVar
+
+import numpy as np
+
+import discreet as dc
+from discreet.inference.sampling import sample_codes
+
+NEAR = 10
+"""Nodes before a node among which are its parents."""
+PEER_DRAWS = 3
+"""Of the peer's loop, which is linear in draws."""
+MOST_PEER_NODES = 100
+ASKED = 20
+"""Marginals."""
+Made = TypeVar("Made")
+Case = tuple[str, int, int, int, int, int]
+"""The kind of network, its nodes, in-degree and states, rows, and draws."""
+
+
+def lattice(nodes: int, parents: int, states: int, near: int = NEAR, seed: int = 0) -> dc.Network:
+    """A random network in which every node has parents among the few before it."""
+    rng = np.random.default_rng(seed)
+    names = [f"v{position}" for position in range(nodes)]
+    above = {}
+    for position, name in enumerate(names):
+        pool = names[max(0, position - near) : position]
+        picked = sorted(rng.choice(len(pool), min(parents, len(pool)), replace=False).tolist())
+        above[name] = tuple(pool[place] for place in picked)
+    labels = tuple(f"s{state}" for state in range(states))
+    return dc.Network(tuple(dc.Variable(name, labels) for name in names), above)
+
+
+def wide(parents: int, states: int) -> dc.Network:
+    """One node with many parents, which are roots."""
+    labels = tuple(f"s{state}" for state in range(states))
+    names = [f"v{position}" for position in range(parents + 1)]
+    above = dict.fromkeys(names[:-1], ()) | {names[-1]: tuple(names[:-1])}
+    return dc.Network(tuple(dc.Variable(name, labels) for name in names), above)
+
+
+def network_of(kind: str, nodes: int, parents: int, states: int) -> dc.Network:
+    """The network of a case."""
+    match kind:
+        case "random":
+            return lattice(nodes, parents, states)
+        case "far":
+            return lattice(nodes, parents, states, near=nodes)
+        case "wide":
+            return wide(parents, states)
+        case _:
+            raise SystemExit(f"no kind of network {kind!r}")
+
+
+def measured(case: Case, *, peer: bool) -> None:
+    """One line, of this process."""
+    kind, nodes, parents, states, rows, draws = case
+    network, rng = network_of(kind, nodes, parents, states), np.random.default_rng(3)
+    prior = dc.Dirichlet.uniform(network)
+    theta = prior.draws(1, rng)
+    truth = dc.Tables(network, {node: theta[node][..., 0] for node in network.nodes})
+    codes = sample_codes(truth, rows, rng)
+    promise = dc.Guarantee(epsilon="1", delta=0, relation="add-remove", unit="record")
+    warm_up(promise)
+    counts, counting = timed(lambda: dc.count_codes(network, codes))
+    release, releasing = timed(lambda: dc.simulate(dc.MECHANISMS["planned"](), counts, prior, promise, rng=rng))
+    posterior, drawing = timed(lambda: every_family(release, draws, rng))
+    asked = ", ".join(network.nodes[-1:])
+    answer, asking = timed(lambda: dc.answer(posterior, f"P({asked} | {network.nodes[0]}=s0)", level=0.95))
+    _, again = timed(lambda: every_marginal(posterior))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    cells = sum(network.cells(network.family(node)) for node in network.nodes)
+    line = f"{kind:7}{nodes:6}{parents:5}{states:6}{rows:9}{draws:7}{cells:9}{counting:8.2f}{releasing:8.2f}"
+    line += f"{drawing:8.2f}{asking:8.2f}{again:8.2f}{peak:7.2f}"
+    if peer and nodes <= MOST_PEER_NODES and find_spec("pyagrum"):
+        line += f"{by_pyagrum(posterior.cells) * draws / PEER_DRAWS:9.2f}"
+    sampling = answer.sampling
+    print(line + (f"  sampled, standard error {sampling.error:.2g}" if sampling else ""), flush=True)
+
+
+def warm_up(promise: dc.Guarantee) -> None:
+    """Load and compile what a process compiles once."""
+    network, rng = lattice(4, 2, 3), np.random.default_rng(1)
+    counts = dc.count_codes(network, {name: rng.integers(0, 3, 100) for name in network.nodes})
+    release = dc.simulate(dc.MECHANISMS["planned"](), counts, dc.Dirichlet.uniform(network), promise, rng=rng)
+    every_marginal(dc.noise_aware(release, draws=10, rng=rng))
+
+
+def every_family(release: dc.Release, draws: int, rng: np.random.Generator) -> dc.PosteriorDraws:
+    """The posterior, all its tables drawn."""
+    posterior = dc.noise_aware(release, draws=draws, rng=rng)
+    for node in release.network.nodes:
+        posterior.cells[node]
+    return posterior
+
+
+def every_marginal(posterior: dc.PosteriorDraws) -> None:
+    """Ask for a score of marginals."""
+    nodes = posterior.network.nodes
+    dc.answer_many(posterior, [f"P({node})" for node in nodes[:: max(1, len(nodes) // ASKED)]], level=0.95)
+
+
+def timed(run: Callable[[], Made]) -> tuple[Made, float]:
+    """What was made, and the CPU seconds of all threads."""
+    start = time.process_time()
+    made = run()
+    return made, time.process_time() - start
+
+
+def by_pyagrum(cells: dc.Tables) -> float:
+    """CPU seconds of a loop over a few draws: fill the tables, then all marginals."""
+    import pyagrum
+
+    net = cells.network.to_pyagrum()
+
+    def run() -> None:
+        for draw in range(PEER_DRAWS):
+            for node in cells.network.nodes:
+                table = cells[node][..., draw]
+                net.cpt(node)[:] = table if table.ndim > 1 else table.tolist()
+            inference = pyagrum.LazyPropagation(net)
+            inference.makeInference()
+
+    return timed(run)[1]
+
+
+def cases(of: str, draws: int) -> list[Case]:
+    """The lines of a table."""
+    return {
+        "nodes": [("random", nodes, 2, 2, 10_000, draws) for nodes in (30, 100, 300, 1000)],
+        "parents": [("random", 20, parents, 2, 10_000, draws) for parents in (1, 3, 6, 9)],
+        "states": [("random", 20, 2, states, 10_000, draws) for states in (2, 4, 8, 14)],
+        "rows": [("random", 20, 2, 2, rows, draws) for rows in (10_000, 100_000, 1_000_000)],
+        "draws": [("random", 20, 2, 2, 10_000, draws * times) for times in (1, 3, 10, 30)],
+        "large": [
+            ("random", 1000, 1, 2, 10_000, draws),
+            ("random", 1000, 2, 2, 10_000, draws),
+            ("random", 1000, 3, 2, 10_000, draws),
+            ("random", 190, 2, 5, 10_000, draws),
+            ("wide", 13, 12, 2, 10_000, draws),
+            ("wide", 2, 1, 300, 10_000, draws),
+            ("far", 100, 3, 2, 10_000, draws),
+            ("far", 1000, 3, 2, 10_000, draws),
+        ],
+    }[of]
+
+
+def main() -> None:
+    """Run what the command line names."""
+    tables = ("nodes", "parents", "states", "rows", "draws", "large")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", default=tables, help=" ".join(tables))
+    parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--case", nargs=6, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case:
+        kind, *numbers = options.case
+        nodes, parents, states, rows, draws = map(int, numbers)
+        measured((kind, nodes, parents, states, rows, draws), peer=True)
+        return
+    for name in options.tables:
+        print(f"\ngrowth in {name}: CPU seconds; GiB of peak memory", flush=True)
+        print(
+            "kind    nodes   in states     rows  draws    cells   count release    draw     ask    more    GiB  pyAgrum"
+        )
+        for case in cases(name, options.draws):
+            subprocess.run([sys.executable, "-m", "bench.growth", "--case", *map(str, case)], check=False)
+
+
+if __name__ == "__main__":
+    main()

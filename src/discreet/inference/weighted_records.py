@@ -1,0 +1,335 @@
+"""Past exact inference: laws from records that are made up under every draw, weighted by the evidence.
+
+Records are drawn from the roots down, a number of them under every draw of the probabilities; what was observed is not
+drawn but held, and a record counts by the probability of the evidence given its parents' states:
+
+    P(x | e)  ~  sum w_r 1[x_r = x] / sum w_r,       w_r = prod over observed v of P(e_v | parents of v in r).
+
+Time is linear in nodes, whatever the treewidth; the price is an error that is known. Of a draw it is that of a ratio
+(the delta method); as many records as (sum w)^2 / sum w^2 without evidence would do as well, and where those are few
+there is no answer: the evidence is too rare to be met by drawing from the roots down.
+
+Source: Fung and Chang (1990); Shachter and Peot (1990); Kong (1992) for the effective number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.inference.elimination import requisite
+from discreet.model.network import Network
+from discreet.model.schema import Scope
+from discreet.model.tables import Tables
+
+__all__ = ["RecordPass", "Sampling", "WeightedLaws", "ancestors_beyond", "log_weight", "weighted_laws"]
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.unsignedinteger]
+
+RECORDS = 4096
+"""Of each draw for the laws of parents: shares of them are known to .008."""
+FIRST, MOST_WORK = 512, 2**28
+"""Records of each draw that an answer begins with, and states that are drawn for it at most: some 8 CPU seconds."""
+GROWTH = 4
+CLOSE = 0.05
+"""Part of the draws' variance that the error of sampling may be before no more records are drawn: intervals are then
+2.5 % wider than they would be."""
+EXACT = 0.002
+"""Standard error of a draw's probability below which it is exact enough in any case."""
+LEAST_EFFECTIVE = 20.0
+"""Records that a draw's are worth at least; with fewer, the error of the ratio is not what the delta method says."""
+FEW = 0.05
+"""Part of the draws that may be worth less."""
+GATHERED = 2**20
+"""States that are drawn at once: tens of MiB."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How an answer was sampled, where exact inference is out of reach.
+
+    Args:
+        records: made up under each draw.
+        effective: records without evidence that are worth as much, of all but 5 % of the draws.
+        error: standard error of the means of the answer's rows by sampling, the largest; unit: as the means.
+        widening: by how much the intervals are wider for it, the largest; 0.025 is 2.5 %.
+    """
+
+    records: int
+    effective: float
+    error: float
+    widening: float
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedLaws:
+    """Laws of some sets of variables given evidence.
+
+    Args:
+        laws: by set, `P(set | evidence)` under every draw, shape `(*sizes, draws)`; NaN in draws under which no record
+            shows the evidence.
+        errors: variance of each by sampling, same shape.
+        records: of each draw.
+        effective: as in `Sampling`.
+    """
+
+    laws: Mapping[Scope, Floats]
+    errors: Mapping[Scope, Floats]
+    records: int
+    effective: float
+
+    def sampling(self, scope: Scope) -> Sampling:
+        """What an answer about a set states."""
+        error = np.nanmean(self.errors[scope], axis=-1)
+        spread = np.nanvar(self.laws[scope], axis=-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            wider = np.sqrt(spread / np.maximum(spread - error, 0.0)) - 1
+        draws = self.laws[scope].shape[-1]
+        return Sampling(
+            self.records,
+            self.effective,
+            float(np.sqrt(error.max() / draws)),
+            float(np.where(error > 0, wider, 0.0).max()),
+        )
+
+
+def weighted_laws(
+    cells: Tables, scopes: Sequence[Scope], evidence: Mapping[str, int], rng: np.random.Generator
+) -> WeightedLaws:
+    """Laws of some sets of variables given evidence, by importance sampling under every draw.
+
+    Records are made up anew, four times as many, until their error is small beside the draws' own spread (see CLOSE),
+    or they are too much work.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        scopes: sets of variables that are no evidence, none empty.
+        evidence: code of the state of each observed variable.
+        rng: source of randomness.
+
+    Returns:
+        The laws, with their errors.
+
+    Raises:
+        InputError: the evidence is so rare that more than 5 % of the draws are worth fewer than 20 records.
+    """
+    network, draws = cells.network, cells.draws or 1
+    relevant = set(requisite(network, tuple(dict.fromkeys(name for scope in scopes for name in scope)), evidence))
+    nodes = [node for node in network.order if node in relevant]
+    most, records = min(GATHERED, MOST_WORK // (draws * max(1, len(nodes)))), FIRST
+    found = _laws(cells, scopes, nodes, evidence, records, rng)
+    while GROWTH * records <= most and not _enough(found):
+        records *= GROWTH
+        found = _laws(cells, scopes, nodes, evidence, records, rng)
+    if found.effective < LEAST_EFFECTIVE:
+        observed = ", ".join(name for name in network.nodes if name in evidence)
+        raise InputError(
+            f"exact inference is out of reach, and the evidence on {observed} is too rare to be sampled: {records:,} "
+            f"records under each draw are worth {found.effective:.2g}, and {LEAST_EFFECTIVE:g} are needed; leave out "
+            "the evidence that is least probable, or observe variables nearer to the roots"
+        )
+    return found
+
+
+def _laws(
+    cells: Tables,
+    scopes: Sequence[Scope],
+    nodes: Sequence[str],
+    evidence: Mapping[str, int],
+    records: int,
+    rng: np.random.Generator,
+) -> WeightedLaws:
+    """Ratios of sums over a number of records of each draw, and their variances by the delta method."""
+    draws = cells.draws or 1
+    laws = {scope: np.empty((cells.network.cells(scope), draws)) for scope in scopes}
+    errors, effective = {scope: np.empty(law.shape) for scope, law in laws.items()}, np.empty(draws)
+    size = max(1, GATHERED // records)
+    for start in range(0, draws, size):
+        part = slice(start, min(start + size, draws))
+        logs, codes = _records(cells, nodes, evidence, part, records, rng)
+        highest = logs.max(axis=-1, keepdims=True)
+        weights = np.exp(logs - np.where(np.isfinite(highest), highest, 0.0))
+        total, squared = weights.sum(axis=-1), np.square(weights).sum(axis=-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            effective[part] = np.nan_to_num(total**2 / squared)
+            for scope, law in laws.items():
+                sums, squares = (_by_states(cells.network, scope, codes, each) for each in (weights, weights**2))
+                law[:, part] = share = sums / total
+                error = ((1 - 2 * share) * squares + share**2 * squared) / total**2
+                errors[scope][:, part] = np.maximum(error, 0.0)
+    shapes = {scope: (*(cells.network.schema[name].size for name in scope), draws) for scope in scopes}
+    return WeightedLaws(
+        {scope: law.reshape(shapes[scope]) for scope, law in laws.items()},
+        {scope: error.reshape(shapes[scope]) for scope, error in errors.items()},
+        records,
+        float(np.quantile(effective, FEW)),
+    )
+
+
+def _by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], weights: Floats) -> Floats:
+    """Sums of weights, shape (draws, records), by the joint states of a set: shape (states, draws)."""
+    flat, states = np.arange(len(weights))[:, None], network.cells(scope)
+    for name in scope:
+        flat = flat * network.schema[name].size + codes[name]
+    sums = np.bincount(flat.ravel(), weights.ravel(), len(weights) * states)
+    return np.asarray(sums.reshape(len(weights), states).T, np.float64)
+
+
+def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Generator) -> Floats:
+    """`log P(evidence)` under every draw, by 4,096 weighted records of each; shape `(draws,)`."""
+    network, draws = cells.network, cells.draws or 1
+    above = network.ancestors(evidence)
+    nodes, found = [node for node in network.order if node in above], np.empty(draws)
+    size = max(1, GATHERED // RECORDS)
+    for start in range(0, draws, size):
+        part = slice(start, min(start + size, draws))
+        logs, _ = _records(cells, nodes, evidence, part, RECORDS, rng)
+        found[part] = np.logaddexp.reduce(logs, axis=-1) - math.log(RECORDS)
+    return found
+
+
+def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) -> list[str]:
+    """Some nodes and their ancestors without those that are taken with all of theirs; parents before children."""
+    found = dict[str, None]()
+    waiting = list(names)
+    while waiting:
+        missing = [name for name in network.parents[waiting[-1]] if name not in taken and name not in found]
+        waiting += missing
+        if not missing:
+            node = waiting.pop()
+            if node not in taken:
+                found[node] = None
+    return list(found)
+
+
+def _enough(found: WeightedLaws) -> bool:
+    """Whether records are worth enough, and the error is small beside the draws' own spread."""
+    if found.effective < LEAST_EFFECTIVE:
+        return False
+    for scope, law in found.laws.items():
+        error = np.nanmean(found.errors[scope], axis=-1)
+        if (error > np.maximum(CLOSE * np.nanvar(law, axis=-1), EXACT**2)).any():
+            return False
+    return True
+
+
+def _records(
+    cells: Tables,
+    nodes: Sequence[str],
+    evidence: Mapping[str, int],
+    part: slice,
+    records: int,
+    rng: np.random.Generator,
+) -> tuple[Floats, dict[str, Codes]]:
+    """Records of some draws: log weights, and codes of what was drawn or held, shape `(draws, records)`."""
+    network = cells.network
+    logs = np.zeros((part.stop - part.start, records))
+    codes: dict[str, Codes] = {name: np.full(logs.shape, code, _kind(network, name)) for name, code in evidence.items()}
+    for node in nodes:
+        table = cells[node][..., part]
+        rows = _rows(network, node, codes, logs.shape)
+        if node in evidence:
+            with np.errstate(divide="ignore"):
+                logs += np.log(_by_draw(table[..., evidence[node], :])[rows])
+        else:
+            codes[node] = _states(network, node, table, rows, rng)
+    return logs, codes
+
+
+def _kind(network: Network, node: str) -> np.dtype[np.unsignedinteger]:
+    """The smallest type that holds a node's states."""
+    return np.dtype(np.min_scalar_type(network.schema[node].size - 1))
+
+
+def _rows(network: Network, node: str, codes: Mapping[str, Codes], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """Position of each record's row in a table whose draws come first, shape `(draws, records)`."""
+    rows = np.broadcast_to(np.arange(shape[0])[:, None], shape)
+    for parent in network.parents[node]:
+        rows = rows * network.schema[parent].size + codes[parent]
+    return np.asarray(rows)
+
+
+def _by_draw(table: Floats) -> Floats:
+    """A table's values, those of each draw together, flat."""
+    return np.moveaxis(table, -1, 0).ravel()
+
+
+def _states(network: Network, node: str, table: Floats, rows: npt.NDArray[np.int64], rng: np.random.Generator) -> Codes:
+    """A state for each record, by halving: shape as the rows'; none of probability 0."""
+    size = network.schema[node].size
+    sums = np.cumsum(table, axis=-2)
+    sums /= sums[..., -1:, :]
+    ends = _by_draw(sums)
+    first, uniform = rows * size, rng.random(rows.shape)
+    found = first
+    step = 1 << max(0, (size - 1).bit_length() - 1)
+    while step and size > 1:
+        tried = found + step
+        inside = tried - first < size
+        found = np.where(inside & (uniform >= ends[np.where(inside, tried, 1) - 1]), tried, found)
+        step >>= 1
+    return (found - first).astype(_kind(network, node))
+
+
+class RecordPass:
+    """Laws of sets of variables by made-up records that are drawn once, for tables made from the roots down.
+
+    Args:
+        scopes: the sets, none empty.
+        cells: probabilities, shape `(*parents, child, draws)`; those of a set's ancestors are read when it is asked
+            for, parents first.
+        seed: of the records; a node has a generator of its own, so that no law depends on what was asked before.
+    """
+
+    def __init__(self, scopes: Sequence[Scope], cells: Tables, seed: int) -> None:
+        self._cells, self._seed, network = cells, seed, cells.network
+        above = network.ancestors({name for scope in scopes for name in scope})
+        self._place = {node: index for index, node in enumerate(node for node in network.order if node in above)}
+        self._sets: dict[str, list[Scope]] = {node: [] for node in self._place}
+        for scope in scopes:
+            for name in scope:
+                self._sets[name].append(scope)
+        self._waiting = {node: len(sets) for node, sets in self._sets.items()}
+        for node in self._place:
+            for parent in network.parents[node]:
+                self._waiting[parent] += 1
+        self._taken = set[str]()
+        self._codes: dict[str, Codes] = {}
+        self._laws: dict[Scope, Floats] = {}
+
+    def law(self, scope: Scope) -> Floats:
+        """`P(scope)` under every draw, shape `(*sizes, draws)`, as records say, one of whose sum is spread evenly."""
+        if scope not in self._laws:
+            for node in ancestors_beyond(self._cells.network, scope, self._taken):
+                self._take(node)
+        return self._laws[scope]
+
+    def _take(self, node: str) -> None:
+        """Draw a node's states, count the sets that are complete, and forget what nobody waits for any more."""
+        network, draws = self._cells.network, self._cells.draws or 1
+        rows = _rows(network, node, self._codes, (draws, RECORDS))
+        rng = np.random.default_rng([self._seed, self._place[node]])
+        self._codes[node] = _states(network, node, self._cells[node], rows, rng)
+        self._taken.add(node)
+        done = list(network.parents[node])
+        for scope in self._sets[node]:
+            if self._taken.issuperset(scope):
+                self._laws[scope] = self._counted(scope, draws)
+                done += scope
+        for name in done:
+            self._waiting[name] -= 1
+            if not self._waiting[name]:
+                del self._codes[name]
+
+    def _counted(self, scope: Scope, draws: int) -> Floats:
+        """Shares of records, shape `(*sizes, draws)`."""
+        network = self._cells.network
+        counts = _by_states(network, scope, self._codes, np.ones((draws, RECORDS)))
+        sizes = [network.schema[name].size for name in scope]
+        return ((counts + 1 / len(counts)) / (RECORDS + 1)).reshape(*sizes, draws)
