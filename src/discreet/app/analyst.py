@@ -296,40 +296,6 @@ def _law(covariates: str, design: dc.Design, seed: int) -> dc.WeightedPoints | d
     return dc.released_covariates(posterior_of(dc.load(covariates), "noise-aware", 200, seed), design, rng=rng)
 
 
-def draw(
-    release: ReleaseFile,
-    output: Annotated[Path, typer.Option(help="File of the draws; by convention it ends in .draws.")],
-    method: Method = "noise-aware",
-    prior: Prior = None,
-    equivalent_sample_size: EquivalentSampleSize = 1.0,
-    draws: Draws = 1000,
-    trust_network: TrustNetwork = False,
-    seed: Seed = 0,
-    replace: Replace = False,
-    as_json: Json = False,
-) -> None:
-    """Draw a posterior once and store it: query, sample, decide and export then take the file in place of the release.
-
-    Their answers are the same to the last digit as those of the release with the same options, without the time.
-    """
-    check_output(output, replace)
-    evidence = load_evidence(release)
-    if isinstance(evidence, dc.Release) and evidence.over_design:
-        raise InputError("a release of a regression or a direction is read in no time; there is nothing to store")
-    believed = believed_prior(evidence, prior, equivalent_sample_size, seed)
-    posterior = posterior_of(
-        evidence, method, draws, seed, believed, trust_network, "state" if _gaps(evidence) else None
-    )
-    posterior.save(output, replace=replace)
-    told = {"output": str(output), "method": posterior.method, "draws": draws}
-    show(as_json, told, f"wrote {output}: {draws:,} draws, posterior: {posterior.method}")
-
-
-def _gaps(evidence: Evidence) -> bool:
-    """Whether values may be missing: what is made of these is asked of the draws."""
-    return bool(dc.evidence_of(evidence).network.may_be_missing)
-
-
 def export(
     release: ReleaseFile,
     output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],

@@ -26,6 +26,7 @@ from discreet.app import (
     ledgers,
     network_view,
     rehearsal,
+    storing,
 )
 from discreet.app.arguments import Json
 from discreet.app.terminal import abandon_stdout, answer_document, show
@@ -109,7 +110,7 @@ for command in (
     checking.check,
     curator.structure,
     curator.release,
-    analyst.draw,
+    storing.draw,
     analyst.query,
     analyst.fit,
     explaining.explain,

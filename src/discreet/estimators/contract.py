@@ -8,13 +8,11 @@ these are public, before anybody sees them.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from types import MethodType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,22 +25,24 @@ from discreet.estimators.columns import codes_of, indicated, refuse_standardised
 from discreet.estimators.given_table import GivenTable, KeptRecords, declared_of, is_table, require_target
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
+from discreet.model.late import late
 from discreet.model.schema import Variable
 from discreet.posterior.draws import PosteriorDraws
 from discreet.releases.release import Release
 from discreet.sensitive.rows import Rows, grid_rows
+
+stored = late("discreet.posterior.stored")
+"""Few pickle."""
 
 __all__ = [
     "RELEASES",
     "Given",
     "InputTypeError",
     "PrivateEstimator",
-    "ScoredRecords",
     "class_labels",
     "columns_of",
     "generated_names",
     "generator",
-    "of_public_records",
     "read_features",
     "read_given",
     "read_target",
@@ -57,8 +57,6 @@ Values = npt.NDArray[Any]
 Positions = npt.NDArray[np.intp]
 T = TypeVar("T")
 
-ScoredRecords = Literal["private", "public"]
-"""What the records that an estimator's `score` is asked about are declared to be."""
 MOST_DRAWN_NUMBERS = 2**27
 """Most numbers of one posterior, draws times probabilities or weights: 1 GiB, refused before anything is charged."""
 RELEASES = {"release_", "bounds_release_"}
@@ -107,9 +105,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         for name in RELEASES & state.keys():
             state[name] = None if state[name] is None else state[name].dumps()
         if isinstance(state.get("posterior_"), PosteriorDraws):
-            from discreet.posterior.stored import to_bytes
-
-            state["posterior_"] = to_bytes(state["posterior_"])
+            state["posterior_"] = stored.to_bytes(state["posterior_"])
         return state
 
     def __dir__(self) -> list[str]:
@@ -125,47 +121,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         for name in RELEASES & state.keys():
             state[name] = None if state[name] is None else Release.loads(state[name])
         if isinstance(state.get("posterior_"), bytes):
-            from discreet.posterior.stored import from_bytes
-
-            state["posterior_"] = from_bytes(state["posterior_"])
+            state["posterior_"] = stored.from_bytes(state["posterior_"])
         super().__setstate__(state)
-
-
-class of_public_records:
-    """A method whose result is exact, and which therefore exists for records that were declared public only.
-
-    Looking the method up is refused already, by an error that is no AttributeError: `cross_val_score` and the searches
-    of scikit-learn look `score` up before their first fit, so they stop with this error and nothing is charged.
-
-    Args:
-        method: of an estimator with the public attribute `scored_records`.
-    """
-
-    def __init__(self, method: Callable[..., float]) -> None:
-        @functools.wraps(method)
-        def checked(estimator: Any, *arguments: Any, **options: Any) -> float:
-            _require_public(estimator)
-            return method(estimator, *arguments, **options)
-
-        self._checked = checked
-
-    def __get__(self, estimator: Any, owner: type | None = None) -> Callable[..., float]:
-        """The method; of the class, where scikit-learn reads its signature, as a function."""
-        if estimator is None:
-            return self._checked
-        _require_public(estimator)
-        return MethodType(self._checked, estimator)
-
-
-def _require_public(estimator: Any) -> None:
-    """Refuse an exact score unless the records that it is of were declared public."""
-    if estimator.scored_records not in ("private", "public"):
-        raise InputError("scored_records is 'private' or 'public': what the records are that `score` is asked about")
-    if estimator.scored_records == "private":
-        raise InputError(
-            "score is an exact function of the records it is given, and on one record tells its target: use "
-            "release_score, or scoring=private_scorer(guarantee); or declare scored_records='public' if they are public"
-        )
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -17,10 +17,8 @@ from discreet.estimators.columns import declared_pair
 from discreet.estimators.contract import (
     Given,
     PrivateEstimator,
-    ScoredRecords,
     columns_of,
     generator,
-    of_public_records,
     read_given,
     refuse_options,
     require_drawable,
@@ -40,6 +38,7 @@ from discreet.estimators.designs import (
 )
 from discreet.estimators.found_bounds import describe_found, plan_search
 from discreet.estimators.given_table import GivenTable
+from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.mechanisms.crossing import DesignMechanism, release
 from discreet.mechanisms.grouped_moments import grouped_moments
 from discreet.mechanisms.noisy_moments import noisy_moments

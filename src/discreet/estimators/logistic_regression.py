@@ -15,9 +15,7 @@ from discreet.errors import InputError
 from discreet.estimators.accounts import promised
 from discreet.estimators.columns import declared_columns
 from discreet.estimators.contract import (
-    ScoredRecords,
     class_labels,
-    of_public_records,
     refuse_options,
     whole_number,
     yes_or_no,
@@ -26,6 +24,7 @@ from discreet.estimators.designs import describe, positive_number, written_bound
 from discreet.estimators.found_bounds import describe_found
 from discreet.estimators.gradient_regression import GradientRegression, expected_records, trace_of
 from discreet.estimators.groups import written_groups
+from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.mechanisms.crossing import DesignMechanism
 from discreet.mechanisms.noisy_gradients import noisy_gradients
 from discreet.mechanisms.objective_perturbation import objective_perturbation

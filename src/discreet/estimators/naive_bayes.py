@@ -28,12 +28,10 @@ from discreet.estimators.columns import (
 from discreet.estimators.contract import (
     Given,
     PrivateEstimator,
-    ScoredRecords,
     class_labels,
     columns_of,
     generated_names,
     generator,
-    of_public_records,
     read_features,
     read_given,
     refuse_options,
@@ -41,6 +39,7 @@ from discreet.estimators.contract import (
     whole_number,
 )
 from discreet.estimators.given_table import GivenTable
+from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.crossing import Mechanism, release
 from discreet.model.dirichlet import Dirichlet

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
 from itertools import pairwise
 
 from discreet.errors import InputError, shortened, shown
 from discreet.model.limits import ARCS, NETWORK_BYTES, at_most
 from discreet.model.schema import Schema, Variable
 
-__all__ = ["begins_as_bif", "parents_in", "parents_of", "quoted", "schema_of"]
+__all__ = ["begins_as_bif", "parents_in", "parents_of", "quoted", "schema_of", "topological_order"]
 
 HEADERS = {("from", "to"), ("parent", "child"), ("source", "target")}
 BIF_START = re.compile(r"(?:\s++|//[^\n]*+|/\*.*?\*/)*+(?:network|variable|probability)\b(?!\s*+(?:->|,))", re.DOTALL)
@@ -229,3 +230,31 @@ def quoted(name: str) -> str:
     if PLAIN.fullmatch(name) and not name.startswith("#"):
         return name
     return '"' + name.replace('"', '""') + '"'
+
+
+def topological_order(nodes: Sequence[str], parents: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """Nodes with parents before children; among the possible orders the one nearest to theirs.
+
+    Args:
+        nodes: names.
+        parents: of each node; without a cycle.
+
+    Example:
+        >>> topological_order("abcd", {"a": "d", "b": "", "c": "b", "d": "b"})
+        ('b', 'c', 'd', 'a')
+    """
+    position = {name: place for place, name in enumerate(nodes)}
+    children: dict[str, list[str]] = {name: [] for name in nodes}
+    left = dict.fromkeys(nodes, 0)
+    for name in nodes:
+        for parent in parents[name]:
+            children[parent].append(name)
+            left[name] += 1
+    ready, found = [position[name] for name, number in left.items() if not number], list[str]()
+    while ready:
+        found.append(nodes[heappop(ready)])
+        for child in children[found[-1]]:
+            left[child] -= 1
+            if not left[child]:
+                heappush(ready, position[child])
+    return tuple(found)

@@ -11,10 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InputError, shown
+from discreet.model.late import late
 from discreet.model.schema import Schema, Variable
 
 if TYPE_CHECKING:
     import networkx as nx
+else:
+    nx = late("networkx")
 
 __all__ = ["Structure", "arcs_of_networkx", "as_networkx", "as_pgmpy", "as_pyagrum", "from_pgmpy", "from_pyagrum"]
 
@@ -42,8 +45,6 @@ def arcs_of_networkx(graph: Any, schema: Schema) -> list[tuple[str, str]]:
     Raises:
         InputError: no simple directed graph, or a node that the schema has not.
     """
-    import networkx as nx
-
     if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():
         raise InputError(
             f"expected a networkx.DiGraph, got {type(graph).__name__}; arcs have a direction, and come once"
@@ -56,8 +57,6 @@ def arcs_of_networkx(graph: Any, schema: Schema) -> list[tuple[str, str]]:
 
 def as_networkx(variables: Iterable[Variable], parents: Parents) -> nx.DiGraph:
     """A new graph: nodes in the schema's order, with their `states`; predecessors in the order of parents."""
-    import networkx as nx
-
     graph = nx.DiGraph()
     for variable in variables:
         graph.add_node(variable.name, states=variable.states)

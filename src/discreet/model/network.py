@@ -1,7 +1,6 @@
 """Networks: a directed acyclic graph over a schema, and what follows from the graph alone.
 
-This file owns families, orders, cliques and covers. It holds no probabilities (see `tables.py`) and no counts, and
-never reads a record. networkx is loaded when a graph is asked for that others go on with.
+This file owns families, orders, cliques and covers; no probabilities (see `tables.py`), no counts, and no record.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from heapq import heappop, heappush
 from itertools import chain, combinations
 from pathlib import Path
 from types import MappingProxyType
@@ -19,15 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InputError, shortened, shown
 from discreet.model import conversions, drawing
-from discreet.model.arcs import parents_in, parents_of, schema_of
+from discreet.model.arcs import parents_in, parents_of, schema_of, topological_order
 from discreet.model.bif import Bif, read_bif
 from discreet.model.json_files import read_packed_text
+from discreet.model.late import late
 from discreet.model.limits import NETWORK_BYTES
 from discreet.model.origin import Learned
 from discreet.model.schema import Schema, Variable, table_cells
 
 if TYPE_CHECKING:
     import networkx as nx
+else:
+    nx = late("networkx")
+approximation = late("networkx.algorithms.approximation")
 
 __all__ = ["AXES", "COVER_CELLS", "Network"]
 
@@ -290,8 +292,6 @@ class Network:
     @cached_property
     def graph(self) -> nx.DiGraph:
         """The DAG for networkx, frozen."""
-        import networkx as nx
-
         graph = nx.DiGraph()
         graph.add_nodes_from(self.nodes)
         graph.add_edges_from((parent, name) for name in self.nodes for parent in self.parents[name])
@@ -338,16 +338,7 @@ class Network:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """Nodes with parents before children; among the possible orders the one nearest to the schema's."""
-        left = {name: len(self.parents[name]) for name in self.nodes}
-        ready = [self._positions[name] for name, parents in left.items() if not parents]
-        found = []
-        while ready:
-            found.append(self.nodes[heappop(ready)])
-            for child in self._children[found[-1]]:
-                left[child] -= 1
-                if not left[child]:
-                    heappush(ready, self._positions[child])
-        return tuple(found)
+        return topological_order(self.nodes, self.parents)
 
     @cached_property
     def heights(self) -> Mapping[str, int]:
@@ -397,17 +388,12 @@ class Network:
     @cached_property
     def moral_graph(self) -> nx.Graph:
         """The undirected graph in which every family is a clique, for networkx, frozen."""
-        import networkx as nx
-
         return nx.freeze(nx.moral_graph(self.graph))
 
     @cached_property
     def treewidth(self) -> int:
         """Width of the moral graph under the min-fill order: an upper bound on its treewidth."""
-        from networkx.algorithms.approximation import treewidth_min_fill_in
-
-        width, _ = treewidth_min_fill_in(self.moral_graph)
-        return int(width)
+        return int(approximation.treewidth_min_fill_in(self.moral_graph)[0])
 
     # ------------------------------------------------------------------------------------------------ families
 

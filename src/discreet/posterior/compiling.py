@@ -8,6 +8,10 @@ from functools import cached_property, update_wrapper
 from importlib.util import find_spec
 from typing import Any, TypeVar, cast
 
+from discreet.model.late import late
+
+numba, extending = late("numba"), late("numba.extending")
+
 __all__ = ["COMPILED", "compiled"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -37,9 +41,7 @@ class _Machine:
     @cached_property
     def dispatcher(self) -> Any:
         """What numba makes of it."""
-        import numba
-        from numba.extending import typeof_impl
-
+        typeof_impl = extending.typeof_impl
         # A function that calls this one finds it among its module's names, and numba has to know what it is.
         typeof_impl.register(_Machine, lambda machine, context: typeof_impl(machine.dispatcher, context))
         try:

@@ -12,6 +12,7 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.late import late
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 from discreet.posterior.saturated import projected
@@ -20,6 +21,9 @@ from discreet.releases.combined import Evidence
 if TYPE_CHECKING:
     from discreet.posterior.basis import Basis
     from discreet.posterior.pooled.table_draws import TableDraws
+
+stored = late("discreet.posterior.stored")
+"""It makes posteriors again by the methods that make these."""
 
 __all__ = [
     "BEGINS",
@@ -190,9 +194,7 @@ class PosteriorDraws:
         Guarantee:
             None spent: the file says nothing that the release does not.
         """
-        from discreet.posterior.stored import save_draws
-
-        save_draws(self, path, replace=replace)
+        stored.save_draws(self, path, replace=replace)
 
     @staticmethod
     def load(path: str | Path) -> PosteriorDraws:
@@ -204,9 +206,8 @@ class PosteriorDraws:
         Raises:
             InputError: no such file, something else, damaged, or of another version of the format.
         """
-        from discreet.posterior.stored import load_draws
-
-        return load_draws(path)
+        found: PosteriorDraws = stored.load_draws(path)
+        return found
 
     def mean(self) -> Tables:
         """Posterior mean of every probability.

@@ -15,10 +15,13 @@ import pyarrow as pa
 import pyarrow.fs
 
 from discreet.errors import InputError, shown
+from discreet.model.late import late
 from discreet.sensitive.record_files import BLOCK, Blocks, is_data, positions
 
 if TYPE_CHECKING:
     import pyarrow.dataset
+datasets = late("pyarrow.dataset")
+"""It loads pandas where that is installed."""
 
 __all__ = ["STORES", "is_dataset", "open_dataset", "open_store"]
 
@@ -46,12 +49,9 @@ def open_store(
     host = url.partition("://")[2].partition("/")[0]
     if ":" in host.rpartition("@")[0]:
         raise InputError("leave keys and passwords out of the URL of an object store: Arrow looks for them elsewhere")
-    # Loaded here, and not with every command: it loads pandas where that is installed.
-    import pyarrow.dataset
-
     system, path = pyarrow.fs.FileSystem.from_uri(url)
     files = _files(system, path)
-    found = pyarrow.dataset.dataset(files, filesystem=system, format="parquet")
+    found = datasets.dataset(files, filesystem=system, format="parquet")
     names = [found.schema.names[at] for at in positions(found.schema.names, wanted)]
     # Arrow reads all files by the types of the first, and has NULL where one lacks a column.
     kinds = [(name, found.schema.field(name).type) for name in names]
@@ -62,11 +62,11 @@ def open_store(
             raise InputError(f"the files differ in column {shown(odd[0])}: one lacks it, or has it in another type")
     engine.con.register("records", found)
     text = [name for name, kind in kinds if kind in (pa.string(), pa.large_string())]
-    coded = pyarrow.dataset.ParquetFileFormat(dictionary_columns=text)
+    coded = datasets.ParquetFileFormat(dictionary_columns=text)
 
     def blocks(chosen: Sequence[str]) -> Blocks:
         def read() -> Iterator[pa.RecordBatch]:
-            again = pyarrow.dataset.dataset(files, filesystem=system, format=coded)
+            again = datasets.dataset(files, filesystem=system, format=coded)
             return iter(again.scanner(columns=list(chosen), batch_size=BLOCK, use_threads=False).to_batches())
 
         return Blocks(pa.schema([field for field in kinds if field[0] in chosen]), read)

@@ -63,11 +63,11 @@ from discreet.posterior.pooled.cell_weights import (
     STEPS,
     TINY,
     Single,
-    cell_weights,
     component_weights,
     concentrations,
     positions,
 )
+from discreet.posterior.pooled.splits import normals, split_pairs
 from discreet.releases.measurement import KNOWN
 
 __all__ = ["MARGIN", "WORTH", "Rows", "draw_rows"]
@@ -89,8 +89,8 @@ moves by more than half a point, and no width but of what is 0 or 1 (2 %)."""
 ONE_SIDED = 1 / 32
 """Concentration of each cell of a row that is one-sided; with four times as much or as little no stratum's coverage
 moves by more than .2 points, nor a width by more than 2 %."""
-SWEEPS, PAIRINGS = 20, 3
-"""Of each chain, and pairs that each cell is in, one after the other, in each sweep."""
+SWEEPS = 20
+"""Of each chain."""
 SLOW, LONGEST = 0.2, 10
 """Coordinates whose gain is below a fifth get longer chains, up to ten times as long."""
 CACHED, STORED, TOGETHER = 2**15, 2**24, 8
@@ -206,7 +206,7 @@ def _chains(
             usage += picked.mean(axis=1) * late / kept
         if states > 1:
             used = a if least is None else np.maximum(a, least)
-            _split_pairs(counts, used, evidence.decoupled(counts, rng), evidence.deviation, rng)
+            split_pairs(counts, used, evidence.decoupled(counts, rng), evidence.deviation, rng)
         if late:
             after = concentrations(a) + counts
             mean += (after / after.sum(axis=0)).mean(axis=-1) / kept
@@ -298,7 +298,7 @@ class _Evidence:
         told = self.values.astype(self.kind) - have
         told *= gain
         told += have
-        told += (np.sqrt(1 - self.gain) * self.deviation).astype(self.kind) * _normals(shape, rng)
+        told += (np.sqrt(1 - self.gain) * self.deviation).astype(self.kind) * normals(shape, rng)
         return self._cells(told)
 
     def _cells(self, contrasts: Array) -> Array:
@@ -411,127 +411,3 @@ def _geometric_mean(tables: list[Array]) -> Array:
         np.exp(product, out=product)
     product /= product.sum(axis=0)
     return np.maximum(product, TINY, out=product)
-
-
-# ----------------------------------------------------------------------------------------------------------- counts
-
-
-def _split_pairs(counts: Array, a: Single, told: Array, deviation: float, rng: np.random.Generator) -> None:
-    """Draw anew how the records of two cells of each row are split between them, for disjoint pairs; changes `counts`.
-
-    Args:
-        counts: shape `(child, *parents, draws)`.
-        a: positions of concentrations, same shape.
-        told: what the evidence says of each cell, same shape; only differences within a row matter.
-        deviation: of its errors.
-        rng: source of randomness.
-    """
-    half = len(counts) // 2
-    weights = cell_weights(a, counts)
-    # Two states are always the same pair.
-    for turn in range(PAIRINGS if len(counts) > 2 else 2):
-        order = rng.permutation(len(counts))[: 2 * half]
-        one, other = order[:half], order[half:]
-        total = counts[order].reshape(2, half, *counts.shape[1:]).sum(axis=0)
-        centre = (told[one] - told[other] + total) / 2
-        pairs = _Pairs(counts[one], total, centre, deviation / math.sqrt(2), a[order], weights[order])
-        pairs.step_by_evidence(rng) if turn else pairs.step_around(rng)
-        pairs.step_to_an_end(rng)
-        counts[one], counts[other] = pairs.first, total - pairs.first
-        weights[order] = pairs.weights
-
-
-@dataclass(eq=False)
-class _Pairs:
-    """Pairs of cells of one row each, whose records are split between them.
-
-    Args:
-        first: records of the one, whole numbers, shape `(pairs, *parents, draws)`; steps change it.
-        total: of both.
-        centre: where the evidence has the first.
-        spread: standard deviation of the evidence.
-        a: positions of the concentrations, of all the ones and then of all the others.
-        weights: of the cells in this order; steps change them.
-    """
-
-    first: Array
-    total: Array
-    centre: Array
-    spread: float
-    a: Single
-    weights: Single
-
-    def step_by_evidence(self, rng: np.random.Generator) -> None:
-        """Metropolis step with proposals from the normal law of the evidence, rounded.
-
-        Rounding adds a variance of 1/12, which is left out before. The law of what is proposed is then the evidence's
-        own to within 1 %, down to a deviation of one record: of two such splits the ratio of their priors decides.
-        Below, proposals are spread by one record, and the evidence counts.
-        """
-        wide = max(self.spread, 1.0)
-        proposed = _normals(self.first.shape, rng)
-        proposed *= math.sqrt(wide**2 - 1 / 12)
-        self._step(self._within(np.rint(self.centre + proposed)), 1 / self.spread**2 - 1 / wide**2, None, rng)
-
-    def step_around(self, rng: np.random.Generator) -> None:
-        """Metropolis step with proposals around where it is: where the prior is far from the evidence, none else stays.
-
-        Their law is symmetric: a rounded normal one, of the evidence's spread.
-        """
-        proposed = _normals(self.first.shape, rng)
-        proposed *= max(self.spread, 1.0)
-        self._step(self._within(self.first + np.rint(proposed)), 1 / self.spread**2, None, rng)
-
-    def _within(self, proposed: Array) -> Array:
-        """What is proposed, where there are so many records; else what there is."""
-        within = ((proposed >= 0) & (proposed <= self.total)).astype(self.first.dtype)
-        return self.first + within * (proposed - self.first)
-
-    def step_to_an_end(self, rng: np.random.Generator) -> None:
-        """Metropolis step with proposals close to either end, each with even chances: log-uniform in the distance."""
-        which = 2 * rng.random(self.first.shape)
-        upper = which >= 1
-        which -= upper
-        which *= np.log(self.total + 2)
-        near = np.minimum(np.floor(np.exp(which) - 1), self.total).astype(self.first.dtype)
-        far = upper.astype(self.first.dtype)
-        # What is below reads `where(upper, total - x, x)`: many times as fast.
-        new = near + far * (self.total - 2 * near)
-        have = self.first + far * (self.total - 2 * self.first)
-        odds = np.log((have + 2) / (have + 1)) / np.log((near + 2) / (near + 1))
-        self._step(new, 1 / self.spread**2, odds, rng)
-
-    def _step(self, new: Array, precision: float, odds: Array | None, rng: np.random.Generator) -> None:
-        """Go where a step is accepted.
-
-        Args:
-            new: records of the one that are proposed.
-            precision: of the evidence that is not in the law of the proposals.
-            odds: of that law, of what is and of what is proposed; None for 1.
-            rng: source of randomness.
-        """
-        half, step = len(self.first), new - self.first
-        weights = cell_weights(self.a, np.concatenate([new, self.total - new]))
-        weights -= self.weights
-        gain = np.add(weights[:half], weights[half:], dtype=self.first.dtype)
-        if precision:
-            gain -= precision * step * (self.first + step / 2 - self.centre)
-        ratio = np.exp(np.minimum(gain, 60))
-        if odds is not None:
-            ratio *= odds
-        taken = (rng.random(step.shape) < ratio).astype(np.float32)
-        self.first += taken * step
-        weights.reshape(2, *step.shape)[...] *= taken
-        self.weights += weights
-
-
-def _normals(shape: tuple[int, ...], rng: np.random.Generator) -> Single:
-    """Standard normal numbers in single precision, below 5.8 in size, by Box and Muller (1958).
-
-    On arrays a quarter of the time that the generator's own take.
-    """
-    size = math.prod(shape)
-    radius, angle = rng.random((2, (size + 1) // 2), dtype=np.float32)
-    radius = np.sqrt(-2 * np.log(1 - radius))
-    angle *= np.float32(2 * math.pi)
-    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size].reshape(shape)

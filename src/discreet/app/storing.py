@@ -1,0 +1,61 @@
+"""`discreet draw`: the draws of a posterior as a file, which commands take in the place of a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import discreet as dc
+from discreet.app.arguments import (
+    Draws,
+    EquivalentSampleSize,
+    Json,
+    Method,
+    Prior,
+    ReleaseFile,
+    Replace,
+    Seed,
+    TrustNetwork,
+)
+from discreet.app.posteriors import believed_prior, load_evidence, posterior_of
+from discreet.app.terminal import check_output, show
+from discreet.errors import InputError
+from discreet.releases.combined import Evidence
+
+__all__ = ["draw"]
+
+
+def draw(
+    release: ReleaseFile,
+    output: Annotated[Path, typer.Option(help="File of the draws; by convention it ends in .draws.")],
+    method: Method = "noise-aware",
+    prior: Prior = None,
+    equivalent_sample_size: EquivalentSampleSize = 1.0,
+    draws: Draws = 1000,
+    trust_network: TrustNetwork = False,
+    seed: Seed = 0,
+    replace: Replace = False,
+    as_json: Json = False,
+) -> None:
+    """Draw a posterior once and store it: query, sample, decide and export then take the file in place of the release.
+
+    Their answers are the same to the last digit as those of the release with the same options, without the time.
+    """
+    check_output(output, replace)
+    evidence = load_evidence(release)
+    if isinstance(evidence, dc.Release) and evidence.over_design:
+        raise InputError("a release of a regression or a direction is read in no time; there is nothing to store")
+    believed = believed_prior(evidence, prior, equivalent_sample_size, seed)
+    posterior = posterior_of(
+        evidence, method, draws, seed, believed, trust_network, "state" if _gaps(evidence) else None
+    )
+    posterior.save(output, replace=replace)
+    told = {"output": str(output), "method": posterior.method, "draws": draws}
+    show(as_json, told, f"wrote {output}: {draws:,} draws, posterior: {posterior.method}")
+
+
+def _gaps(evidence: Evidence) -> bool:
+    """Whether values may be missing: what is made of these is asked of the draws."""
+    return bool(dc.evidence_of(evidence).network.may_be_missing)
