@@ -53,6 +53,8 @@ TINY = 1e-7
 STEPS, LOWEST, HIGHEST, WIDTH = 32, -16, 5, 512
 """Steps of a factor of 4; powers of 4 where the table begins and ends; counts that it has."""
 LAST = WIDTH - 1
+TOGETHER = 2**13
+"""Numbers that are looked up at once."""
 PER_LOG, FIRST = STEPS / math.log(4), -LOWEST * STEPS
 """Steps in a unit of `log a`, and the position of a = 1."""
 TOP = FIRST + 4 * STEPS + 1
@@ -109,30 +111,28 @@ def component_weights(position: Single, counts: Array) -> Single:
     """
     weights, rises = _tables()
     place, fraction = _placed(position, counts)
+    shared, steps = len(CONCENTRATIONS), positions(ALONE).astype(np.int64)
+    many = np.flatnonzero(counts >= WIDTH)
     found = np.empty((COMPONENTS, *counts.shape[1:]), np.float32)
-    cells, rise = np.empty(counts.shape, np.float32), np.empty(counts.shape, np.float32)
-    alone = positions(ALONE).astype(np.int64)
-    many, flat = np.flatnonzero(counts >= WIDTH), cells.reshape(-1)
+    # Several components at once where arrays are short, whose ends are what takes time.
+    group = min(max(TOGETHER // counts.size, 1), shared) if counts.size else shared
+    for first in range(0, shared, group):
+        number = min(group, shared - first)
+        places = place + (first + np.arange(number)).reshape(-1, *(1,) * counts.ndim) * (STEPS * WIDTH)
+        cells = rises.take(places)
+        cells *= fraction
+        cells += weights.take(places)
+        np.add.reduce(cells, axis=1, out=found[first : first + number])
+    last = np.minimum(counts, LAST).astype(np.int64)
+    for component, step in enumerate(steps, shared):
+        np.add.reduce(weights[step * WIDTH :].take(last), axis=0, out=found[component])
     if many.size:
-        first = concentrations(position.ravel()[many])
-        shared = first * (CONCENTRATIONS / CONCENTRATIONS[0]).astype(np.float32)[:, None]
-        own = np.broadcast_to(ALONE.astype(np.float32)[:, None], (len(ALONE), many.size))
-        more = _beyond(np.concatenate([shared, own]), counts.ravel()[many])
-    for component in range(COMPONENTS):
-        if component < len(CONCENTRATIONS):
-            up = component * STEPS * WIDTH
-            # Places are within the table: with any mode but "raise" numpy writes straight to `out`.
-            weights[up:].take(place, out=cells, mode="wrap")
-            rises[up:].take(place, out=rise, mode="wrap")
-            rise *= fraction
-            cells += rise
-        else:
-            if component == len(CONCENTRATIONS):
-                place = np.minimum(counts, LAST).astype(np.int64)
-            weights[alone[component - len(CONCENTRATIONS)] * WIDTH :].take(place, out=cells, mode="wrap")
-        if many.size:
-            flat[many] += more[component]
-        np.add.reduce(cells, axis=0, out=found[component])
+        a = concentrations(position.ravel()[many])
+        every = [a * (CONCENTRATIONS / CONCENTRATIONS[0]).astype(np.float32)[:, None]]
+        every.append(np.broadcast_to(ALONE.astype(np.float32)[:, None], (len(ALONE), many.size)))
+        more = np.zeros((COMPONENTS, counts.size), np.float32)
+        more[:, many] = _beyond(np.concatenate(every), counts.ravel()[many])
+        found += more.reshape(COMPONENTS, *counts.shape).sum(axis=1)
     return found
 
 

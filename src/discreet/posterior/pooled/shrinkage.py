@@ -355,9 +355,7 @@ class _Prior:
         for component in range(1, COMPONENTS):
             chances[component] += chances[component - 1]
         at = rng.random(chances.shape[1:]) * chances[-1]
-        which = np.zeros(at.shape, np.int64)
-        for chance in chances[:-1]:
-            which += at >= chance
+        which = np.add.reduce(at >= chances[:-1], axis=0, dtype=np.int8).astype(np.int64)
         first *= FOLLOWS.take(which)
         first += SHIFTS.take(which)
         draws = counts.shape[-1]
