@@ -121,7 +121,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         for name in RELEASES & state.keys():
             state[name] = None if state[name] is None else Release.loads(state[name])
         if isinstance(state.get("posterior_"), bytes):
-            state["posterior_"] = stored.from_bytes(state["posterior_"])
+            state["posterior_"] = stored.from_bytes(state["posterior_"], evidence=state["release_"])
         super().__setstate__(state)
 
 

@@ -36,7 +36,7 @@ from discreet.posterior.methods import Method, with_source
 from discreet.posterior.pooled.cell_weights import COMPONENTS
 from discreet.posterior.pooled.table_draws import Assume, TableDraws
 from discreet.releases.codec import Part
-from discreet.releases.combined import evidence_of, loads
+from discreet.releases.combined import Evidence, evidence_of, loads
 
 __all__ = ["from_bytes", "load_draws", "save_draws", "to_bytes"]
 
@@ -143,12 +143,13 @@ def to_bytes(posterior: PosteriorDraws) -> bytes:
     return content + sha256(content).digest()
 
 
-def from_bytes(raw: bytes, name: str = "in memory") -> PosteriorDraws:
+def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = None) -> PosteriorDraws:
     """The posterior of what `to_bytes` returned.
 
     Args:
         raw: of a file.
         name: of the file, for errors.
+        evidence: the same as the file's, which an object has that stays; None reads the file's document.
 
     Raises:
         InputError: something else, damaged, or of another version.
@@ -163,7 +164,7 @@ def from_bytes(raw: bytes, name: str = "in memory") -> PosteriorDraws:
     if not 0 < size <= min(2 * DOCUMENT_BYTES, len(raw) - start - CHECK) or size % HEAD:
         raise InputError(f"{what} has a head of {size:,} bytes, which it cannot have")
     head = _head(raw[start : start + size], what)
-    combined = evidence_of(loads(head.evidence))
+    combined = evidence_of(loads(head.evidence) if evidence is None else evidence)
     own = combined.network
     wide = Network(own.variables, {node: tuple(parents) for node, parents in head.parents.items()})
     wide = own if wide == own else wide
