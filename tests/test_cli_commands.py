@@ -273,4 +273,5 @@ def test_the_installed_command_and_a_closed_pipe(tmp_path: Path) -> None:
 
 
 def test_more_draws_are_asked_for_than_a_level_can_be_told_from(run: Shell) -> None:
+    run.json(RELEASE)
     assert "about 20,000" in run.fails("query r.json --level 0.9999")

@@ -47,11 +47,30 @@ def test_a_decision_by_stored_draws_is_not_by_fresh_ones(run: Shell) -> None:
     assert code == 2 and "these draws are stored: leave out --draws, --within and --seed" in err
 
 
-@pytest.mark.parametrize("more", ["--draws 50", "--seed 1", "--method exact", "--prior 1", "--trust-network"])
+NAMED = ["--draws 50", "--draws 1000", "--seed 1", "--seed 0", "--method noise-aware", "--prior 1", "--trust-network"]
+
+
+@pytest.mark.parametrize("more", NAMED)
 def test_options_that_would_make_other_draws_are_refused(run: Shell, more: str) -> None:
     run.json("draw r.json --output r.draws --draws 60")
     code, _, err = run(f"query r.draws 'P(lung)' --level 0.5 {more}")
     assert code == 2 and "these draws are stored: leave out" in err
+
+
+def test_what_stored_draws_are_too_few_for_is_refused(run: Shell) -> None:
+    run.json("draw r.json --output r.draws --draws 30")
+    code, _, err = run("query r.draws 'P(lung)' --level 0.95")
+    assert code == 2 and "30 draws cannot tell a level of 0.95" in err
+    code, _, err = run("sample r.draws -n 3 --sets 31 --output s.csv")
+    assert code == 2 and "every set needs a draw of its own" in err
+    assert run.json("query r.draws 'P(lung)' --level 0.9")["answers"]
+
+
+def test_stored_draws_are_a_prior_as_their_release_is(run: Shell) -> None:
+    run.json(RELEASE.replace("r.json", "other.json"))
+    run.json("draw other.json --output other.draws")
+    asked = "query r.json 'P(lung | smoke=yes)' --draws 60 --prior other."
+    assert run.json(asked + "draws") == run.json(asked + "json")
 
 
 def test_a_damaged_file_says_what_to_do(run: Shell) -> None:

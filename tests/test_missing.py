@@ -273,6 +273,8 @@ def test_the_shell_keeps_reads_and_samples(run: Shell) -> None:
     both = [run.json(f"query k.json 'P(b)' {more}") for more in ("", "--missing state")]
     assert [told["missing"] for told in both] == ["at-random", "state"]
     assert [len(told["answers"][0]["values"]) for told in both] == [2, 3]
+    run.json("draw k.json --output k.draws")
+    assert [run.json(f"query k.draws 'P(b)' {more}") for more in ("", "--missing state")] == both
     assert "at random" in run("query k.json 'P(b | a=yes)'")[1]
     for more, gaps in (("", False), ("--missing state", True)):
         assert (",\n" in run(f"sample k.json -n 300 --output - --format csv {more}")[1]) == gaps

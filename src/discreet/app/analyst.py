@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace as with_
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,7 +32,15 @@ from discreet.app.coefficients import (
     show_states,
 )
 from discreet.app.figures import external_document, external_lines
-from discreet.app.posteriors import GAPS, asked_queries, believed_prior, load_asked, load_evidence, posterior_of
+from discreet.app.posteriors import (
+    GAPS,
+    Drawing,
+    asked_queries,
+    believed_prior,
+    load_asked,
+    load_evidence,
+    posterior_of,
+)
 from discreet.app.progress import LateBar
 from discreet.app.report import answer_lines, fit_lines, origin_document, origin_lines
 from discreet.app.terminal import answer_document, check_output, check_writable, fit_document, say, show
@@ -115,50 +124,51 @@ def query(
     kind: Kind = "linear",
     level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
     predictive: Predictive = False,
-    method: Method = "noise-aware",
+    method: Method = None,
     prior: Prior = None,
     equivalent_sample_size: EquivalentSampleSize = 1.0,
-    draws: Draws = 1000,
+    draws: Draws = None,
     trust_network: TrustNetwork = False,
     assume: Assuming = None,
     inside: Inside = "log-linear",
     missing: MissingAs = None,
     covariates: Covariates = None,
-    seed: Seed = 0,
+    seed: Seed = None,
     as_json: Json = False,
 ) -> None:
     """Ask a release; every answer has an interval that counts sampling error and privacy noise.
 
     A release of a regression or a direction answers with all its coefficients. Of a network --regress has them, too.
     """
-    check_draws(draws, level)
     asked = asked_queries(queries, release)
     regressions = [parse_regression(text) for text in regress or ()]
     _check_regressions(bool(regressions), kind, bool(asked) or predictive)
     evidence, stored = load_asked(release)
+    how = Drawing(method, draws, seed, trust_network=trust_network)
+    check_draws(how.with_stored(stored), level)
     if isinstance(evidence, dc.Release) and evidence.over_design:
         categorical = isinstance(evidence.payload, dc.FactoredChoice) and evidence.payload.kind == "categorical"
         if categorical and prior is None and not regressions:
-            posterior = posterior_of(evidence, method, draws, seed)
+            posterior = posterior_of(evidence, how)
             show_states(posterior, _answers(posterior, asked, level, predictive, assume, inside), as_json)
             return
         more = bool(asked or regress) or prior is not None or predictive or trust_network
-        more = more or method not in ("noise-aware", "exact")
-        _show_weights(evidence, more, covariates, level, draws, seed, as_json, exact=method == "exact")
+        more = more or method not in (None, "noise-aware", "exact")
+        _show_weights(evidence, more, covariates, level, how, as_json)
         return
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
     if not (queries or regress) and dc.of_family(evidence):
-        more = prior is not None or method not in ("noise-aware", "family") or predictive or trust_network
-        show_parameters(evidence, more, level, draws, seed, as_json)
+        more = prior is not None or method not in (None, "noise-aware", "family") or predictive or trust_network
+        show_parameters(evidence, more, level, how, as_json)
         return
-    believed = believed_prior(evidence, prior, equivalent_sample_size, seed)
-    posterior = posterior_of(evidence, method, draws, seed, believed, trust_network, missing, stored)
+    how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))
+    posterior = posterior_of(evidence, how, missing, stored)
     if regressions:
         found = _regressed(posterior, regressions, kind, level, assume, inside)
     else:
         found = _answered(posterior, asked, level, predictive, assume, inside)
-    _show_replies(evidence, posterior, found, posterior.cells.draws or draws, assume is None, as_json)
+    _show_replies(evidence, posterior, found, posterior.cells.draws or how.number, assume is None, as_json)
 
 
 Found = tuple[dict[str, object], str, bool]
@@ -261,15 +271,7 @@ def _answers(
 
 
 def _show_weights(
-    release: dc.Release,
-    more: bool,
-    covariates: str | None,
-    level: float,
-    draws: int,
-    seed: int,
-    as_json: bool,
-    *,
-    exact: bool,
+    release: dc.Release, more: bool, covariates: str | None, level: float, how: Drawing, as_json: bool
 ) -> None:
     """All coefficients of a regression, or the vector of a direction."""
     if more:
@@ -283,17 +285,18 @@ def _show_weights(
             "a logistic regression needs the law of its features: --covariates FILE, a release over a network of them, "
             "binned; or --covariates even, if they are known to fill their bounds evenly"
         )
-    law = None if covariates is None else _law(covariates, release.design, seed)
-    posterior = dc.weights(release, draws=draws, rng=np.random.default_rng(seed), covariates=law, exact=exact)
+    law = None if covariates is None else _law(covariates, release.design, how)
+    posterior = dc.weights(release, draws=how.number, rng=how.rng(), covariates=law, exact=how.method == "exact")
     show_rows("coefficient", posterior.rows(level=level), posterior.method, level, as_json)
 
 
-def _law(covariates: str, design: dc.Design, seed: int) -> dc.WeightedPoints | dc.UniformBox | dc.UniformSphere:
+def _law(covariates: str, design: dc.Design, how: Drawing) -> dc.WeightedPoints | dc.UniformBox | dc.UniformSphere:
     """The law of features: even, or what a release over a network says."""
     if covariates == "even":
         return dc.even_law(design)
-    rng = np.random.default_rng((seed, 2))
-    return dc.released_covariates(posterior_of(dc.load(covariates), "noise-aware", 200, seed), design, rng=rng)
+    evidence, stored = load_asked(covariates)
+    drawing = Drawing(draws=200, seed=how.seed) if stored is None else Drawing()
+    return dc.released_covariates(posterior_of(evidence, drawing, stored=stored), design, rng=how.rng(2))
 
 
 def export(
@@ -316,10 +319,10 @@ def export(
             "default); squared: posterior means, for marginals and other answers that are computed from the file.",
         ),
     ] = None,
-    method: Method = "noise-aware",
-    draws: Draws = 1000,
+    method: Method = None,
+    draws: Draws = None,
     trust_network: TrustNetwork = False,
-    seed: Seed = 0,
+    seed: Seed = None,
     replace: Replace = False,
     as_json: Json = False,
 ) -> None:
@@ -335,7 +338,7 @@ def export(
     made, stored = load_asked(release)
     if output != "-":
         check_output(Path(output), replace)
-    posterior = posterior_of(made, method, draws, seed, None, trust_network, missing, stored)
+    posterior = posterior_of(made, Drawing(method, draws, seed, trust_network=trust_network), missing, stored)
     _say_unmeasured(posterior)
     if to == "arviz":
         dc.to_arviz(posterior).to_netcdf(output)
@@ -394,10 +397,10 @@ def sample(
     kind: Annotated[str | None, typer.Option("--format", help="Of stdout: parquet, csv or arrow.")] = None,
     missing: MissingAs = None,
     replace: Replace = False,
-    method: Method = "noise-aware",
-    draws: Draws = 1000,
+    method: Method = None,
+    draws: Draws = None,
     trust_network: TrustNetwork = False,
-    seed: Seed = 0,
+    seed: Seed = None,
     as_json: Json = False,
 ) -> None:
     """Make up records: one set that is as near to the truth as is known, or several that can be analysed.
@@ -408,15 +411,16 @@ def sample(
     from discreet.queries.synthetic import stream_records, synthetic
 
     to_stdout = output == "-"
-    _check_sample(to_stdout, sets or 1, kind, draws, as_json)
+    _check_sample(to_stdout, sets or 1, kind, as_json)
     targets = [] if to_stdout else _targets(Path(output), sets or 1, replace)
     made, stored = load_asked(release)
     # Of stored draws the seed is that of the records alone.
-    seeded = seed if stored is None else 0
-    posterior = posterior_of(made, method, draws, seeded, None, trust_network, missing, stored)
+    how = Drawing(method, draws, seed if stored is None else None, trust_network=trust_network)
+    _check_sets(sets or 1, how.with_stored(stored))
+    posterior = posterior_of(made, how, missing, stored)
     _say_unmeasured(posterior)
     # A stream of random numbers of its own: the posterior's are those of `query`.
-    streams = synthetic(posterior, records, np.random.default_rng((seed, 1)), sets=sets)
+    streams = synthetic(posterior, records, np.random.default_rng((seed or 0, 1)), sets=sets)
     if to_stdout:
         stream_records(streams[0], sys.stdout.buffer, kind or "")
         return
@@ -429,14 +433,18 @@ def sample(
     show(as_json, told, "\n".join(f"wrote {target}: {records:,} synthetic records" for target in targets))
 
 
-def _check_sample(to_stdout: bool, sets: int, kind: str | None, draws: int, as_json: bool) -> None:
-    """Refuse what does not go together, before the posterior is drawn."""
+def _check_sample(to_stdout: bool, sets: int, kind: str | None, as_json: bool) -> None:
+    """Refuse what does not go together, before anything is read."""
     from discreet.queries.synthetic import FORMATS
 
     if to_stdout and (as_json or sets > 1 or kind not in FORMATS):
         raise InputError(f"stdout takes one set, without --json, and needs --format: {', '.join(FORMATS)}")
     if not to_stdout and kind is not None:
         raise InputError("the file's name tells the format; --format is for --output -")
+
+
+def _check_sets(sets: int, draws: int) -> None:
+    """Refuse more sets than there are draws."""
     if sets > draws:
         raise InputError(f"every set needs a draw of its own; ask for at least --draws {sets}")
 

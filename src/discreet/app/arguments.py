@@ -105,10 +105,11 @@ SchemaFile = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ReleaseFile = Annotated[str, typer.Argument(metavar="RELEASE", help="Release file; - reads stdin.")]
 Method = Annotated[
-    str,
+    str | None,
     typer.Option(
+        show_default="noise-aware",
         help="noise-aware chooses one of exact, pooled, particles, choice, family, sequential, which can be named; "
-        "plug-in ignores the noise (over-confident)."
+        "plug-in ignores the noise (over-confident).",
     ),
 ]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace files that exist.")]
@@ -120,7 +121,7 @@ Prior = Annotated[
     ),
 ]
 EquivalentSampleSize = Annotated[float, typer.Option(help="Records for each row that a BIF prior is worth.")]
-Draws = Annotated[int, typer.Option(help="Draws from the posterior.")]
+Draws = Annotated[int | None, typer.Option(show_default="1000", help="Draws from the posterior.")]
 TrustNetwork = Annotated[
     bool,
     typer.Option(
@@ -137,9 +138,11 @@ Workload = Annotated[
     ),
 ]
 Seed = Annotated[
-    int,
+    int | None,
     typer.Option(
-        help="Seed of the posterior's draws, the same under the same versions and method; the release's noise has none."
+        show_default="0",
+        help="Seed of the posterior's draws, the same under the same versions and method; the release's noise has "
+        "none.",
     ),
 ]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 import discreet as dc
+from discreet.app.posteriors import Drawing
 from discreet.app.report import answer_lines, assumption_lines, columns
 from discreet.app.terminal import answer_document, show
 from discreet.errors import InputError
@@ -60,14 +59,14 @@ def _table(what: str, rows: Sequence[Mapping[str, object]], level: float) -> str
     return columns((what, "mean", f"{100 * level:.6g} % interval"), lines)
 
 
-def show_parameters(evidence: Evidence, more: bool, level: float, draws: int, seed: int, as_json: bool) -> None:
+def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, as_json: bool) -> None:
     """The parameters of a family; refused where more was asked than it can answer."""
     if more:
         raise InputError(
             "without queries a family's release answers with its parameters, under its own prior: leave out the prior "
             "and other options of networks, or name queries"
         )
-    posterior = dc.family_posterior(evidence, draws=draws, rng=np.random.default_rng(seed))
+    posterior = dc.family_posterior(evidence, draws=how.number, rng=how.rng())
     show_rows("parameter", posterior.rows(level=level), "family", level, as_json)
 
 

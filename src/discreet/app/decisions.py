@@ -11,7 +11,7 @@ import typer
 
 import discreet as dc
 from discreet.app.arguments import Json, Method, ReleaseFile, TrustNetwork, check_draws, draws_for
-from discreet.app.posteriors import load_asked, posterior_of
+from discreet.app.posteriors import Drawing, load_asked, posterior_of
 from discreet.app.report import columns
 from discreet.app.terminal import say, show
 from discreet.errors import InputError, shown
@@ -125,7 +125,7 @@ def decide(
     ] = None,
     failure: Annotated[float, typer.Option(help="Chance that some bound fails.")] = 0.05,
     level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
-    method: Method = "noise-aware",
+    method: Method = None,
     trust_network: TrustNetwork = False,
     seed: Annotated[
         int | None,
@@ -151,11 +151,10 @@ def decide(
     network = payload.states_network if isinstance(payload, dc.FactoredChoice) and states else evidence.network
     for part in asked:  # what cannot be asked is refused before draws are made
         part.check(network)
+    how = Drawing(method, trust_network=trust_network)
     if stored is None:
-        seeded = secrets.randbits(64) if seed is None else seed
-        posterior = posterior_of(evidence, method, number, seeded, None, trust_network)
-    else:
-        posterior = posterior_of(evidence, method, 1000, 0, None, trust_network, stored=stored)
+        how = replace(how, draws=number, seed=secrets.randbits(64) if seed is None else seed)
+    posterior = posterior_of(evidence, how, stored=stored)
     options = {"level": level, "failure": failure, "queries": len(asked), "fresh": False}
     # All of them were fixed before these draws were made, and with a seed of its own nobody has seen them.
     alone = seed is None and stored is None and posterior.source is not None

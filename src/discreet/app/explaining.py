@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import numpy as np
 import typer
 
 import discreet as dc
 from discreet.app.arguments import Draws, Json, ReleaseFile, Seed, check_draws
-from discreet.app.posteriors import asked_queries, load_evidence
+from discreet.app.posteriors import Drawing, asked_queries, load_evidence
 from discreet.app.terminal import show
 from discreet.errors import InputError
 
@@ -27,8 +26,8 @@ def explain(
     ] = None,
     level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
     rows: Annotated[int, typer.Option(help="Rows of tables that are named for each query.")] = 5,
-    draws: Draws = 1000,
-    seed: Seed = 0,
+    draws: Draws = None,
+    seed: Seed = None,
     as_json: Json = False,
 ) -> None:
     """Explain a release: what one record can change, what can be told apart, and what answers depend on.
@@ -46,9 +45,8 @@ def explain(
         )
     if not isinstance(evidence, dc.Release):
         raise InputError("explain takes one release: name those that were combined one by one")
-    if seed < 0:
-        raise InputError(f"a seed cannot be negative, got {seed}")
+    how = Drawing(draws=draws, seed=seed)
     if asked:
-        check_draws(draws, level)
-    found = dc.explain(evidence, asked, rng=np.random.default_rng(seed), level=level, draws=draws, rows=rows)
+        check_draws(how.number, level)
+    found = dc.explain(evidence, asked, rng=how.rng(), level=level, draws=how.number, rows=rows)
     show(as_json, found.document(), str(found))

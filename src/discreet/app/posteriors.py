@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,10 +18,10 @@ from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
 from discreet.posterior.draws import BEGINS
 from discreet.releases.combined import Evidence
 
-__all__ = ["GAPS", "asked_queries", "believed_prior", "load_asked", "load_evidence", "posterior_of"]
+__all__ = ["GAPS", "Drawing", "asked_queries", "believed_prior", "load_asked", "load_evidence", "posterior_of"]
 
 SNIFFED = 4096
-"""Bytes of a prior's file that tell a release from a network."""
+"""Bytes of a file that tell what it holds."""
 METHODS: dict[str, dc.Method] = {
     "noise-aware": "auto",
     "exact": "exact",
@@ -31,8 +32,6 @@ METHODS: dict[str, dc.Method] = {
     "sequential": "sequential",
     "plug-in": "auto",
 }
-AS_STORED = ("noise-aware", 1000, 0, None, False)
-"""Method, draws, seed, prior and trust in the network where nothing is said of them."""
 GAPS = {
     "at-random": "at random, given what was seen in the families of the record (--missing state: as counted)",
     "state": "a state like others (--missing at-random: of complete records)",
@@ -40,15 +39,35 @@ GAPS = {
 """What is made of missing values that were kept."""
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """How a command was asked to draw a posterior: None, or False, where nothing was said."""
+
+    method: str | None = None
+    draws: int | None = None
+    seed: int | None = None
+    prior: dc.Dirichlet | None = None
+    trust_network: bool = False
+
+    @property
+    def number(self) -> int:
+        """Draws."""
+        return 1000 if self.draws is None else self.draws
+
+    def with_stored(self, stored: dc.PosteriorDraws | None) -> int:
+        """Draws that there will be: those of a file, if one holds them."""
+        return self.number if stored is None else stored.cells.draws or self.number
+
+    def rng(self, *stream: int) -> np.random.Generator:
+        """Random numbers of the posterior, or of a stream beside them."""
+        seed = self.seed or 0
+        if seed < 0:
+            raise InputError(f"a seed cannot be negative, got {seed}")
+        return np.random.default_rng((seed, *stream) if stream else seed)
+
+
 def posterior_of(
-    evidence: Evidence,
-    method: str,
-    draws: int,
-    seed: int,
-    prior: dc.Dirichlet | None = None,
-    trust_network: bool = False,
-    missing: str | None = None,
-    stored: dc.PosteriorDraws | None = None,
+    evidence: Evidence, how: Drawing, missing: str | None = None, stored: dc.PosteriorDraws | None = None
 ) -> dc.PosteriorDraws:
     """The posterior that a command asks; of complete records, where values may be missing and nothing else is said.
 
@@ -66,59 +85,54 @@ def posterior_of(
     private = evidence.private if isinstance(evidence, dc.Release) else dc.evidence_of(evidence).private
     if not private:
         say("this release is a simulation: it protects nobody")
-    if stored is not None and (method, draws, seed, prior, trust_network) != AS_STORED:
+    if stored is not None and how != Drawing():
         raise InputError(
             "these draws are stored: leave out --method, --draws, --seed, --prior and --trust-network, or ask the "
             "release that they were made of"
         )
-    drawn = _drawn(evidence, method, draws, seed, prior, trust_network) if stored is None else stored
+    drawn = _drawn(evidence, how) if stored is None else stored
     return drawn if complete or missing == "state" else dc.at_random(drawn)
 
 
-def _drawn(
-    evidence: Evidence, method: str, draws: int, seed: int, prior: dc.Dirichlet | None, trust_network: bool
-) -> dc.PosteriorDraws:
+def _drawn(evidence: Evidence, how: Drawing) -> dc.PosteriorDraws:
     """The posterior of what was released."""
+    method, draws, rng = how.method or "noise-aware", how.number, how.rng()
     if method not in METHODS:
         raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
-    if seed < 0:
-        raise InputError(f"a seed cannot be negative, got {seed}")
-    rng = np.random.default_rng(seed)
     if method == "plug-in":
         if not isinstance(evidence, dc.Release | dc.External):
             raise InputError("plug-in reads one release, not several")
-        return dc.plug_in(evidence, draws=draws, rng=rng, prior=prior)
+        return dc.plug_in(evidence, draws=draws, rng=rng, prior=how.prior)
     with LateBar("chains") as bar:
         return dc.noise_aware(
             evidence,
             draws=draws,
             rng=rng,
-            prior=prior,
+            prior=how.prior,
             method=METHODS[method],
-            trust_network=trust_network,
+            trust_network=how.trust_network,
             progress=mixing_shown(bar),
         )
 
 
-def believed_prior(evidence: Evidence, text: str | None, size: float, seed: int) -> dc.Dirichlet | None:
+def believed_prior(evidence: Evidence, text: str | None, size: float, how: Drawing) -> dc.Dirichlet | None:
     """The prior that was asked for: a number, a network, or the posterior of a release on other records."""
     if text is None:
         return None
     if _is_document(text):
-        other = dc.load(text)
+        other, stored = load_asked(text)
         if not dc.evidence_of(other).private:
             say("the release that the prior comes from is a simulation: it protects nobody")
         if {part.id for part in dc.evidence_of(other).parts} & {part.id for part in dc.evidence_of(evidence).parts}:
             raise InputError(f"the prior {shown(text)} is the release itself; it would count twice")
-        return dc.Dirichlet.matching(dc.noise_aware(other, draws=1000, rng=np.random.default_rng(seed)).cells)
+        drawn = dc.noise_aware(other, draws=1000, rng=how.rng()) if stored is None else stored
+        return dc.Dirichlet.matching(drawn.cells)
     return prior_of(evidence.network, text, size)
 
 
 def _is_document(path: str) -> bool:
-    """Whether a file begins as a release does; a network never does."""
-    with suppress(OSError, ValueError), open(path, "rb") as file:
-        return file.read(SNIFFED).lstrip().startswith(b"{")
-    return False
+    """Whether a file begins as a release or stored draws do; a network never does."""
+    return _begins(path, b"{") or _begins(path, BEGINS)
 
 
 def asked_queries(words: list[str] | None, release: str) -> list[str] | None:
@@ -156,9 +170,9 @@ def load_asked(path: str) -> tuple[Evidence, dc.PosteriorDraws | None]:
 
 
 def _begins(path: str, start: bytes) -> bool:
-    """Whether a file can be read and begins with some bytes."""
+    """Whether a file can be read and begins with some bytes, after blank ones."""
     with suppress(OSError, ValueError), open(path, "rb") as file:
-        return file.read(len(start)) == start
+        return file.read(SNIFFED).lstrip().startswith(start)
     return False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as with_
 from pathlib import Path
 from typing import Annotated
 
@@ -19,10 +20,9 @@ from discreet.app.arguments import (
     Seed,
     TrustNetwork,
 )
-from discreet.app.posteriors import believed_prior, load_evidence, posterior_of
+from discreet.app.posteriors import Drawing, believed_prior, load_evidence, posterior_of
 from discreet.app.terminal import check_output, show
 from discreet.errors import InputError
-from discreet.releases.combined import Evidence
 
 __all__ = ["draw"]
 
@@ -30,12 +30,12 @@ __all__ = ["draw"]
 def draw(
     release: ReleaseFile,
     output: Annotated[Path, typer.Option(help="File of the draws; by convention it ends in .draws.")],
-    method: Method = "noise-aware",
+    method: Method = None,
     prior: Prior = None,
     equivalent_sample_size: EquivalentSampleSize = 1.0,
-    draws: Draws = 1000,
+    draws: Draws = None,
     trust_network: TrustNetwork = False,
-    seed: Seed = 0,
+    seed: Seed = None,
     replace: Replace = False,
     as_json: Json = False,
 ) -> None:
@@ -47,15 +47,11 @@ def draw(
     evidence = load_evidence(release)
     if isinstance(evidence, dc.Release) and evidence.over_design:
         raise InputError("a release of a regression or a direction is read in no time; there is nothing to store")
-    believed = believed_prior(evidence, prior, equivalent_sample_size, seed)
-    posterior = posterior_of(
-        evidence, method, draws, seed, believed, trust_network, "state" if _gaps(evidence) else None
-    )
+    how = Drawing(method, draws, seed, trust_network=trust_network)
+    how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))
+    # What is made of missing values is asked of the draws.
+    gaps = "state" if dc.evidence_of(evidence).network.may_be_missing else None
+    posterior = posterior_of(evidence, how, gaps)
     posterior.save(output, replace=replace)
-    told = {"output": str(output), "method": posterior.method, "draws": draws}
-    show(as_json, told, f"wrote {output}: {draws:,} draws, posterior: {posterior.method}")
-
-
-def _gaps(evidence: Evidence) -> bool:
-    """Whether values may be missing: what is made of these is asked of the draws."""
-    return bool(dc.evidence_of(evidence).network.may_be_missing)
+    told = {"output": str(output), "method": posterior.method, "draws": how.number}
+    show(as_json, told, f"wrote {output}: {how.number:,} draws, posterior: {posterior.method}")

@@ -250,7 +250,7 @@ def describe_found(estimator: Any, found: FoundBounds | None) -> None:
 def _searched(design: Design, given: Given | GivenTable) -> list[Variable]:
     """Numeric columns: features that are no indicators, and the target, unless it is a count."""
     columns = given.columns if isinstance(given, GivenTable) else given.declared
-    names = {design.names[at] for at in design.alone}
+    names = {design.features[at].name for at in design.alone}
     names &= names if columns is None else {column.name for column in columns if column.numeric}
     target = [design.target] if design.target is not None and design.predicts == "number" else []
     return [one for one in (*(f for f in design.features if f.name in names), *target) if _divisible(one)]
