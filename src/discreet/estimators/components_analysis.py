@@ -25,13 +25,13 @@ from discreet.estimators.contract import (
     whole_number,
 )
 from discreet.estimators.designs import (
-    DrawnLater,
     by_column,
     declared_features,
     describe,
     scaled_blocks,
     written_bounds,
 )
+from discreet.estimators.drawn_later import DrawnLater
 from discreet.mechanisms.crossing import release
 from discreet.mechanisms.factored import factored
 from discreet.mechanisms.noisy_moments import noisy_moments

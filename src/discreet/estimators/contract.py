@@ -25,14 +25,9 @@ from discreet.estimators.columns import codes_of, indicated, refuse_standardised
 from discreet.estimators.given_table import GivenTable, KeptRecords, declared_of, is_table, require_target
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
-from discreet.model.late import late
 from discreet.model.schema import Variable
-from discreet.posterior.draws import PosteriorDraws
 from discreet.releases.release import Release
 from discreet.sensitive.rows import Rows, grid_rows
-
-stored = late("discreet.posterior.stored")
-"""Few pickle."""
 
 __all__ = [
     "RELEASES",
@@ -100,12 +95,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """
 
     def __getstate__(self) -> dict[str, Any]:
-        """A pickle holds the release as its document, and draws as a file of them."""
+        """A pickle holds the release as its document."""
         state = dict(super().__getstate__())
         for name in RELEASES & state.keys():
             state[name] = None if state[name] is None else state[name].dumps()
-        if isinstance(state.get("posterior_"), PosteriorDraws):
-            state["posterior_"] = stored.to_bytes(state["posterior_"])
         return state
 
     def __dir__(self) -> list[str]:
@@ -120,8 +113,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         state = dict(state)
         for name in RELEASES & state.keys():
             state[name] = None if state[name] is None else Release.loads(state[name])
-        if isinstance(state.get("posterior_"), bytes):
-            state["posterior_"] = stored.from_bytes(state["posterior_"], evidence=state["release_"])
         super().__setstate__(state)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -15,16 +14,13 @@ from sklearn.base import BaseEstimator
 
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import EXAMPLE, declared_bounds, declared_columns
-from discreet.estimators.contract import Given, generated_names, generator, read_features
+from discreet.estimators.contract import Given, generated_names, read_features
 from discreet.estimators.given_table import GivenTable
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
 from discreet.model.schema import Variable
-from discreet.posterior.design.weight_posterior import WeightPosterior, weights
-from discreet.releases.release import Release
 
 __all__ = [
-    "DrawnLater",
     "by_column",
     "declared_features",
     "describe",
@@ -41,41 +37,6 @@ Positions = npt.NDArray[np.intp]
 
 SPARSE_NUMBERS = 2**22
 """Numbers of a block of sparse records, which is made dense to be predicted: 32 MiB."""
-
-
-class DrawnLater:
-    """A posterior that is drawn when somebody first asks for it: the same draws, whenever that is.
-
-    Copies and pickles of an estimator carry it along, drawn or not. Two threads that ask first may both draw; they draw
-    the same, and both get what one of them made.
-
-    Args:
-        draws: how many.
-        random_state: of the draws; read now, so nothing that happens to it later has an effect.
-        reader: what draws; None for `weights`.
-        options: more for the reader.
-    """
-
-    def __init__(
-        self, draws: int, random_state: Any, *, reader: Callable[..., Any] | None = None, **options: Any
-    ) -> None:
-        self._draws, self._reader, self._options = draws, reader, options
-        rng = generator(random_state)
-        # A caller's own generator moves on, so that the next fit draws others.
-        self._rng = np.random.default_rng(int(rng.integers(2**63))) if rng is random_state else rng
-
-    def of(self, release: Release) -> WeightPosterior:
-        """The posterior of weights given a release, always the same one; errors as of `weights`, each time."""
-        found: WeightPosterior = self.drawn(release)
-        return found
-
-    def drawn(self, release: Release) -> Any:
-        """What the reader makes of a release, always the same."""
-        if "_found" not in vars(self):
-            reader = weights if self._reader is None else self._reader
-            drawn = reader(release, draws=self._draws, rng=copy.deepcopy(self._rng), **self._options)
-            vars(self).setdefault("_found", drawn)
-        return vars(self)["_found"]
 
 
 def declared_features(bounds: Any, given: Given | GivenTable) -> tuple[Variable, ...]:

@@ -26,7 +26,6 @@ from discreet.estimators.contract import (
     yes_or_no,
 )
 from discreet.estimators.designs import (
-    DrawnLater,
     by_column,
     declared_features,
     describe,
@@ -36,6 +35,7 @@ from discreet.estimators.designs import (
     target_name,
     written_bounds,
 )
+from discreet.estimators.drawn_later import DrawnLater
 from discreet.estimators.found_bounds import describe_found, plan_search
 from discreet.estimators.given_table import GivenTable
 from discreet.estimators.public_records import ScoredRecords, of_public_records

@@ -38,6 +38,7 @@ from discreet.estimators.contract import (
     require_drawable,
     whole_number,
 )
+from discreet.estimators.drawn_later import DrawnLater
 from discreet.estimators.given_table import GivenTable
 from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.mechanisms import mechanisms_over
@@ -46,6 +47,7 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
+from discreet.posterior.draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
@@ -100,7 +102,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     Attributes:
         release_: safe to publish; `from_release` makes a fitted estimator of it.
-        posterior_: draws of all probabilities; `answer` takes it.
+        posterior_: draws of all probabilities, made when they are first asked for; `answer` takes it.
         classes_: the declared labels, sorted.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
@@ -162,7 +164,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     def fit(
         self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
     ) -> Self:
-        """Count, charge the account, release, and draw the posterior.
+        """Count, charge the account, and release.
 
         Args:
             X: array or frame of features, shape (records, features). Numbers outside their bounds are moved to the
@@ -175,7 +177,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             options: none is taken; sample weights are refused by an error of ours.
 
         Returns:
-            The estimator. `release_` is there as soon as it is paid for, whatever happens to the posterior.
+            The estimator.
 
         Raises:
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
@@ -183,8 +185,8 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         """
         refuse_options(options)
         guarantee, account = promised(self)
-        mechanism, rng = _mechanism(self.mechanism), generator(self.random_state)
-        draws = whole_number(self.draws, "draws", 1)
+        mechanism, draws = _mechanism(self.mechanism), whole_number(self.draws, "draws", 1)
+        later = _later(draws, self.random_state)
         labels = class_labels(self.classes)
         declared = self._declared(X)
         numeric = declared is None or all(variable.numeric for variable in declared)
@@ -200,9 +202,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         counts = self._counts(network, given, columns, labels, mechanism.scopes(network))
         released = release(mechanism, counts, Dirichlet.uniform(network), guarantee, account=account)
         given.describe(self)
-        self.__dict__.pop("posterior_", None)
-        self.release_, self.classes_, self._columns = released, labels, columns
-        self.posterior_ = noise_aware(released, draws=draws, rng=rng, trust_network=True)
+        self.release_, self.classes_, self._columns, self._later = released, labels, columns, later
         return self
 
     @classmethod
@@ -241,9 +241,19 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         made.n_features_in_ = len(names)
         if tuple(names) != generated_names(len(names)):
             made.feature_names_in_ = np.array(names, object)
-        rng = generator(random_state)
-        made.posterior_ = noise_aware(release, draws=whole_number(draws, "draws", 1), rng=rng, trust_network=True)
+        made._later = _later(whole_number(draws, "draws", 1), random_state)
         return made
+
+    @property
+    def posterior_(self) -> PosteriorDraws:
+        """Draws of all probabilities, made when they are first asked for.
+
+        Raises:
+            DiscreetError: as of `noise_aware`.
+        """
+        check_is_fitted(self, "release_")
+        found: PosteriorDraws = self._later.drawn(self.release_)
+        return found
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> Tables:
         """Fresh joint draws of P(class) and P(feature | class).
@@ -368,7 +378,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     def _summarised(self, X: Any, summary: Callable[[Floats], tuple[Floats, ...]]) -> tuple[Floats, ...]:
         """What a summary over draws makes of each record; records that look the same are computed once."""
-        check_is_fitted(self, "posterior_")
+        check_is_fitted(self, "release_")
         network = self.release_.network
         target, *names = _star_names(network)
         variables = tuple(map(network.schema.__getitem__, names))
@@ -378,6 +388,11 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         order = np.array([network.schema[target].code(str(label)) for label in self.classes_])
         parts = [summary(block[:, order]) for block in _probabilities(self.posterior_.cells, distinct)]
         return tuple(np.concatenate(part)[of_record.reshape(-1)] for part in zip(*parts, strict=True))
+
+
+def _later(draws: int, random_state: Any) -> DrawnLater:
+    """The posterior of a star, which is what the estimator assumes."""
+    return DrawnLater(draws, random_state, reader=noise_aware, trust_network=True)
 
 
 def _probabilities(cells: Tables, codes: Codes) -> Iterator[Floats]:

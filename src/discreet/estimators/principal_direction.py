@@ -23,7 +23,6 @@ from discreet.estimators.contract import (
     whole_number,
 )
 from discreet.estimators.designs import (
-    DrawnLater,
     by_column,
     declared_features,
     describe,
@@ -31,6 +30,7 @@ from discreet.estimators.designs import (
     scaled_blocks,
     written_bounds,
 )
+from discreet.estimators.drawn_later import DrawnLater
 from discreet.mechanisms.crossing import release
 from discreet.mechanisms.factored import factored
 from discreet.model.design import Design, Normal

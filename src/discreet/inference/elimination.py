@@ -189,9 +189,9 @@ def marginals(
     return dict(zip(sizes, np.split(table, ends[:-1]), strict=True))
 
 
-def marginals_cost(network: Network) -> int:
-    """Cells that `marginals` without evidence works on for each draw; time and memory are proportional to it."""
-    return _everything(network, frozenset()).cells
+def marginals_cost(network: Network, evidence: Iterable[str] = ()) -> int:
+    """Cells that `marginals` works on for each draw; time and memory are proportional to it."""
+    return _everything(network, frozenset(evidence)).cells
 
 
 def requisite(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> tuple[str, ...]:
@@ -483,7 +483,7 @@ def _weak(
     """The draws whose evidence is too improbable for a precision, if there are any, and tables of those draws alone."""
     weak = np.flatnonzero(~(log_total >= LEAST_LOG[dtype]))
     if weak.size:
-        yield weak, Tables(cells.network, lambda node: cells[node][..., weak], draws=weak.size)
+        yield weak, cells.of_draws(weak)
 
 
 def _log_chunks(plan: _Plan, cells: Tables, evidence: Mapping[str, int]) -> Iterator[tuple[slice, int, list[Floats]]]:

@@ -120,6 +120,19 @@ class Tables(Mapping[str, Array]):
         """
         return Tables(self.network, {node: function(array) for node, array in self.items()}, draws=self.draws)
 
+    def of_draws(self, picked: npt.NDArray[np.integer[Any]]) -> Tables:
+        """Some of the draws, each table when it is first asked for; these tables themselves if it is all of them.
+
+        Args:
+            picked: different positions of draws; positions in order are all if they are as many.
+
+        Returns:
+            Tables whose last axis has as many draws as positions.
+        """
+        if picked.size == self.draws and (picked == np.arange(picked.size)).all():
+            return self
+        return Tables(self.network, lambda node: self[node][..., picked], draws=picked.size)
+
     @staticmethod
     def read(path: str | Path) -> Tables:
         """Read the probabilities of a network, and the network itself, from a BIF file.

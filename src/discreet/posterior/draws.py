@@ -276,7 +276,7 @@ class PosteriorDraws:
         if not 0 < n <= have:
             raise InputError(f"this posterior has {have} draws, asked for {n}; make it with more draws")
         picked = rng.permutation(have)[:n]
-        return Tables(self.network, lambda node: self.cells[node][..., picked], draws=n)
+        return self.cells.of_draws(picked)
 
 
 def joint_draws(posterior: Posterior) -> Posterior:

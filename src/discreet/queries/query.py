@@ -26,7 +26,7 @@ from discreet.queries.bin_laws import BinLaw, Inside, check_inside
 from discreet.queries.counted_draws import counted, resampled, those
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.given import Both, Given, both_given
-from discreet.queries.noise_share import noise_share, noise_share_error
+from discreet.queries.noise_share import noise_share
 from discreet.queries.number_answers import number_draws, number_row
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "answer",
     "answer_many",
     "marginals",
-    "noise_share",
     "parse_query",
 ]
 
@@ -355,7 +354,7 @@ def _explanation(asked: Explanation, targets: Sequence[str], both: Both, level: 
         listed = _leading(means, shares)
         codes = list(zip(*np.unravel_index(listed, [schema[name].size for name in targets]), strict=True))
         draws, best = table[listed], shares[listed].tolist()
-        twins = None if twin is None else twin.joint(targets).reshape(table.shape)[listed]
+        twins = None if twin is None else twin.joint(targets).reshape(len(table), -1)[listed]
     states = [{name: schema[name].states[code] for name, code in zip(targets, row, strict=True)} for row in codes]
     return _summarised(asked, states, draws, twins, both, level, best)
 
@@ -392,8 +391,8 @@ def _summarised(
     lower, upper = credible_interval(kept if both.weights is None else kept[:, resampled(weights)], level)
     share = error = np.full(len(draws), np.nan)
     if twins is not None:
-        again = np.clip(those(twins, possible), 0.0, 1.0)
-        share, error = noise_share(kept, again), noise_share_error(kept, again, both.effective)
+        pairs = np.clip(both.paired(draws), 0.0, 1.0)
+        share, error = noise_share(pairs, np.clip(twins, 0.0, 1.0), both.effective)
     rows = []
     for i, state in enumerate(states):
         numbers = {"mean": float(mean[i]), "lower": float(lower[i]), "upper": float(upper[i])}
@@ -426,10 +425,10 @@ def _number(asked: NumberQuery, both: Both, level: float, inside: Inside) -> Ans
     row = number_row(asked, law, level, weights, alike=both.weights is None)
     noise = error = None
     if twins is not None:
-        laws = (law, BinLaw(variable, those(twins, possible), inside))
+        kept = both.paired(possible)
+        laws = (BinLaw(variable, those(part, kept), inside) for part in (both.paired(draws), twins))
         one, other = (number_draws(asked, each)[0] for each in laws)
-        noise = float(noise_share(one, other))
-        error = float(noise_share_error(one, other, both.effective))
+        noise, error = map(float, noise_share(one, other, both.effective))
     found = Answer(
         str(asked),
         asked.kind,

@@ -63,6 +63,8 @@ MOST_VALUES = 2**22
 """Of a joint law under all draws: 32 MiB, some seconds; larger ones stay as the network has them."""
 ROUNDS = 8
 """Of proportional fitting: margins of draws agree but for their single variables' last digits."""
+SAME = 1e-9
+"""Part of a cell by which a round of fitting moves it and is the last: far below the error of any draws."""
 MOST_PAIRS, FEW_DRAWS = 60, 100
 """Pairs that are learned from, and draws of what the network says of them."""
 ABOVE = 4.0
@@ -134,10 +136,10 @@ class TableDraws:
         """Joint law of some variables.
 
         Args:
-            cells: the posterior's draws.
+            cells: the posterior's draws, or their twins, or some of these.
             names: different variables.
-            twins: whether these are the twins of the posterior's draws.
-            picked: positions of those draws that are wanted; None for all.
+            twins: whether they are twins.
+            picked: which of the draws they are, by position; None: all.
 
         Returns:
             Shape `(*sizes, draws)`; None where the network leaves all open that was measured of them, or where a table
@@ -146,17 +148,19 @@ class TableDraws:
         parts, which = self.measured(names), np.arange(cells.draws or 1) if picked is None else picked
         if not self.say(names) or self.network.cells(names) * which.size > MOST_VALUES:
             return None
+        drawn = _Drawn(self._cells.draws or 1, which, int(twins))
+        if len(names) == 1:  # say: a table has it
+            return self._own(tuple(names), drawn)
         try:
-            law = elimination.joint(_only(cells, which), names, {})
+            law = elimination.joint(cells, names, {})
         except InputError:
             return None
-        drawn = _Drawn(cells.draws or 1, which, int(twins))
         wanted = {part: self._wanted(law, names, part, drawn) for part in parts}
         # Of pairs in no table the network's odds stay: fitting alone would make them depend through what they share.
         wanted |= {pair: self._unmeasured(law, names, pair, drawn) for pair in self._beyond(names)}
-        for _ in range(ROUNDS if len(wanted) > 1 else 1):
-            for part, margin in wanted.items():
-                law = _scaled(law, names, part, margin)
+        # Where one is of all of them, the last of all rounds would leave it as it is.
+        wanted = {part: margin for part, margin in wanted.items() if len(part) == len(names)} or wanted
+        law = _fitted(law, names, wanted)
         for triple in self._loose(names):
             own = _margin(law, names, triple)
             law = _scaled(law, names, triple, _normalised(own + self._interaction(own, triple, drawn)))
@@ -175,14 +179,15 @@ class TableDraws:
             axis for each, then one of draws (of 1 for the mean); nothing where the network's own rows say all.
         """
         which, believed = np.arange(cells.draws or 1) if picked is None else picked, self
+        some = cells.of_draws(which)
         if picked is None:
             believed = self.assuming("network")
         found = dict[Scope, Floats]()
         for others in believed._beside(node):
             scope = (*others, node)
-            law = believed.joint(cells, scope, picked=which)
+            law = believed.joint(some, scope, picked=which)
             if law is None:
-                law = elimination.joint(_only(cells, which), scope, {})
+                law = elimination.joint(some, scope, {})
             if picked is None:
                 law = law.mean(axis=-1, keepdims=True)
             total = law.sum(axis=-2, keepdims=True)
@@ -307,11 +312,8 @@ class TableDraws:
 
     def _with_singles(self, own: Floats, part: Scope, law: Floats, names: Sequence[str], of: _Drawn) -> Floats:
         """The law of a part moved to what was measured of its single variables, or else is in another law."""
-        singles = {(name,): self._wanted(law, names, (name,), of) for name in part}
-        for _ in range(ROUNDS):
-            for single, margin in singles.items():
-                own = _scaled(own, part, single, margin)
-        return own
+        singles: dict[Scope, Floats] = {(name,): self._wanted(law, names, (name,), of) for name in part}
+        return _fitted(own, part, singles)
 
     def _interaction(self, law: Floats, names: Scope, of: _Drawn) -> Floats:
         """What a set may have beyond its parts, the same for a draw whatever is asked; shape as the law's."""
@@ -329,7 +331,7 @@ class TableDraws:
         """
         pairs = audited_sets(self._evidence)[:MOST_PAIRS]
         first = saturated(self._evidence.network, measured_sets(self._evidence, audits=False))
-        cells = projected(_only(self._cells, np.arange(min(FEW_DRAWS, self._cells.draws or 1))), first)
+        cells = projected(self._cells.of_draws(np.arange(min(FEW_DRAWS, self._cells.draws or 1))), first)
         laws = {pair: elimination.joint(cells, pair, {}) for pair in pairs}
         return pair_weights(self._told(pairs), laws, choice_scales(self._evidence))
 
@@ -355,8 +357,13 @@ class TableDraws:
         """The margin of a part: of what was measured, or of the law itself where the network leaves that open."""
         if self._open(part):
             return _margin(law, names, part)
-        drawn = self._draws(part, of.draws)[of.twins][..., of.picked]
+        drawn = self._own(part, of)
         return self._with_singles(drawn, part, law, names, of) if len(part) > 1 else drawn
+
+    def _own(self, part: Scope, of: _Drawn) -> Floats:
+        """Draws of what was measured of a part."""
+        drawn = self._draws(part, of.draws)[of.twins]
+        return drawn if of.picked.size == of.draws else drawn[..., of.picked]
 
     def _draws(self, part: Scope, draws: int) -> tuple[Floats, Floats]:
         """Draws of a set's law and their twins, shape `(*sizes, draws)`."""
@@ -414,18 +421,22 @@ def _inside(part: set[str], place: int, among: Sequence[set[str]]) -> bool:
     return any(part < other or (part == other and at < place) for at, other in enumerate(among))
 
 
-def _only(cells: Tables, picked: Picked) -> Tables:
-    """Some of the draws."""
-    if len(picked) == cells.draws:
-        return cells
-    return Tables(cells.network, lambda node: cells[node][..., picked], draws=len(picked))
-
-
 def _margin(law: Floats, names: Sequence[str], part: Scope) -> Floats:
     """Over some of the variables, in the order of the part; the last axis, of draws, stays."""
     left = [name for name in names if name in part]
     summed = law.sum(axis=tuple(axis for axis, name in enumerate(names) if name not in part))
     return np.asarray(summed.transpose([*(left.index(name) for name in part), len(part)]))
+
+
+def _fitted(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats]) -> Floats:
+    """A law with the margins of some parts, by proportional fitting; no more rounds where one moves nothing."""
+    for _ in range(ROUNDS if len(wanted) > 1 else 1):
+        before = law
+        for part, margin in wanted.items():
+            law = _scaled(law, names, part, margin)
+        if (np.abs(law - before) <= SAME * law).all():
+            break
+    return law
 
 
 def _scaled(law: Floats, names: Sequence[str], part: Scope, margin: Floats) -> Floats:

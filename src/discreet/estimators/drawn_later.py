@@ -1,0 +1,64 @@
+"""Posteriors of fitted estimators: drawn when somebody first asks for them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from discreet.estimators.contract import generator
+from discreet.model.late import late
+from discreet.posterior.design.weight_posterior import WeightPosterior, weights
+from discreet.posterior.draws import PosteriorDraws
+from discreet.releases.release import Release
+
+__all__ = ["DrawnLater"]
+
+stored = late("discreet.posterior.stored")
+"""Few estimators are pickled."""
+
+
+class DrawnLater:
+    """A posterior that is drawn when somebody first asks for it: the same draws, whenever that is.
+
+    Copies and pickles of an estimator carry it along, drawn or not. Two threads that ask first may both draw; they draw
+    the same, and both get what one of them made.
+
+    Args:
+        draws: how many.
+        random_state: of the draws; read now, so nothing that happens to it later has an effect.
+        reader: what draws; None for `weights`.
+        options: more for the reader.
+    """
+
+    def __init__(
+        self, draws: int, random_state: Any, *, reader: Callable[..., Any] | None = None, **options: Any
+    ) -> None:
+        self._draws, self._reader, self._options = draws, reader, options
+        rng = generator(random_state)
+        # A caller's own generator moves on, so that the next fit draws others.
+        self._rng = np.random.default_rng(int(rng.integers(2**63))) if rng is random_state else rng
+
+    def of(self, release: Release) -> WeightPosterior:
+        """The posterior of weights given a release, always the same one; errors as of `weights`, each time."""
+        found: WeightPosterior = self.drawn(release)
+        return found
+
+    def drawn(self, release: Release) -> Any:
+        """What the reader makes of a release, always the same."""
+        if isinstance(found := vars(self).get("_found"), bytes):
+            self._found = stored.from_bytes(found, evidence=release)
+        if "_found" not in vars(self):
+            reader = weights if self._reader is None else self._reader
+            drawn = reader(release, draws=self._draws, rng=copy.deepcopy(self._rng), **self._options)
+            vars(self).setdefault("_found", drawn)
+        return vars(self)["_found"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle holds draws of networks as a file of them."""
+        state = dict(vars(self))
+        if isinstance(state.get("_found"), PosteriorDraws):
+            state["_found"] = stored.to_bytes(state["_found"])
+        return state
