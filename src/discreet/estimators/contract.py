@@ -95,10 +95,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """
 
     def __getstate__(self) -> dict[str, Any]:
-        """A pickle holds the release as its document."""
+        """A pickle holds the release as its document, and draws as a file of them."""
         state = dict(super().__getstate__())
         for name in RELEASES & state.keys():
             state[name] = None if state[name] is None else state[name].dumps()
+        if "_later" in state:
+            state["_later"] = state["_later"].packed()
         return state
 
     def __dir__(self) -> list[str]:
@@ -113,6 +115,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         state = dict(state)
         for name in RELEASES & state.keys():
             state[name] = None if state[name] is None else Release.loads(state[name])
+        if "_later" in state:
+            state["_later"] = state["_later"].unpacked(state["release_"])
         super().__setstate__(state)
 
 

@@ -48,17 +48,23 @@ class DrawnLater:
 
     def drawn(self, release: Release) -> Any:
         """What the reader makes of a release, always the same."""
-        if isinstance(found := vars(self).get("_found"), bytes):
-            self._found = stored.from_bytes(found, evidence=release)
         if "_found" not in vars(self):
             reader = weights if self._reader is None else self._reader
             drawn = reader(release, draws=self._draws, rng=copy.deepcopy(self._rng), **self._options)
             vars(self).setdefault("_found", drawn)
         return vars(self)["_found"]
 
-    def __getstate__(self) -> dict[str, Any]:
-        """A pickle holds draws of networks as a file of them."""
-        state = dict(vars(self))
-        if isinstance(state.get("_found"), PosteriorDraws):
-            state["_found"] = stored.to_bytes(state["_found"])
-        return state
+    def packed(self) -> DrawnLater:
+        """The same for a pickle: draws of a network, if they were drawn, as a file of them."""
+        return self._with(stored.to_bytes) if isinstance(vars(self).get("_found"), PosteriorDraws) else self
+
+    def unpacked(self, release: Release) -> DrawnLater:
+        """The inverse; draws then are of this release, whatever the file says that they were made of."""
+        reading = isinstance(vars(self).get("_found"), bytes)
+        return self._with(lambda raw: stored.from_bytes(raw, evidence=release)) if reading else self
+
+    def _with(self, change: Callable[[Any], Any]) -> DrawnLater:
+        """A copy whose draws are put in another form."""
+        other = copy.copy(self)
+        vars(other)["_found"] = change(vars(self)["_found"])
+        return other
