@@ -13,12 +13,15 @@ after the other and scaled. A network has nodes in order, and each node's parent
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -33,6 +36,8 @@ PEER_DRAWS = 3
 MOST_PEER_NODES = 100
 ASKED = 20
 """Marginals."""
+PLACES = {"nodes": 1, "parents": 2, "states": 3, "rows": 4, "draws": 5}
+"""Of what a table grows in, in its cases."""
 Made = TypeVar("Made")
 Case = tuple[str, int, int, int, int, int]
 """The kind of network, its nodes, in-degree and states, rows, and draws."""
@@ -72,7 +77,39 @@ def network_of(kind: str, nodes: int, parents: int, states: int) -> dc.Network:
             raise SystemExit(f"no kind of network {kind!r}")
 
 
-def measured(case: Case, *, peer: bool) -> None:
+@dataclass(frozen=True)
+class Measured:
+    """One line.
+
+    Args:
+        case: that was measured.
+        cells: table entries of all families.
+        count, release, draw, ask, more: CPU seconds of each step; `more` is the marginals.
+        memory: peak of the process, GiB.
+        peer: CPU seconds of pyAgrum for the exact inference of as many draws; None where it was not asked.
+        sampled: standard error of the answer, where exact inference is out of reach.
+    """
+
+    case: Case
+    cells: int
+    count: float
+    release: float
+    draw: float
+    ask: float
+    more: float
+    memory: float
+    peer: float | None
+    sampled: float | None
+
+    def __str__(self) -> str:
+        kind, nodes, parents, states, rows, draws = self.case
+        line = f"{kind:7}{nodes:6}{parents:5}{states:6}{rows:9}{draws:7}{self.cells:9}{self.count:8.2f}"
+        line += f"{self.release:8.2f}{self.draw:8.2f}{self.ask:8.2f}{self.more:8.2f}{self.memory:7.2f}"
+        line += "" if self.peer is None else f"{self.peer:9.2f}"
+        return line if self.sampled is None else f"{line}  sampled, standard error {self.sampled:.2g}"
+
+
+def measured(case: Case) -> Measured:
     """One line, of this process."""
     kind, nodes, parents, states, rows, draws = case
     network, rng = network_of(kind, nodes, parents, states), np.random.default_rng(3)
@@ -90,12 +127,10 @@ def measured(case: Case, *, peer: bool) -> None:
     _, again = timed(lambda: every_marginal(posterior))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     cells = sum(network.cells(network.family(node)) for node in network.nodes)
-    line = f"{kind:7}{nodes:6}{parents:5}{states:6}{rows:9}{draws:7}{cells:9}{counting:8.2f}{releasing:8.2f}"
-    line += f"{drawing:8.2f}{asking:8.2f}{again:8.2f}{peak:7.2f}"
-    if peer and nodes <= MOST_PEER_NODES and find_spec("pyagrum"):
-        line += f"{by_pyagrum(posterior.cells) * draws / PEER_DRAWS:9.2f}"
-    sampling = answer.sampling
-    print(line + (f"  sampled, standard error {sampling.error:.2g}" if sampling else ""), flush=True)
+    alike = nodes <= MOST_PEER_NODES and find_spec("pyagrum") is not None
+    peer = by_pyagrum(posterior.cells) * draws / PEER_DRAWS if alike else None
+    error = None if answer.sampling is None else answer.sampling.error
+    return Measured(case, cells, counting, releasing, drawing, asking, again, peak, peer, error)
 
 
 def warm_up(promise: dc.Guarantee) -> None:
@@ -171,20 +206,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", default=tables, help=" ".join(tables))
     parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--picture", type=Path, help="SVG of what grows with one number")
     parser.add_argument("--case", nargs=6, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:
         kind, *numbers = options.case
         nodes, parents, states, rows, draws = map(int, numbers)
-        measured((kind, nodes, parents, states, rows, draws), peer=True)
+        print(json.dumps(asdict(measured((kind, nodes, parents, states, rows, draws)))))
         return
+    found = dict[str, list[Measured]]()
     for name in options.tables:
         print(f"\ngrowth in {name}: CPU seconds; GiB of peak memory", flush=True)
         print(
             "kind    nodes   in states     rows  draws    cells   count release    draw     ask    more    GiB  pyAgrum"
         )
         for case in cases(name, options.draws):
-            subprocess.run([sys.executable, "-m", "bench.growth", "--case", *map(str, case)], check=False)
+            command = [sys.executable, "-m", "bench.growth", "--case", *map(str, case)]
+            told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+            line = Measured(**{**told, "case": tuple(told["case"])})
+            found.setdefault(name, []).append(line)
+            print(line, flush=True)
+    if options.picture:
+        from .pictures import draw_growth  # all but this part works without the extra
+
+        sizes = {name: PLACES[name] for name in found if name in PLACES}
+        draw_growth(
+            {name: [(line.case[at], line.draw, line.memory) for line in found[name]] for name, at in sizes.items()},  # type: ignore[misc]
+            options.picture,
+        )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ Every picture is written as SVG and as PNG. Needs matplotlib (extra `bench`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, LogLocator, MaxNLoca
 from .coverage import LEVEL, Cell, Estimated
 from .ranks import LAST_RANK, Ranked, band, bins_for, uniformity
 
-__all__ = ["draw_coverage", "draw_ranks"]
+__all__ = ["draw_coverage", "draw_growth", "draw_ranks"]
 
 STYLES: dict[str, dict[str, Any]] = {
     "exact": {"color": "black", "linestyle": "-", "marker": "o"},
@@ -59,6 +59,35 @@ def draw_coverage(results: Sequence[Estimated], folder: Path) -> list[Path]:
             with matplotlib.rc_context(TEXT):
                 written += _saved(_against_epsilon(some, what), folder / f"{what}-{_slug(key)}")
     return written
+
+
+def draw_growth(tables: Mapping[str, Sequence[tuple[int, float, float]]], path: Path) -> None:
+    """CPU seconds and peak memory against each number that grows, both axes logarithmic.
+
+    Args:
+        tables: by what grows: (the number, CPU seconds, GiB), for each size.
+        path: of the SVG file.
+    """
+    with matplotlib.rc_context({**TEXT, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(1.9 * len(tables) + 0.6, 3.6), layout="constrained")
+        panels = figure.subplots(2, len(tables), sharex="col", sharey="row", squeeze=False)
+        for column, (name, lines) in enumerate(tables.items()):
+            sizes, *measured = map(list, zip(*lines, strict=True))
+            for row, (values, what) in enumerate(zip(measured, ("CPU seconds", "peak GiB"), strict=True)):
+                panel = panels[row, column]
+                panel.loglog(sizes, values, color="black", marker="o")
+                if not row:
+                    proportional = [values[-1] * size / sizes[-1] for size in sizes]
+                    panel.loglog(sizes, proportional, color="0.6", linestyle="--", zorder=0)
+                if not column:
+                    panel.set_ylabel(what)
+                panel.grid(color=GREY)
+                panel.xaxis.set_major_locator(FixedLocator(sizes))
+                panel.xaxis.set_major_formatter(FixedFormatter([f"{size:,}" for size in sizes]))
+                panel.xaxis.set_minor_locator(NullLocator())
+                panel.tick_params(axis="x", labelrotation=45)
+            panels[1, column].set_xlabel(name)
+        figure.savefig(path, metadata={"Date": None})
 
 
 def _setting(cell: Cell) -> tuple[str, ...]:
