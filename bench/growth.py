@@ -27,7 +27,10 @@ from typing import TypeVar
 import numpy as np
 
 import discreet as dc
+from discreet.inference import elimination
 from discreet.inference.sampling import sample_codes
+
+from .inference import PyAgrum
 
 NEAR = 10
 """Nodes before a node among which are its parents."""
@@ -127,7 +130,8 @@ def measured(case: Case) -> Measured:
     _, again = timed(lambda: every_marginal(posterior))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     cells = sum(network.cells(network.family(node)) for node in network.nodes)
-    alike = nodes <= MOST_PEER_NODES and find_spec("pyagrum") is not None
+    reached = nodes <= MOST_PEER_NODES and elimination.affordable(network, None, ())
+    alike = reached and find_spec("pyagrum") is not None
     peer = by_pyagrum(posterior.cells) * draws / PEER_DRAWS if alike else None
     error = None if answer.sampling is None else answer.sampling.error
     return Measured(case, cells, counting, releasing, drawing, asking, again, peak, peer, error)
@@ -164,17 +168,12 @@ def timed(run: Callable[[], Made]) -> tuple[Made, float]:
 
 def by_pyagrum(cells: dc.Tables) -> float:
     """CPU seconds of a loop over a few draws: fill the tables, then all marginals."""
-    import pyagrum
-
-    net = cells.network.to_pyagrum()
+    peer, nodes = PyAgrum(cells, PEER_DRAWS), list(cells.network.nodes)
 
     def run() -> None:
         for draw in range(PEER_DRAWS):
-            for node in cells.network.nodes:
-                table = cells[node][..., draw]
-                net.cpt(node)[:] = table if table.ndim > 1 else table.tolist()
-            inference = pyagrum.LazyPropagation(net)
-            inference.makeInference()
+            peer.fill(draw)
+            peer.marginals({}, nodes)
 
     return timed(run)[1]
 

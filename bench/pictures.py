@@ -62,32 +62,39 @@ def draw_coverage(results: Sequence[Estimated], folder: Path) -> list[Path]:
 
 
 def draw_growth(tables: Mapping[str, Sequence[tuple[int, float, float]]], path: Path) -> None:
-    """CPU seconds and peak memory against each number that grows, both axes logarithmic.
+    """CPU seconds and peak memory against each number that grows; dashed is what is proportional to it.
 
     Args:
         tables: by what grows: (the number, CPU seconds, GiB), for each size.
-        path: of the SVG file.
+        path: of the picture.
     """
     with matplotlib.rc_context({**TEXT, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(1.9 * len(tables) + 0.6, 3.6), layout="constrained")
+        figure = Figure(figsize=(1.8 * len(tables) + 0.6, 3.8), layout="constrained")
         panels = figure.subplots(2, len(tables), sharex="col", sharey="row", squeeze=False)
-        for column, (name, lines) in enumerate(tables.items()):
-            sizes, *measured = map(list, zip(*lines, strict=True))
-            for row, (values, what) in enumerate(zip(measured, ("CPU seconds", "peak GiB"), strict=True)):
-                panel = panels[row, column]
-                panel.loglog(sizes, values, color="black", marker="o")
-                if not row:
-                    proportional = [values[-1] * size / sizes[-1] for size in sizes]
-                    panel.loglog(sizes, proportional, color="0.6", linestyle="--", zorder=0)
-                if not column:
-                    panel.set_ylabel(what)
+        for (above, below), (name, lines) in zip(panels.T, tables.items(), strict=True):
+            sizes, seconds, memory = map(np.array, zip(*lines, strict=True))
+            above.loglog(sizes, seconds, color="black", marker="o")
+            above.loglog(sizes, seconds[-1] * sizes / sizes[-1], color="0.6", linestyle="--", zorder=0)
+            above.set_ylim(0.02, 100)
+            above.yaxis.set_major_locator(FixedLocator([0.1, 1, 10, 100]))
+            above.yaxis.set_major_formatter(FixedFormatter([".1", "1", "10", "100"]))
+            below.semilogx(sizes, memory, color="black", marker="o")
+            below.xaxis.set_major_locator(FixedLocator(sizes.tolist()))
+            below.xaxis.set_major_formatter(FixedFormatter([_short(size) for size in sizes.tolist()]))
+            for panel in (above, below):
                 panel.grid(color=GREY)
-                panel.xaxis.set_major_locator(FixedLocator(sizes))
-                panel.xaxis.set_major_formatter(FixedFormatter([f"{size:,}" for size in sizes]))
                 panel.xaxis.set_minor_locator(NullLocator())
-                panel.tick_params(axis="x", labelrotation=45)
-            panels[1, column].set_xlabel(name)
-        figure.savefig(path, metadata={"Date": None})
+                panel.yaxis.set_minor_locator(NullLocator())
+            below.set_xlabel(name)
+        panels[1, 0].set_ylim(0, 1.1 * max(gib for lines in tables.values() for *_, gib in lines))
+        panels[0, 0].set_ylabel("CPU seconds")
+        panels[1, 0].set_ylabel("peak GiB")
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _short(number: int) -> str:
+    """Such as 10k."""
+    return f"{number}" if number < 1000 else f"{number // 1000}k" if number < 10**6 else f"{number // 10**6}M"
 
 
 def _setting(cell: Cell) -> tuple[str, ...]:

@@ -122,6 +122,8 @@ CASES = {
     "many records": ((2,), 900, 100.0, (0.3, 20.0), 15),
     "many records, nearly known": ((2,), 3_000, 1e-5, 2.0, 16),
     "wide": ((2,), 1_500, 1e5, (0.2, 0.4), 17),
+    "far from the ends": ((3,), 150, 0.5, 16.0, 19),
+    "far from the ends, another prior": ((2,), 2_000, (3.0, 0.5), 900.0, 19),
 }
 
 
