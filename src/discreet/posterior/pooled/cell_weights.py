@@ -93,9 +93,13 @@ def cell_weights(position: Single, counts: Array) -> Single:
     found = rises.take(place)
     found *= fraction
     found += weights.take(place)
+    if counts.max(initial=0) < WIDTH:
+        return found
+    if counts.min() >= WIDTH:
+        found += _beyond(concentrations(position), counts)
+        return found
     many = np.flatnonzero(counts >= WIDTH)
-    if many.size:
-        found.reshape(-1)[many] += _beyond(concentrations(position.ravel()[many]), counts.ravel()[many])
+    found.reshape(-1)[many] += _beyond(concentrations(position.ravel()[many]), counts.ravel()[many])
     return found
 
 
