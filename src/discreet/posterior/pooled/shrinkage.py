@@ -92,9 +92,9 @@ moves by more than .2 points, nor a width by more than 2 %."""
 SWEEPS = 20
 """Of each chain; half of them where it is rough."""
 CLEAR, FEW = 5.0, 5
-"""Deviations of the evidence that every cell of a single row is above 0, times the records that its given prior is worth
-beyond one: within a deviation that prior is even to a fifth there, chains start near to their law, and need no more
-sweeps than these."""
+"""Deviations of the evidence that every cell of a single row is above 0, times the records that its given prior is
+worth beyond one: within a deviation that prior is even to a fifth there, chains start near to their law, and need no
+more sweeps than these."""
 SLOW, LONGEST = 0.2, 10
 """Coordinates whose gain is below a fifth get longer chains, up to ten times as long."""
 CACHED, STORED, TOGETHER = 2**15, 2**24, 8
