@@ -116,7 +116,6 @@ class Worlds:
         doubt: whether the learned prior is doubted, for intervals: see the module's docstring.
         quick: whether rows are told of a child's margin no more exactly than of its interactions, where that margin
             has a prior of its own: raking tells them the rest. One exact coordinate makes chains ten times as long.
-        rough: whether chains are half as long. Of the first pass: what it tells moves by half of what its seed does.
     """
 
     def __init__(
@@ -129,9 +128,8 @@ class Worlds:
         prior: Dirichlet | None = None,
         doubt: bool = False,
         quick: bool = False,
-        rough: bool = False,
     ) -> None:
-        self._doubt, self._quick, self._rough = doubt, quick, rough
+        self._doubt, self._quick = doubt, quick
         self.network = margins.network
         self._margins = margins
         self.weights = np.full(COMPONENTS, 1 / COMPONENTS) if weights is None else weights
@@ -185,9 +183,7 @@ class Worlds:
             variances = _without_margin(variances)
         if sharp:
             variances = np.maximum(variances, SHARP * variances[..., 1:].max())
-        found = draw_rows(
-            values, variances, totals, self.weights, rng, alpha=alpha, doubt=self._doubt, rough=self._rough
-        )
+        found = draw_rows(values, variances, totals, self.weights, rng, alpha=alpha, doubt=self._doubt)
         if self._doubt and part[:-1] and not sharp:
             sharp = [part[-1:]]
         for other in sharp:
@@ -302,7 +298,7 @@ def worlds(
     if doubt and prior is not None:
         # Beside a prior that is right, errors that are known and independent leave the truth's ranks uniform.
         return Worlds(plain, draws, second_pass, prior=prior)
-    first = Worlds(plain, WORLDS, first_pass, prior=prior, rough=True)
+    first = Worlds(plain, WORLDS, first_pass, prior=prior)
     usage = np.sum([first.rows(node).usage for node in network.nodes], axis=0) + 0.5
     margins = plain
     # Noise of contrasts is not independent in cells, and made-up tables beyond that size would not fit into memory:
