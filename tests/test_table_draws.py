@@ -201,7 +201,8 @@ def test_what_records_are_moved_by(posterior: dc.PosteriorDraws) -> None:
     assert all(not tables.rows_beyond(cells, node) for node in order if node in ("a", "x"))
     moved = {node: tables.rows_beyond(cells, node, np.array([3, 0, 7])) for node in ("b", "c")}
     assert set(moved["b"]) == {("a", "b"), ("x", "b")} and set(moved["c"]) == {("a", "b", "c"), ("x", "c")}
-    law = tables.joint(cells, ("a", "b"), picked=np.array([3, 0, 7]))
+    picked = np.array([3, 0, 7])
+    law = tables.joint(cells.of_draws(picked), ("a", "b"), picked=picked)
     assert law is not None
     np.testing.assert_allclose(moved["b"]["a", "b"], law / law.sum(axis=1, keepdims=True))
     mean = tables.rows_beyond(cells, "b")["a", "b"]
@@ -234,7 +235,7 @@ def test_what_pairs_leave_open_is_an_interaction_that_keeps_them(monkeypatch: py
     assert again is not None
     np.testing.assert_allclose(again, law.transpose(2, 0, 1, 3), atol=1e-9)
     picked = np.array([5, 9])
-    some = posterior.tables.joint(cells, names, picked=picked)
+    some = posterior.tables.joint(cells.of_draws(picked), names, picked=picked)
     assert some is not None
     np.testing.assert_allclose(some, law[..., picked], atol=1e-9)
 
