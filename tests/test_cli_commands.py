@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import shlex
@@ -275,3 +276,14 @@ def test_the_installed_command_and_a_closed_pipe(tmp_path: Path) -> None:
 def test_more_draws_are_asked_for_than_a_level_can_be_told_from(run: Shell) -> None:
     run.json(RELEASE)
     assert "about 20,000" in run.fails("query r.json --level 0.9999")
+
+
+@pytest.mark.parametrize("command", ["check d.parquet --network asia.bif", "query nothing.json"])
+def test_cycles_are_looked_for_as_before_after_a_command(
+    run: Shell, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, own, before = list[int](), gc.set_threshold, gc.get_threshold()
+    monkeypatch.setattr(gc, "set_threshold", lambda *given: (seen.append(given[0]), own(*given)))
+    run(command)
+    assert gc.get_threshold() == before
+    assert seen[0] > before[0] and seen[-1] == before[0]

@@ -70,7 +70,20 @@ def test_stored_draws_are_a_prior_as_their_release_is(run: Shell) -> None:
     run.json(RELEASE.replace("r.json", "other.json"))
     run.json("draw other.json --output other.draws")
     asked = "query r.json 'P(lung | smoke=yes)' --draws 60 --prior other."
-    assert run.json(asked + "draws") == run.json(asked + "json")
+    told = run.json(asked + "json")
+    assert run.json(asked + "draws") == told
+    # Of other draws the answers are others: these are read, and not drawn again.
+    run.json("draw other.json --output other.draws --draws 300 --seed 2 --replace")
+    assert run.json(asked + "draws") != told
+
+
+def test_records_made_up_from_stored_draws_have_a_seed_that_is_none_of_theirs(run: Shell) -> None:
+    run.json("draw r.json --output r.draws --draws 60")
+    for seed in (1, 2):
+        run.json(f"sample r.draws -n 200 --output {seed}.csv --seed {seed}")
+    assert Path("1.csv").read_bytes() != Path("2.csv").read_bytes()
+    code, _, err = run("sample r.draws -n 3 --output 3.csv --seed -1")
+    assert code == 2 and "a seed cannot be negative" in err
 
 
 def test_a_damaged_file_says_what_to_do(run: Shell) -> None:

@@ -83,6 +83,22 @@ def test_a_classification_needs_no_extra(run: Shell, monkeypatch: pytest.MonkeyP
     assert [row["name"] for row in found["coefficients"]] == ["age", "pressure", "intercept"]
 
 
+def test_stored_draws_are_a_law_of_features_as_their_release_is(run: Shell) -> None:
+    released("gradients").save("g.json")
+    features = released("gradients").design.features
+    network = dc.Network.empty(dc.Schema(tuple(dc.Variable.binned(f.name, f.bounds or (0, 1), 4) for f in features)))
+    codes = {name: np.random.default_rng(3).integers(0, 4, 400) for name in network.nodes}
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+    counts, prior = dc.count_codes(network, codes), dc.Dirichlet.uniform(network)
+    dc.simulate(dc.planned(), counts, prior, promise, rng=np.random.default_rng(4)).save("law.json")
+    run.json("draw law.json --output law.draws --draws 200")
+    asked = "query g.json --draws 100 --covariates law."
+    told = run.json(asked + "json")
+    assert run.json(asked + "draws") == told
+    run.json("draw law.json --output law.draws --draws 150 --seed 2 --replace")
+    assert run.json(asked + "draws") != told
+
+
 def test_a_classification_needs_the_law_of_its_features(run: Shell) -> None:
     released("gradients").save("g.json")
     assert "needs the law of its features" in run.fails("query g.json")

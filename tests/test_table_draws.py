@@ -205,6 +205,12 @@ def test_what_records_are_moved_by(posterior: dc.PosteriorDraws) -> None:
     law = tables.joint(cells.of_draws(picked), ("a", "b"), picked=picked)
     assert law is not None
     np.testing.assert_allclose(moved["b"]["a", "b"], law / law.sum(axis=1, keepdims=True))
+    every = np.random.default_rng(2).permutation(cells.draws or 1)
+    for names in (("a", "b"), ("a",), ("b",)):
+        law, turned = tables.joint(cells, names), tables.joint(cells.of_draws(every), names, picked=every)
+        if law is not None or turned is not None:
+            assert law is not None and turned is not None
+            np.testing.assert_allclose(turned, law[..., every])
     mean = tables.rows_beyond(cells, "b")["a", "b"]
     whole = tables.joint(cells, ("a", "b"))
     assert whole is not None and mean.shape == (3, 2, 1)

@@ -49,7 +49,7 @@ def precisions(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return asked
 
 
-@pytest.mark.parametrize("records", [2.0, 1e3, 1e6])
+@pytest.mark.parametrize("records", [2.0, 1e3, 1e5, 1e6])
 def test_single_precision_is_far_below_the_error_of_the_draws(
     records: float, precisions: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,7 +57,8 @@ def test_single_precision_is_far_below_the_error_of_the_draws(
     drawn = posterior(records)
     single = dc.answer_many(drawn, ASKED, level=0.9)
     every = dc.marginals(drawn, {"f": "low"}, level=0.9)
-    assert precisions and set(precisions) == {np.float32}
+    # Of a million records an error of 1e-5 of a share may be seen: some of it is done again.
+    assert set(precisions) == ({np.float32} if records < 1e6 else {np.float32, np.float64})
     monkeypatch.setattr(given, "MUCH", 2**60)
     double = dc.answer_many(drawn, ASKED, level=0.9)
     for one, other in zip((*single, *every), (*double, *dc.marginals(drawn, {"f": "low"}, level=0.9)), strict=True):

@@ -8,7 +8,6 @@ from dataclasses import replace as with_
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 import discreet as dc
@@ -420,7 +419,7 @@ def sample(
     posterior = posterior_of(made, how, missing, stored)
     _say_unmeasured(posterior)
     # A stream of random numbers of its own: the posterior's are those of `query`.
-    streams = synthetic(posterior, records, np.random.default_rng((seed or 0, 1)), sets=sets)
+    streams = synthetic(posterior, records, Drawing(seed=seed).rng(1), sets=sets)
     if to_stdout:
         stream_records(streams[0], sys.stdout.buffer, kind or "")
         return

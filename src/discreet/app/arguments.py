@@ -22,6 +22,7 @@ from discreet.model.query_grammar import BEGINS
 
 __all__ = [
     "AMOUNT_HELP",
+    "DEFAULT_DRAWS",
     "NETWORK_HELP",
     "PROJECT",
     "DesignFile",
@@ -121,7 +122,8 @@ Prior = Annotated[
     ),
 ]
 EquivalentSampleSize = Annotated[float, typer.Option(help="Records for each row that a BIF prior is worth.")]
-Draws = Annotated[int | None, typer.Option(show_default="1000", help="Draws from the posterior.")]
+DEFAULT_DRAWS = 1000
+Draws = Annotated[int | None, typer.Option(show_default=str(DEFAULT_DRAWS), help="Draws from the posterior.")]
 TrustNetwork = Annotated[
     bool,
     typer.Option(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import discreet as dc
-from discreet.app.arguments import prior_of, queries_in, queries_of
+from discreet.app.arguments import DEFAULT_DRAWS, prior_of, queries_in, queries_of
 from discreet.app.progress import LateBar, mixing_shown
 from discreet.app.terminal import say
 from discreet.errors import InputError, shown
@@ -52,7 +52,7 @@ class Drawing:
     @property
     def number(self) -> int:
         """Draws."""
-        return 1000 if self.draws is None else self.draws
+        return DEFAULT_DRAWS if self.draws is None else self.draws
 
     def with_stored(self, stored: dc.PosteriorDraws | None) -> int:
         """Draws that there will be: those of a file, if one holds them."""
@@ -125,7 +125,7 @@ def believed_prior(evidence: Evidence, text: str | None, size: float, how: Drawi
             say("the release that the prior comes from is a simulation: it protects nobody")
         if {part.id for part in dc.evidence_of(other).parts} & {part.id for part in dc.evidence_of(evidence).parts}:
             raise InputError(f"the prior {shown(text)} is the release itself; it would count twice")
-        drawn = dc.noise_aware(other, draws=1000, rng=how.rng()) if stored is None else stored
+        drawn = dc.noise_aware(other, draws=DEFAULT_DRAWS, rng=how.rng()) if stored is None else stored
         return dc.Dirichlet.matching(drawn.cells)
     return prior_of(evidence.network, text, size)
 

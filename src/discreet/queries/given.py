@@ -26,8 +26,9 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 MUCH = 2**24
 """Cells times draws from which on half the time is worth a second look: tens of milliseconds."""
-ROUNDED, FAR = 1e-6, 0.1
-"""Relative error of a law in single precision, and the part of the draws' own error that it may have."""
+ROUNDED, FAR = 1e-5, 0.1
+"""Relative error of a law in single precision (of cliques of 2^17 entries 3e-6 at most was seen), and the part of the
+draws' own error that it may have."""
 TWINS, EVERY = 320, 3
 """That are read at least, if there are as many: they tell the part of the noise within about .05. And of how many draws
 one is read otherwise: twins then cost a third of the draws."""

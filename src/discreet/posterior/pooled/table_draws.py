@@ -362,8 +362,7 @@ class TableDraws:
 
     def _own(self, part: Scope, of: _Drawn) -> Floats:
         """Draws of what was measured of a part."""
-        drawn = self._draws(part, of.draws)[of.twins]
-        return drawn if of.picked.size == of.draws else drawn[..., of.picked]
+        return self._draws(part, of.draws)[of.twins][..., of.picked]
 
     def _draws(self, part: Scope, draws: int) -> tuple[Floats, Floats]:
         """Draws of a set's law and their twins, shape `(*sizes, draws)`."""
