@@ -382,7 +382,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--networks", nargs="+", help="tiny, asia, a name in $DISCREET_DATA/networks, or a BIF file")
     parser.add_argument("--mechanisms", nargs="+", choices=tuple(READ_BY))
     parser.add_argument("--methods", nargs="+", choices=tuple(METHODS))
-    parser.add_argument("--relations", nargs="+", choices=[str(relation) for relation in dc.RECORD_RELATIONS])
+    parser.add_argument("--relations", nargs="+", choices=[str(relation) for relation in dc.tools.RECORD_RELATIONS])
     parser.add_argument("--epsilon", nargs="+", help="nats")
     parser.add_argument("--concentrations", nargs="+", type=float, help="of the Dirichlet that truths are drawn from")
     parser.add_argument("--records", type=int)

@@ -59,7 +59,7 @@ def commands(query: str) -> dict[str, list[str]]:
 def prepare(folder: Path, source: Path, name: str, rows: int) -> str:
     """Records, an account and a release in a folder; returns a question about the network's last node."""
     theta = theta_of(name)
-    pq.write_table(dc.sample_records(theta, rows, np.random.default_rng(0)), folder / "records.parquet")
+    pq.write_table(dc.tools.simulate_records(theta, rows, rng=np.random.default_rng(0)), folder / "records.parquet")
     theta.write(folder / "network.bif")
     for line in (
         ["ledger", "open", "records", "--epsilon", "100", "--relation", "add-remove"],

@@ -83,10 +83,12 @@ def released(records: Floats, mechanism: str, guarantee: dc.Guarantee, seed: int
     size, rng = records.shape[1], np.random.default_rng([seed, 7])
     features = tuple(dc.Variable(f"x{i}", bounds=(-1, 1)) for i in range(size))
     design = dc.Design(features, None, None, intercept=mechanism == "moments")
-    rows, prior = dc.grid_rows(design, records), dc.Normal(design, 0.5)
+    rows, prior = dc.designs.read_rows(design, records), dc.designs.Normal(design, 0.5)
     if mechanism == "moments":
-        return dc.simulate(dc.noisy_moments(), dc.moments(rows), prior, guarantee, rng=rng)
-    factor = dc.DirectionFactor(dc.spread_candidates(size, 12, (0.1, 0.2, 0.4)), noise_variance=0.01, tau=4.0)
+        return dc.simulate(dc.noisy_moments(), dc.designs.sum_moments(rows), prior, guarantee, rng=rng)
+    factor = dc.scores.DirectionFactor(
+        dc.scores.spread_candidates(size, 12, (0.1, 0.2, 0.4)), noise_variance=0.01, tau=4.0
+    )
     return dc.simulate(dc.factored(factor), rows, prior, guarantee, rng=rng)
 
 
@@ -107,7 +109,7 @@ def by_directions(records: Floats, guarantee: dc.Guarantee, seed: int) -> Floats
     if records.shape[1] > WIDEST:
         return np.empty((0, records.shape[1]))
     release = released(records, "directions", guarantee, seed)
-    read = dc.PrivatePrincipalDirection.from_release(release, draws=100, random_state=seed)
+    read = dc.estimators.PrivatePrincipalDirection.from_release(release, draws=100, random_state=seed)
     return read.components_
 
 

@@ -105,11 +105,11 @@ def normalised(table: np.ndarray) -> list[float]:
 def write(theta: dc.Tables, rows: int, path: Path) -> None:
     """Records as text columns, in row groups."""
     rng = np.random.default_rng(0)
-    first = dc.sample_records(theta, min(BLOCK, rows), rng)
+    first = dc.tools.simulate_records(theta, min(BLOCK, rows), rng=rng)
     with pq.ParquetWriter(path, first.schema, compression="zstd") as writer:
         writer.write_table(first)
         for start in range(BLOCK, rows, BLOCK):
-            writer.write_table(dc.sample_records(theta, min(BLOCK, rows - start), rng))
+            writer.write_table(dc.tools.simulate_records(theta, min(BLOCK, rows - start), rng=rng))
 
 
 def main() -> None:

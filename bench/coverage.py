@@ -53,7 +53,7 @@ class Cell:
 
     Args:
         network: "tiny", or a name or path that `bench.networks` finds.
-        mechanism: a name in `dc.MECHANISMS`.
+        mechanism: a name in `dc.tools.MECHANISMS`.
         relation: of the guarantee.
         epsilon: of the guarantee, nats.
         records: how many.
@@ -129,7 +129,7 @@ def simulated(cell: Cell, theta: dc.Tables, run: int) -> Case:
 # ------------------------------------------------------------------------------------------ how it is read
 
 
-def _by(method: dc.Method, least: int = 1) -> Method:
+def _by(method: dc.tools.Method, least: int = 1) -> Method:
     """One method of `noise_aware`, told the prior that the truths are drawn from."""
 
     def read(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
@@ -145,7 +145,7 @@ def _default(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.rando
 
 def _plug_in(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
     """The noisy counts taken for counts."""
-    return dc.plug_in(release, draws=draws, rng=rng, prior=prior).cells
+    return dc.tools.plug_in(release, draws=draws, rng=rng, prior=prior).cells
 
 
 METHODS: Mapping[str, Method] = {

@@ -117,13 +117,13 @@ def measured(case: Case) -> Measured:
     kind, nodes, parents, states, rows, draws = case
     network, rng = network_of(kind, nodes, parents, states), np.random.default_rng(3)
     prior = dc.Dirichlet.uniform(network)
-    theta = prior.draws(1, rng)
+    theta = prior.draw(1, rng=rng)
     truth = dc.Tables(network, {node: theta[node][..., 0] for node in network.nodes})
     codes = sample_codes(truth, rows, rng)
     promise = dc.Guarantee(epsilon="1", delta=0, relation="add-remove", unit="record")
     warm_up(promise)
-    counts, counting = timed(lambda: dc.count_codes(network, codes))
-    release, releasing = timed(lambda: dc.simulate(dc.MECHANISMS["planned"](), counts, prior, promise, rng=rng))
+    counts, counting = timed(lambda: dc.tools.count_codes(network, codes))
+    release, releasing = timed(lambda: dc.simulate(dc.tools.MECHANISMS["planned"](), counts, prior, promise, rng=rng))
     posterior, drawing = timed(lambda: every_family(release, draws, rng))
     asked = ", ".join(network.nodes[-1:])
     answer, asking = timed(lambda: dc.answer(posterior, f"P({asked} | {network.nodes[0]}=s0)", level=0.95))
@@ -140,12 +140,12 @@ def measured(case: Case) -> Measured:
 def warm_up(promise: dc.Guarantee) -> None:
     """Load and compile what a process compiles once."""
     network, rng = lattice(4, 2, 3), np.random.default_rng(1)
-    counts = dc.count_codes(network, {name: rng.integers(0, 3, 100) for name in network.nodes})
-    release = dc.simulate(dc.MECHANISMS["planned"](), counts, dc.Dirichlet.uniform(network), promise, rng=rng)
+    counts = dc.tools.count_codes(network, {name: rng.integers(0, 3, 100) for name in network.nodes})
+    release = dc.simulate(dc.tools.MECHANISMS["planned"](), counts, dc.Dirichlet.uniform(network), promise, rng=rng)
     every_marginal(dc.noise_aware(release, draws=10, rng=rng))
 
 
-def every_family(release: dc.Release, draws: int, rng: np.random.Generator) -> dc.PosteriorDraws:
+def every_family(release: dc.Release, draws: int, rng: np.random.Generator) -> dc.results.PosteriorDraws:
     """The posterior, all its tables drawn."""
     posterior = dc.noise_aware(release, draws=draws, rng=rng)
     for node in release.network.nodes:
@@ -153,7 +153,7 @@ def every_family(release: dc.Release, draws: int, rng: np.random.Generator) -> d
     return posterior
 
 
-def every_marginal(posterior: dc.PosteriorDraws) -> None:
+def every_marginal(posterior: dc.results.PosteriorDraws) -> None:
     """Ask for a score of marginals."""
     nodes = posterior.network.nodes
     dc.answer_many(posterior, [f"P({node})" for node in nodes[:: max(1, len(nodes) // ASKED)]], level=0.95)

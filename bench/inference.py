@@ -102,7 +102,7 @@ class Setting:
     @cached_property
     def cells(self) -> dc.Tables:
         """Draws in double precision."""
-        return self.prior.draws(self.draws, np.random.default_rng(0))
+        return self.prior.draw(self.draws, rng=np.random.default_rng(0))
 
     @cached_property
     def single(self) -> dc.Tables:
@@ -217,7 +217,7 @@ def all_marginals(at: Setting) -> Iterator[Line]:
             found.append(peer.marginals(at.evidence, nodes))
 
     looped = fastest(loop, 2) / at.loops
-    drawn = fastest(lambda: at.prior.draws(at.draws, np.random.default_rng(0)), 3) / at.draws
+    drawn = fastest(lambda: at.prior.draw(at.draws, rng=np.random.default_rng(0)), 3) / at.draws
     for dtype, cells in zip(PRECISIONS, (at.single, at.cells), strict=True):
         ours = elimination.marginals(cells, at.evidence, dtype=dtype)
         for draw, theirs in enumerate(found):
@@ -231,7 +231,7 @@ def all_marginals(at: Setting) -> Iterator[Line]:
     yield Line("  tables in float64, asked in float32", own, looped, 1e-6, target)
 
     def drawn_and_asked() -> None:
-        elimination.marginals(at.prior.draws(at.draws, np.random.default_rng(0)), at.evidence, dtype=np.float32)
+        elimination.marginals(at.prior.draw(at.draws, rng=np.random.default_rng(0)), at.evidence, dtype=np.float32)
 
     own = fastest(drawn_and_asked, at.repeats) / at.draws
     target = 80 if at.name == "alarm" else None

@@ -67,12 +67,12 @@ def made_up(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats, Float
     return x, np.clip(x @ theta + RESIDUAL * rng.normal(size=n), -1, 1), theta
 
 
-def released(cell: Cell, values: Floats) -> dc.NoisyMoments:
+def released(cell: Cell, values: Floats) -> dc.kinds.NoisyMoments:
     """The same sums as a release has them."""
     features = tuple(dc.Variable(f"x{at}", bounds=(-1, 1)) for at in range(cell.features))
     design = dc.Design(features, dc.Variable("y", bounds=(-1, 1)), None, cell.intercept)
     steps = np.rint(values * GRID**2).astype(np.int64)
-    return dc.NoisyMoments(design, steps, cell.scale * GRID**2, cell.public_records is None)
+    return dc.kinds.NoisyMoments(design, steps, cell.scale * GRID**2, cell.public_records is None)
 
 
 def run(cell: Cell, seed: int) -> dict[str, float]:
@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=12, help="data sets for each row")
     parser.add_argument("--epsilon", type=float, nargs="+", default=[10, 3, 1, 0.3, 0.1])
     parser.add_argument("--sizes", nargs="+", default=["3,2000", "14,37000"], help="features,records")
-    parser.add_argument("--relations", nargs="+", type=dc.Relation, default=dc.RECORD_RELATIONS)
+    parser.add_argument("--relations", nargs="+", type=dc.Relation, default=dc.tools.RECORD_RELATIONS)
     parser.add_argument("--intercepts", nargs="+", choices=["no", "yes"], default=["no", "yes"])
     options = parser.parse_args(arguments)
     if options.quick:

@@ -39,11 +39,11 @@ def run(
     """Release, infer and compare on one seed."""
     task, rng = SETS[name](np.random.default_rng([seed, 1])), np.random.default_rng([seed, 2])
     made, law = released(task, epsilon, method, rng, relation=relation, deviation=deviation, posterior=posterior)
-    assert isinstance(made.payload, dc.GradientTrace)
+    assert isinstance(made.payload, dc.kinds.GradientTrace)
     point, nothing = error(made.payload.weights[None], task)[0], float("nan")
     if not posterior:
         return Found(point, nothing, nothing, nothing)
-    drawn = dc.weights(made, draws=1000, rng=rng, covariates=law).weights
+    drawn = dc.read_weights(made, draws=1000, rng=rng, covariates=law).weights
     covered = nothing
     if task.truth is not None:
         low, high = np.quantile(drawn, (0.025, 0.975), axis=0)

@@ -58,7 +58,7 @@ def random_theta(network: dc.Network, seed: int = 8) -> dc.Tables:
     return dc.Tables(network, {node: row / row.sum(axis=-1, keepdims=True) for node, row in rows.items()})
 
 
-def made_up_counts(theta: dc.Tables, records: int, seed: int = 9) -> dc.Counts:
+def made_up_counts(theta: dc.Tables, records: int, seed: int = 9) -> dc.results.Counts:
     """Family counts of records drawn from the roots down."""
     network, rng = theta.network, np.random.default_rng(seed)
     codes: dict[str, np.ndarray] = {}
@@ -70,7 +70,7 @@ def made_up_counts(theta: dc.Tables, records: int, seed: int = 9) -> dc.Counts:
         flat = np.ravel_multi_index([codes[name] for name in network.family(node)], network.shape(node))
         size = network.cells(network.family(node))
         tables[node] = np.bincount(flat, minlength=size).astype(np.int64).reshape(network.shape(node))
-    return dc.Counts(dc.Tables(network, tables), RecordsPolicy("error", "error"))
+    return dc.results.Counts(dc.Tables(network, tables), RecordsPolicy("error", "error"))
 
 
 def fastest(run: Callable[[], tuple[float, float, float]], repeats: int) -> tuple[float, float, float]:
@@ -78,7 +78,9 @@ def fastest(run: Callable[[], tuple[float, float, float]], repeats: int) -> tupl
     return min((run() for _ in range(repeats)), key=sum)
 
 
-def measured(make: Callable[[], dc.Mechanism[Any]], counts: dc.Counts, promise: dc.Guarantee) -> tuple[float, ...]:
+def measured(
+    make: Callable[[], dc.tools.Mechanism[Any]], counts: dc.results.Counts, promise: dc.Guarantee
+) -> tuple[float, ...]:
     """CPU seconds of calibrate, draw and dumps."""
     mechanism, prior = make(), dc.Dirichlet.uniform(counts.network)
     times = [time.process_time()]
@@ -123,7 +125,7 @@ def main() -> None:
             for relation in given.relations:
                 delta = "1e-6" if chosen == "gaussian" else 0
                 promise = dc.Guarantee(epsilon=given.epsilon, delta=delta, relation=relation, unit="record")
-                parts = fastest(lambda: measured(dc.MECHANISMS[chosen], counts, promise), given.repeats)  # noqa: B023
+                parts = fastest(lambda: measured(dc.tools.MECHANISMS[chosen], counts, promise), given.repeats)  # noqa: B023
                 print(f"{chosen:18} {relation:11} {' '.join(f'{part:10.3f}' for part in parts)} {sum(parts):11.3f}")
 
 

@@ -143,7 +143,7 @@ def cover(
         for _ in range(runs):
             counts = rng.multinomial(1000, shares)
             release = dc.simulate(
-                dc.planned(), dc.count_codes(network, {"x": np.repeat(np.arange(variable.size), counts)}),
+                dc.planned(), dc.tools.count_codes(network, {"x": np.repeat(np.arange(variable.size), counts)}),
                 dc.Dirichlet.uniform(network), PROMISE, rng=rng,
             )  # fmt: skip
             posterior = dc.noise_aware(release, draws=400, rng=rng)

@@ -39,9 +39,9 @@ Floats = npt.NDArray[np.float64]
 def made_up(name: str, mechanism: str, epsilon: str, records: int) -> dc.Release:
     """A simulated release of records of a network."""
     theta, rng = theta_of(name), np.random.default_rng(3)
-    counts = dc.count_codes(theta.network, sample_codes(theta, records, rng))
+    counts = dc.tools.count_codes(theta.network, sample_codes(theta, records, rng))
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation="add-remove", unit="record")
-    return dc.simulate(dc.MECHANISMS[mechanism](), counts, dc.Dirichlet.uniform(theta.network), promise, rng=rng)
+    return dc.simulate(dc.tools.MECHANISMS[mechanism](), counts, dc.Dirichlet.uniform(theta.network), promise, rng=rng)
 
 
 def timed(run: Callable[[], object]) -> tuple[float, float]:
@@ -104,7 +104,7 @@ def nuts(release: dc.Release, warmup: int, samples: int) -> tuple[Mapping[str, F
 
     numpyro.enable_x64()
     network, payload = release.network, release.payload
-    assert isinstance(payload, dc.NoisyCounts)
+    assert isinstance(payload, dc.kinds.NoisyCounts)
     rows, noisy, alpha, scale, first = [], [], [], [], 0
     for node in payload.tables:
         table = payload.tables[node].reshape(-1, network.schema[node].size)

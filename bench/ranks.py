@@ -89,7 +89,7 @@ def ranked(
     for run in range(max(runs for _, runs in methods.values())):
         case = simulated(cell, theta, run)
         # Any function of the release will do; this one is made once, for the truth and all draws.
-        centre = dc.plug_in(case.release, draws=LAST_RANK, rng=case.rng("centre"), prior=case.prior).mean()
+        centre = dc.tools.plug_in(case.release, draws=LAST_RANK, rng=case.rng("centre"), prior=case.prior).mean()
         true = _quantities(case.truth, centre)
         for name, (method, runs) in methods.items():
             if run >= runs:

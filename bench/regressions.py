@@ -91,7 +91,7 @@ class Case:
         """Coefficients of the population, and what its exact shares of bins give."""
         if asked not in self.known:
             theta = self.theta or _shares(self.network, self.codes(self.population))
-            exact = dc.PosteriorDraws(dc.Tables(self.network, lambda node: theta[node][..., None], draws=1))
+            exact = dc.results.PosteriorDraws(dc.Tables(self.network, lambda node: theta[node][..., None], draws=1))
             in_bins = dc.regress(exact, asked.target, asked.on, kind=asked.kind).mean()  # type: ignore[arg-type]
             numbers = in_bins if self.theta is not None else fitted(self, asked, self.population)
             self.known[asked] = numbers, in_bins
@@ -192,7 +192,7 @@ CASES: Mapping[str, Callable[[], Case]] = {
 # ------------------------------------------------------------------------------------------------------- the runs
 
 
-def dedicated(case: Case, asked: Asked, data: Data, epsilon: str, account: dc.Account) -> Floats:
+def dedicated(case: Case, asked: Asked, data: Data, epsilon: str, account: dc.results.Account) -> Floats:
     """Slopes of the estimator that releases this regression alone."""
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation="add-remove", unit="record")
     columns, target = case.columns(asked, data), np.asarray(data[asked.target])
@@ -221,19 +221,21 @@ class Found:
     nothing: float
 
 
-def run(case: Case, epsilon: str, seed: int, records: int, account: dc.Account, assume: str) -> dict[Asked, Found]:
+def run(
+    case: Case, epsilon: str, seed: int, records: int, account: dc.results.Account, assume: str
+) -> dict[Asked, Found]:
     """One data set, its release, and all regressions."""
     rng = np.random.default_rng([seed, round(1000 * float(epsilon))])
     data = case.draw(records, rng)
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation="add-remove", unit="record")
     prior = dc.Dirichlet.uniform(case.network)
-    made = dc.simulate(dc.planned(), dc.count_codes(case.network, case.codes(data)), prior, promise, rng=rng)
+    made = dc.simulate(dc.planned(), dc.tools.count_codes(case.network, case.codes(data)), prior, promise, rng=rng)
     posterior, found = dc.noise_aware(made, draws=200, rng=rng), {}
     for asked in case.asked:
         how = {"kind": asked.kind, "assume": assume}
         read = dc.regress(posterior, asked.target, asked.on, **how)  # type: ignore[arg-type]
         truth, in_bins = case.truth(asked)
-        (low, high), units = read.interval(LEVEL), case.units(asked)
+        (low, high), units = read.interval(level=LEVEL), case.units(asked)
 
         def error(slopes: Floats, truth: Floats = truth, units: Floats = units) -> float:
             return float(np.abs((slopes - truth[:-1]) * units).mean())

@@ -59,7 +59,7 @@ def promise(epsilon: float) -> dc.Guarantee:
 
 
 @cache
-def account() -> dc.Account:
+def account() -> dc.results.Account:
     """One that pays for anything, in a file, as scikit-learn's search copies what it fits."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
@@ -103,7 +103,7 @@ def composed(kind: str, task: Task, epsilon: float) -> Any:
     """The best setting by scikit-learn's search, fitted with what is left."""
     settings = len(ParameterGrid(GRIDS[kind][1]))
     share = epsilon / 2 / (2 * FOLDS * settings)
-    scoring, folds = dc.private_scorer(promise(share)), dc.IndependentFolds(FOLDS)
+    scoring, folds = dc.estimators.private_scorer(promise(share)), dc.estimators.IndependentFolds(FOLDS)
     trial = estimator_of(kind, task, share)
     search = GridSearchCV(trial, GRIDS[kind][1], scoring=scoring, cv=folds, refit=False, error_score="raise")
     return estimator_of(kind, task, epsilon / 2, **search.fit(*rows(task, task.train)).best_params_).fit(

@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: None for those of the process.
     """
-    relations = [str(relation) for relation in dc.RECORD_RELATIONS]
+    relations = [str(relation) for relation in dc.tools.RECORD_RELATIONS]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", nargs="+", default=["public", "generated"], help="names, BIF files or groups")
     parser.add_argument("--epsilon", nargs="+", default=list(EPSILONS), help="nats")

@@ -200,17 +200,17 @@ def _ours(which: str, delta: float) -> Method:
         if which != "network":
             network = dc.Network.empty(network.schema)
         if which == "chosen":
-            counts = dc.count_codes(network, world.codes, dc.structure().scopes(network))
+            counts = dc.tools.count_codes(network, world.codes, dc.structure().scopes(network))
             network, left = (
                 _release(dc.structure(), counts, LEARNING * epsilon, 0.0, rng).learned_network,
                 0.7 * epsilon,
             )
-        release = _release(dc.planned(), dc.count_codes(network, world.codes), left, delta, rng)
+        release = _release(dc.planned(), dc.tools.count_codes(network, world.codes), left, delta, rng)
         posterior = dc.noise_aware(release, draws=DRAWS, rng=rng)
         read = answers(posterior)
         yield "model", lambda names: read(names).mean(axis=-1)
         records = len(next(iter(world.codes.values())))
-        made = dc.synthetic(posterior, records, rng)[0].read_all()
+        made = dc.sample(posterior, records, rng=rng)[0].read_all()
         states = {variable.name: list(variable.states) for variable in network.schema}
         codes = {name: pd.Categorical(made[name].to_pandas(), states[name]).codes.astype(np.int64) for name in states}
         yield "records", _counted(network, codes)
@@ -218,7 +218,7 @@ def _ours(which: str, delta: float) -> Method:
     return run
 
 
-def _release(mechanism: dc.Mechanism[Any], counts: Any, epsilon: float, delta: float, rng: Any) -> dc.Release:
+def _release(mechanism: dc.tools.Mechanism[Any], counts: Any, epsilon: float, delta: float, rng: Any) -> dc.Release:
     """A simulated one under the uniform prior."""
     promise = dc.Guarantee(epsilon=repr(epsilon), delta=repr(delta), relation="add-remove", unit="record")
     return dc.simulate(mechanism, counts, dc.Dirichlet.uniform(counts.network), promise, rng=rng)

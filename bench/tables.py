@@ -35,7 +35,7 @@ KINDS: dict[str, tuple[Callable[..., Any], str | None]] = {
     "logistic": (lambda n, **paid: dc.PrivateLogisticRegression(classes=("no", "yes"), records=n, **paid), "ill"),
     "linear": (lambda n, **paid: dc.PrivateLinearRegression(target_bounds=(-5, 5), **paid), "cost"),
     "bayes": (lambda n, **paid: dc.PrivateNaiveBayes(classes=("no", "yes"), draws=100, **paid), "ill"),
-    "direction": (lambda n, **paid: dc.PrivatePrincipalDirection(**paid), None),
+    "direction": (lambda n, **paid: dc.estimators.PrivatePrincipalDirection(**paid), None),
 }
 
 

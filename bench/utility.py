@@ -412,7 +412,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--networks", nargs="+", default=["asia", "sachs", "child", "alarm"], metavar="FOLDER_OR_NAME")
     parser.add_argument("--epsilon", nargs="+", default=["0.1", "0.3", "1", "3"])
     parser.add_argument("--records", type=int, default=10_000)
-    parser.add_argument("--relation", default="add-remove", choices=[one.value for one in dc.RECORD_RELATIONS])
+    parser.add_argument("--relation", default="add-remove", choices=[one.value for one in dc.tools.RECORD_RELATIONS])
     parser.add_argument("--data-seeds", type=int, default=2, help="how many")
     parser.add_argument("--noise-seeds", type=int, default=10, help="how many for each data seed")
     parser.add_argument("--first-seed", type=int, default=0, help="the first data seed")

@@ -79,7 +79,7 @@ POPULATIONS: Mapping[str, Callable[[Task], tuple[dc.Network, Codes, Law]]] = {
 def measure(task: Task) -> Iterator[dict[str, Any]]:
     """Both releases of the same records."""
     public, codes, law = POPULATIONS[task.setting["population"]](task)
-    epsilon, counts = task.setting["epsilon"], dc.count_codes(public, codes)
+    epsilon, counts = task.setting["epsilon"], dc.tools.count_codes(public, codes)
     for reading, audit in READINGS.items():
         release = simulated(dc.planned(audit=audit), counts, epsilon, task.rng(f"{reading} {epsilon:g}"))
         posterior = dc.noise_aware(release, draws=DRAWS, rng=task.rng(f"posterior {epsilon:g}"))
@@ -87,7 +87,7 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
             yield {"reading": reading, **row}
 
 
-def measured_shares(posterior: dc.PosteriorDraws, law: Law) -> Iterator[dict[str, Any]]:
+def measured_shares(posterior: dc.results.PosteriorDraws, law: Law) -> Iterator[dict[str, Any]]:
     """Cells that intervals hold, widths, errors of means, and cells: sums by what was asked and what answers rest on.
 
     Args:
@@ -104,7 +104,7 @@ def measured_shares(posterior: dc.PosteriorDraws, law: Law) -> Iterator[dict[str
             cells, true = (_conditional(table, given) for table in (drawn, truth[..., None]))
             likely = truth.sum(axis=tuple(range(given, truth.ndim)), keepdims=True) >= LEAST_EVIDENCE * (given > 0)
             kept = (truth > LEAST) & likely
-            lower, upper = dc.credible_interval(cells[kept], LEVEL)
+            lower, upper = dc.tools.credible_interval(cells[kept], LEVEL)
             right = true[kept][..., 0]
             parts = [(lower <= right) & (right <= upper), upper - lower, np.abs(cells[kept].mean(axis=-1) - right)]
             found.setdefault((asked, mark), []).append(np.stack(parts).astype(float))

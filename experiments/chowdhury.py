@@ -239,7 +239,7 @@ def _as_is(theta: dc.Tables, rng: np.random.Generator) -> dc.Tables:
 
 
 def _releases(
-    mechanism: Callable[[], dc.Mechanism[Any]],
+    mechanism: Callable[[], dc.tools.Mechanism[Any]],
 ) -> Callable[[Data, float, int, np.random.Generator], list[dc.Release]]:
     """The first step of a mechanism of the package."""
 
@@ -261,14 +261,14 @@ def _each(
 def _clipped(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
     """Algorithm 1 of Zhang et al.: noisy counts, clipped at 0, after a uniform prior."""
     payload = release.payload
-    if not isinstance(payload, dc.NoisyCounts):
+    if not isinstance(payload, dc.kinds.NoisyCounts):
         raise TypeError(f"noisy counts are clipped, not {type(payload).__name__}")
     return plus_one(release.network, {node: payload.table(node) for node in release.network.nodes})
 
 
 def _plug_in(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
     """Means after the merged counts of both stages."""
-    return dc.Tables(release.network, dict(dc.plug_in(release, draws=DRAWS, rng=rng).mean()))
+    return dc.Tables(release.network, dict(dc.tools.plug_in(release, draws=DRAWS, rng=rng).mean()))
 
 
 def _noise_aware(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
@@ -306,7 +306,7 @@ LEGEND: Sequence[tuple[str, str]] = (
     ("Algorithm 1", "as printed: eps_I = .1 eps_B, beta = .1, two tables for each node, printed merge"),
     ("even split of .9 epsilon", "D-Ind with what Algorithm 1 leaves to its second stage"),
     ("stage II alone", "Algorithm 1 without the merge, on the same noise"),
-    ("corrected", "`dc.allocated()` read by `dc.plug_in`: one table for each maximal family, no sampling, stages "
+    ("corrected", "`dc.allocated()` read by `dc.tools.plug_in`: one table for each maximal family, no sampling, stages "
      "merged by inverse variances"),
     ("Zhang's Laplace", "`dc.laplace()`: maximal families, one budget; noisy counts clipped at 0, +1 (Algorithm 1 of "
      "Zhang et al., under add-remove)"),

@@ -73,14 +73,17 @@ def in_spreads(value: float, errors: npt.ArrayLike) -> float:
 
 # ------------------------------------------------------------------------------------------ the experiment
 
-SHIPPED: Mapping[str, dc.Mechanism[Any]] = {
+SHIPPED: Mapping[str, dc.tools.Mechanism[Any]] = {
     "laplace()": dc.laplace(),
     "allocated()": dc.allocated(),
     "allocated(weights='structure')": dc.allocated(weights="structure"),
     "allocated(sampling=.1)": dc.allocated(sampling="0.1"),
     "allocated(sampling=.1, weights='structure')": dc.allocated(sampling="0.1", weights="structure"),
 }
-READINGS: Mapping[str, Callable[..., dc.PosteriorDraws]] = {"plug_in": dc.plug_in, "noise_aware": dc.noise_aware}
+READINGS: Mapping[str, Callable[..., dc.results.PosteriorDraws]] = {
+    "plug_in": dc.tools.plug_in,
+    "noise_aware": dc.noise_aware,
+}
 DRAWS = 400
 STAGE_RUNS = 4000
 AGAINST = {"sample": "against the sample's frequencies", "network": "against the network"}
@@ -113,7 +116,7 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
         yield _stage_noise(task)
         return
     codes = sample_codes(truth, RECORDS, task.rng("records"))
-    counts = dc.count_codes(truth.network, codes)
+    counts = dc.tools.count_codes(truth.network, codes)
     references = {"sample": empirical(counts), "network": as_runs(truth)}
     rng = task.rng(" ".join(map(str, setting.values())))
     match setting["part"]:
@@ -134,7 +137,7 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
 
 def _equation_7(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     """Equation (7) at node A of the paper's example under arbitrary probabilities."""
-    drawn = dc.Dirichlet.uniform(EXAMPLE, 1.0).draws(1, rng)
+    drawn = dc.Dirichlet.uniform(EXAMPLE, 1.0).draw(1, rng=rng)
     theta = dc.Tables(EXAMPLE, {node: table[..., 0] for node, table in drawn.items()})
     for name, keep in (("own factor left out", False), ("own factor kept", True)):
         value = influence_as_printed(theta, "A", keep_own_factor=keep)
@@ -151,7 +154,7 @@ def _stage_noise(task: Task) -> dict[str, Any]:
 
 
 def _shipped(
-    counts: dc.Counts, mechanism: dc.Mechanism[Any], epsilon: int, rng: np.random.Generator
+    counts: dc.results.Counts, mechanism: dc.tools.Mechanism[Any], epsilon: int, rng: np.random.Generator
 ) -> dict[str, dc.Tables]:
     """Posterior means of one simulated release, by the way it is read; one run."""
     network = counts.network

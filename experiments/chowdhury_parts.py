@@ -96,7 +96,7 @@ def variants(
     network: dc.Network, codes: Mapping[str, Codes], tables: Measured, epsilon: int, runs: int, rng: np.random.Generator
 ) -> dict[str, dc.Tables]:
     """Probabilities under every variant of the reference table; those that differ in the merge share their noise."""
-    simple = d_ind(dc.count_codes(network, codes), epsilon, runs, rng, tables=tables)
+    simple = d_ind(dc.tools.count_codes(network, codes), epsilon, runs, rng, tables=tables)
     sparse = algorithm_1(network, codes, epsilon, runs, rng, tables=tables, share=SHARE, sampling=SAMPLING)
     full = algorithm_1(network, codes, epsilon, runs, rng, tables=tables, share=SHARE, sampling=1)
     found = (
@@ -110,7 +110,7 @@ def variants(
     return dict(zip(REFERENCE, found, strict=True))
 
 
-def empirical(counts: dc.Counts) -> dict[str, Floats]:
+def empirical(counts: dc.results.Counts) -> dict[str, Floats]:
     """Relative frequencies in the sample: what would be released without noise; shape `(*parents, child, 1)`."""
     return {node: normalised(table) for node, table in as_runs(counts.tables).items()}
 

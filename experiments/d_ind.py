@@ -128,7 +128,9 @@ def normalised(cells: Floats) -> Floats:
     return np.where(rows > 0, kept / np.where(rows > 0, rows, 1), 1 / cells.shape[-2])
 
 
-def d_ind(counts: dc.Counts, epsilon: float, runs: int, rng: np.random.Generator, *, tables: Measured = 2) -> dc.Tables:
+def d_ind(
+    counts: dc.results.Counts, epsilon: float, runs: int, rng: np.random.Generator, *, tables: Measured = 2
+) -> dc.Tables:
     """The baseline `D-Ind`: every node gets `epsilon / nodes`.
 
     Args:
@@ -307,7 +309,7 @@ def algorithm_1(
     """
     nodes = len(network.nodes)
     before = np.log1p(np.expm1(share * epsilon) / sampling)
-    everything = as_runs(dc.count_codes(network, codes).tables)
+    everything = as_runs(dc.tools.count_codes(network, codes).tables)
     seen = everything if sampling == 1 else sampled(network, codes, sampling, runs, rng)
     even = dict.fromkeys(network.nodes, before / nodes)
     first = compute_parameters(network, seen, even, runs, rng, tables=tables)

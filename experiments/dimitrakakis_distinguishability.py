@@ -101,7 +101,7 @@ def success(x: BetaBinomial, y: BetaBinomial, draws: int, runs: int, rng: np.ran
     Returns:
         From 1/2 to 1.
     """
-    theta = np.stack([law.draws(runs * draws, rng).reshape(runs, draws) for law in (x, y)])
+    theta = np.stack([law.draw(runs * draws, rng=rng).reshape(runs, draws) for law in (x, y)])
     kernels = (x.alpha - y.alpha) * np.log(theta) + (x.beta - y.beta) * np.log1p(-theta)
     log_ratio = kernels.sum(axis=-1) - draws * (_log_normaliser(x) - _log_normaliser(y))
     return float(np.mean(1 / (1 + np.exp(-np.abs(log_ratio)))))

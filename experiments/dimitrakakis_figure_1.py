@@ -7,8 +7,8 @@ largest c that holds everywhere. L0 is not printed; it is taken to be the smalle
 Example 1 keeps theta = 1, whose l is infinite, has a prior "xi = Delta" that sums to less than 1 without it, and the
 constant ln(1 / Delta); all three are measured beside the corrected ones.
 
-The package has such a family as `dc.own_family`, and `dc.sampled` draws from its posterior. What that charges for a
-replaced record, and for each unit of |x - y| under a metric, is the 2 L of Theorem 8.1 with the L of Assumption 1.
+The package has such a family as `dc.scores.own_family`, and `dc.sampled` draws from its posterior. What that charges
+for a replaced record, and for each unit of |x - y| under a metric, is the 2 L of Theorem 8.1 with the L of Assumption 1.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _shipped_table(found: dict[tuple[str, float], dict[str, float]]) -> tuple[st
     header = ["prior", "Delta", "2 L", "replaced: charged", "temper at 2 L", "at L",
               "one unit: charged", "temper at 2 L", "at L", "added: charged"]  # fmt: skip
     caption = (
-        "What `dc.sampled` charges for a posterior draw of the family, as `dc.own_family` has it (nats): for a "
+        "What `dc.sampled` charges for a posterior draw of the family, as `dc.scores.own_family` has it (nats): for a "
         "replaced record, for each unit of |x - y| under a metric, and for an added record; and the temper of its "
         "releases at 2 L and at L. 1 is the posterior itself."
     )

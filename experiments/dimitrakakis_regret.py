@@ -5,7 +5,7 @@ Queries here are fixed before anybody looks at the draws. Algorithm 2 allows mor
 
 Every query q is answered by `argmax_r sum_k u_k(q, r)` over the same N draws: by the rule that `dc.decide` chooses by,
 and for the first set of draws of each sample by `dc.decide` itself, query by query, with the bound that it reports.
-What guesses a number without a grid is `dc.decide_number`. Lemma 11 promises a loss of
+What guesses a number without a grid is `dc.decisions.decide_number`. Lemma 11 promises a loss of
 `O(sqrt(ln(1/delta) / N))`; its proof is Hoeffding's inequality, `|mean u - E u| < sqrt(ln(2/delta) / (2 N))` "for all
 r, q", twice. That inequality is for one q and one r. With a union it is `ln(2 |R| / delta)` for one query, whose answer
 depends on the draws, and `ln(2 |Q| |R| / delta)` for all; delta is 0.05 here.
@@ -85,12 +85,12 @@ LITTLE, LITTLE_SANE = 0.005, 0.01
 # ------------------------------------------------------------------------------------------ measuring
 
 
-def _learned(task: Task) -> tuple[dc.Counts, dc.Tables]:
+def _learned(task: Task) -> tuple[dc.results.Counts, dc.Tables]:
     """Counts of a sample, and draws from its posterior."""
     network = asia().network
-    counts = dc.count_codes(network, sample_codes(asia(), RECORDS, task.rng("records")))
+    counts = dc.tools.count_codes(network, sample_codes(asia(), RECORDS, task.rng("records")))
     posterior = dc.Dirichlet.uniform(network, 1.0).updated(counts.tables)
-    return counts, posterior.draws(ATOMS, task.rng("posterior"))
+    return counts, posterior.draw(ATOMS, rng=task.rng("posterior"))
 
 
 def _played(task: Task, name: str) -> Iterator[Row]:
@@ -167,20 +167,20 @@ def _priced(task: Task, epsilon: int) -> Iterator[Row]:
     prior = dc.Dirichlet.uniform(counts.network, 1.0)
     guarantee = dc.Guarantee(epsilon=epsilon, delta=0, relation="replace", unit="record")
 
-    def answered(posterior: dc.Posterior, scope: str, draws: int) -> Row:
+    def answered(posterior: dc.results.Posterior, scope: str, draws: int) -> Row:
         decisions = decided(game("value", probabilities(posterior.cells)), posterior, len(QUERIES))
         return {"draws": draws, "scope": scope, "metric": "mean", "value": float(lost(exact, decisions).mean())}
 
     for draws in DRAWS:
         rng = task.rng(f"sampler {epsilon} {draws}")
         release = dc.simulate(dc.posterior_sampler(draws=draws), counts, prior, guarantee, rng=rng)
-        if not isinstance(release.payload, dc.ParameterDraws):
+        if not isinstance(release.payload, dc.kinds.ParameterDraws):
             raise TypeError("a posterior sampler releases draws")
-        yield answered(dc.PosteriorDraws(release.payload.cells), "sampler", draws)
+        yield answered(dc.results.PosteriorDraws(release.payload.cells), "sampler", draws)
     rng = task.rng(f"shipped {epsilon}")
     release = dc.simulate(dc.planned(audit=0), counts, prior, guarantee, rng=rng)
     yield answered(dc.noise_aware(release, draws=SHIPPED, rng=rng), "shipped", SHIPPED)
-    yield answered(dc.PosteriorDraws(prior.draws(SHIPPED, task.rng("prior"))), "prior", SHIPPED)
+    yield answered(dc.results.PosteriorDraws(prior.draw(SHIPPED, rng=task.rng("prior"))), "prior", SHIPPED)
 
 
 KINDS: Mapping[str, Callable[[Task], Iterator[Row]]] = {
@@ -227,7 +227,7 @@ def present(frame: pd.DataFrame) -> Page:
         list(_tables(found)),
         list(_checks(found, frame)),
         "All of this is by the rule of `dc.decide`, which reports the bound with the union over responses and queries; "
-        "`dc.decide_number` has no grid of responses, and no union over them. With "
+        "`dc.decisions.decide_number` has no grid of responses, and no union over them. With "
         f"{PARITY_DRAWS} draws and 2^{BITS} responses PSAQR loses {PASS - 0.5:.2f} whenever one of the sets has all "
         f"draws in it; the printed bound is {2 * deviation(PARITY_DRAWS, 1):.3f}, with the union "
         f"{min(1.0, response_error(PARITY_DRAWS, 2**BITS, 1, DELTA)):.0f}, the whole range. With the union over r and "
@@ -318,11 +318,11 @@ def _tables(found: Found) -> Iterator[tuple[str, str]]:
            for metric in ("number worst", "number bound"))]
         for name in GAMES for draws in (10, 100, 1000)
     ]  # fmt: skip
-    header = ["game", "N", "`dc.decide`: worst query", "its bound", "`dc.decide_number`: loss", "its bound"]
+    header = ["game", "N", "`dc.decide`: worst query", "its bound", "`dc.decisions.decide_number`: loss", "its bound"]
     yield (
         "What the package itself answers to all queries, from the first set of draws of each sample: utility lost, and "
-        "the bound that it reports for all queries together. `dc.decide_number` guesses any number, by absolute loss; "
-        "of it the query is shown that comes nearest to its bound.",
+        "the bound that it reports for all queries together. `dc.decisions.decide_number` guesses any number, by absolute "
+        "loss; of it the query is shown that comes nearest to its bound.",
         markdown(header, rows),
     )
     network = asia().network
@@ -407,7 +407,7 @@ def _checks_of_the_package(found: Found, frame: pd.DataFrame) -> Iterator[Check]
     for draws in (100, 1000):
         own = frame[(frame["game"] == "value") & (frame["draws"] == draws)].set_index("metric")["value"]
         ratio = estimate(own["number worst"].to_numpy() / own["number bound"].to_numpy())
-        what = f"loss of dc.decide_number over its bound, nearest query, value game, {draws} draws"
+        what = f"loss of dc.decisions.decide_number over its bound, nearest query, value game, {draws} draws"
         yield Check.below(what, ratio, 1.0, sane=1.5)
 
 

@@ -94,7 +94,7 @@ class Data:
 
     truth: Truth
     codes: dict[str, npt.NDArray[np.int64]]
-    counts: dc.Counts
+    counts: dc.results.Counts
     queries: tuple[Query, ...]
     answers: tuple[Floats, ...]
 
@@ -105,12 +105,12 @@ class Data:
         queries = _queries(truth, rng)
         answers = tuple(_answer(single(truth.theta), query)[:, 0] for query in queries)
         network = truth.theta.network
-        return Data(truth, codes, dc.count_codes(network, codes, alone(network)), queries, answers)
+        return Data(truth, codes, dc.tools.count_codes(network, codes, alone(network)), queries, answers)
 
 
 def simulated(
-    mechanism: dc.Mechanism[Any],
-    counts: dc.Counts,
+    mechanism: dc.tools.Mechanism[Any],
+    counts: dc.results.Counts,
     epsilon: float,
     rng: np.random.Generator,
     relation: str = "add-remove",

@@ -131,7 +131,7 @@ def losses(exact: Floats, estimated: Floats) -> Floats:
     return np.asarray(exact.max(axis=1)[:, None] - np.take_along_axis(exact, chosen, axis=1))
 
 
-def decided(played: Game, posterior: dc.Posterior, queries: int) -> list[dc.Decision[int]]:
+def decided(played: Game, posterior: dc.results.Posterior, queries: int) -> list[dc.decisions.Decision[int]]:
     """What `dc.decide` answers to every query of a game.
 
     Args:
@@ -149,7 +149,7 @@ def decided(played: Game, posterior: dc.Posterior, queries: int) -> list[dc.Deci
     ]
 
 
-def lost(exact: Floats, decisions: Sequence[dc.Decision[int]]) -> Floats:
+def lost(exact: Floats, decisions: Sequence[dc.decisions.Decision[int]]) -> Floats:
     """Expected utility that decisions lose, shape (queries,); exact as for `losses`."""
     chosen = [[decision.response] for decision in decisions]
     return np.asarray(exact.max(axis=1) - np.take_along_axis(exact, np.array(chosen), axis=1)[:, 0])
@@ -168,11 +168,11 @@ def by_the_package(name: str, played: Game, cells: dc.Tables, times: Floats, est
     Returns:
         `otherwise`: answers whose mean utility over the draws is not the largest; `worst` loss, and `bound`, which it
         reports, for all queries together. Of the value game also `number worst` and `number bound`, of
-        `dc.decide_number`, of the query whose loss is the largest part of its bound.
+        `dc.decisions.decide_number`, of the query whose loss is the largest part of its bound.
     """
     drawn = np.repeat(np.arange(times.size), times)
     tables = {node: table[..., drawn] for node, table in cells.items()}
-    posterior = dc.PosteriorDraws(dc.Tables(cells.network, tables, draws=drawn.size))
+    posterior = dc.results.PosteriorDraws(dc.Tables(cells.network, tables, draws=drawn.size))
     queries = len(played.utilities)
     decisions = decided(game(name, probabilities(posterior.cells)), posterior, queries)
     own = lost(played.means(), decisions)
@@ -184,11 +184,13 @@ def by_the_package(name: str, played: Game, cells: dc.Tables, times: Floats, est
     return found | _numbers(cells, posterior) if name == "value" else found
 
 
-def _numbers(cells: dc.Tables, posterior: dc.Posterior) -> dict[str, float]:
-    """Guesses of every p by `dc.decide_number`, u = 1 - |p - r|, under the law of all atoms."""
+def _numbers(cells: dc.Tables, posterior: dc.results.Posterior) -> dict[str, float]:
+    """Guesses of every p by `dc.decisions.decide_number`, u = 1 - |p - r|, under the law of all atoms."""
     worst, bound = 0.0, 1.0
     for query, p in zip(QUERIES, probabilities(cells), strict=True):
-        guess = dc.decide_number(posterior, _asked(query), "absolute", queries=len(QUERIES), failure=DELTA, fresh=False)
+        guess = dc.decisions.decide_number(
+            posterior, _asked(query), "absolute", queries=len(QUERIES), failure=DELTA, fresh=False
+        )
         loss = float(np.abs(p - guess.response).mean() - np.abs(p - np.median(p)).mean())
         if loss * bound >= worst * guess.regret:
             worst, bound = loss, guess.regret

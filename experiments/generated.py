@@ -131,7 +131,7 @@ def generated(name: str) -> dc.Tables:
 
 def _fitted(theta: dc.Tables, added: float, rng: np.random.Generator) -> dc.Tables:
     """Rows as they would be learned."""
-    counts = dc.count_codes(theta.network, sample_codes(theta, FITTED_TO, rng)).tables
+    counts = dc.tools.count_codes(theta.network, sample_codes(theta, FITTED_TO, rng)).tables
     return counts.map(lambda table: (table + added) / (table + added).sum(axis=-1, keepdims=True))
 
 

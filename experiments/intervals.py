@@ -84,7 +84,7 @@ def simulation(
         concentration: of the Dirichlet prior that the truth is drawn from, in every cell, records; None for `theta`
             itself, and the default prior.
         records: how many.
-        mechanism: a name in `dc.MECHANISMS`.
+        mechanism: a name in `dc.tools.MECHANISMS`.
         promise: of the release.
         rng: source of all of them.
 
@@ -95,9 +95,9 @@ def simulation(
     prior, truth = dc.Dirichlet.uniform(network), single(theta)
     if concentration is not None:
         prior = dc.Dirichlet.uniform(network, concentration)
-        truth = prior.draws(1, rng)
+        truth = prior.draw(1, rng=rng)
     codes = sample_codes(dc.Tables(network, {node: table[..., 0] for node, table in truth.items()}), records, rng)
-    made = dc.simulate(dc.MECHANISMS[mechanism](), dc.count_codes(network, codes), prior, promise, rng=rng)
+    made = dc.simulate(dc.tools.MECHANISMS[mechanism](), dc.tools.count_codes(network, codes), prior, promise, rng=rng)
     return Simulation(truth, prior, made)
 
 
@@ -175,7 +175,7 @@ def inside(draws: Floats, true: Floats) -> tuple[npt.NDArray[np.bool_], Floats]:
     Returns:
         Both of shape (number,); a row with a draw that is NaN holds nothing, and its width is NaN.
     """
-    lower, upper = dc.credible_interval(draws, LEVEL)
+    lower, upper = dc.tools.credible_interval(draws, LEVEL)
     return (lower <= true) & (true <= upper), upper - lower
 
 

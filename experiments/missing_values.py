@@ -51,7 +51,7 @@ METRICS = ("held", "width", "error")
 def _fitted() -> dc.Tables:
     """Rows of ADULT under arcs drawn by hand."""
     public, codes = wrong_networks.adult()
-    tables = {node: table + 0.5 for node, table in dc.count_codes(public, codes).tables.items()}
+    tables = {node: table + 0.5 for node, table in dc.tools.count_codes(public, codes).tables.items()}
     return dc.Tables(public, {node: table / table.sum(axis=-1, keepdims=True) for node, table in tables.items()})
 
 
@@ -66,7 +66,7 @@ def _lossy(public: dc.Network, rng: np.random.Generator) -> dict[str, tuple[str,
     return found
 
 
-def _counted(theta: dc.Tables, number: int, task: Task) -> dict[str, dc.Counts]:
+def _counted(theta: dc.Tables, number: int, task: Task) -> dict[str, dc.results.Counts]:
     """What all ways count of the same records."""
     public, rng = theta.network, task.rng("records")
     lossy, whole = _lossy(public, task.rng("losses")), sample_codes(theta, number, rng)
@@ -74,8 +74,8 @@ def _counted(theta: dc.Tables, number: int, task: Task) -> dict[str, dc.Counts]:
     kept = {n: np.where(lost[n], public.schema[n].size, c) if n in lost else c for n, c in whole.items()}
     complete = ~np.any(list(lost.values()), axis=0)
     cut: Codes = {node: column[complete] for node, column in whole.items()}
-    counted = {KEPT: dc.count_codes(public.with_missing(lossy), kept), DROPPED: dc.count_codes(public, cut)}
-    return {**counted, WHOLE: dc.count_codes(public, whole)}
+    counted = {KEPT: dc.tools.count_codes(public.with_missing(lossy), kept), DROPPED: dc.tools.count_codes(public, cut)}
+    return {**counted, WHOLE: dc.tools.count_codes(public, whole)}
 
 
 def _rows(law: Floats, axis: int) -> Floats:
@@ -98,14 +98,14 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
     for way, counts in _counted(theta, RECORDS[name], task).items():
         release = simulated(dc.planned(audit=0), counts, epsilon, task.rng(f"noise {way} {epsilon:g}"))
         posterior = dc.noise_aware(release, draws=DRAWS, rng=task.rng(f"posterior {way} {epsilon:g}"))
-        read = answers(dc.at_random(posterior) if way == KEPT else posterior)
+        read = answers(dc.tools.assume_at_random(posterior) if way == KEPT else posterior)
         found: dict[int, list[Floats]] = {}
         for names in asked:
             right, table, often = truth(names), read(names), np.ones(1)
             if len(names) > 1:
                 often = right.sum(axis=-1, keepdims=True)
                 right, table = _rows(right, -1), _rows(table, -2)
-            lower, upper = dc.credible_interval(table, LEVEL)
+            lower, upper = dc.tools.credible_interval(table, LEVEL)
             numbers = [(lower <= right) & (right <= upper), upper - lower, np.abs(table.mean(axis=-1) - right)]
             counts_ = (right > LEAST) & (right < 1 - LEAST) & (often > OFTEN)
             found.setdefault(len(names), []).append(np.stack(numbers)[:, counts_])

@@ -36,7 +36,7 @@ def law_of_noise(scale: float) -> float:
     return 1 / math.sinh(1 / scale)
 
 
-def noise_row(release: dc.Release, counts: dc.Counts) -> dict[str, object]:
+def noise_row(release: dc.Release, counts: dc.results.Counts) -> dict[str, object]:
     """A row with the mean absolute noise of a simulated release over that of the law that epsilon buys.
 
     Args:
@@ -60,10 +60,10 @@ def noise_row(release: dc.Release, counts: dc.Counts) -> dict[str, object]:
     return {"metric": METRIC, "value": added / expected}
 
 
-def _groups(release: dc.Release, counts: dc.Counts) -> Iterator[tuple[float, int, float]]:
+def _groups(release: dc.Release, counts: dc.results.Counts) -> Iterator[tuple[float, int, float]]:
     """Of each star, and of each table beside them, the norm of its noise, its free numbers, and the stated scale."""
     match release.payload:
-        case dc.NoisyTables() as payload:
+        case dc.kinds.NoisyTables() as payload:
             noise = {scope: noisy - counts.joint(scope) for scope, noisy in payload.tables.items()}
             alone = [(scope,) for scope in noise if scope not in payload.stars]
             for group in (*alone, *star_scopes(payload.stars)):
@@ -72,7 +72,7 @@ def _groups(release: dc.Release, counts: dc.Counts) -> Iterator[tuple[float, int
                 norm = np.max([np.abs(row).sum(axis=1) for row in rows], axis=0).sum()
                 free = 1 + sum(row.shape[1] - 1 for row in rows)
                 yield float(norm), free * len(rows[0]), payload.scales[group[0]]
-        case dc.NoisyCounts(tables=tables, scales=scales):
+        case dc.kinds.NoisyCounts(tables=tables, scales=scales):
             for node, noisy in tables.items():
                 yield float(np.abs(noisy - counts.tables[node]).sum()), noisy.size, scales[node]
         case payload:

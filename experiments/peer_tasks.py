@@ -126,7 +126,7 @@ def _under_replace(data: Data, task: Task) -> Iterator[Found]:
             left = epsilon - half
             made = simulated(
                 dc.planned(audit=0),
-                dc.count_codes(found, data.codes),
+                dc.tools.count_codes(found, data.codes),
                 left,
                 task.rng(f"planned on its network {epsilon}"),
                 "replace",
@@ -168,11 +168,11 @@ def _promise(epsilon: float) -> dc.Guarantee:
 def _linear(task: Task, epsilon: float) -> dict[str, float]:
     """Error of the weights of a linear regression with 20,000 records."""
     made_up = linear(20_000, task.rng("linear"))
-    statistic = dc.moments(dc.grid_rows(LINEAR, made_up.features, made_up.target))
+    statistic = dc.designs.sum_moments(dc.designs.read_rows(LINEAR, made_up.features, made_up.target))
     rng = task.rng(f"linear {epsilon}")
-    release = dc.simulate(dc.noisy_moments(), statistic, dc.Normal(LINEAR, 1.0), _promise(epsilon), rng=rng)
+    release = dc.simulate(dc.noisy_moments(), statistic, dc.designs.Normal(LINEAR, 1.0), _promise(epsilon), rng=rng)
     found = {
-        SHIPPED: dc.weights(release, draws=400, rng=rng).mean(),
+        SHIPPED: dc.read_weights(release, draws=400, rng=rng).mean(),
         DIFFPRIVLIB: linear_weights(made_up.features, made_up.target, epsilon, task.rng(f"theirs {epsilon}")),
         EXACT: np.linalg.lstsq(made_up.features, made_up.target, rcond=None)[0],
     }
@@ -184,7 +184,7 @@ def _logistic(task: Task, epsilon: float) -> dict[str, float]:
     drawn = logistic_sets.SETS[task.setting["task"]](task.rng("records"))
     rng = task.rng(f"logistic {epsilon}")
     made, _ = logistic_sets.released(drawn, epsilon, "auto", rng, relation="replace", deviation=2.5, posterior=False)
-    assert isinstance(made.payload, dc.GradientTrace)
+    assert isinstance(made.payload, dc.kinds.GradientTrace)
     norm = float(np.sqrt(drawn.points.shape[1]))
     theirs = logistic_weights(drawn.points, drawn.labels, epsilon, norm, task.rng(f"theirs {epsilon}"))
     weights = {SHIPPED: made.payload.weights, DIFFPRIVLIB: theirs}
@@ -204,7 +204,7 @@ def _naive_bayes(task: Task, epsilon: float) -> dict[str, float]:
         {"class": (), **dict.fromkeys(("x0", "x1", "x2", "x3"), ("class",))},
     )
     binned = {f"x{j}": np.searchsorted(bins, points[known, j], side="right") for j in range(4)}
-    counts, rng = dc.count_codes(over, {"class": labels[known], **binned}), task.rng(f"naive Bayes {epsilon}")
+    counts, rng = dc.tools.count_codes(over, {"class": labels[known], **binned}), task.rng(f"naive Bayes {epsilon}")
     made = dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(over), _promise(epsilon), rng=rng)
     ours = dc.PrivateNaiveBayes.from_release(made, draws=200, random_state=rng)
     theirs = gaussian_naive_bayes(

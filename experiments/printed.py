@@ -94,18 +94,18 @@ class CoinChoice:
         gap = np.subtract(*(each - np.logaddexp.reduce(each) for each in logs))
         return float(np.abs(gap).max())
 
-    def mechanism(self) -> dc.Mechanism[Selection]:
+    def mechanism(self) -> dc.tools.Mechanism[Selection]:
         """The same as a mechanism over `COIN` that believes what is printed."""
         candidates = tuple(dc.Tables(COIN, {"a": [1 - point, point]}) for point in self.points.tolist())
 
         def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> Selection:
             return Selection(1.0, 1.0, Fraction(self.epsilon))
 
-        def draw(counts: dc.Counts, prior: dc.Dirichlet, calibration: Selection, noise: Noise) -> Choice:
+        def draw(counts: dc.results.Counts, prior: dc.Dirichlet, calibration: Selection, noise: Noise) -> Choice:
             zeros, ones = counts.tables["a"].tolist()
             return Choice(candidates, noise.noisy_max(self.log_weights(zeros, ones), calibration.scale))
 
-        return dc.Mechanism(self.name, calibrate, draw)
+        return dc.tools.Mechanism(self.name, calibrate, draw)
 
 
 def map_as_printed(floor: float, epsilon: float, lipschitz: float, cells: int = 400) -> CoinChoice:
@@ -171,7 +171,7 @@ def untrimmed_inside(lipschitz: float, cells: int = 400) -> CoinChoice:
 # ------------------------------------------------------------------------------------------ the trimmed sampler
 
 
-def sampler_as_printed(floor: float) -> dc.Mechanism[Any]:
+def sampler_as_printed(floor: float) -> dc.tools.Mechanism[Any]:
     """One draw of the plain posterior, trimmed at the floor, for `2 ln(1 / w)` whatever the number of nodes. NOT DP.
 
     Args:
@@ -234,7 +234,7 @@ def sampler_loss(floor: float, rows: Iterable[tuple[Counts, Counts]]) -> float:
 # ------------------------------------------------------------------------------------------ Algorithm 1, replacing
 
 
-def two_stages_as_printed() -> dc.Mechanism[Any]:
+def two_stages_as_printed() -> dc.tools.Mechanism[Any]:
     """Algorithm 1 with the noise and the sampling of ADD_REMOVE, whatever relation it is asked for.
 
     Returns:
@@ -296,7 +296,7 @@ def _log_sampled(count: int, outputs: npt.NDArray[np.int64], epsilon: float) -> 
 # ------------------------------------------------------------------------------------------ stealth
 
 
-def stealth_as_printed(network: dc.Network, t: float) -> dc.Mechanism[Any]:
+def stealth_as_printed(network: dc.Network, t: float) -> dc.tools.Mechanism[Any]:
     """Algorithm 2 at epsilon 1 with its printed scale and shift. Private; its tables are negative more often than said.
 
     Args:

@@ -30,7 +30,7 @@ def importable() -> bool:
 def read_by_mbi(release: dc.Release, *, steps: int = 1000) -> dc.Tables:
     """The probabilities that mirror descent finds in a release of noisy tables; axes `(*parents, child)`."""
     payload = release.payload
-    if not isinstance(payload, dc.NoisyTables | dc.NoisyCounts):
+    if not isinstance(payload, dc.kinds.NoisyTables | dc.kinds.NoisyCounts):
         raise TypeError(f"mirror descent is run on noisy tables, not on {type(payload).__name__}")
     tables = {part.scope: part.values for part in payload.measurements}
     variances = {part.scope: _cell_variance(part) for part in payload.measurements}

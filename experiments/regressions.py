@@ -90,21 +90,21 @@ def taken_for_exact(sums: Moments, draws: int, rng: np.random.Generator) -> Floa
 
 def moments_of(release: dc.Release) -> Moments:
     """The noisy sums of a release."""
-    assert isinstance(release.payload, dc.NoisyMoments)
+    assert isinstance(release.payload, dc.kinds.NoisyMoments)
     design = release.design
     return unpack(release.payload.sums, Layout(len(design.features), design.intercept, release.records))
 
 
 def _linear(
-    mechanism: Callable[[], dc.Mechanism[Any, Any, Any, Any]],
+    mechanism: Callable[[], dc.tools.Mechanism[Any, Any, Any, Any]],
     readers: Mapping[str, Callable[[dc.Release, np.random.Generator], Floats]],
 ) -> Callable[[float, np.random.Generator], dict[str, tuple[float, float]]]:
     """How a mechanism over second moments is simulated and read."""
 
     def read(epsilon: float, rng: np.random.Generator) -> dict[str, tuple[float, float]]:
         task = linear(20_000, rng)
-        statistic = dc.moments(dc.grid_rows(LINEAR, task.features, task.target))
-        made = dc.simulate(mechanism(), statistic, dc.Normal(LINEAR, 1.0), _promise(epsilon), rng=rng)
+        statistic = dc.designs.sum_moments(dc.designs.read_rows(LINEAR, task.features, task.target))
+        made = dc.simulate(mechanism(), statistic, dc.designs.Normal(LINEAR, 1.0), _promise(epsilon), rng=rng)
         return {name: covered(reader(made, rng), task.weights) for name, reader in readers.items()}
 
     return read
@@ -117,7 +117,7 @@ def _logistic(method: str) -> Callable[[float, np.random.Generator], dict[str, t
         task = synth(rng)
         made, law = released(task, epsilon, method, rng, relation="replace", deviation=2.5, posterior=True)
         assert task.truth is not None
-        return {"noise-aware": covered(dc.weights(made, draws=1000, rng=rng, covariates=law).weights, task.truth)}
+        return {"noise-aware": covered(dc.read_weights(made, draws=1000, rng=rng, covariates=law).weights, task.truth)}
 
     return read
 
@@ -129,7 +129,7 @@ def _promise(epsilon: float) -> dc.Guarantee:
 
 def _weights(release: dc.Release, rng: np.random.Generator) -> Floats:
     """What the package offers."""
-    return dc.weights(release, draws=DRAWS, rng=rng).weights
+    return dc.read_weights(release, draws=DRAWS, rng=rng).weights
 
 
 READ: Mapping[str, Callable[[float, np.random.Generator], dict[str, tuple[float, float]]]] = {

@@ -87,7 +87,7 @@ def _shipped(data: Data, epsilon: float, rng: np.random.Generator) -> Found:
 def _laplace(data: Data, epsilon: float, rng: np.random.Generator) -> Found:
     """Noisy family tables: below 0 they count as 0, one more in each cell."""
     made = simulated(dc.laplace(), data.counts, epsilon, rng)
-    assert isinstance(made.payload, dc.NoisyCounts)
+    assert isinstance(made.payload, dc.kinds.NoisyCounts)
     return plus_one(made.network, {node: made.payload.table(node) for node in made.network.nodes}), made
 
 
@@ -112,7 +112,7 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
     here = {**MIDDLE, **({"parents": 1} if varied == "states" else {}), varied: at}
     network = chain(int(here["parents"]), int(here["states"]))
     shape = f"{here['parents']:g} {here['states']:g}"
-    theta = dc.Dirichlet.uniform(network, 1.0).draws(1, task.rng(f"truth {shape}"))
+    theta = dc.Dirichlet.uniform(network, 1.0).draw(1, rng=task.rng(f"truth {shape}"))
     truth = Truth.of(dc.Tables(network, {node: table[..., 0] for node, table in theta.items()}), "chain")
     data = Data.drawn(truth, int(here["records"]), task.rng(f"records {shape} {here['records']:g}"))
     for name, method in METHODS.items():

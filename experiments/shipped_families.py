@@ -70,7 +70,7 @@ class Compared:
         covered: part of the loss that the grid's parameters have at least.
     """
 
-    score: dc.Family | ScoreTable
+    score: dc.scores.Family | ScoreTable
     replaced: float
     added: float
     slack: float
@@ -81,7 +81,7 @@ class Compared:
     @property
     def table(self) -> ScoreTable:
         """Scores of all types of records on the grid."""
-        return self.score.table if isinstance(self.score, dc.Family) else self.score
+        return self.score.table if isinstance(self.score, dc.scores.Family) else self.score
 
     def band(self, relation: dc.Relation) -> tuple[float, float, float]:
         """Exact loss, and the least and the largest that bins, grid and whole steps leave; nats.
@@ -119,7 +119,7 @@ def _bounds(family: Rates) -> tuple[float, float]:
     return (0.0 if isinstance(family, ExponentialRate) else -family.bound), family.bound
 
 
-def shipped_rates(family: Rates) -> dc.Family:
+def shipped_rates(family: Rates) -> dc.scores.Family:
     """The same family, prior and bounds on public grids."""
     names = {ExponentialRate: "exponential", LaplaceRate: "laplace", NormalPrecision: "normal"}
     law, known = family.prior, {}
@@ -129,7 +129,7 @@ def shipped_rates(family: Rates) -> dc.Family:
         case NormalPrecision(mean=mean):
             known = {"mean": mean}
     support = {"low": law.low, "high": law.high, "shape": law.shape, "rate": law.rate}
-    return dc.Family(names[type(family)], (dc.Variable.binned("x", _bounds(family), BINS),), support | known)
+    return dc.scores.Family(names[type(family)], (dc.Variable.binned("x", _bounds(family), BINS),), support | known)
 
 
 def rates_within_bounds(family: Rates) -> float:
@@ -204,14 +204,14 @@ def bits_of(theta: Floats, prior: Floats, lipschitz: float) -> Compared:
     def bits(types: Mapping[str, npt.NDArray[np.generic]], z: Floats) -> Floats:
         return np.where(np.asarray(types["x"], np.float64)[:, None] >= 1, np.log(z[:, 0]), np.log1p(-z[:, 0]))
 
-    family = dc.own_family(network, bits, theta, prior=prior)
+    family = dc.scores.own_family(network, bits, theta, prior=prior)
     return Compared(family, 2 * lipschitz, lipschitz, 0.0, 2 * lipschitz)
 
 
 def _bit() -> Compared:
     """Lemma 21, trimmed: exact in every way."""
     law = BetaBinomial(1, 1, FLOOR)
-    coin = dc.Family("bernoulli", (dc.Variable("x", ("0", "1")),), {"floor": FLOOR})
+    coin = dc.scores.Family("bernoulli", (dc.Variable("x", ("0", "1")),), {"floor": FLOOR})
     return Compared(coin, law.record_loss(REPLACE), law.record_loss(ADD_REMOVE), 0.0)
 
 
@@ -227,7 +227,9 @@ def _vectors() -> Compared:
     """Lemma 23 in the square whose corners are unit vectors: perpendicular ones are the farthest records."""
     half = math.sqrt(0.5)
     pair = tuple(dc.Variable.binned(name, (-half, half), SIDE) for name in "xy")
-    shipped = dc.Family("multivariate_normal", pair, {"low": MATRICES.low, "high": MATRICES.high, "degrees": 3}, 4096)
+    shipped = dc.scores.Family(
+        "multivariate_normal", pair, {"low": MATRICES.low, "high": MATRICES.high, "degrees": 3}, 4096
+    )
     matrices = _precisions(7, 8)
     points, weights = np.polynomial.legendre.leggauss(30)
     square = half * np.array([part.ravel() for part in np.meshgrid(points, points)])
@@ -260,7 +262,7 @@ def chain_losses(floor: float) -> tuple[float, float, float]:
         one = np.where(types["previous"][:, None] == "1", z[:, 1], z[:, 0])
         return np.asarray(np.log(np.where(types["state"][:, None] == "1", one, 1 - one)))
 
-    table = dc.own_family(network, transition, rows)
+    table = dc.scores.own_family(network, transition, rows)
     score = table.steps / STEPS * table.span
 
     def total(sequence: tuple[int, ...]) -> Floats:
@@ -298,7 +300,7 @@ def tempers(compared: Compared) -> Iterator[tuple[dc.Relation, float, float, flo
         Relation, the exact loss that is bought, in nats, and tempers of a release at that and at half of it.
     """
     network = compared.table.network
-    counts = dc.count_codes(network, {name: np.zeros(3, np.int64) for name in network.nodes})
+    counts = dc.tools.count_codes(network, {name: np.zeros(3, np.int64) for name in network.nodes})
     for relation in (REPLACE, ADD_REMOVE, METRIC):
         loss = compared.band(relation)[0]
         if not math.isnan(loss):
@@ -316,7 +318,7 @@ def network_tempers() -> tuple[float, float]:
     names = "abcde"
     network = dc.Network(tuple(dc.Variable(name, ("0", "1")) for name in names), dict.fromkeys(names, ()))
     loss = record_loss(network, dict.fromkeys(names, FLOOR), REPLACE)
-    counts = dc.count_codes(network, {name: np.zeros(3, np.int64) for name in names})
+    counts = dc.tools.count_codes(network, {name: np.zeros(3, np.int64) for name in names})
     whole, half = (
         _temper(dc.posterior_sampler(floor=FLOOR), counts, Fraction(loss) * part, REPLACE, "record")
         for part in (Fraction(1), Fraction(1, 2))
@@ -324,12 +326,14 @@ def network_tempers() -> tuple[float, float]:
     return whole, half
 
 
-def _temper(mechanism: dc.Mechanism, counts: dc.Counts, epsilon: Fraction, relation: dc.Relation, unit: str) -> float:
+def _temper(
+    mechanism: dc.tools.Mechanism, counts: dc.results.Counts, epsilon: Fraction, relation: dc.Relation, unit: str
+) -> float:
     """Of one simulated release."""
     guarantee = dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit=unit)
     prior = dc.Dirichlet.uniform(counts.network, 1.0)
     release = dc.simulate(mechanism, counts, prior, guarantee, rng=np.random.default_rng(1))
     payload = release.payload
-    if isinstance(payload, dc.ParameterDraws | dc.ScoredChoice):
+    if isinstance(payload, dc.kinds.ParameterDraws | dc.kinds.ScoredChoice):
         return payload.temper
     raise TypeError("a sampler releases draws")

@@ -19,10 +19,10 @@ def alone(network: dc.Network) -> list[Scope]:
     return [scope for (scope,) in star_cover(network, 0)]
 
 
-def tables_alone() -> dc.Mechanism:
+def tables_alone() -> dc.tools.Mechanism:
     """The mechanism; its counts need these tables."""
 
-    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> dc.PlannedNoise:
+    def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> dc.kinds.PlannedNoise:
         shares = default_shares(network, star_cover(network, 0), "laplace")
         return laplace_plan(network, shares, guarantee.epsilon, cells_moved(guarantee.relation))
 

@@ -60,7 +60,7 @@ BOUND = 32.0
 """Public bound on every coordinate of a record, nearly eight standard deviations: nothing is clipped."""
 FACTOR = DirectionFactor(CANDIDATES / BOUND, noise_variance=1 / BOUND**2, tau=4.0)
 DESIGN = dc.Design(tuple(dc.Variable(name, bounds=(-BOUND, BOUND)) for name in ("x", "y")), None, None, intercept=False)
-PRIOR = dc.Normal(DESIGN, DEVIATION / BOUND)
+PRIOR = dc.designs.Normal(DESIGN, DEVIATION / BOUND)
 
 NEAR = np.radians(20)
 """Within it of the truth an axis is near."""
@@ -75,7 +75,7 @@ RADII = (np.arange(40) + 0.5) * 0.6
 # ------------------------------------------------------------------------------------------ records and choices
 
 
-def draw_rows(rng: np.random.Generator) -> dc.Rows:
+def draw_rows(rng: np.random.Generator) -> dc.designs.Rows:
     """Records of the truth.
 
     Args:
@@ -84,10 +84,10 @@ def draw_rows(rng: np.random.Generator) -> dc.Rows:
     Returns:
         1,000 rows over `DESIGN`.
     """
-    return dc.grid_rows(DESIGN, rng.normal(size=(RECORDS, 1)) * TRUTH + rng.normal(size=(RECORDS, 2)))
+    return dc.designs.read_rows(DESIGN, rng.normal(size=(RECORDS, 1)) * TRUTH + rng.normal(size=(RECORDS, 2)))
 
 
-def chosen(rows: dc.Rows, epsilon: float, rng: np.random.Generator) -> dc.Release:
+def chosen(rows: dc.designs.Rows, epsilon: float, rng: np.random.Generator) -> dc.Release:
     """A simulated choice by the package's mechanism.
 
     Args:
@@ -116,7 +116,7 @@ def choice_of(release: dc.Release) -> FactoredChoice:
     return release.payload
 
 
-def choice_law(rows: dc.Rows, epsilon: float) -> Floats:
+def choice_law(rows: dc.designs.Rows, epsilon: float) -> Floats:
     """The exact probability of every choice.
 
     Args:

@@ -120,7 +120,7 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
                         yield {"epsilon": epsilon, "method": method, "metric": metric, "value": value}
 
 
-def first_off_axis(rows: dc.Rows, epsilon: float, rng: np.random.Generator) -> dc.Release:
+def first_off_axis(rows: dc.designs.Rows, epsilon: float, rng: np.random.Generator) -> dc.Release:
     """The first of many choices that is more than 45 degrees off the truth.
 
     Args:
@@ -140,7 +140,7 @@ def first_off_axis(rows: dc.Rows, epsilon: float, rng: np.random.Generator) -> d
 def _draws(release: dc.Release, draws: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     """The package's posterior of a release: draws, how well chains met, the choice and what it cost."""
     choice = choice_of(release)
-    posterior = dc.weights(release, draws=draws, rng=rng, likelihood="lower")
+    posterior = dc.read_weights(release, draws=draws, rng=rng, likelihood="lower")
     theta, mixing = release.design.vectors(posterior.weights), posterior.mixing
     assert mixing is not None
     for number, pair in enumerate(theta):
@@ -151,7 +151,10 @@ def _draws(release: dc.Release, draws: int, rng: np.random.Generator) -> Iterato
         "R-hat": mixing.r_hat,
         "effective draws": mixing.effective,
         **_summary(np.arctan2(theta[:, 1], theta[:, 0]), np.full(draws, 1 / draws)),
-        **{f"cost, {relation.value}": choice.rate * FACTOR.width(relation) / STEPS for relation in dc.RECORD_RELATIONS},
+        **{
+            f"cost, {relation.value}": choice.rate * FACTOR.width(relation) / STEPS
+            for relation in dc.tools.RECORD_RELATIONS
+        },
     }
     yield from ({"metric": metric, "value": float(value)} for metric, value in facts.items())
 
@@ -321,7 +324,7 @@ def _table_of_likelihoods(repeats: pd.DataFrame) -> str:
 
 def _table_of_panels(panels: pd.DataFrame) -> str:
     """Costs and chains."""
-    costs, rows = [f"cost, {relation.value}" for relation in dc.RECORD_RELATIONS], []
+    costs, rows = [f"cost, {relation.value}" for relation in dc.tools.RECORD_RELATIONS], []
     digits = {"R-hat": 3, "effective draws": 0, DEVIATION: 1, NEAR: 2, "on the grid": 2}
     for epsilon in EPSILONS:
         facts = _facts(panels, epsilon)

@@ -25,7 +25,7 @@ import pandas as pd
 
 import discreet as dc
 from discreet.inference import elimination
-from discreet.posterior.draws import joint_draws
+from discreet.posterior.joint_draws import joint_draws
 from discreet.queries.synthetic import sample_codes
 
 from .errors import simulated, single
@@ -88,7 +88,7 @@ def made_up(rng: np.random.Generator) -> dc.Tables:
         for place, name in enumerate(names)
     }
     network = dc.Network(variables, parents)
-    drawn = dc.Dirichlet.uniform(network, 1.0).draws(1, rng)
+    drawn = dc.Dirichlet.uniform(network, 1.0).draw(1, rng=rng)
     return dc.Tables(network, {node: table[..., 0] for node, table in drawn.items()})
 
 
@@ -190,7 +190,9 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
     """Both readings of one release, and its fit check."""
     network, codes, law = POPULATIONS[task.setting["population"]](task)
     epsilon = task.setting["epsilon"]
-    release = simulated(dc.planned(audit=0), dc.count_codes(network, codes), epsilon, task.rng(f"noise {epsilon:g}"))
+    release = simulated(
+        dc.planned(audit=0), dc.tools.count_codes(network, codes), epsilon, task.rng(f"noise {epsilon:g}")
+    )
     checked = dc.fit(release)
     yield {"metric": "contradicted", "value": float(bool(checked.contradicted))}
     yield {"metric": "tested", "value": float(len(checked.tests))}
@@ -206,10 +208,10 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
         yield from ({"reading": reading, **row} for row in held(posterior, marks, law))
 
 
-def answers(posterior: dc.Posterior) -> Law:
+def answers(posterior: dc.results.Posterior) -> Law:
     """Joint draws of any variables, an axis for each and one of draws."""
     drawn = joint_draws(posterior)
-    tables = drawn.tables if isinstance(drawn, dc.PosteriorDraws) else None
+    tables = drawn.tables if isinstance(drawn, dc.results.PosteriorDraws) else None
 
     def read(names: tuple[str, ...]) -> Floats:
         table = None if tables is None else tables.joint(drawn.cells, names)
@@ -218,13 +220,15 @@ def answers(posterior: dc.Posterior) -> Law:
     return read
 
 
-def held(posterior: dc.PosteriorDraws, marks: Mapping[tuple[str, ...], str], law: Law) -> Iterator[dict[str, Any]]:
+def held(
+    posterior: dc.results.PosteriorDraws, marks: Mapping[tuple[str, ...], str], law: Law
+) -> Iterator[dict[str, Any]]:
     """Shares of cells that intervals hold, widths and errors of means, by the number of variables and the mark."""
     found: dict[tuple[int, str], list[Floats]] = {}
     read = answers(posterior)
     for names, mark in marks.items():
         table, truth = read(names), law(names)
-        lower, upper = dc.credible_interval(table, LEVEL)
+        lower, upper = dc.tools.credible_interval(table, LEVEL)
         numbers = np.stack([(lower <= truth) & (truth <= upper), upper - lower, np.abs(table.mean(axis=-1) - truth)])
         found.setdefault((len(names), mark), []).append(numbers[:, truth > LEAST])
     for (size, mark), parts in found.items():

@@ -92,7 +92,9 @@ CLOSE = 0.05
 # ------------------------------------------------------------------------------------------ what the package offers
 
 
-def _release(mechanism: dc.Mechanism[Any], task: Learning, epsilon: float, rng: np.random.Generator) -> dc.Release:
+def _release(
+    mechanism: dc.tools.Mechanism[Any], task: Learning, epsilon: float, rng: np.random.Generator
+) -> dc.Release:
     """A simulated release under REPLACE."""
     guarantee = dc.Guarantee(epsilon=epsilon, delta=0, relation="replace", unit="record")
     return dc.simulate(mechanism, task.counts, PRIOR, guarantee, rng=rng)
@@ -100,7 +102,7 @@ def _release(mechanism: dc.Mechanism[Any], task: Learning, epsilon: float, rng: 
 
 def _shipped_sampler(release: dc.Release, draws: int, rng: np.random.Generator) -> dc.Tables:
     """Rows of this posterior are independent, so that its means give the predictive distribution."""
-    mean = dc.plug_in(release, draws=draws, rng=rng).mean()
+    mean = dc.tools.plug_in(release, draws=draws, rng=rng).mean()
     return dc.Tables(NETWORK, {name: table[..., None] for name, table in mean.items()}, draws=1)
 
 
@@ -127,7 +129,7 @@ METHODS: Mapping[str, Method] = {
 }
 """From a task and epsilon to draws of the probabilities; None for a run that is not counted."""
 Reader = Callable[[dc.Release, int, np.random.Generator], dc.Tables]
-OFFERED: Mapping[str, tuple[Callable[[], dc.Mechanism[Any]], Reader]] = {
+OFFERED: Mapping[str, tuple[Callable[[], dc.tools.Mechanism[Any]], Reader]] = {
     DEFAULT: (lambda: dc.planned(audit=0), _shipped),
     SAMPLER: (dc.posterior_sampler, _shipped_sampler),
 }

@@ -14,7 +14,7 @@ to [-1, 1], so that a row is at most sqrt(14) long; radius and prior deviation a
 model and the same loss. Draws come from `truncated_posterior`, asked for just that loss, so that it does not temper.
 
 At equal epsilon stand beside it what the package offers: `truncated_posterior` with its own radius of 1 and prior
-deviation of 1, tempered; and `noisy_moments`, read by `dc.weights`.
+deviation of 1, tempered; and `noisy_moments`, read by `dc.read_weights`.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def _moment_rows(name: str, data: Regression, task: Task) -> Iterator[dict[str, 
     """The posterior mean of noisy moments."""
     for epsilon in MOMENTS_AT[name]:
         rng = task.rng(f"{name} moments {epsilon}")
-        release = dc.simulate(dc.noisy_moments(), data.train, dc.Normal(DESIGN, 1.0), promise(epsilon), rng=rng)
-        found = dc.weights(release, draws=1000, rng=rng)
+        release = dc.simulate(dc.noisy_moments(), data.train, dc.designs.Normal(DESIGN, 1.0), promise(epsilon), rng=rng)
+        found = dc.read_weights(release, draws=1000, rng=rng)
         yield {"epsilon": epsilon, "method": "noisy moments", "metric": "mse", "value": data.error(found.mean())}
 
 
@@ -229,8 +229,8 @@ def _notes(frame: pd.DataFrame, names: Sequence[str], lengths: Mapping[str, floa
     return (
         "".join(lines)
         + f"* The mean of the cut posterior is an average of {MEANT} exact draws. Noisy moments are read where "
-        "weighted resampling is enough; at smaller epsilon `dc.weights` runs Markov chains for more than a minute a "
-        "release, which is left out.\n"
+        "weighted resampling is enough; at smaller epsilon `dc.read_weights` runs Markov chains for more than a minute "
+        "a release, which is left out.\n"
     )
 
 

@@ -78,7 +78,7 @@ class Learning:
         classes: states of the class, shape (records tested,).
     """
 
-    counts: dc.Counts
+    counts: dc.results.Counts
     tested: Codes
     classes: Codes
 
@@ -89,7 +89,7 @@ def repeat(rng: np.random.Generator) -> Learning:
     tables = {"y": np.array([1 - ones[0], ones[0]])}
     tables |= {name: np.stack([1 - p, p], axis=-1) for name, p in zip(FEATURES, ones[1], strict=True)}
     codes = sample_codes(dc.Tables(NETWORK, tables), TRAINING + TESTED, rng)
-    counts = dc.count_codes(NETWORK, {name: column[:TRAINING] for name, column in codes.items()})
+    counts = dc.tools.count_codes(NETWORK, {name: column[:TRAINING] for name, column in codes.items()})
     return Learning(counts, np.stack([codes[name][TRAINING:] for name in FEATURES]), codes["y"][TRAINING:])
 
 
@@ -143,7 +143,7 @@ def laplace_as_printed(task: Learning, epsilon: float, rng: np.random.Generator)
 def one_draw_of_counts(task: Learning, epsilon: float, rng: np.random.Generator) -> dc.Tables:
     """Algorithm 1 and a single draw from the posterior, to be compared with the sampler. Guarantee: as there."""
     noisy = dc.Tables(NETWORK, clipped_laplace(task, epsilon, rng))
-    return PRIOR.updated(noisy).draws(1, rng)
+    return PRIOR.updated(noisy).draw(1, rng=rng)
 
 
 # ------------------------------------------------------------------------------------------ the Fourier domain

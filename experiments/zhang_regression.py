@@ -173,7 +173,7 @@ class Regression:
         gram, cross, square: means over the test records of `x x'`, `x y` and `y^2`, in the package's coordinates.
     """
 
-    train: dc.Moments
+    train: dc.designs.Moments
     gram: Floats
     cross: Floats
     square: float
@@ -194,7 +194,7 @@ def split(population: str, people: np.random.Generator, order: np.random.Generat
     everyone = POPULATIONS[population](people)
     places = order.permutation(len(everyone.income))
     first, rest = np.split(places, [round(TRAINED * len(places))])
-    train = dc.moments(dc.grid_rows(DESIGN, everyone.features[first], everyone.income[first]))
+    train = dc.designs.sum_moments(dc.designs.read_rows(DESIGN, everyone.features[first], everyone.income[first]))
     wide = np.column_stack([everyone.features[rest], np.ones(len(rest)), everyone.income[rest]])
     means = wide.T @ wide / len(rest)
     return Regression(train, means[:-1, :-1], means[:-1, -1], float(means[-1, -1]))
@@ -219,12 +219,14 @@ def draw_loss(precision: float, variance: float) -> float:
     return (4 * radius if radius <= 1 else (1 + radius) ** 2) / variance
 
 
-def posterior_mean(train: dc.Moments, precision: float, variance: float) -> Floats:
+def posterior_mean(train: dc.designs.Moments, precision: float, variance: float) -> Floats:
     """Ridge regression: mean of the posterior before it is cut, shape (14,), the package's coordinates. Not private."""
     return np.asarray(np.linalg.solve(*_normal(train, precision, variance)))
 
 
-def cut_posterior(train: dc.Moments, precision: float, variance: float, draws: int, rng: np.random.Generator) -> Floats:
+def cut_posterior(
+    train: dc.designs.Moments, precision: float, variance: float, draws: int, rng: np.random.Generator
+) -> Floats:
     """Draws of the posterior cut to the ball, shape (draws, 14), in the package's coordinates. Not private.
 
     Their mean stands for that of the cut posterior, which has no closed form; its mean squared error is larger by the
@@ -234,13 +236,13 @@ def cut_posterior(train: dc.Moments, precision: float, variance: float, draws: i
     return truncated_normal(*_normal(train, precision, variance), radius_of(precision) / LENGTH, draws, **sources)
 
 
-def _normal(train: dc.Moments, precision: float, variance: float) -> tuple[Floats, Floats]:
+def _normal(train: dc.designs.Moments, precision: float, variance: float) -> tuple[Floats, Floats]:
     """The posterior before it is cut: its precision matrix, and that times its mean."""
     gram, cross = _sums(train)
     return gram / variance + precision * LENGTH**2 * np.eye(DESIGN.size), cross / variance
 
 
-def one_draw(train: dc.Moments, precision: float, variance: float, rng: np.random.Generator) -> Floats:
+def one_draw(train: dc.designs.Moments, precision: float, variance: float, rng: np.random.Generator) -> Floats:
     """One draw of the cut posterior, shape (14,). Guarantee: `draw_loss`, REPLACE, in exact arithmetic.
 
     Raises:
@@ -255,19 +257,19 @@ def one_draw(train: dc.Moments, precision: float, variance: float, rng: np.rando
 
 
 def drawn(
-    mechanism: dc.Mechanism[Any, dc.Moments, dc.Normal, dc.Design],
-    train: dc.Moments,
+    mechanism: dc.tools.Mechanism[Any, dc.designs.Moments, dc.designs.Normal, dc.Design],
+    train: dc.designs.Moments,
     deviation: float,
     epsilon: float,
     rng: np.random.Generator,
-) -> dc.WeightDraws:
+) -> dc.kinds.WeightDraws:
     """A simulated release of `truncated_posterior`; prior deviation in the package's coordinates, epsilon in nats."""
-    payload = dc.simulate(mechanism, train, dc.Normal(DESIGN, deviation), promise(epsilon), rng=rng).payload
-    assert isinstance(payload, dc.WeightDraws)
+    payload = dc.simulate(mechanism, train, dc.designs.Normal(DESIGN, deviation), promise(epsilon), rng=rng).payload
+    assert isinstance(payload, dc.kinds.WeightDraws)
     return payload
 
 
-def _sums(train: dc.Moments) -> tuple[Floats, Floats]:
+def _sums(train: dc.designs.Moments) -> tuple[Floats, Floats]:
     """Sums of `x x'` and `x y`: the whole numbers of the statistic, squares no longer centred."""
     size, steps = DESIGN.size + 1, DESIGN.reach**2
     wide = np.zeros((size, size))

@@ -48,11 +48,11 @@ def grouped_records() -> list[tuple[Any, ...]]:
     return [(*place, y) for place in places for y in CLASSES.states]
 
 
-def rows_of(over: dc.Design, records: Sequence[Sequence[Any]]) -> dc.Rows:
+def rows_of(over: dc.Design, records: Sequence[Sequence[Any]]) -> dc.designs.Rows:
     """Records, each its features and, where the design has one, its target."""
     size = len(over.features)
     features = np.array([record[:size] for record in records], float).reshape(-1, size)
-    return dc.grid_rows(over, features, None if over.target is None else [record[-1] for record in records])
+    return dc.designs.read_rows(over, features, None if over.target is None else [record[-1] for record in records])
 
 
 SHAPES = {

@@ -55,11 +55,13 @@ def matrix(draw: st.DrawFn, rows: int, columns: int) -> np.ndarray:
     return np.array(numbers).reshape(rows, columns)
 
 
-def total(draw: st.DrawFn, relation: dc.Relation) -> dc.NoisyTotal | None:
-    return dc.NoisyTotal(draw(st.integers(-(2**63), 2**63 - 1)), draw(POSITIVE)) if relation is ADD_REMOVE else None
+def total(draw: st.DrawFn, relation: dc.Relation) -> dc.kinds.NoisyTotal | None:
+    return (
+        dc.kinds.NoisyTotal(draw(st.integers(-(2**63), 2**63 - 1)), draw(POSITIVE)) if relation is ADD_REMOVE else None
+    )
 
 
-def scale_of(noisy: dc.NoisyTotal | None) -> float | None:
+def scale_of(noisy: dc.kinds.NoisyTotal | None) -> float | None:
     return None if noisy is None else noisy.scale
 
 
@@ -69,7 +71,7 @@ def noisy_moments(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     length = len(over.moments) + noisy
     values = draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=length, max_size=length))
     calibration = VectorNoise(draw(WHOLE), scale, 1, None, draw(BUDGET))
-    return calibration, dc.NoisyMoments(over, np.array(values, np.int64), scale, noisy)
+    return calibration, dc.kinds.NoisyMoments(over, np.array(values, np.int64), scale, noisy)
 
 
 @st.composite
@@ -82,7 +84,7 @@ def grouped_moments(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     values = draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=length, max_size=length))
     rho = None if noise == "cube" else draw(BUDGET)
     calibration = GroupNoise(noise, draw(WHOLE), scales, rho, draw(BUDGET))
-    return calibration, dc.GroupedMoments(over, np.array(values, np.int64), noise, scales, noisy)
+    return calibration, dc.kinds.GroupedMoments(over, np.array(values, np.int64), noise, scales, noisy)
 
 
 @st.composite
@@ -90,7 +92,7 @@ def noisy_gradients(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     over, steps, scale, noisy = draw(designs("class")), draw(st.integers(1, 3)), draw(POSITIVE), total(draw, relation)
     points, gradients, weights = (matrix(draw, n, over.size) for n in (steps, steps, 1))
     calibration = VectorNoise(draw(WHOLE), scale, steps, scale_of(noisy), draw(BUDGET))
-    return calibration, dc.GradientTrace(over, points, gradients, scale / GRID, weights[0], noisy)
+    return calibration, dc.kinds.GradientTrace(over, points, gradients, scale / GRID, weights[0], noisy)
 
 
 @st.composite
@@ -111,7 +113,7 @@ def perturbed(draw: st.DrawFn, relation: dc.Relation) -> Parts:
         numbers[0], draw(WHOLE), scale, reported / 4, numbers[1], numbers[2], scale_of(noisy), reported, measured, rho
     )
     pulled = numbers[0] * weights[None]
-    trace = dc.GradientTrace(
+    trace = dc.kinds.GradientTrace(
         over, weights[None], pulled, scale * 2.0**-BITS, weights, noisy, curvature, True if rho else None
     )
     return calibration, trace
@@ -122,7 +124,7 @@ def weight_draws(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     over, draws = draw(designs("number")), draw(st.integers(1, 3))
     radius, variance, temper = (draw(POSITIVE) for _ in range(3))
     calibration = Truncation(radius, variance, temper, draws, draw(st.integers(1, 9)), draw(BUDGET))
-    return calibration, dc.WeightDraws(over, matrix(draw, draws, over.size), variance, radius, temper)
+    return calibration, dc.kinds.WeightDraws(over, matrix(draw, draws, over.size), variance, radius, temper)
 
 
 @st.composite
@@ -135,16 +137,16 @@ def factored(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     parameters = {name: draw(FINITE) for name in names}
     index = draw(st.integers(0, len(candidates) - 1))
     calibration = FactoredNoise(rate, scale_of(noisy), draw(BUDGET))
-    return calibration, dc.FactoredChoice(over, kind, candidates, parameters, index, rate, noisy)
+    return calibration, dc.kinds.FactoredChoice(over, kind, candidates, parameters, index, rate, noisy)
 
 
 DESIGN_KINDS: dict[str, tuple[Callable[[dc.Relation], st.SearchStrategy[Parts]], type, type]] = {
-    "grouped moments": (grouped_moments, GroupNoise, dc.GroupedMoments),
-    "noisy moments": (noisy_moments, VectorNoise, dc.NoisyMoments),
-    "noisy gradients": (noisy_gradients, VectorNoise, dc.GradientTrace),
-    "objective perturbation": (perturbed, ObjectiveNoise, dc.GradientTrace),
-    "truncated posterior": (weight_draws, Truncation, dc.WeightDraws),
-    "factored": (factored, FactoredNoise, dc.FactoredChoice),
+    "grouped moments": (grouped_moments, GroupNoise, dc.kinds.GroupedMoments),
+    "noisy moments": (noisy_moments, VectorNoise, dc.kinds.NoisyMoments),
+    "noisy gradients": (noisy_gradients, VectorNoise, dc.kinds.GradientTrace),
+    "objective perturbation": (perturbed, ObjectiveNoise, dc.kinds.GradientTrace),
+    "truncated posterior": (weight_draws, Truncation, dc.kinds.WeightDraws),
+    "factored": (factored, FactoredNoise, dc.kinds.FactoredChoice),
 }
 """Parts that belong together, and their types."""
 
@@ -152,7 +154,7 @@ DESIGN_KINDS: dict[str, tuple[Callable[[dc.Relation], st.SearchStrategy[Parts]],
 @st.composite
 def design_releases(draw: st.DrawFn, kind: str) -> dc.Release:
     """Releases over any design, with any numbers that the payload's types hold."""
-    relation = draw(st.sampled_from(dc.RECORD_RELATIONS))
+    relation = draw(st.sampled_from(dc.tools.RECORD_RELATIONS))
     calibration, payload = draw(DESIGN_KINDS[kind][0](relation))
     return dc.Release(
         id=draw(st.binary(min_size=16, max_size=16)).hex(),
@@ -162,7 +164,7 @@ def design_releases(draw: st.DrawFn, kind: str) -> dc.Release:
         mechanism=kind.replace(" ", "_"),
         policy=RecordsPolicy("error", "clip"),
         records=draw(st.integers(0, 2**53)) if relation is dc.Relation.REPLACE else None,
-        prior=dc.Normal(payload.over, draw(st.floats(1e-12, 1e12))),
+        prior=dc.designs.Normal(payload.over, draw(st.floats(1e-12, 1e12))),
         calibration=calibration,
         payload=payload,
     )
@@ -172,7 +174,7 @@ def design_releases(draw: st.DrawFn, kind: str) -> dc.Release:
 
 
 def _made(mechanism: Any, statistic: Any, relation: str, seed: int, delta: object = 0) -> dc.Release:
-    prior = dc.Normal(statistic.over, 2.5)
+    prior = dc.designs.Normal(statistic.over, 2.5)
     return dc.simulate(mechanism, statistic, prior, promise("0.7", relation, delta), rng=np.random.default_rng(seed))
 
 
@@ -184,11 +186,11 @@ def examples() -> dict[str, dc.Release]:
     logistic = dc.Design(linear.features, CLASSES, 1.25)
     code = dc.Design((dc.Variable("code", bounds=(0, 2)),), None, None, False)
     plane = design(2, intercept=False)
-    axes = dc.DirectionFactor(dc.spread_candidates(2, 4, [0.5]), noise_variance=0.1, tau=2.0)
-    die = dc.CategoricalFactor([[0.8, 0.1, 0.1], [0.2, 0.3, 0.5]], floor=0.1)
+    axes = dc.scores.DirectionFactor(dc.scores.spread_candidates(2, 4, [0.5]), noise_variance=0.1, tau=2.0)
+    die = dc.scores.CategoricalFactor([[0.8, 0.1, 0.1], [0.2, 0.3, 0.5]], floor=0.1)
     sums, slopes = (
-        dc.moments(dc.grid_rows(linear, features, number)),
-        dc.gradients(dc.grid_rows(logistic, features, state)),
+        dc.designs.sum_moments(dc.designs.read_rows(linear, features, number)),
+        dc.designs.sum_gradients(dc.designs.read_rows(logistic, features, state)),
     )
     counted = dc.Design(linear.features, VISITS, counted=True)
     three = dc.Design(linear.features, THREE)
@@ -198,11 +200,17 @@ def examples() -> dict[str, dc.Release]:
     visits, states = rng.poisson(2, 500).clip(0, 9), rng.choice(THREE.states, 500)
     objective = dc.objective_perturbation(records=400)
     return {
-        "objective-counts": _made(objective, dc.gradients(dc.grid_rows(counted, features, visits)), "replace", 9),
-        "objective-classes": _made(objective, dc.gradients(dc.grid_rows(three, features, states)), "add-remove", 10),
-        "objective-groups": _made(objective, dc.gradients(dc.grid_rows(grouped, wards, state)), "add-remove", 11),
+        "objective-counts": _made(
+            objective, dc.designs.sum_gradients(dc.designs.read_rows(counted, features, visits)), "replace", 9
+        ),
+        "objective-classes": _made(
+            objective, dc.designs.sum_gradients(dc.designs.read_rows(three, features, states)), "add-remove", 10
+        ),
+        "objective-groups": _made(
+            objective, dc.designs.sum_gradients(dc.designs.read_rows(grouped, wards, state)), "add-remove", 11
+        ),
         "objective-gaussian": _made(
-            objective, dc.gradients(dc.grid_rows(three, features, states)), "add-remove", 12, "0.3"
+            objective, dc.designs.sum_gradients(dc.designs.read_rows(three, features, states)), "add-remove", 12, "0.3"
         ),
         "noisy-moments": _made(dc.noisy_moments(), sums, "add-remove", 1),
         "noisy-gradients": _made(dc.noisy_gradients(3, records=400), slopes, "replace", 2),

@@ -159,7 +159,9 @@ class Run:
         return total
 
 
-def runs(mechanism: dc.Mechanism, calibration: Any, counts: dc.Counts, answers: Sequence[int]) -> list[Run]:
+def runs(
+    mechanism: dc.tools.Mechanism, calibration: Any, counts: dc.results.Counts, answers: Sequence[int]
+) -> list[Run]:
     """A run for every sample that the mechanism can take; the answers to calls for noise are the same in all."""
     prior = dc.Dirichlet.uniform(counts.network)
     probe = Scripted(answers)
@@ -200,7 +202,7 @@ def log_ratio(one: Sequence[Run], other: Sequence[Run], answers: Sequence[int]) 
 
 
 def noise_loss(
-    mechanism: dc.Mechanism,
+    mechanism: dc.tools.Mechanism,
     network: dc.Network,
     guarantee: dc.Guarantee,
     pairs: Iterable[Pair],
@@ -237,9 +239,9 @@ def noise_loss(
 
 
 def outcomes(
-    mechanism: dc.Mechanism,
+    mechanism: dc.tools.Mechanism,
     calibration: Any,
-    counts: dc.Counts,
+    counts: dc.results.Counts,
     prior: dc.Dirichlet | None = None,
     coins: frozenset[int] = frozenset(),
 ) -> dict[Any, Fraction]:
@@ -258,7 +260,9 @@ def outcomes(
     return law
 
 
-def asked_loss(mechanism: dc.Mechanism, calibration: Any, one: dc.Counts, other: dc.Counts) -> float:
+def asked_loss(
+    mechanism: dc.tools.Mechanism, calibration: Any, one: dc.results.Counts, other: dc.results.Counts
+) -> float:
     """What noisy integers beside picked rows add: they are independent of the picks, and far answers are worst."""
     (a,), (b,) = (runs(mechanism, calibration, counts, ()) for counts in (one, other))
     assert len(a.values) <= 1, "the number of records alone"
@@ -280,7 +284,7 @@ def log(value: Fraction) -> float:
 
 
 def picked_loss(
-    mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee, pairs: Iterable[Pair], steps: int
+    mechanism: dc.tools.Mechanism, network: dc.Network, guarantee: dc.Guarantee, pairs: Iterable[Pair], steps: int
 ) -> float:
     """Largest log ratio over pairs and releases of a mechanism that picks rows on a grid, here of so many steps.
 
@@ -325,7 +329,7 @@ def rows_by_hand(exponents: Sequence[float], floor: float, steps: int) -> dict[t
 # --------------------------------------------------------------------------------------------------------- candidates
 
 
-def choice_law(mechanism: dc.Mechanism, calibration: Any, counts: dc.Counts) -> list[Fraction]:
+def choice_law(mechanism: dc.tools.Mechanism, calibration: Any, counts: dc.results.Counts) -> list[Fraction]:
     """The law of a choice, `P(i) ~ exp(score_i / scale)`, to fifty digits."""
     source = Scripted()
     mechanism.draw(counts, dc.Dirichlet.uniform(counts.network), calibration, source)
@@ -335,7 +339,9 @@ def choice_law(mechanism: dc.Mechanism, calibration: Any, counts: dc.Counts) -> 
     return [weight / sum(weights) for weight in weights]
 
 
-def choice_loss(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee, pairs: Iterable[Pair]) -> float:
+def choice_loss(
+    mechanism: dc.tools.Mechanism, network: dc.Network, guarantee: dc.Guarantee, pairs: Iterable[Pair]
+) -> float:
     """Largest log ratio over pairs and candidates, and of the number of records, whose noise is drawn apart."""
     calibration = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
     told = 0.0 if calibration.total_scale is None else 1 / calibration.total_scale
@@ -368,7 +374,7 @@ def hockey_stick(moves: tuple[tuple[int, float], ...], epsilon: float) -> float:
     return float(np.maximum(one - math.exp(epsilon) * other, 0).sum())
 
 
-def gaussian_delta(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> float:
+def gaussian_delta(mechanism: dc.tools.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> float:
     """Largest hockey-stick divergence at epsilon, over all neighbours of up to 2 records."""
     calibration = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
     moves = set()

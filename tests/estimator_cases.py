@@ -92,7 +92,7 @@ def promise(epsilon: str | int | Fraction = 1, relation: str = "add-remove") -> 
     return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
 
 
-def charges_at_draws(paying: dc.Account, patch: pytest.MonkeyPatch, *others: tuple[object, str]) -> list[int]:
+def charges_at_draws(paying: dc.results.Account, patch: pytest.MonkeyPatch, *others: tuple[object, str]) -> list[int]:
     """A list that gets the number of charges in the ledger at every draw of noise, and of others by module and name."""
     seen: list[int] = []
 

@@ -28,7 +28,7 @@ from discreet.releases.kinds.two_stages import TwoStageCounts
 from discreet.sensitive.count_sensitivity import cells_moved
 from tiny import network_of
 
-ADD_REMOVE, REPLACE = dc.RECORD_RELATIONS
+ADD_REMOVE, REPLACE = dc.tools.RECORD_RELATIONS
 
 COIN = network_of({"a": 2})
 BITS = network_of({"a": 2, "b": 2})
@@ -43,7 +43,7 @@ def promise(epsilon: object, relation: dc.Relation, delta: object = 0) -> dc.Gua
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
 
 
-def recalibrated(mechanism: dc.Mechanism, change: Callable[[Any], Any]) -> dc.Mechanism:
+def recalibrated(mechanism: dc.tools.Mechanism, change: Callable[[Any], Any]) -> dc.tools.Mechanism:
     """The mechanism after a change of its calibration, which it also believes."""
     return replace(
         mechanism,
@@ -51,7 +51,7 @@ def recalibrated(mechanism: dc.Mechanism, change: Callable[[Any], Any]) -> dc.Me
     )
 
 
-def misdrawn(mechanism: dc.Mechanism, change: Callable[[Any], Any]) -> dc.Mechanism:
+def misdrawn(mechanism: dc.tools.Mechanism, change: Callable[[Any], Any]) -> dc.tools.Mechanism:
     """The mechanism that draws by another calibration than it states."""
     return replace(
         mechanism,
@@ -59,7 +59,7 @@ def misdrawn(mechanism: dc.Mechanism, change: Callable[[Any], Any]) -> dc.Mechan
     )
 
 
-def for_adding(mechanism: dc.Mechanism) -> dc.Mechanism:
+def for_adding(mechanism: dc.tools.Mechanism) -> dc.tools.Mechanism:
     """The mechanism that calibrates for ADD_REMOVE, whatever it promises."""
     return replace(
         mechanism,
@@ -72,23 +72,23 @@ def for_adding(mechanism: dc.Mechanism) -> dc.Mechanism:
 # ------------------------------------------------------------------------------------------------------------- planned
 
 
-def scaled(plan: dc.PlannedNoise, factor: float) -> dc.PlannedNoise:
+def scaled(plan: dc.kinds.PlannedNoise, factor: float) -> dc.kinds.PlannedNoise:
     return replace(plan, scales={scope: factor * scale for scope, scale in plan.scales.items()})
 
 
-def half_the_planned_scale() -> dc.Mechanism:
+def half_the_planned_scale() -> dc.tools.Mechanism:
     return misdrawn(planned(audit=0), lambda own: scaled(own, 0.5))
 
 
-def the_whole_budget_for_every_table() -> dc.Mechanism:
+def the_whole_budget_for_every_table() -> dc.tools.Mechanism:
     """Scales as if each table were the only one."""
     return recalibrated(planned(audit=0), lambda own: scaled(own, 1 / len(own.scales)))
 
 
-def a_merged_table_uncounted() -> dc.Mechanism:
+def a_merged_table_uncounted() -> dc.tools.Mechanism:
     """The first table's budget again for the second: the plan adds up to epsilon only as long as it lists one."""
 
-    def change(own: dc.PlannedNoise) -> dc.PlannedNoise:
+    def change(own: dc.kinds.PlannedNoise) -> dc.kinds.PlannedNoise:
         first, second = own.scales
         half, whole = own.scales[first], own.scales[first] / 2
         return replace(own, scales={first: whole, second: half}, budgets={**own.budgets, first: own.reported})
@@ -96,10 +96,10 @@ def a_merged_table_uncounted() -> dc.Mechanism:
     return recalibrated(planned(audit=0), change)
 
 
-def families_besides() -> dc.Mechanism:
+def families_besides() -> dc.tools.Mechanism:
     """A family's own table on top, with the noise of the merged one that holds it."""
 
-    def draw(counts: dc.Counts, prior: dc.Dirichlet, own: dc.PlannedNoise, noise: Noise) -> NoisyTables:
+    def draw(counts: dc.results.Counts, prior: dc.Dirichlet, own: dc.kinds.PlannedNoise, noise: Noise) -> NoisyTables:
         payload, scale = planned(audit=0).draw(counts, prior, own, noise), own.scales["a", "b"]
         tables = {**payload.tables, ("a",): noise.discrete_laplace(counts.joint(("a",)), scale)}
         return replace(payload, tables=tables, scales={**payload.scales, ("a",): scale})
@@ -107,8 +107,8 @@ def families_besides() -> dc.Mechanism:
     return replace(planned(audit=0), draw=draw)
 
 
-def a_merged_table_without_noise() -> dc.Mechanism:
-    def draw(counts: dc.Counts, prior: dc.Dirichlet, own: dc.PlannedNoise, noise: Noise) -> NoisyTables:
+def a_merged_table_without_noise() -> dc.tools.Mechanism:
+    def draw(counts: dc.results.Counts, prior: dc.Dirichlet, own: dc.kinds.PlannedNoise, noise: Noise) -> NoisyTables:
         payload = planned(audit=0).draw(counts, prior, own, noise)
         last = list(payload.tables)[-1]
         return replace(payload, tables={**payload.tables, last: counts.joint(last)})
@@ -116,10 +116,10 @@ def a_merged_table_without_noise() -> dc.Mechanism:
     return replace(planned(audit=0), draw=draw)
 
 
-def one_noise_for_all_tables() -> dc.Mechanism:
+def one_noise_for_all_tables() -> dc.tools.Mechanism:
     """Tables of one shape with the same noise: their difference has none."""
 
-    def draw(counts: dc.Counts, prior: dc.Dirichlet, own: dc.PlannedNoise, noise: Noise) -> NoisyTables:
+    def draw(counts: dc.results.Counts, prior: dc.Dirichlet, own: dc.kinds.PlannedNoise, noise: Noise) -> NoisyTables:
         first, *_ = own.scales
         added = noise.discrete_laplace(np.zeros((2, 2), np.int64), own.scales[first])
         tables = {scope: counts.joint(scope) + added for scope in own.scales}
@@ -143,35 +143,35 @@ class Bare:
         return noisy
 
 
-def half_the_scale() -> dc.Mechanism:
+def half_the_scale() -> dc.tools.Mechanism:
     return misdrawn(fourier(), lambda own: replace(own, scale=own.scale / 2))
 
 
-def half_the_sensitivity() -> dc.Mechanism:
+def half_the_sensitivity() -> dc.tools.Mechanism:
     return recalibrated(
         fourier(),
         lambda own: replace(own, sensitivity=own.sensitivity // 2, scale=own.scale / 2),
     )
 
 
-def a_coefficient_without_noise() -> dc.Mechanism:
+def a_coefficient_without_noise() -> dc.tools.Mechanism:
     return replace(fourier(), draw=lambda counts, prior, own, noise: fourier().draw(counts, prior, own, Bare(noise)))
 
 
-def an_exact_total() -> dc.Mechanism:
+def an_exact_total() -> dc.tools.Mechanism:
     return recalibrated(fourier(), lambda own: replace(own, noisy_total=False))
 
 
 # ----------------------------------------------------------------------------------------------------------- allocated
 
 
-def all_for_the_second_stage() -> dc.Mechanism:
+def all_for_the_second_stage() -> dc.tools.Mechanism:
     return recalibrated(
         allocated(first="0.25"), lambda own: replace(own, second_epsilon=own.first_epsilon + own.second_epsilon)
     )
 
 
-def a_first_stage_for_free() -> dc.Mechanism:
+def a_first_stage_for_free() -> dc.tools.Mechanism:
     """The first look takes the whole budget too, and counts as a quarter of it."""
 
     def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> Any:
@@ -183,22 +183,22 @@ def a_first_stage_for_free() -> dc.Mechanism:
     return replace(allocated(first="0.25"), calibrate=calibrate)
 
 
-def sampling_when_replacing() -> dc.Mechanism:
+def sampling_when_replacing() -> dc.tools.Mechanism:
     """The noise of ADD_REMOVE and the gain of sampling, under REPLACE."""
     return for_adding(allocated(first="0.25", sampling="0.1"))
 
 
-def more_sampled_than_claimed() -> dc.Mechanism:
+def more_sampled_than_claimed() -> dc.tools.Mechanism:
     """Calibrated for one record in ten, and one in two takes part."""
     claimed, used = allocated(first="0.25", sampling="0.1"), allocated(first="0.25", sampling="0.5")
     return replace(used, calibrate=claimed.calibrate)
 
 
-def budgets_from_the_counts() -> dc.Mechanism:
+def budgets_from_the_counts() -> dc.tools.Mechanism:
     """The second stage is planned on the exact counts."""
     honest = allocated(first="0.25", floor="0.001")
 
-    def draw(counts: dc.Counts, prior: dc.Dirichlet, own: Any, noise: Noise) -> TwoStageCounts:
+    def draw(counts: dc.results.Counts, prior: dc.Dirichlet, own: Any, noise: Noise) -> TwoStageCounts:
         network, scales = counts.network, own.first.scales
         first = NoisyCounts(network, noisy_tables(counts.tables, scales, noise.discrete_laplace), scales)
         exact = NoisyCounts(network, {node: counts.tables[node] for node in scales}, scales)
@@ -214,11 +214,11 @@ def budgets_from_the_counts() -> dc.Mechanism:
     return replace(honest, draw=draw)
 
 
-def one_noise_for_both_stages() -> dc.Mechanism:
+def one_noise_for_both_stages() -> dc.tools.Mechanism:
     """The noise of the first stage again in the second: their difference tells who was sampled."""
     honest = allocated(first="0.25", sampling="0.5")
 
-    def draw(counts: dc.Counts, prior: dc.Dirichlet, own: Any, noise: Noise) -> TwoStageCounts:
+    def draw(counts: dc.results.Counts, prior: dc.Dirichlet, own: Any, noise: Noise) -> TwoStageCounts:
         network, scales = counts.network, own.first.scales
         drawn = {
             node: noise.discrete_laplace(np.zeros(network.shape(node), np.int64), scale)
@@ -234,28 +234,28 @@ def one_noise_for_both_stages() -> dc.Mechanism:
 # ---------------------------------------------------------------------------------------------------------- posteriors
 
 
-def paid_by_attribute(nodes: int) -> dc.Mechanism:
+def paid_by_attribute(nodes: int) -> dc.tools.Mechanism:
     """The temper as if a record had one row: 2 tau max Lambda instead of the sum over nodes."""
     return recalibrated(posterior_sampler(), lambda own: replace(own, temper=own.temper * nodes))
 
 
-def twice_the_temper() -> dc.Mechanism:
+def twice_the_temper() -> dc.tools.Mechanism:
     return misdrawn(posterior_sampler(), lambda own: replace(own, temper=2 * own.temper))
 
 
-def below_the_floor() -> dc.Mechanism:
+def below_the_floor() -> dc.tools.Mechanism:
     """Probabilities down to a quarter of the stated floor."""
     return misdrawn(
         posterior_sampler(), lambda own: replace(own, floors={node: w / 4 for node, w in own.floors.items()})
     )
 
 
-def draws_for_free() -> dc.Mechanism:
+def draws_for_free() -> dc.tools.Mechanism:
     """Three draws for the price of one."""
     return misdrawn(posterior_sampler(), lambda own: replace(own, draws=3 * own.draws))
 
 
-def a_number_for_free() -> dc.Mechanism:
+def a_number_for_free() -> dc.tools.Mechanism:
     """The draws spend all of epsilon, and a number of records is told besides."""
 
     def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> Any:
@@ -269,10 +269,10 @@ def a_number_for_free() -> dc.Mechanism:
     return replace(posterior_sampler(), calibrate=calibrate)
 
 
-def an_exact_number() -> dc.Mechanism:
+def an_exact_number() -> dc.tools.Mechanism:
     """The number of records as it is, beside draws that are honest."""
 
-    def change(payload: Any, counts: dc.Counts) -> Any:
+    def change(payload: Any, counts: dc.results.Counts) -> Any:
         return replace(payload, total=replace(payload.total, value=counts.records))
 
     return instead(posterior_sampler(), change)
@@ -285,14 +285,14 @@ CANDIDATES = (
 """The widest range is attained: both families lean most to the first in record (0, 0), to the second in (1, 1)."""
 
 
-def another_score() -> dc.Mechanism:
+def another_score() -> dc.tools.Mechanism:
     """The second candidate's likelihood counts double."""
     honest = map_estimate(CANDIDATES)
 
     @dataclass
     class Swayed:
         noise: Noise
-        counts: dc.Counts
+        counts: dc.results.Counts
         scale: float
 
         def choose(self, exponents: Sequence[Fraction], draws: int) -> np.ndarray:
@@ -324,7 +324,7 @@ class Flaw:
         loss: what is really lost, as far as it is known by hand; None where it depends on the crowd.
     """
 
-    make: Callable[[], dc.Mechanism]
+    make: Callable[[], dc.tools.Mechanism]
     kind: str
     relation: dc.Relation
     network: dc.Network
@@ -366,7 +366,7 @@ FLAWS = {
 }
 
 
-def gaussian_flaws() -> dict[str, dc.Mechanism]:
+def gaussian_flaws() -> dict[str, dc.tools.Mechanism]:
     """Gaussian noise of half the scale, and that of ADD_REMOVE under REPLACE."""
     return {
         "half the scale": misdrawn(gaussian(), lambda own: replace(own, scale=own.scale / 2)),
@@ -374,7 +374,7 @@ def gaussian_flaws() -> dict[str, dc.Mechanism]:
     }
 
 
-def planned_gaussian_flaws() -> dict[str, dc.Mechanism]:
+def planned_gaussian_flaws() -> dict[str, dc.tools.Mechanism]:
     """The same for the plan with a delta, and rho given to every table."""
     return {
         "half the scale": misdrawn(planned(audit=0), lambda own: scaled(own, 0.5)),
@@ -387,10 +387,10 @@ def planned_gaussian_flaws() -> dict[str, dc.Mechanism]:
 #
 # Honest noise, asked for in the right way, and then something else is released for some of its answers.
 
-Released = Callable[[Any, dc.Counts], Any]
+Released = Callable[[Any, dc.results.Counts], Any]
 
 
-def instead(mechanism: dc.Mechanism, change: Released) -> dc.Mechanism:
+def instead(mechanism: dc.tools.Mechanism, change: Released) -> dc.tools.Mechanism:
     """The mechanism whose payload is changed at sight of the counts."""
     return replace(
         mechanism,
@@ -398,15 +398,15 @@ def instead(mechanism: dc.Mechanism, change: Released) -> dc.Mechanism:
     )
 
 
-def by_source(mechanism: dc.Mechanism, wrap: Callable[[Any], Any]) -> dc.Mechanism:
+def by_source(mechanism: dc.tools.Mechanism, wrap: Callable[[Any], Any]) -> dc.tools.Mechanism:
     """The mechanism that draws from a source that is wrapped."""
     return replace(mechanism, draw=lambda counts, prior, own, noise: mechanism.draw(counts, prior, own, wrap(noise)))
 
 
-def shown_if(when: Callable[[np.ndarray], Any]) -> dc.Mechanism:
+def shown_if(when: Callable[[np.ndarray], Any]) -> dc.tools.Mechanism:
     """The exact table in every cell, or in all, where a condition of the noisy one holds."""
 
-    def change(payload: NoisyCounts, counts: dc.Counts) -> NoisyCounts:
+    def change(payload: NoisyCounts, counts: dc.results.Counts) -> NoisyCounts:
         tables = {node: np.where(when(table), counts.tables[node], table) for node, table in payload.tables.items()}
         return replace(payload, tables=tables)
 
@@ -471,11 +471,11 @@ class Coinless:
         return self.noise.discrete_laplace(values, scale)
 
 
-def shown_if_draws_differ() -> dc.Mechanism:
+def shown_if_draws_differ() -> dc.tools.Mechanism:
     """Two picks of one call; where they differ, the temper tells how many records there are."""
     honest = posterior_sampler()
 
-    def draw(counts: dc.Counts, prior: dc.Dirichlet, own: Any, noise: Noise) -> Any:
+    def draw(counts: dc.results.Counts, prior: dc.Dirichlet, own: Any, noise: Noise) -> Any:
         payload = honest.draw(counts, prior, own, noise)
         one, other = noise.pick(np.ones(50), 2)
         return replace(payload, temper=payload.temper + counts.records) if one != other else payload
@@ -483,7 +483,7 @@ def shown_if_draws_differ() -> dc.Mechanism:
     return replace(honest, draw=draw)
 
 
-def sample_shown() -> dc.Mechanism:
+def sample_shown() -> dc.tools.Mechanism:
     """The sum of the sample, modulo 1001, is added to its noise."""
     honest = allocated(sampling="0.5")
 
@@ -503,10 +503,10 @@ def sample_shown() -> dc.Mechanism:
     return by_source(honest, Peeking)
 
 
-def exact_means() -> dc.Mechanism:
+def exact_means() -> dc.tools.Mechanism:
     """The exact posterior mean in place of every draw."""
 
-    def change(payload: Any, counts: dc.Counts) -> Any:
+    def change(payload: Any, counts: dc.results.Counts) -> Any:
         cells = {}
         for node, array in payload.cells.items():
             alpha = 1 + counts.tables[node]
@@ -516,24 +516,24 @@ def exact_means() -> dc.Mechanism:
     return instead(posterior_sampler(), change)
 
 
-def _other_choice(payload: Any, counts: dc.Counts) -> Any:
+def _other_choice(payload: Any, counts: dc.results.Counts) -> Any:
     return replace(payload, index=int(counts.records > 0)) if payload.index else payload
 
 
-def _other_network(payload: NoisyCounts, counts: dc.Counts) -> NoisyCounts:
+def _other_network(payload: NoisyCounts, counts: dc.results.Counts) -> NoisyCounts:
     other = network_of({"a": 2}) if not counts.records else network_of({"b": 2})
     table = payload.tables["a"]
     (name,) = other.nodes
     return NoisyCounts(other, {name: table}, {name: payload.scales["a"]})
 
 
-def _fail(payload: Any, counts: dc.Counts) -> Any:
+def _fail(payload: Any, counts: dc.results.Counts) -> Any:
     if counts.records > 1:
         raise ValueError("too many")
     return payload
 
 
-def _real_only(payload: Any, counts: dc.Counts) -> Any:
+def _real_only(payload: Any, counts: dc.results.Counts) -> Any:
     fine = any(np.any(array * 64 % 1 > 0) for array in payload.cells.values()) and payload.cells.draws > 1
     return replace(payload, temper=payload.temper + counts.records) if fine else payload
 

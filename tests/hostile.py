@@ -175,8 +175,8 @@ def _asked(rng: random.Random, word: str, with_state: bool) -> str:
 
 def read_query(text: str) -> None:
     """Read, write, read."""
-    query = dc.parse_query(text, QUERY_SCHEMA)
-    assert dc.parse_query(str(query), QUERY_SCHEMA) == query
+    query = dc.tools.parse_query(text, QUERY_SCHEMA)
+    assert dc.tools.parse_query(str(query), QUERY_SCHEMA) == query
 
 
 # ------------------------------------------------------------------------------------------------------------ releases
@@ -230,10 +230,10 @@ def _cells(network: dict[str, Any], node: str) -> int:
 
 def read_release_text(text: str) -> None:
     """Read, write, read; look at all that a release or combined releases say."""
-    read = dc.loads(text)
-    again = dc.loads(read.dumps())
+    read = dc.tools.loads(text)
+    again = dc.tools.loads(read.dumps())
     assert again.dumps() == read.dumps()
-    for release in dc.evidence_of(read).releases if not _over_design(read) else (read,):
+    for release in dc.tools.evidence_of(read).releases if not _over_design(read) else (read,):
         assert str(release.guarantee)
         assert release.calibration.total <= release.guarantee.epsilon
         if release.over_design:
@@ -242,11 +242,11 @@ def read_release_text(text: str) -> None:
             assert release.dirichlet.mean() is not None
             assert [release.network.shape(node) for node in release.network.order]
             assert same(dict(release.dirichlet.alpha), dict(release.prior.alpha))
-    if isinstance(read, dc.Combined):
+    if isinstance(read, dc.results.Combined):
         assert len(read.guarantees) == len(read.data_sets)
 
 
-def _over_design(read: dc.Release | dc.Combined) -> bool:
+def _over_design(read: dc.Release | dc.results.Combined) -> bool:
     return isinstance(read, dc.Release) and read.over_design
 
 

@@ -90,7 +90,7 @@ def release_all(ledger: dc.Ledger, folder: Path, ready: int) -> None:
         number += 1
 
 
-def statistic() -> tuple[dc.Counts, dc.Dirichlet]:
+def statistic() -> tuple[dc.results.Counts, dc.Dirichlet]:
     """Counts of three records, and a prior."""
     network = dc.Network((dc.Variable("a", ("0", "1")), dc.Variable("b", ("0", "1"))), {"a": (), "b": ("a",)})
     codes = {"a": np.array([0, 1, 1]), "b": np.array([0, 1, 0])}

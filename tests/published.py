@@ -38,5 +38,5 @@ def committed(relation: dc.Relation) -> str:
 
 
 if __name__ == "__main__":
-    for kind in dc.RECORD_RELATIONS:
+    for kind in dc.tools.RECORD_RELATIONS:
         example(kind).save(Path(sys.argv[1]) / f"release-v1-{kind}.json")

@@ -19,7 +19,7 @@ RECORDS = [(0, 1, 1), (1, 2, 0), (1, 0, 0), (0, 0, 1), (1, 1, 1)]
 DELTA = "1e-6"
 LARGE_DELTA = "0.3"
 """So large that Gaussian noise is better than Laplace noise even on tiny networks of two tables."""
-RELATIONS = dc.RECORD_RELATIONS
+RELATIONS = dc.tools.RECORD_RELATIONS
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Variant:
     """
 
     mechanism: str
-    make: Callable[[dc.Network], dc.Mechanism[Any]]
+    make: Callable[[dc.Network], dc.tools.Mechanism[Any]]
     payload: type
     delta: str = "0"
     relations: tuple[dc.Relation, ...] = RELATIONS
@@ -48,7 +48,7 @@ class Variant:
     def prior(self) -> Any:
         """Over what the statistic is over."""
         over = self.private(0).over
-        return dc.Normal(over, 2.0) if isinstance(over, dc.Design) else dc.Dirichlet.uniform(over)
+        return dc.designs.Normal(over, 2.0) if isinstance(over, dc.Design) else dc.Dirichlet.uniform(over)
 
     def promise(
         self, epsilon: object = 1, relation: dc.Relation = dc.Relation.ADD_REMOVE, unit: str = "record"
@@ -59,18 +59,18 @@ class Variant:
 
 def candidates(network: dc.Network) -> Sequence[dc.Tables]:
     """Three sets of probabilities, all positive."""
-    draws = dc.Dirichlet.uniform(network, 5.0).draws(3, np.random.default_rng(17))
+    draws = dc.Dirichlet.uniform(network, 5.0).draw(3, rng=np.random.default_rng(17))
     return [dc.Tables(network, {node: draws[node][..., at] for node in network.nodes}) for at in range(3)]
 
 
-def score(network: dc.Network) -> dc.ScoreTable:
+def score(network: dc.Network) -> dc.scores.ScoreTable:
     """Some score of three candidates, and a base measure."""
     size = len(record_types(network)[network.nodes[0]])
     steps = np.random.default_rng(23).integers(0, STEPS + 1, (size, 3))
-    return dc.ScoreTable(network, ("z",), np.arange(3.0)[:, None], np.array([0.0, 0.5, -1.0]), steps)
+    return dc.scores.ScoreTable(network, ("z",), np.arange(3.0)[:, None], np.array([0.0, 0.5, -1.0]), steps)
 
 
-def family(network: dc.Network) -> dc.ScoreTable:
+def family(network: dc.Network) -> dc.scores.ScoreTable:
     """Some law of records with one parameter, on a grid of four."""
     size = len(record_types(network)[network.nodes[0]])
     tilt = np.random.default_rng(29).normal(size=size)
@@ -79,7 +79,7 @@ def family(network: dc.Network) -> dc.ScoreTable:
     def log_likelihood(types: Any, candidates: np.ndarray) -> np.ndarray:
         return tilt[[places[values] for values in zip(*types.values(), strict=True)]][:, None] * candidates.T
 
-    return dc.own_family(network, log_likelihood, [0, 0.5, 1, 2])
+    return dc.scores.own_family(network, log_likelihood, [0, 0.5, 1, 2])
 
 
 def varied(network: dc.Network) -> str:
@@ -87,38 +87,38 @@ def varied(network: dc.Network) -> str:
     return [node for node in network.nodes if network.schema[node].size > 1][-1]
 
 
-def unjoined(records: int) -> dc.Counts:
+def unjoined(records: int) -> dc.results.Counts:
     """Counts over the same variables without arcs, for what chooses them."""
     return counts_of(dc.Network.empty(NETWORK.variables), (RECORDS * 9)[:records])
 
 
-def numbers(records: int) -> dc.Moments:
+def numbers(records: int) -> dc.designs.Moments:
     """Sums of a linear regression."""
     rng = np.random.default_rng(1)
     over, features = design(2, NUMBER), rng.uniform(-1, 1, (records, 2))
-    return dc.moments(dc.grid_rows(over, features, rng.uniform(-3, 7, records)))
+    return dc.designs.sum_moments(dc.designs.read_rows(over, features, rng.uniform(-3, 7, records)))
 
 
-def classes(records: int) -> dc.Gradients:
+def classes(records: int) -> dc.designs.Gradients:
     """Records of a logistic regression."""
     rng = np.random.default_rng(1)
     over, features = design(2, CLASSES), rng.uniform(-1, 1, (records, 2))
-    return dc.gradients(dc.grid_rows(over, features, rng.choice(CLASSES.states, records)))
+    return dc.designs.sum_gradients(dc.designs.read_rows(over, features, rng.choice(CLASSES.states, records)))
 
 
-def points(records: int) -> dc.Rows:
+def points(records: int) -> dc.designs.Rows:
     """Points of a plane."""
-    return dc.grid_rows(design(2, intercept=False), np.random.default_rng(1).uniform(-1, 1, (records, 2)))
+    return dc.designs.read_rows(design(2, intercept=False), np.random.default_rng(1).uniform(-1, 1, (records, 2)))
 
 
 PAYLOADS = {
-    "planned": dc.NoisyTables,  # every pair lies in the one table of `NETWORK`
-    "laplace": dc.NoisyCounts,
-    "fourier": dc.NoisyCoefficients,
-    "gaussian": dc.NoisyCounts,
-    "allocated": dc.TwoStageCounts,
-    "posterior_sampler": dc.ParameterDraws,
-    "map_estimate": dc.ParameterDraws,
+    "planned": dc.kinds.NoisyTables,  # every pair lies in the one table of `NETWORK`
+    "laplace": dc.kinds.NoisyCounts,
+    "fourier": dc.kinds.NoisyCoefficients,
+    "gaussian": dc.kinds.NoisyCounts,
+    "allocated": dc.kinds.TwoStageCounts,
+    "posterior_sampler": dc.kinds.ParameterDraws,
+    "map_estimate": dc.kinds.ParameterDraws,
 }
 NEEDS_DELTA = {"gaussian": DELTA}
 NO_DELTA = tuple(name for name, entry in MECHANISMS.items() if entry.delta == "refused")
@@ -132,58 +132,58 @@ DEFAULTS = {
 
 VARIANTS = DEFAULTS | {
     "planned, workload": Variant(
-        "planned", lambda net: dc.planned(audit=0, workload=[f"P({varied(net)})"]), dc.NoisyTables
+        "planned", lambda net: dc.planned(audit=0, workload=[f"P({varied(net)})"]), dc.kinds.NoisyTables
     ),
     "planned, pairs": Variant(
         "planned",
         lambda _: dc.planned(audit="0.3"),
-        dc.AuditedTables,
+        dc.kinds.AuditedTables,
         private=lambda records: counts_of(TINY["fork"], [(0, 1, 1), (1, 1, 0), (1, 0, 0)] * records),
     ),
-    "planned, delta": Variant("planned", lambda _: dc.planned(audit=0), dc.NoisyTables, LARGE_DELTA),
+    "planned, delta": Variant("planned", lambda _: dc.planned(audit=0), dc.kinds.NoisyTables, LARGE_DELTA),
     "laplace, all tables": Variant(
-        "laplace", lambda net: dc.laplace(dict.fromkeys(net.nodes, "0.001")), dc.NoisyCounts
+        "laplace", lambda net: dc.laplace(dict.fromkeys(net.nodes, "0.001")), dc.kinds.NoisyCounts
     ),
-    "fourier, stealth": Variant("fourier", lambda _: dc.fourier(stealth=0.9), dc.NoisyCoefficients),
+    "fourier, stealth": Variant("fourier", lambda _: dc.fourier(stealth=0.9), dc.kinds.NoisyCoefficients),
     "allocated, sampled": Variant(
         "allocated",
         lambda _: dc.allocated(first="0.3", sampling="1/3", weights="structure"),
-        dc.TwoStageCounts,
+        dc.kinds.TwoStageCounts,
         relations=(dc.Relation.ADD_REMOVE,),
     ),
     "posterior_sampler, 3 draws": Variant(
-        "posterior_sampler", lambda _: dc.posterior_sampler(3), dc.ParameterDraws
+        "posterior_sampler", lambda _: dc.posterior_sampler(3), dc.kinds.ParameterDraws
     ),
     "posterior_sampler, given": Variant(
         "posterior_sampler", lambda net: dc.posterior_sampler(given=[n for n in net.nodes if n != varied(net)][:1]),
-        dc.ParameterDraws,
+        dc.kinds.ParameterDraws,
     ),
     "posterior_sampler, delta": Variant(
-        "posterior_sampler", lambda _: dc.posterior_sampler(2), dc.ParameterDraws, DELTA
+        "posterior_sampler", lambda _: dc.posterior_sampler(2), dc.kinds.ParameterDraws, DELTA
     ),
     "map_estimate, candidates": Variant(
-        "map_estimate", lambda net: dc.map_estimate(candidates(net)), dc.Choice
+        "map_estimate", lambda net: dc.map_estimate(candidates(net)), dc.kinds.Choice
     ),
-    "scored": Variant("scored", lambda net: dc.scored(score(net), 2), dc.ScoredChoice),
-    "sampled": Variant("sampled", lambda net: dc.sampled(family(net)), dc.ScoredChoice),
+    "scored": Variant("scored", lambda net: dc.scored(score(net), 2), dc.kinds.ScoredChoice),
+    "sampled": Variant("sampled", lambda net: dc.sampled(family(net)), dc.kinds.ScoredChoice),
 }  # fmt: skip
 """All over a network, and every option that changes the calibration or the payload."""
 
 OVER_DESIGNS = {
     name: Variant(name, lambda _, name=name: MECHANISMS[name].example, payload, private=private, unlike=unlike)
     for name, payload, private, unlike in (
-        ("grouped_moments", dc.GroupedMoments, numbers, lambda: classes(3)),
-        ("noisy_moments", dc.NoisyMoments, numbers, lambda: classes(3)),
-        ("truncated_posterior", dc.WeightDraws, numbers, lambda: classes(3)),
-        ("noisy_gradients", dc.GradientTrace, classes, lambda: numbers(3)),
-        ("objective_perturbation", dc.GradientTrace, classes, lambda: numbers(3)),
-        ("factored", dc.FactoredChoice, points, lambda: numbers(3)),
+        ("grouped_moments", dc.kinds.GroupedMoments, numbers, lambda: classes(3)),
+        ("noisy_moments", dc.kinds.NoisyMoments, numbers, lambda: classes(3)),
+        ("truncated_posterior", dc.kinds.WeightDraws, numbers, lambda: classes(3)),
+        ("noisy_gradients", dc.kinds.GradientTrace, classes, lambda: numbers(3)),
+        ("objective_perturbation", dc.kinds.GradientTrace, classes, lambda: numbers(3)),
+        ("factored", dc.kinds.FactoredChoice, points, lambda: numbers(3)),
     )
 }
 CHOOSING = {
-    "structure": Variant("structure", lambda _: dc.structure(), dc.ChosenNetwork, private=unjoined),
+    "structure": Variant("structure", lambda _: dc.structure(), dc.kinds.ChosenNetwork, private=unjoined),
     "structure, a tree with an arc": Variant(
-        "structure", lambda _: dc.structure(1, required="a -> b"), dc.ChosenNetwork, private=unjoined
+        "structure", lambda _: dc.structure(1, required="a -> b"), dc.kinds.ChosenNetwork, private=unjoined
     ),
 }
 """What chooses a network."""
@@ -194,29 +194,35 @@ EVERY = VARIANTS | OVER_DESIGNS | CHOOSING
 def arrays(payload: Any) -> dict[str, np.ndarray]:
     """All that a payload says of the records, by name."""
     match payload:
-        case dc.NoisyCounts():
+        case dc.kinds.NoisyCounts():
             return dict(payload.tables)
-        case dc.NoisyTables():
+        case dc.kinds.NoisyTables():
             return {"x".join(scope): table for scope, table in payload.tables.items()}
-        case dc.AuditedTables():
+        case dc.kinds.AuditedTables():
             return {**arrays(payload.first), **{"x".join(pair): table for pair, table in payload.pairs.items()}}
-        case dc.NoisyCoefficients():
+        case dc.kinds.NoisyCoefficients():
             return {"x".join(subset): array for subset, array in payload.components.items()}
-        case dc.TwoStageCounts():
+        case dc.kinds.TwoStageCounts():
             stages = {"first": payload.first, "second": payload.second}
             return {f"{name} {node}": table for name, stage in stages.items() for node, table in stage.tables.items()}
-        case dc.ParameterDraws():
+        case dc.kinds.ParameterDraws():
             return dict(payload.cells)
-        case dc.Choice():
+        case dc.kinds.Choice():
             return {"index": np.array(payload.index)}
-        case dc.ScoredChoice():
+        case dc.kinds.ScoredChoice():
             return {"indices": payload.indices}
-        case dc.ChosenNetwork():
+        case dc.kinds.ChosenNetwork():
             nodes = payload.network.nodes
             return {node: np.isin(nodes, parents) for node, parents in payload.parents.items()}
-        case dc.NoisyMoments() | dc.GroupedMoments() | dc.GradientTrace() | dc.WeightDraws() | dc.FactoredChoice():
+        case (
+            dc.kinds.NoisyMoments()
+            | dc.kinds.GroupedMoments()
+            | dc.kinds.GradientTrace()
+            | dc.kinds.WeightDraws()
+            | dc.kinds.FactoredChoice()
+        ):
             values = {name: getattr(payload, name) for name in payload.__dataclass_fields__}
             found = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-            return found | ({"index": np.array(payload.index)} if isinstance(payload, dc.FactoredChoice) else {})
+            return found | ({"index": np.array(payload.index)} if isinstance(payload, dc.kinds.FactoredChoice) else {})
         case _:
             raise AssertionError(f"no payload: {type(payload).__name__}")

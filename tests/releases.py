@@ -30,12 +30,12 @@ def noisy_release(
     zeros = dc.Tables(network, {node: np.zeros(network.shape(node), np.int64) for node in network.nodes})
     promise = guarantee(relation="add-remove" if records is None else "replace")
     mechanism = dc.laplace(dict.fromkeys(tables, Fraction(1, len(tables))))
-    made = dc.simulate(mechanism, dc.Counts(zeros, POLICY), prior, promise, rng=np.random.default_rng(0))
+    made = dc.simulate(mechanism, dc.results.Counts(zeros, POLICY), prior, promise, rng=np.random.default_rng(0))
     noisy = {node: np.asarray(table, np.int64) for node, table in tables.items()}
     if not isinstance(scales, Mapping):
         scales = dict.fromkeys(tables, scales)
     calibration = replace(made.calibration, scales=scales)
-    return replace(made, payload=dc.NoisyCounts(network, noisy, scales), calibration=calibration, records=records)
+    return replace(made, payload=dc.kinds.NoisyCounts(network, noisy, scales), calibration=calibration, records=records)
 
 
 def row_release(z: Sequence[int], a: Sequence[float], b: float) -> dc.Release:
@@ -45,7 +45,7 @@ def row_release(z: Sequence[int], a: Sequence[float], b: float) -> dc.Release:
     return noisy_release(prior, {"x": np.asarray(z)}, b)
 
 
-def simulated_counts(theta: dc.Tables, n: int, rng: np.random.Generator) -> dc.Counts:
+def simulated_counts(theta: dc.Tables, n: int, rng: np.random.Generator) -> dc.results.Counts:
     """Family counts of n records drawn from small networks: one multinomial over the joint states."""
     network = theta.network
     joint = np.ones([1] * len(network.nodes))
@@ -61,7 +61,7 @@ def simulated_counts(theta: dc.Tables, n: int, rng: np.random.Generator) -> dc.C
         kept = [name for name in network.nodes if name in family]
         summed = counts.sum(axis=tuple(axis for axis, name in enumerate(network.nodes) if name not in family))
         tables[node] = np.ascontiguousarray(summed.transpose([kept.index(name) for name in family]))
-    return dc.Counts(dc.Tables(network, tables), POLICY)
+    return dc.results.Counts(dc.Tables(network, tables), POLICY)
 
 
 def simulated(theta: dc.Tables, n: int, promise: dc.Guarantee, rng: np.random.Generator) -> dc.Release:

@@ -31,7 +31,7 @@ RELEASE = "release d.parquet --network asia.bif --account add-remove --epsilon 1
 @cache
 def sample() -> pa.Table:
     """Records of the Asia network."""
-    return dc.sample_records(asia(), N, np.random.default_rng(23))
+    return dc.tools.simulate_records(asia(), N, rng=np.random.default_rng(23))
 
 
 def as_csv(table: pa.Table) -> bytes:
@@ -72,7 +72,7 @@ def opened(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     monkeypatch.chdir(folder)
     shutil.copy(ASIA, "asia.bif")
     pq.write_table(sample(), "d.parquet")
-    for relation in dc.RECORD_RELATIONS:
+    for relation in dc.tools.RECORD_RELATIONS:
         limit = dc.Guarantee(epsilon=3, delta=0, relation=relation, unit="record")
         dc.Ledger(LEDGER).open(relation.value, limit)
     return Shell(capfd)

@@ -79,7 +79,7 @@ def _code(value: Any, variable: dc.Variable) -> int:
     return bisect.bisect_right(variable.bins, value)
 
 
-def same_counts(found: dc.Counts, wanted: dict[str, np.ndarray]) -> bool:
+def same_counts(found: dc.results.Counts, wanted: dict[str, np.ndarray]) -> bool:
     """Whether counts are exactly these."""
     return all(np.array_equal(found.tables[node], wanted[node]) for node in found.network.nodes)
 

@@ -26,7 +26,7 @@ def honest(noise: Noise, rows: Sequence[np.ndarray], scale: float) -> list[np.nd
     return noise.star(rows, scale)
 
 
-def starred(draw_star: Draw = honest, moved: int | None = None, spent: Fraction = Fraction(1)) -> dc.Mechanism:
+def starred(draw_star: Draw = honest, moved: int | None = None, spent: Fraction = Fraction(1)) -> dc.tools.Mechanism:
     """Stars with equal budgets.
 
     Args:
@@ -51,7 +51,7 @@ def starred(draw_star: Draw = honest, moved: int | None = None, spent: Fraction 
         expected = dict.fromkeys(network.nodes, 1.0)
         return PlannedNoise("discrete_laplace", most, budgets, scales, guarantee.epsilon, expected, stars)
 
-    def draw(counts: dc.Counts, prior: dc.Dirichlet, own: PlannedNoise, noise: Noise) -> NoisyTables:
+    def draw(counts: dc.results.Counts, prior: dc.Dirichlet, own: PlannedNoise, noise: Noise) -> NoisyTables:
         tables = {}
         for group in (*star_scopes(own.stars), *((scope,) for scope in own.scales if scope not in own.stars)):
             shared, scale = shared_by(group), own.scales[group[0]]
@@ -87,7 +87,7 @@ def two_draws_at_the_cost_of_one(noise: Noise, rows: Sequence[np.ndarray], scale
     return second if first[0].sum() >= 0 else first
 
 
-STAR_FLAWS: dict[str, Callable[[], dc.Mechanism]] = {
+STAR_FLAWS: dict[str, Callable[[], dc.tools.Mechanism]] = {
     "a row without noise": lambda: starred(one_row_without_noise),
     "every table pays as if alone": lambda: starred(noise_of_one_table_each),
     "two draws at the cost of one": lambda: starred(two_draws_at_the_cost_of_one),

@@ -117,7 +117,7 @@ def guarantees() -> st.SearchStrategy[dc.Guarantee]:
         dc.Guarantee,
         epsilon=st.fractions(Fraction(1, 1000), 20, max_denominator=1000),
         delta=st.just(Fraction()) | st.fractions(Fraction(1, 10**9), Fraction(1, 100), max_denominator=10**9),
-        relation=st.sampled_from(dc.RECORD_RELATIONS),
+        relation=st.sampled_from(dc.tools.RECORD_RELATIONS),
         unit=st.sampled_from(("record", "patient", "hospital stay")),
     )
 

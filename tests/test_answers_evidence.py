@@ -11,7 +11,7 @@ from oracle import conditional, event, random_draws, small
 
 DRAWS = 60
 CELLS = random_draws(asia().network, DRAWS, seed=12)
-POSTERIOR = dc.PosteriorDraws(CELLS, twins=random_draws(asia().network, DRAWS, seed=13))
+POSTERIOR = dc.results.PosteriorDraws(CELLS, twins=random_draws(asia().network, DRAWS, seed=13))
 QUERIES = ("P(tub | {})", "P(tub=yes, smoke | {})", "P(tub=no | {})", "MAP(tub, smoke | {})", "MPE(| {})")
 
 
@@ -36,8 +36,8 @@ def part(cells: dc.Tables, start: int) -> dc.Tables:
 @pytest.mark.parametrize("text", QUERIES)
 def test_draws_that_rule_the_evidence_out_are_left_out_and_counted(text: str) -> None:
     cells, query = ruled_out(20, 8), text.format("either=no, lung=yes")
-    answer = dc.answer(dc.PosteriorDraws(cells), query, level=0.9)
-    others = dc.answer(dc.PosteriorDraws(part(cells, 8)), query, level=0.9)
+    answer = dc.answer(dc.results.PosteriorDraws(cells), query, level=0.9)
+    others = dc.answer(dc.results.PosteriorDraws(part(cells, 8)), query, level=0.9)
     assert answer.left_out == 8 / 20 and others.left_out == 0
     for row, other in zip(answer.rows, others.rows, strict=True):
         assert row["state"] == other["state"]
@@ -49,7 +49,7 @@ def test_draws_that_rule_the_evidence_out_are_left_out_and_counted(text: str) ->
 
 def test_evidence_that_most_draws_rule_out_is_refused() -> None:
     for zeros, refused in ((10, False), (11, True)):
-        posterior = dc.PosteriorDraws(ruled_out(20, zeros))
+        posterior = dc.results.PosteriorDraws(ruled_out(20, zeros))
         for ask in (
             lambda posterior=posterior: dc.answer(posterior, "P(tub | either=no, lung=yes)", level=0.9),
             lambda posterior=posterior: dc.marginals(posterior, {"either": "no", "lung": "yes"}, level=0.9)[0],
@@ -63,7 +63,7 @@ def test_evidence_that_most_draws_rule_out_is_refused() -> None:
 
 
 def test_predictions_leave_out_what_answers_do() -> None:
-    posterior = dc.PosteriorDraws(ruled_out(20, 7))
+    posterior = dc.results.PosteriorDraws(ruled_out(20, 7))
     records = {
         "either": ["no", "yes", None, "no"],
         "lung": ["yes", "yes", "no", "yes"],
@@ -134,12 +134,12 @@ def test_the_predictive_mean_of_independent_rows_is_that_of_their_means() -> Non
     network, rng, draws = small(("a", 2, ()), ("b", 2, ("a",))), np.random.default_rng(5), 40_000
     root, rows = rng.beta(2, 5, draws), rng.beta([[1.0], [3.0]], [[6.0], [2.0]], (2, draws))
     cells = dc.Tables(network, {"a": np.stack([root, 1 - root]), "b": np.stack([rows, 1 - rows], axis=1)}, draws=draws)
-    answer = dc.answer(dc.PosteriorDraws(cells), "P(a | b=s0)", level=0.95, predictive=True)
+    answer = dc.answer(dc.results.PosteriorDraws(cells), "P(a | b=s0)", level=0.95, predictive=True)
     joint = np.array([2 / 7 * 1 / 7, 5 / 7 * 3 / 5])
     deviation = (root * rows[0] - answer.rows[0]["mean"] * (root * rows[0] + (1 - root) * rows[1])).std()
     error = 5 * deviation / np.sqrt(draws) / joint.sum()
     assert answer.rows[0]["mean"] == pytest.approx(joint[0] / joint.sum(), abs=error)
-    plain = dc.answer(dc.PosteriorDraws(cells), "P(a | b=s0)", level=0.95)
+    plain = dc.answer(dc.results.PosteriorDraws(cells), "P(a | b=s0)", level=0.95)
     assert abs(plain.rows[0]["mean"] - joint[0] / joint.sum()) > 2 * error
 
 
@@ -153,7 +153,7 @@ def test_predictive_intervals_are_those_of_weighted_draws() -> None:
         network, {"a": np.stack([inner, 1 - inner]), "b": np.stack([rows[:, 0], 1 - rows[:, 0]], 1)}, draws=draws
     )
     weights = event(cells, (), {"b": 0})
-    answer = dc.answer(dc.PosteriorDraws(cells), "P(a=s0 | b=s0)", level=0.9, predictive=True)
+    answer = dc.answer(dc.results.PosteriorDraws(cells), "P(a=s0 | b=s0)", level=0.9, predictive=True)
     order = np.argsort(inner)
     shares = np.cumsum(weights[order]) / weights.sum()
     for end, tail in (("lower", 0.05), ("upper", 0.95)):
@@ -171,5 +171,5 @@ def test_weights_that_leave_few_draws_are_refused() -> None:
         draws=100,
     )
     with pytest.raises(dc.InputError, match="fewer than 20 effective draws are left; ask for more draws"):
-        dc.answer(dc.PosteriorDraws(cells), "P(a | b=s0)", level=0.9, predictive=True)
-    assert dc.answer(dc.PosteriorDraws(cells), "P(a | b=s0)", level=0.9).rows[0]["mean"] == pytest.approx(0.5)
+        dc.answer(dc.results.PosteriorDraws(cells), "P(a | b=s0)", level=0.9, predictive=True)
+    assert dc.answer(dc.results.PosteriorDraws(cells), "P(a | b=s0)", level=0.9).rows[0]["mean"] == pytest.approx(0.5)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.posterior.draws import joint_draws
 from discreet.posterior.evidence import audited_sets, measured_sets
+from discreet.posterior.joint_draws import joint_draws
 from discreet.posterior.pooled.discrepancy import TAUS
 from discreet.queries.allowed import allowed
 from discreet.releases.combined import Combined
@@ -34,20 +34,20 @@ def codes(strength: float, seed: int) -> dict[str, np.ndarray]:
 
 
 @cache
-def read(strength: float, seed: int = 1, share: str = "0.1") -> dc.PosteriorDraws:
+def read(strength: float, seed: int = 1, share: str = "0.1") -> dc.results.PosteriorDraws:
     """A posterior of a release that measured some pairs at random, and not others."""
-    counts, prior = dc.count_codes(NETWORK, codes(strength, seed)), dc.Dirichlet.uniform(NETWORK)
+    counts, prior = dc.tools.count_codes(NETWORK, codes(strength, seed)), dc.Dirichlet.uniform(NETWORK)
     made = dc.simulate(dc.planned(audit=share), counts, prior, promise(), rng=np.random.default_rng(seed))
     return dc.noise_aware(made, draws=800, rng=np.random.default_rng(seed))
 
 
-def unmeasured(posterior: dc.PosteriorDraws) -> list[tuple[str, str]]:
+def unmeasured(posterior: dc.results.PosteriorDraws) -> list[tuple[str, str]]:
     assert posterior.basis is not None
     tables = measured_sets(posterior.basis.evidence)
     return [pair for pair in combinations(NAMES, 2) if not any(set(pair) <= table for table in tables)]
 
 
-def width(answer: dc.Answer) -> float:
+def width(answer: dc.results.Answer) -> float:
     return float(np.mean([row["upper"] - row["lower"] for row in answer.rows]))
 
 
@@ -104,7 +104,7 @@ def test_robust_intervals_hold_where_the_networks_do_not() -> None:
 
 
 def test_without_an_audit_the_network_is_believed_and_doubted_on_request() -> None:
-    counts, prior = dc.count_codes(NETWORK, codes(0.0, 1)), dc.Dirichlet.uniform(NETWORK)
+    counts, prior = dc.tools.count_codes(NETWORK, codes(0.0, 1)), dc.Dirichlet.uniform(NETWORK)
     made = dc.simulate(dc.planned(audit=0), counts, prior, promise(), rng=np.random.default_rng(1))
     posterior = dc.noise_aware(made, draws=800, rng=np.random.default_rng(1))
     default, network, robust = (
@@ -128,7 +128,7 @@ def test_every_prediction_says_what_it_rests_on_as_its_answer_does() -> None:
         assert mark == asked.basis, seen
     assert found.basis[:2] == ("assumed", "measured")
     assert found.table()[f"{other} basis"].to_pylist() == list(found.basis)
-    without = dc.PosteriorDraws(posterior.cells)
+    without = dc.results.PosteriorDraws(posterior.cells)
     assert dc.predict(without, shown, other, level=0.9).basis == ()
 
 

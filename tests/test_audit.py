@@ -75,14 +75,14 @@ FAMILIES = {name: tiny_data.audit_networks()[name] for name in ("a -> b, three s
 """Of the audit's networks those that have all that the others have."""
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", mechanisms_over("network"))
 def test_every_mechanism_of_the_registry_passes(name: str, relation: dc.Relation) -> None:
     passes(name, relation, FAMILIES)
 
 
 @pytest.mark.thorough
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", mechanisms_over("network"))
 def test_every_mechanism_passes_on_all_networks(name: str, relation: dc.Relation) -> None:
     passes(name, relation, tiny_data.audit_networks())
@@ -94,7 +94,7 @@ def test_the_networks_are_those_of_the_audit() -> None:
 
 
 def passes(name: str, relation: dc.Relation, networks: Mapping[str, dc.Network]) -> None:
-    findings = dc.audit(dc.MECHANISMS[name](), promise(1, relation, delta_of(name)), networks, most=1)
+    findings = dc.audit(dc.tools.MECHANISMS[name](), promise(1, relation, delta_of(name)), networks, most=1)
     assert [finding.network for finding in findings] == list(networks)
     assert all(finding.exact and finding.holds and not finding.leak for finding in findings)
     # Nothing is far from tight: Gaussian noise is converted through rho, a posterior is bounded in the limit only.
@@ -117,7 +117,7 @@ def test_options_pass() -> None:
     assert all(finding.holds for finding in dc.audit(map_estimate(CANDIDATES), guarantee, {"arc": ARC}))
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_merged_tables_and_several_of_them_pass(relation: dc.Relation) -> None:
     """Data sets that agree in every family's counts and not in the merged table's are different ones."""
     for network, mechanism in ((TINY["chain"], planned(audit=0)), (TINY["fork"], planned(audit=0, workload=["P(b)"]))):
@@ -130,7 +130,7 @@ def test_merged_tables_and_several_of_them_pass(relation: dc.Relation) -> None:
     assert finding.holds and 0.2 < finding.measured < 0.5
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_neighbours_share_crowds_or_next_to_nothing(relation: dc.Relation) -> None:
     """Each pair differs by one record; some pairs have crowds of equal records, without which no posterior is sharp."""
     kinds = tiny_data.kinds_of(ARC)
@@ -208,9 +208,9 @@ def test_what_is_measured_is_what_enumeration_finds(name: str, monkeypatch: pyte
     assert finding.pairs == len(pairs)
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("mechanism", [gaussian(), *gaussian_flaws().values()])
-def test_gaussian_losses_are_those_of_enumeration(mechanism: dc.Mechanism, relation: dc.Relation) -> None:
+def test_gaussian_losses_are_those_of_enumeration(mechanism: dc.tools.Mechanism, relation: dc.Relation) -> None:
     """At the measured epsilon the exact hockey-stick divergence is delta."""
     guarantee = promise(1, relation, "1e-3")
     (finding,) = dc.audit(mechanism, guarantee, {"coin": COIN}, most=2)
@@ -225,7 +225,7 @@ def replace_epsilon(guarantee: dc.Guarantee, epsilon: float) -> dc.Guarantee:
 
 
 def test_a_scale_that_depends_on_the_records_is_a_leak() -> None:
-    def draw(counts: dc.Counts, prior: dc.Dirichlet, own: Any, noise: Any) -> Any:
+    def draw(counts: dc.results.Counts, prior: dc.Dirichlet, own: Any, noise: Any) -> Any:
         return gaussian().draw(counts, prior, replace(own, scale=own.scale + counts.records), noise)
 
     (finding,) = dc.audit(replace(gaussian(), draw=draw), promise(1, ADD_REMOVE, "1e-3"), {"coin": COIN})
@@ -262,7 +262,7 @@ def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(auditing, "ExactNoise", lambda: SimulatedNoise(rng))
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 @pytest.mark.parametrize("delta", ["0.01", "1e-5"])
 def test_the_bound_does_not_exceed_an_honest_loss(
     relation: dc.Relation, delta: str, monkeypatch: pytest.MonkeyPatch
@@ -273,7 +273,7 @@ def test_the_bound_does_not_exceed_an_honest_loss(
     assert all(finding.holds and not finding.exact for finding in findings)
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_the_bound_is_below_the_exact_loss(relation: dc.Relation, monkeypatch: pytest.MonkeyPatch) -> None:
     """One bit, a temper so large that there is something to see: at the bound more than delta is left, exactly."""
     seeded(monkeypatch, 18)
@@ -298,7 +298,7 @@ def test_a_number_beside_draws_adds_its_loss_to_the_bound(monkeypatch: pytest.Mo
         assert auditing._largest_bound(posterior_sampler(), own, prior, pairs, asked) == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_a_temper_thirty_times_too_large_is_refuted(relation: dc.Relation, monkeypatch: pytest.MonkeyPatch) -> None:
     seeded(monkeypatch, 19)
     mechanism = recalibrated(posterior_sampler(), lambda own: replace(own, temper=30 * own.temper))
@@ -403,7 +403,7 @@ def test_a_delta_makes_the_sampler_statistical(run: Run, monkeypatch: pytest.Mon
 # ---------------------------------------------------------------------------------------------------- dishonest draws
 
 
-def found(mechanism: dc.Mechanism, network: dc.Network = COIN, delta: object = 0) -> auditing.Finding:
+def found(mechanism: dc.tools.Mechanism, network: dc.Network = COIN, delta: object = 0) -> auditing.Finding:
     (finding,) = dc.audit(mechanism, promise(1, ADD_REMOVE, delta), {"tiny": network}, most=2)
     return finding
 
@@ -426,7 +426,7 @@ def test_the_bound_looks_at_two_neighbours_both_ways(turned: bool) -> None:
     prior, guarantee = dc.Dirichlet.uniform(COIN), promise(1, ADD_REMOVE, "1e-4")
     rng = np.random.default_rng(31)
 
-    def draw(counts: dc.Counts, _: dc.Dirichlet, own: Any, __: Any) -> Any:
+    def draw(counts: dc.results.Counts, _: dc.Dirichlet, own: Any, __: Any) -> Any:
         first = rng.uniform(0, 1 if counts.records else 0.5, own.draws)
         return SimpleNamespace(network=COIN, cells={"a": np.stack([first, 1 - first])})
 
@@ -442,7 +442,7 @@ def test_the_bound_counts_other_draws_than_those_that_it_chose_by() -> None:
     """Draws with a record differ from those without in the first half alone: there is nothing that the second shows."""
     prior, guarantee = dc.Dirichlet.uniform(COIN), promise(1, ADD_REMOVE, "1e-4")
 
-    def draw(counts: dc.Counts, _: dc.Dirichlet, own: Any, __: Any) -> Any:
+    def draw(counts: dc.results.Counts, _: dc.Dirichlet, own: Any, __: Any) -> Any:
         first = np.full(own.draws, 0.5)
         first[: own.draws // 2] += 0.4 * counts.records
         return SimpleNamespace(network=COIN, cells={"a": np.stack([first, 1 - first])})

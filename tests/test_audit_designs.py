@@ -36,11 +36,11 @@ LOOKED_AT = {
 """Designs on which a mechanism is audited, and what is measured there at the least, of an epsilon of 1."""
 
 
-def honest(name: str) -> dc.Mechanism:
+def honest(name: str) -> dc.tools.Mechanism:
     return MECHANISMS[name].example
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 @pytest.mark.parametrize("name", mechanisms_over("design"))
 def test_every_mechanism_over_a_design_passes_and_is_not_far_from_tight(name: str, relation: dc.Relation) -> None:
     found = dc.audit(honest(name), promise(1, relation), most=2)
@@ -73,7 +73,7 @@ def halved(name: str) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize("name", mechanisms_over("design"))
 def test_half_the_noise_is_found(name: str) -> None:
-    for relation in dc.RECORD_RELATIONS:
+    for relation in dc.tools.RECORD_RELATIONS:
         found = dc.audit(recalibrated(honest(name), halved(name)), promise(1, relation), most=1)
         assert not any(part.holds for part in found)
         # The change of an objective's curvature costs the same whatever the noise.
@@ -87,7 +87,7 @@ def test_the_wrong_relation_is_found(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["noisy_moments", "noisy_gradients"])
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_one_step_of_sensitivity_is_found(name: str, relation: dc.Relation) -> None:
     """Noise for a vector that moves by one step of the grid less: a part in 2^25 of the loss of moments."""
 
@@ -124,7 +124,7 @@ def test_a_draw_that_is_not_what_the_calibration_states_is_found() -> None:
     assert math.isinf(found.measured) and "not the minimum" in found.leak
 
 
-def released_exactly(mechanism: dc.Mechanism) -> dc.Mechanism:
+def released_exactly(mechanism: dc.tools.Mechanism) -> dc.tools.Mechanism:
     """The number of records without noise."""
 
     def draw(statistic: Any, prior: Any, calibration: Any, noise: Any) -> Any:
@@ -156,11 +156,11 @@ def test_lengths_are_rounded_up() -> None:
 def test_a_posterior_in_a_ball_is_looked_at_up_to_its_edge() -> None:
     """One weight: the prior, and a record (1, 1) beside it, on a grid of the ball; the largest ratio is at an end."""
     over = dc.Design((dc.Variable("x", bounds=(-1, 1)),), dc.Variable("y", bounds=(-1, 1)), intercept=False)
-    prior = dc.Normal(over, 1.0)
+    prior = dc.designs.Normal(over, 1.0)
     calibration = MECHANISMS["truncated_posterior"].example.calibrate(over, prior, promise(1, ADD_REMOVE))
     assert isinstance(calibration, Truncation)
     data = {(): np.empty((0, 2)), ((1.0, 1.0),): np.ones((1, 2))}
-    rows = {key: dc.grid_rows(over, table[:, :1], table[:, 1]) for key, table in data.items()}
+    rows = {key: dc.designs.read_rows(over, table[:, :1], table[:, 1]) for key, table in data.items()}
     theta = np.linspace(-calibration.radius, calibration.radius, CELLS + 1)
     flat = np.exp(-(theta**2) / 2)
     tilted = flat * np.exp(-calibration.temper / (2 * calibration.variance) * (1 - theta) ** 2)

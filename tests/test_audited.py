@@ -33,7 +33,7 @@ from enumeration import Scripted, among, numbers
 from folding import every
 from tiny import Record, all_records, counts_of, network_of
 
-ADD_REMOVE, REPLACE = dc.RECORD_RELATIONS
+ADD_REMOVE, REPLACE = dc.tools.RECORD_RELATIONS
 PAIRS = network_of(dict.fromkeys("abcde", 2), "a>b c>d")
 """Measured as the tables of a, b, e and of c, d; six pairs lie in none."""
 CHAIN = network_of({"a": 2, "b": 2, "c": 2}, "a>b b>c")
@@ -46,9 +46,9 @@ def promise(epsilon: object = 1, relation: dc.Relation = ADD_REMOVE, delta: obje
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
 
 
-def calibrated(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> dc.AuditNoise:
+def calibrated(mechanism: dc.tools.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> dc.kinds.AuditNoise:
     found = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
-    assert isinstance(found, dc.AuditNoise)
+    assert isinstance(found, dc.kinds.AuditNoise)
     return found
 
 
@@ -93,13 +93,13 @@ def paths(run: Scripted) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     return product(maxima, product(*((0, width - 1) for width in run.widths)))
 
 
-def counted(network: dc.Network, data: Sequence[Record]) -> dc.Counts:
+def counted(network: dc.Network, data: Sequence[Record]) -> dc.results.Counts:
     """Counts of whole records, so that any table can be taken from them."""
     codes = np.array(data, np.int64).reshape(-1, len(network.nodes)).T
-    return dc.count_codes(network, dict(zip(network.nodes, codes, strict=True)), [network.nodes])
+    return dc.tools.count_codes(network, dict(zip(network.nodes, codes, strict=True)), [network.nodes])
 
 
-def largest_loss(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> float:
+def largest_loss(mechanism: dc.tools.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> float:
     """A bound of the largest log ratio over neighbours with each crowd, for all choices after each of `FIRST`."""
     calibration = calibrated(mechanism, network, guarantee)
     crowds = CROWDS if calibration.records else (EDGE,)
@@ -110,7 +110,7 @@ def largest_loss(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Gua
 
 
 def _crowd_loss(
-    mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee, crowd: tuple[Record, ...]
+    mechanism: dc.tools.Mechanism, network: dc.Network, guarantee: dc.Guarantee, crowd: tuple[Record, ...]
 ) -> float:
     """The same with one of them: in others a public number of records may be another."""
     calibration, prior = calibrated(mechanism, network, guarantee), dc.Dirichlet.uniform(network)
@@ -134,7 +134,7 @@ def _crowd_loss(
     return largest
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every(("network", "records"), [(PAIRS, SOME), (PAIRS, ALL), (PAIRS, None), (CHAIN, ALL), (CHAIN, None)])
 def test_the_guarantee_holds(network: dc.Network, records: int | None, relation: dc.Relation) -> None:
     if relation is REPLACE and records == SOME:
@@ -149,12 +149,12 @@ def test_some_pairs_are_chosen_where_the_proof_looks_for_choices() -> None:
         calibration = calibrated(mechanism, PAIRS, promise(1, relation))
         source = Scripted(FIRST[1])
         payload = mechanism.draw(counts_of(PAIRS, []), dc.Dirichlet.uniform(PAIRS), calibration, source)
-        assert isinstance(payload, dc.AuditedTables)
+        assert isinstance(payload, dc.kinds.AuditedTables)
         assert (payload.chosen, len(source.scores)) == (chosen, chosen)
         assert len(payload.pairs) == (3 if chosen else 6)
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_a_choice_is_nearly_as_dear_as_it_is_charged(relation: dc.Relation) -> None:
     """One score rises by the sensitivity and the others fall by it: no constant of the scale can be left out."""
     network, crowd = PAIRS, ((0, 0, 0, 0, 0),) * 40
@@ -172,14 +172,14 @@ def test_a_choice_is_nearly_as_dear_as_it_is_charged(relation: dc.Relation) -> N
     assert 2 * 2 * moved / choice_scale(calibration, 2) == pytest.approx(float(part), rel=1e-9)
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_all_choices_together_cost_their_part(relation: dc.Relation) -> None:
     network, moved = network_of(dict.fromkeys("abcdefg", 2)), 1 + (relation is REPLACE)
     mechanism = dc.planned(records=9000 * moved, audit="0.2")
     calibration = calibrated(mechanism, network, promise(1, relation))
     source = Scripted()
     payload = mechanism.draw(counts_of(network, []), dc.Dirichlet.uniform(network), calibration, source)
-    assert isinstance(payload, dc.AuditedTables)
+    assert isinstance(payload, dc.kinds.AuditedTables)
     assert (len(payload.pairs), payload.chosen, len(source.scores)) == (6, 4, 4)
     spent = sum(2 * moved / Fraction(scale) for _, scale in source.scores)
     assert float(spent) == pytest.approx(1 / 20, rel=1e-9)
@@ -243,17 +243,17 @@ def simulated(network: dc.Network, n: int, seed: int, guarantee: dc.Guarantee, *
     rng = np.random.default_rng(seed)
     codes = {node: rng.integers(network.schema[node].size, size=n) for node in network.nodes}
     mechanism = dc.planned(**options)  # type: ignore[arg-type]
-    counts = dc.count_codes(network, codes, mechanism.scopes(network))
+    counts = dc.tools.count_codes(network, codes, mechanism.scopes(network))
     return dc.simulate(mechanism, counts, dc.Dirichlet.uniform(network), guarantee, rng=rng)
 
 
 def test_a_workload_of_a_large_network_is_audited() -> None:
     network = network_of({f"v{index}": 2 for index in range(24)}, "v0>v1 v1>v2")
     made = simulated(network, 20_000, 3, promise(), workload=["P(v3, v9 | v20=s1)"])
-    assert isinstance(made.payload, dc.AuditedTables)
+    assert isinstance(made.payload, dc.kinds.AuditedTables)
     assert set(made.payload.pairs) == {("v3", "v9"), ("v3", "v20"), ("v9", "v20")}
     every = simulated(network, 20_000, 3, promise()).payload
-    assert isinstance(every, dc.AuditedTables) and len(every.pairs) == 14 and every.chosen == 9
+    assert isinstance(every, dc.kinds.AuditedTables) and len(every.pairs) == 14 and every.chosen == 9
 
 
 def test_a_network_beyond_exact_inference_is_audited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,10 +264,10 @@ def test_a_network_beyond_exact_inference_is_audited(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(pair_laws, "joint", refused)
     made = simulated(network_of({f"v{index}": 2 for index in range(24)}), 20_000, 3, promise())
-    assert isinstance(made.payload, dc.AuditedTables) and made.payload.chosen
+    assert isinstance(made.payload, dc.kinds.AuditedTables) and made.payload.chosen
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("delta", ["0", "0.01"])
 def test_budgets_add_up(relation: dc.Relation, delta: str) -> None:
     guarantee = promise("0.7", relation, delta)
@@ -283,7 +283,7 @@ def test_budgets_add_up(relation: dc.Relation, delta: str) -> None:
 @every("share", ["0.1", "0.5"])
 def test_the_share_is_what_pairs_get(share: str) -> None:
     made = simulated(PAIRS, 100_000, 1, promise(), audit=share)
-    assert isinstance(made.payload, dc.AuditedTables)
+    assert isinstance(made.payload, dc.kinds.AuditedTables)
     assert made.payload.scale == pytest.approx(6 / float(share))
 
 
@@ -296,7 +296,7 @@ def test_without_arcs_pairs_get_more() -> None:
 
 def test_few_records_leave_everything_to_the_plan() -> None:
     payload = simulated(PAIRS, 500, 1, promise()).payload
-    assert isinstance(payload, dc.AuditedTables)
+    assert isinstance(payload, dc.kinds.AuditedTables)
     assert not payload.pairs
     alone = dc.planned(audit=0).calibrate(PAIRS, dc.Dirichlet.uniform(PAIRS), promise("0.99"))
     assert dict(payload.first.scales) == dict(alone.scales)
@@ -308,7 +308,7 @@ def test_it_is_a_planned_release_where(case: str) -> None:
     options = {"audit": 0} if "share" in case else {"records": 100} if "records" in case else {}
     made = simulated(network, 1000, 2, promise(), **options)
     plan = dc.planned(audit=0).calibrate(network, dc.Dirichlet.uniform(network), promise())
-    assert isinstance(made.payload, dc.NoisyTables)
+    assert isinstance(made.payload, dc.kinds.NoisyTables)
     assert (made.mechanism, made.calibration) == ("planned", plan)
 
 
@@ -318,14 +318,14 @@ def test_what_the_first_stage_misjudges_is_chosen_first_and_the_rest_is_fair() -
     n = 6000
     b = rng.integers(2, size=n)
     codes = {"a": rng.integers(2, size=n), "b": b, "c": b, "d": rng.integers(2, size=n), "e": rng.integers(2, size=n)}
-    counts, prior = dc.count_codes(PAIRS, codes), dc.Dirichlet.uniform(PAIRS)
+    counts, prior = dc.tools.count_codes(PAIRS, codes), dc.Dirichlet.uniform(PAIRS)
     mechanism = dc.planned(records=SOME)
     calibration = calibrated(mechanism, PAIRS, promise())
     candidates = pairs_beyond(all_pairs(PAIRS), calibration.plan.scales)
     places = []
     for seed in range(300):
         payload = mechanism.draw(counts, prior, calibration, SimulatedNoise(np.random.default_rng(seed)))
-        assert isinstance(payload, dc.AuditedTables)
+        assert isinstance(payload, dc.kinds.AuditedTables)
         *chosen, other = payload.pairs
         assert (len(chosen), payload.chosen, chosen[0]) == (2, 2, ("b", "c"))
         assert [part.audit for part in payload.measurements][-3:] == ["chosen", "chosen", "random"]
@@ -340,9 +340,9 @@ def test_noise_on_pairs_has_the_scale_it_states() -> None:
     for seed, release in enumerate(made):
         rng = np.random.default_rng(seed)
         codes = {node: rng.integers(2, size=100_000) for node in PAIRS.nodes}
-        exact = dc.count_codes(PAIRS, codes, combinations(PAIRS.nodes, 2))
+        exact = dc.tools.count_codes(PAIRS, codes, combinations(PAIRS.nodes, 2))
         payload = release.payload
-        assert isinstance(payload, dc.AuditedTables)
+        assert isinstance(payload, dc.kinds.AuditedTables)
         assert payload.scale == pytest.approx(30)
         errors += [np.abs(table - exact.joint(pair)) for pair, table in payload.pairs.items()]
     flat = np.concatenate([error.ravel() for error in errors])
@@ -353,7 +353,7 @@ def test_noise_on_pairs_has_the_scale_it_states() -> None:
 # ----------------------------------------------------------------------------------------------- files and readers
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("n", [500, 4500, 100_000])
 def test_a_file_is_what_was_released(n: int, relation: dc.Relation) -> None:
     made = simulated(PAIRS, n, 5, promise(1, relation))
@@ -363,13 +363,13 @@ def test_a_file_is_what_was_released(n: int, relation: dc.Relation) -> None:
     assert list(again.payload.pairs) == list(made.payload.pairs)  # type: ignore[union-attr]
 
 
-def damaged(payload: dc.AuditedTables, **changes: object) -> dc.AuditedTables:
+def damaged(payload: dc.kinds.AuditedTables, **changes: object) -> dc.kinds.AuditedTables:
     return replace(payload, **changes)  # type: ignore[arg-type]
 
 
 def test_what_is_no_audit_is_refused() -> None:
     payload = simulated(PAIRS, 100_000, 5, promise()).payload
-    assert isinstance(payload, dc.AuditedTables)
+    assert isinstance(payload, dc.kinds.AuditedTables)
     table = np.zeros((2, 2), np.int64)
     for text, changes in (
         ("no table of the first stage holds", {"pairs": {("a", "b"): table}}),
@@ -408,7 +408,7 @@ def test_pairs_that_were_measured_are_answered_from_them() -> None:
     rng = np.random.default_rng(1)
     a, b, d, e = (rng.integers(2, size=20_000) for _ in range(4))
     codes = {"a": a, "b": b, "c": a, "d": d, "e": e}
-    counts, prior = dc.count_codes(PAIRS, codes), dc.Dirichlet.uniform(PAIRS)
+    counts, prior = dc.tools.count_codes(PAIRS, codes), dc.Dirichlet.uniform(PAIRS)
     made = dc.simulate(dc.planned(), counts, prior, promise(), rng=rng)
     posterior = dc.noise_aware(made, draws=400, rng=np.random.default_rng(2))
     answer = dc.answer(posterior, "P(a=s0, c=s0)", level=0.95)
@@ -449,7 +449,7 @@ def test_what_cannot_be_calibrated_costs_nothing(tmp_path: Path) -> None:
     ):
         with pytest.raises(dc.InputError, match=text):
             dc.release(mechanism, counts, prior, guarantee, account=account)
-    families = dc.Counts(counts.tables, counts.policy)
+    families = dc.results.Counts(counts.tables, counts.policy)
     with pytest.raises(dc.InputError, match="no table that was counted holds"):
         dc.release(dc.planned(), families, prior, promise(), account=account)
     assert not account.charges()
@@ -464,7 +464,7 @@ COINS = network_of(dict.fromkeys("abc", 2))
 """All three pairs lie in no table."""
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_with_a_delta_the_exact_loss_keeps_the_guarantee(relation: dc.Relation) -> None:
     """The audit's hockey-stick of all Gaussian noise together, of both stages, at delta; half of it is for each."""
     guarantee = promise(1, relation, "0.01")
@@ -476,7 +476,7 @@ def test_with_a_delta_the_exact_loss_keeps_the_guarantee(relation: dc.Relation) 
     assert found.measured > 0.5
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("chosen", [False, True])
 def test_gaussian_noise_on_pairs_spends_its_part(relation: dc.Relation, chosen: bool) -> None:
     """Sums of rho, and the exact epsilon of the second stage alone at its delta: within, and nearly all of it."""
@@ -487,7 +487,7 @@ def test_gaussian_noise_on_pairs_spends_its_part(relation: dc.Relation, chosen: 
     noise = calibrated(mechanism, network, guarantee)
     source = Scripted()
     payload = mechanism.draw(counts_of(network, []), dc.Dirichlet.uniform(network), noise, source)
-    assert isinstance(payload, dc.AuditedTables) and payload.noise == "discrete_gaussian"
+    assert isinstance(payload, dc.kinds.AuditedTables) and payload.noise == "discrete_gaussian"
     number, scale = len(payload.pairs), payload.scale
     assert bool(payload.chosen) == chosen == bool(source.scores) and scale is not None
     spent = number * Fraction(moved) / (2 * Fraction(scale) ** 2)
@@ -501,7 +501,7 @@ def test_gaussian_noise_on_pairs_spends_its_part(relation: dc.Relation, chosen: 
     assert noise.total <= guarantee.epsilon
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("records", [None, ALL])
 def test_both_stages_share_the_delta(relation: dc.Relation, records: int | None) -> None:
     """The plan of the first stage is that of what the second leaves; without a second it may have all."""
@@ -535,7 +535,9 @@ def test_few_records_are_better_served_by_laplace_noise_whatever_the_delta() -> 
     assert audit_of(569, 36, noise.second, noise.rho, 1) == (4, False)
     assert audit_of(10_000, 36, noise.second, noise.rho, 1) == (36, True)
     made = simulated(network, 569, 3, guarantee, records=569)
-    assert isinstance(made.payload, dc.AuditedTables) and made.payload.noise is None and len(made.payload.pairs) == 4
+    assert (
+        isinstance(made.payload, dc.kinds.AuditedTables) and made.payload.noise is None and len(made.payload.pairs) == 4
+    )
     again = dc.Release.loads(made.dumps())
     assert again.payload.agrees(again.calibration)
     spent = 4 * Fraction(1) / Fraction(made.payload.scale or 0)
@@ -550,13 +552,15 @@ def test_gaussian_pairs_are_read_as_such_and_survive_a_file(tmp_path: Path) -> N
     codes |= {name: rng.integers(2, size=20_000) for name in "cd"}
     guarantee = promise(1, ADD_REMOVE, "0.01")
     release = dc.simulate(
-        dc.planned(), dc.count_codes(network, codes), dc.Dirichlet.uniform(network), guarantee, rng=rng
+        dc.planned(), dc.tools.count_codes(network, codes), dc.Dirichlet.uniform(network), guarantee, rng=rng
     )
     release.save(tmp_path / "r.json")
     again = dc.Release.load(tmp_path / "r.json")
     assert again.dumps() == release.dumps()
     payload = again.payload
-    assert isinstance(payload, dc.AuditedTables) and payload.noise == "discrete_gaussian" and len(payload.pairs) == 6
+    assert (
+        isinstance(payload, dc.kinds.AuditedTables) and payload.noise == "discrete_gaussian" and len(payload.pairs) == 6
+    )
     assert {part.noise for part in payload.measurements if part.audit} == {"discrete_gaussian"}
     assert "Gaussian noise of scale" in payload.summary(again.calibration)
     answer = dc.answer(dc.noise_aware(again, draws=200, rng=rng), "P(a=s0, b=s0)", level=0.95)
@@ -576,12 +580,12 @@ def test_gaussian_noise_on_pairs_has_the_scale_it_states() -> None:
     guarantee, errors, scale = promise(1, ADD_REMOVE, "1e-4"), list[np.ndarray](), 0.0
     rng = np.random.default_rng(12)
     codes = {node: rng.integers(2, size=20_000) for node in network.nodes}
-    counts = dc.count_codes(network, codes)
+    counts = dc.tools.count_codes(network, codes)
     for seed in range(17):
         made = dc.simulate(
             dc.planned(), counts, dc.Dirichlet.uniform(network), guarantee, rng=np.random.default_rng(seed)
         )
-        assert isinstance(made.payload, dc.AuditedTables) and made.payload.scale is not None
+        assert isinstance(made.payload, dc.kinds.AuditedTables) and made.payload.scale is not None
         scale = made.payload.scale
         errors += [made.payload.pairs[pair] - counts.joint(pair) for pair in made.payload.pairs]
     off = np.concatenate([error.ravel() for error in errors])

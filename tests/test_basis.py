@@ -22,15 +22,17 @@ def pairs_measured() -> dc.Release:
     rng = np.random.default_rng(1)
     codes = {name: rng.integers(2, size=500) for name in TRIANGLE.nodes}
     scopes = [("a", "b"), ("b", "c"), ("a", "c"), ("d",)]
-    counts = dc.count_codes(TRIANGLE, codes, scopes)
-    mechanism = dc.Mechanism("planned", lambda _network, _prior, _guarantee: plan(scopes), dc.planned(audit=0).draw)
+    counts = dc.tools.count_codes(TRIANGLE, codes, scopes)
+    mechanism = dc.tools.Mechanism(
+        "planned", lambda _network, _prior, _guarantee: plan(scopes), dc.planned(audit=0).draw
+    )
     return dc.simulate(mechanism, counts, dc.Dirichlet.uniform(TRIANGLE), guarantee(), rng=rng)
 
 
-def plan(scopes: list[tuple[str, ...]]) -> dc.PlannedNoise:
+def plan(scopes: list[tuple[str, ...]]) -> dc.kinds.PlannedNoise:
     """Equal budgets."""
     part = Fraction(1, len(scopes))
-    return dc.PlannedNoise(
+    return dc.kinds.PlannedNoise(
         "discrete_laplace",
         1,
         dict.fromkeys(scopes, part),
@@ -87,14 +89,14 @@ def test_a_trusted_network_is_contradicted_where_tables_deny_it() -> None:
         told = dc.predict(posterior, {"a": ["s0", "s0"], "b": ["s1", None]}, "c", level=0.9)
         assert told.basis == ("measured", mark)
     assert (
-        dc.answer(dc.plug_in(wrong, draws=30, rng=np.random.default_rng(4)), "P(a, b)", level=0.9).basis
+        dc.answer(dc.tools.plug_in(wrong, draws=30, rng=np.random.default_rng(4)), "P(a, b)", level=0.9).basis
         == "contradicted"
     )
 
 
 def test_the_check_is_made_for_questions_that_need_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(module, "fit", lambda *_, **__: asked.append(1) or dc.FitCheck((), 0, 0))
+    monkeypatch.setattr(module, "fit", lambda *_, **__: asked.append(1) or dc.results.FitCheck((), 0, 0))
     posterior = dc.noise_aware(released(0.3, 500, 1), draws=30, rng=np.random.default_rng(3), trust_network=True)
     for query in ("P(a)", "P(d | c=s0)"):
         dc.answer(posterior, query, level=0.9)
@@ -112,12 +114,12 @@ def test_families_are_what_draws_of_parameters_rest_on() -> None:
 
     prior = dc.Dirichlet.uniform(asia().network)
     made = dc.simulate(dc.posterior_sampler(), simulated_counts(asia(), 200, rng), prior, guarantee(), rng=rng)
-    for posterior in (dc.noise_aware(made, draws=20, rng=rng), dc.plug_in(made, draws=20, rng=rng)):
+    for posterior in (dc.noise_aware(made, draws=20, rng=rng), dc.tools.plug_in(made, draws=20, rng=rng)):
         assert dc.answer(posterior, "P(lung | smoke=yes)", level=0.9).basis == "measured"
         told = dc.answer(posterior, "P(asia | dysp=yes)", level=0.9)
         assert told.basis == "assumed" and told.unmeasured == (("asia", "dysp"),)
 
 
 def test_of_draws_put_together_nobody_knows() -> None:
-    answer = dc.answer(dc.PosteriorDraws(random_draws(TRIANGLE, 5, 1)), "P(a, b)", level=0.9)
+    answer = dc.answer(dc.results.PosteriorDraws(random_draws(TRIANGLE, 5, 1)), "P(a, b)", level=0.9)
     assert answer.basis is None and answer.unmeasured == ()

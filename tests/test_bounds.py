@@ -39,7 +39,7 @@ from scipy.stats import binom
 import discreet as dc
 from discreet.theory import divergence
 from discreet.theory.adversary import least_distinguishable
-from discreet.theory.bounds import draws_for_loss, largest_integer_noise, response_error
+from discreet.theory.bounds import largest_integer_noise, plan_draws, response_error
 from discreet.theory.divergence import dirichlet_kl, posterior_divergence_limit, range_distance, range_divergence
 from discreet.theory.number_losses import Squared
 from discreet.theory.query_error import query_deviation, query_gradient
@@ -441,7 +441,7 @@ def test_corollary_nine_as_corrected_holds(records: int, lipschitz: float, shape
 
 @given(st.floats(0.01, 2), st.integers(1, 50), st.integers(1, 1000), st.floats(1e-6, 0.5))
 def test_draws_and_their_error_are_inverse(error: float, responses: int, queries: int, failure: float) -> None:
-    draws = draws_for_loss(error, responses=responses, queries=queries, failure=failure)
+    draws = plan_draws(error, responses=responses, queries=queries, failure=failure)
     assert response_error(draws, responses, queries, failure) <= error
     assert draws == 1 or response_error(draws - 1, responses, queries, failure) > error
 
@@ -782,12 +782,12 @@ def test_the_printed_lower_bound_of_a_step_is_false() -> None:
         lambda: response_error(1, 0, 1, 0.1),
         lambda: response_error(1, 1, 0, 0.1),
         lambda: response_error(1, 1, 1, 1.0),
-        lambda: draws_for_loss(0.0, responses=1),
-        lambda: draws_for_loss(0.1, responses=1, span=0.0),
-        lambda: draws_for_loss(0.1, responses=0),
-        lambda: draws_for_loss(0.1, responses=1, queries=0),
-        lambda: draws_for_loss(0.1, responses=Squared(), queries=0),
-        lambda: draws_for_loss(0.1, responses=Squared(), failure=1.0),
+        lambda: plan_draws(0.0, responses=1),
+        lambda: plan_draws(0.1, responses=1, span=0.0),
+        lambda: plan_draws(0.1, responses=0),
+        lambda: plan_draws(0.1, responses=1, queries=0),
+        lambda: plan_draws(0.1, responses=Squared(), queries=0),
+        lambda: plan_draws(0.1, responses=Squared(), failure=1.0),
         lambda: loss_of_trimming(1.1, 1, 1, 1, 0.1),
         lambda: map_failure(0.0, 1.0, 1.0, 0.5),
         lambda: map_failure(1.0, 0.0, 1.0, 0.5),

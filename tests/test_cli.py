@@ -78,28 +78,51 @@ def test_release_as_json(run: Shell) -> None:
             ],
             "expected": dict(made.calibration.expected),
         },
-        "drowned": {node: list(rows) for node, rows in dc.drowned_rows(made).items()},
+        "drowned": {node: list(rows) for node, rows in dc.tools.rows_below_noise(made).items()},
         "fit": {"contradicted": [], "tested": 2, "pairs_in_tables": 10, "pairs": 28},
     }
 
 
 MADE: dict[str, tuple[str, str, type, str]] = {
-    "planned": ("planned", "audit=0", dc.NoisyTables, "6 of them in 3 stars whose noise agrees: discrete Laplace of"),
-    "planned, pairs": ("planned", "audit=0.9", dc.AuditedTables, "; no pair beside them was worth measuring"),
-    "planned, delta": ("planned", "audit=0", dc.NoisyTables, "in 3 stars whose noise agrees: discrete Laplace of"),
-    "laplace": ("laplace", "", dc.NoisyCounts, "noise in every cell of the tables: discrete Laplace of scale"),
-    "fourier": ("fourier", "", dc.NoisyCoefficients, "noise in every contrast"),
-    "fourier, stealth": ("fourier", "stealth=0.9", dc.NoisyCoefficients, "records were added to the total"),
-    "gaussian": ("gaussian", "", dc.NoisyCounts, "discrete Gaussian of scale"),
-    "allocated": ("allocated", "", dc.TwoStageCounts, "first stage: discrete Laplace"),
-    "allocated, options": (
-        "allocated", "first=0.3 sampling=1/3 weights=structure floor=0.5", dc.TwoStageCounts, "first stage",
+    "planned": (
+        "planned",
+        "audit=0",
+        dc.kinds.NoisyTables,
+        "6 of them in 3 stars whose noise agrees: discrete Laplace of",
     ),
-    "posterior_sampler": ("posterior_sampler", "", dc.ParameterDraws, "1 draws from the posterior of"),
-    "posterior_sampler, draws": ("posterior_sampler", "draws=3 floor=0.3", dc.ParameterDraws, "no probability below"),
-    "posterior_sampler, delta": ("posterior_sampler", "draws=2", dc.ParameterDraws, "2 draws from the posterior of"),
-    "map_estimate": ("map_estimate", "floor=0.2", dc.ParameterDraws, "no probability below 0.2"),
-}  # fmt: skip
+    "planned, pairs": ("planned", "audit=0.9", dc.kinds.AuditedTables, "; no pair beside them was worth measuring"),
+    "planned, delta": (
+        "planned",
+        "audit=0",
+        dc.kinds.NoisyTables,
+        "in 3 stars whose noise agrees: discrete Laplace of",
+    ),
+    "laplace": ("laplace", "", dc.kinds.NoisyCounts, "noise in every cell of the tables: discrete Laplace of scale"),
+    "fourier": ("fourier", "", dc.kinds.NoisyCoefficients, "noise in every contrast"),
+    "fourier, stealth": ("fourier", "stealth=0.9", dc.kinds.NoisyCoefficients, "records were added to the total"),
+    "gaussian": ("gaussian", "", dc.kinds.NoisyCounts, "discrete Gaussian of scale"),
+    "allocated": ("allocated", "", dc.kinds.TwoStageCounts, "first stage: discrete Laplace"),
+    "allocated, options": (
+        "allocated",
+        "first=0.3 sampling=1/3 weights=structure floor=0.5",
+        dc.kinds.TwoStageCounts,
+        "first stage",
+    ),
+    "posterior_sampler": ("posterior_sampler", "", dc.kinds.ParameterDraws, "1 draws from the posterior of"),
+    "posterior_sampler, draws": (
+        "posterior_sampler",
+        "draws=3 floor=0.3",
+        dc.kinds.ParameterDraws,
+        "no probability below",
+    ),
+    "posterior_sampler, delta": (
+        "posterior_sampler",
+        "draws=2",
+        dc.kinds.ParameterDraws,
+        "2 draws from the posterior of",
+    ),
+    "map_estimate": ("map_estimate", "floor=0.2", dc.kinds.ParameterDraws, "no probability below 0.2"),
+}
 
 
 @pytest.mark.parametrize("case", MADE)
@@ -116,7 +139,7 @@ def test_every_mechanism_can_be_released_and_read(case: str, run: Shell) -> None
     found, made = json.loads(out), dc.Release.load("r.json")
     assert (found["mechanism"], found["epsilon"], found["delta"]) == (name, "1", delta)
     assert (made.mechanism, type(made.payload)) == (name, payload)
-    assert found.get("scales") == (dict(made.payload.scales) if payload is dc.NoisyCounts else None)
+    assert found.get("scales") == (dict(made.payload.scales) if payload is dc.kinds.NoisyCounts else None)
     (charge,) = dc.Ledger(LEDGER).account("both").charges()
     assert (charge.release, charge.mechanism, charge.guarantee) == (made.id, name, made.guarantee)
     for method in ("noise-aware", "plug-in"):
@@ -181,13 +204,13 @@ def test_a_document_that_cannot_be_saved_goes_to_stdout(run: Shell, monkeypatch:
 
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    charge = dc.Account.charge
+    charge = dc.results.Account.charge
 
     def late(*arguments: object, **more: object) -> object:
         Path("r.json").write_text("another release")
         return charge(*arguments, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(dc.Account, "charge", late)
+    monkeypatch.setattr(dc.results.Account, "charge", late)
     code, out, err = run(RELEASE)
     assert code == 0
     assert Path("r.json").read_text() == "another release"

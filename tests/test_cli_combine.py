@@ -26,7 +26,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     for seed, name in enumerate(("a", "b", "c")):
         release = simulated(asia(), 800, guarantee(2), np.random.default_rng(seed))
         replace(release, private=True).save(f"{name}.json")
-    pq.write_table(dc.sample_records(asia(), 500, np.random.default_rng(9)), "public.parquet")
+    pq.write_table(dc.tools.simulate_records(asia(), 500, rng=np.random.default_rng(9)), "public.parquet")
     return Shell(capfd)
 
 
@@ -40,10 +40,10 @@ def test_the_same_data_and_different_data(run: Shell) -> None:
     told = run.json("combine ab.json c.json --data different --output all.json")
     assert [part["releases"] for part in told["data_sets"]] == [[a.id, b.id], [c.id]]
     loaded = dc.load("all.json")
-    assert isinstance(loaded, dc.Combined) and len(loaded.data_sets) == 2
+    assert isinstance(loaded, dc.results.Combined) and len(loaded.data_sets) == 2
     code, out, _ = run("combine a.json c.json --data different --output - ")
     assert code == 0
-    assert dc.Combined.loads(out).releases[1].id == c.id
+    assert dc.results.Combined.loads(out).releases[1].id == c.id
 
 
 def test_what_is_assumed_is_said(run: Shell) -> None:
@@ -149,24 +149,24 @@ def test_chains_and_states_have_their_names() -> None:
     """Draws come in turn from the chains, and those of an incomplete turn are left out."""
     pytest.importorskip("arviz", reason="arviz: the extra [arviz] is not installed")
     network = dc.Network((dc.Variable("x", ("no", "yes")), dc.Variable("y", ("a", "b", "c"))), {"x": (), "y": ("x",)})
-    cells = dc.Dirichlet.uniform(network).draws(22, np.random.default_rng(1))
-    mixing = dc.Mixing(chains=4, sweeps=100, effective=400.0, worst="P(x=no)", r_hat=1.0)
-    made = dc.to_arviz(dc.PosteriorDraws(cells, "exact", mixing=mixing)).posterior["y"]
+    cells = dc.Dirichlet.uniform(network).draw(22, rng=np.random.default_rng(1))
+    mixing = dc.results.Mixing(chains=4, sweeps=100, effective=400.0, worst="P(x=no)", r_hat=1.0)
+    made = dc.tools.to_arviz(dc.results.PosteriorDraws(cells, "exact", mixing=mixing)).posterior["y"]
     assert made.dims == ("chain", "draw", "x=", "y=")
     assert list(made.coords["y="].values) == ["a", "b", "c"]
     for draw in range(5):
         for chain in range(4):
             assert np.array_equal(made.values[chain, draw], cells["y"][..., 2 + 4 * draw + chain])
-    alone = dc.to_arviz(dc.PosteriorDraws(cells)).posterior["x"]
+    alone = dc.tools.to_arviz(dc.results.PosteriorDraws(cells)).posterior["x"]
     assert np.array_equal(alone.values[0], np.moveaxis(cells["x"], -1, 0))
 
 
 def test_without_arviz_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = dc.Dirichlet.uniform(asia().network).draws(2, np.random.default_rng(1))
-    dc.to_arviz  # noqa: B018 - loads the module
+    cells = dc.Dirichlet.uniform(asia().network).draw(2, rng=np.random.default_rng(1))
+    dc.tools.to_arviz  # noqa: B018 - loads the module
     monkeypatch.setattr(sys.modules["discreet.posterior.arviz_export"], "arviz", None)
     with pytest.raises(dc.DiscreetError, match=r"discreet\[arviz\]"):
-        dc.to_arviz(dc.PosteriorDraws(cells))
+        dc.tools.to_arviz(dc.results.PosteriorDraws(cells))
 
 
 def test_the_combined_file_is_json_with_a_release_a_block(run: Shell) -> None:

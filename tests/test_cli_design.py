@@ -163,7 +163,7 @@ def test_a_plan_shows_what_fits_and_how_far_off_it_is(run: Shell) -> None:
     assert told["source"] == "random weights"
     shown = [(part["relation"], part["mechanism"]) for part in told["expected"]]
     names = ["(no privacy)", *mechanisms_over("design", "class")]
-    assert shown == [(relation.value, name) for relation in dc.RECORD_RELATIONS for name in names]
+    assert shown == [(relation.value, name) for relation in dc.tools.RECORD_RELATIONS for name in names]
     alone, *others = told["expected"][:3]
     assert all(0 < alone["weights"] < part["weights"] < 5 for part in others)
     assert all(0 < alone["predictions"] < part["predictions"] < 1 for part in others)

@@ -106,16 +106,16 @@ def test_bad_stdin(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
 CELLS = random_draws(asia().network, 200, seed=1)
 
 
-def table_of(posterior: dc.PosteriorDraws, queries: list[str]) -> list[str]:
+def table_of(posterior: dc.results.PosteriorDraws, queries: list[str]) -> list[str]:
     return answer_lines(answer_many(posterior, queries, level=0.9)).splitlines()
 
 
 def test_text_has_a_column_of_the_noise_where_it_is_known() -> None:
     queries = ["P(lung | smoke=yes)", "P(bronc)"]
-    head, *rows = table_of(dc.PosteriorDraws(CELLS, twins=CELLS), queries)
+    head, *rows = table_of(dc.results.PosteriorDraws(CELLS, twins=CELLS), queries)
     assert head.split() == ["query", "state", "mean", "90", "%", "interval", "noise"]
     assert len(rows) == 4 and all(row.endswith("  100 %") for row in rows)
-    head, *rows = table_of(dc.PosteriorDraws(CELLS), queries)
+    head, *rows = table_of(dc.results.PosteriorDraws(CELLS), queries)
     assert head.split() == ["query", "state", "mean", "90", "%", "interval"]
     assert len(rows) == 4 and not any("%" in row for row in rows)
 
@@ -133,7 +133,7 @@ def test_text_has_a_column_of_the_noise_where_it_is_known() -> None:
 )
 def test_the_noise_is_printed_to_the_precision_that_it_has(share: float, error: float, shown: str) -> None:
     row = {"state": {"x": "yes"}, "mean": 0.5, "lower": 0.4, "upper": 0.6, "noise": share, "noise_error": error}
-    answer = dc.Answer("P(x=yes)", "marginal", 0.95, (row,))
+    answer = dc.results.Answer("P(x=yes)", "marginal", 0.95, (row,))
     assert answer_lines([answer]).endswith(f"  {shown}")
 
 
@@ -165,12 +165,12 @@ def test_the_posterior_says_how_it_was_drawn(run: Shell) -> None:
 
 def test_text_of_explanations() -> None:
     """The first explanation of many variables in full, the others by what they have otherwise."""
-    head, *rows = table_of(dc.PosteriorDraws(CELLS), ["MAP(tub, lung | dysp=yes)", "P(asia)"])
+    head, *rows = table_of(dc.results.PosteriorDraws(CELLS), ["MAP(tub, lung | dysp=yes)", "P(asia)"])
     assert head.split() == ["query", "state", "mean", "90", "%", "interval", "best"]
     assert [row.count("%") for row in rows] == [1, 1, 1, 1, 0, 0]
     assert [row.count("tub=") + row.count("lung=") for row in rows] == [2, 2, 2, 2, 0, 0]
 
-    (answer,) = answer_many(dc.PosteriorDraws(CELLS), ["MPE(| dysp=yes)"], level=0.9)
+    (answer,) = answer_many(dc.results.PosteriorDraws(CELLS), ["MPE(| dysp=yes)"], level=0.9)
     lines = answer_lines([answer]).splitlines()[1:]
     first = answer.rows[0]["state"]
     assert [line.split()[-1] for line in lines[1:7]] == [f"{name}={state}" for name, state in list(first.items())[1:]]
@@ -188,7 +188,7 @@ def test_text_of_explanations() -> None:
 def test_text_says_which_answers_leave_draws_out() -> None:
     row = {"state": {"a": "yes"}, "mean": 0.5, "lower": 0.25, "upper": 0.75}
     whole, part = (
-        dc.Answer(query, "conditional", 0.9, (row,), left_out=out)
+        dc.results.Answer(query, "conditional", 0.9, (row,), left_out=out)
         for query, out in (("P(a)", 0), ("P(a | b=no)", 0.125))
     )
     assert answer_lines([whole, part]).splitlines()[-2:] == [
@@ -199,5 +199,5 @@ def test_text_says_which_answers_leave_draws_out() -> None:
 
 
 def test_json_of_unknown_noise_is_null() -> None:
-    (answer,) = answer_many(dc.PosteriorDraws(CELLS), ["P(asia)"], level=0.9)
+    (answer,) = answer_many(dc.results.PosteriorDraws(CELLS), ["P(asia)"], level=0.9)
     assert [json.loads(json.dumps(dict(row)))["noise"] for row in answer.rows] == [None, None]

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dc
-from discreet.queries.synthetic import synthetic
+from discreet.queries.synthetic import sample
 from networks import asia
 from releases import guarantee, simulated
 from shell import Shell, opened, stdin
@@ -59,7 +59,7 @@ def test_sets_go_to_numbered_files_and_each_has_a_draw_of_the_query(run: Shell) 
     assert told == {"outputs": names, "records": 200, "releases": [dc.Release.load("r.json").id]}
     assert sorted(path.name for path in Path().glob("out*")) == names
     posterior = dc.noise_aware(dc.Release.load("r.json"), draws=20, rng=np.random.default_rng(5))
-    streams = synthetic(posterior, 200, np.random.default_rng((5, 1)), sets=3)
+    streams = sample(posterior, 200, rng=np.random.default_rng((5, 1)), sets=3)
     assert [pyarrow.csv.read_csv(name) for name in names] == [stream.read_all() for stream in streams]
 
 

@@ -25,7 +25,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
 def test_coefficients_are_those_of_the_library(run: Shell) -> None:
     found = run.json("query r.json --draws 100 --seed 7 --level 0.9")
-    posterior = dc.weights(dc.Release.load("r.json"), draws=100, rng=np.random.default_rng(7))
+    posterior = dc.read_weights(dc.Release.load("r.json"), draws=100, rng=np.random.default_rng(7))
     assert found == {"method": "normal", "level": 0.9, "coefficients": list(posterior.rows(level=0.9))}
     assert [row["name"] for row in found["coefficients"]] == ["age", "pressure", "intercept"]
 
@@ -89,7 +89,7 @@ def test_stored_draws_are_a_law_of_features_as_their_release_is(run: Shell) -> N
     network = dc.Network.empty(dc.Schema(tuple(dc.Variable.binned(f.name, f.bounds or (0, 1), 4) for f in features)))
     codes = {name: np.random.default_rng(3).integers(0, 4, 400) for name in network.nodes}
     promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-    counts, prior = dc.count_codes(network, codes), dc.Dirichlet.uniform(network)
+    counts, prior = dc.tools.count_codes(network, codes), dc.Dirichlet.uniform(network)
     dc.simulate(dc.planned(), counts, prior, promise, rng=np.random.default_rng(4)).save("law.json")
     run.json("draw law.json --output law.draws --draws 200")
     asked = "query g.json --draws 100 --covariates law."

@@ -29,7 +29,7 @@ def counted(table: list[list[int]]) -> dc.Tables:
     return dc.Tables(NETWORK, {"x": y.sum(axis=1), "y": y})
 
 
-def ids(combined: dc.Combined) -> list[list[str]]:
+def ids(combined: dc.results.Combined) -> list[list[str]]:
     return [[release.id for release in releases] for releases in combined.data_sets]
 
 
@@ -61,14 +61,14 @@ def test_the_document_comes_back(tmp_path: Path) -> None:
     )
     made.save(tmp_path / "both.json")
     back = dc.load(tmp_path / "both.json")
-    assert isinstance(back, dc.Combined)
+    assert isinstance(back, dc.results.Combined)
     assert back.dumps() == made.dumps()
     assert ids(back) == ids(made)
     assert back.public is not None and np.array_equal(back.public["y"], [[3, 1], [0, 9]])
     with pytest.raises(FileExistsError):
         made.save(tmp_path / "both.json", replace=False)
-    assert isinstance(dc.loads(told(0).dumps()), dc.Release)
-    assert dc.loads(dc.combine(told(0), data="same").dumps()).public is None  # type: ignore[union-attr]
+    assert isinstance(dc.tools.loads(told(0).dumps()), dc.Release)
+    assert dc.tools.loads(dc.combine(told(0), data="same").dumps()).public is None  # type: ignore[union-attr]
 
 
 @every(
@@ -99,15 +99,15 @@ def test_a_damaged_document_is_refused(change: object, message: str) -> None:
     raw = json.loads(dc.combine(told(0), data="same", public=counted([[3, 1], [0, 9]])).dumps())
     change(raw)  # type: ignore[operator]
     with pytest.raises(dc.InputError, match=message):
-        dc.Combined.loads(json.dumps(raw))
+        dc.results.Combined.loads(json.dumps(raw))
 
 
 @every("text", ["", "[1]", "3", '{"format": "bif"}', '{"format": "discreet-combined", "format": "x"}'])
 def test_other_files_are_refused(text: str) -> None:
     with pytest.raises(dc.InputError):
-        dc.loads(text)
+        dc.tools.loads(text)
     with pytest.raises(dc.InputError):
-        dc.Combined.loads(text)
+        dc.results.Combined.loads(text)
 
 
 def test_what_cannot_be_combined() -> None:
@@ -142,9 +142,9 @@ def test_curators_with_different_priors_leave_it_to_the_reader() -> None:
 
 
 def test_public_records_are_counted_as_they_are(tmp_path: Path) -> None:
-    records = dc.sample_records(asia(), 300, np.random.default_rng(4))
+    records = dc.tools.simulate_records(asia(), 300, rng=np.random.default_rng(4))
     network = asia().network
-    counts = dc.public_counts(records, network)
+    counts = dc.external.public_counts(records, network)
     codes = {name: records[name].to_pylist() for name in network.nodes}
     both = sum(1 for a, b in zip(codes["smoke"], codes["lung"], strict=True) if (a, b) == ("yes", "no"))
     states = network.schema["smoke"].states, network.schema["lung"].states

@@ -207,7 +207,7 @@ def test_a_map_of_a_large_table_is_refused() -> None:
 # ------------------------------------------------------------------------------------------ sensitivity
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @settings(max_examples=60)
 @given(network=networks(max_nodes=4, max_states=6))
 def test_the_sensitivity_is_the_largest_move(network: dc.Network, relation: dc.Relation) -> None:
@@ -215,7 +215,7 @@ def test_the_sensitivity_is_the_largest_move(network: dc.Network, relation: dc.R
     assert contrast_sensitivity(network, relation) == CoefficientSensitivity(brute_force(network, relation), exact=True)
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("sizes", [(1, 2, 3), (3, 3, 3), (4, 4, 4), (5, 5, 5), (3, 4, 5), (6, 3, 4), (1, 1, 1)])
 @every("arcs", ["", "a>b", "a>b b>c", "a>c b>c", "a>b a>c b>c"])
 def test_every_number_of_states_has_its_largest_move(

@@ -25,11 +25,11 @@ from tiny import measured
 pytestmark = PEER_WARNINGS
 
 
-def read(table: Any, network: dc.Network, **options: str) -> dc.Records:
+def read(table: Any, network: dc.Network, **options: str) -> dc.results.Records:
     return dc.read_records(table, network.schema, **options)
 
 
-def by_engine(records: dc.Records) -> dc.Records:
+def by_engine(records: dc.results.Records) -> dc.results.Records:
     """The same records, which are not read in blocks."""
     return replace(records, local=None)
 
@@ -44,7 +44,7 @@ def forbidden(*_arguments: object) -> None:
 @pytest.mark.parametrize("name", ["asia", "child", "alarm"])
 def test_counts_equal_a_slow_count(name: str) -> None:
     theta = theta_of(name)
-    table = dc.sample_records(theta, 5000, np.random.default_rng(17))
+    table = dc.tools.simulate_records(theta, 5000, rng=np.random.default_rng(17))
     found = dc.count(read(table, theta.network), theta.network)
     assert same_counts(found, slow_counts(table, theta.network))
     assert found.records == 5000
@@ -55,7 +55,7 @@ def test_counts_equal_a_slow_count(name: str) -> None:
 def test_counts_equal_a_slow_count_on_random_networks(theta: dc.Tables, seed: int, n: int) -> None:
     names = theta.network.nodes
     assume(len({name.lower() for name in names}) == len(names))  # DuckDB's names of columns ignore capitals
-    table = dc.sample_records(theta, n, np.random.default_rng(seed))
+    table = dc.tools.simulate_records(theta, n, rng=np.random.default_rng(seed))
     assert same_counts(dc.count(read(table, theta.network), theta.network), slow_counts(table, theta.network))
 
 
@@ -65,10 +65,10 @@ def test_joint_counts_equal_a_slow_count(theta: dc.Tables, seed: int, data: st.D
     network = theta.network
     assume(len({name.lower() for name in network.nodes}) == len(network.nodes))
     scope = data.draw(st.lists(st.sampled_from(data.draw(st.sampled_from(measured(network)))), unique=True))
-    table = dc.sample_records(theta, 30, np.random.default_rng(seed))
+    table = dc.tools.simulate_records(theta, 30, rng=np.random.default_rng(seed))
     codes = sample_codes(theta, 30, np.random.default_rng(seed))
     wanted = slow_joint(table, network, scope)
-    for found in (dc.count(read(table, network), network), dc.count_codes(network, codes)):
+    for found in (dc.count(read(table, network), network), dc.tools.count_codes(network, codes)):
         assert found.joint(tuple(scope)).dtype == np.int64
         assert np.array_equal(found.joint(tuple(scope)), wanted)
 
@@ -76,12 +76,12 @@ def test_joint_counts_equal_a_slow_count(theta: dc.Tables, seed: int, data: st.D
 def test_joint_counts_that_are_not_held_are_refused() -> None:
     theta = theta_of("child")
     network = theta.network
-    counted = dc.count_codes(network, sample_codes(theta, 10, np.random.default_rng(0)), ())
+    counted = dc.tools.count_codes(network, sample_codes(theta, 10, np.random.default_rng(0)), ())
     counted.require(measured(network))
     ends = (network.nodes[0], network.nodes[-1])
     for ask in (lambda: counted.joint(ends), lambda: counted.require([ends])):
         assert "make the counts with `count`" in refusal(ask)
-    families = dc.Counts(counted.tables, counted.policy)
+    families = dc.results.Counts(counted.tables, counted.policy)
     families.require([network.family(node) for node in network.nodes])
     refusal(lambda: families.require(measured(network)))
 
@@ -123,7 +123,7 @@ def test_a_family_is_summed_out_of_a_larger_cover_with_its_own_axes() -> None:
 
 def test_the_order_of_records_and_columns_does_not_matter() -> None:
     theta = asia()
-    table = dc.sample_records(theta, 400, np.random.default_rng(3))
+    table = dc.tools.simulate_records(theta, 400, rng=np.random.default_rng(3))
     mixed = table.take(np.random.default_rng(4).permutation(400)).select(table.column_names[::-1])
     found = dc.count(read(mixed, theta.network), theta.network)
     assert same_counts(found, slow_counts(table, theta.network))
@@ -131,7 +131,7 @@ def test_the_order_of_records_and_columns_does_not_matter() -> None:
 
 def test_a_network_may_use_some_of_the_schemas_variables() -> None:
     theta = asia()
-    table = dc.sample_records(theta, 100, np.random.default_rng(3))
+    table = dc.tools.simulate_records(theta, 100, rng=np.random.default_rng(3))
     part = dc.Network(tuple(theta.network.schema[name] for name in ("smoke", "lung")), {"smoke": ("lung",), "lung": ()})
     assert same_counts(dc.count(read(table, theta.network), part), slow_counts(table, part))
 
@@ -169,7 +169,7 @@ def test_every_column_at_fault_is_named_and_no_other() -> None:
 
 def test_a_family_larger_than_the_limit_is_refused_before_a_record_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     theta = asia()
-    records = read(dc.sample_records(theta, 10, np.random.default_rng(0)), theta.network)
+    records = read(dc.tools.simulate_records(theta, 10, rng=np.random.default_rng(0)), theta.network)
     largest = max(math.prod(theta.network.shape(node)) for node in theta.network.nodes)
     dc.count(records, theta.network, cell_limit=largest)
     monkeypatch.setattr(grouped_module, "arrow", forbidden)
@@ -206,7 +206,7 @@ def test_identifiers_in_place_of_states_are_refused_without_being_listed(monkeyp
 
 def test_progress_is_reported_before_the_first_scan_and_after_each() -> None:
     theta = theta_of("child")
-    local = read(dc.sample_records(theta, 20, np.random.default_rng(0)), theta.network)
+    local = read(dc.tools.simulate_records(theta, 20, rng=np.random.default_rng(0)), theta.network)
     scans = len(theta.network.cover_sets(wanted=measured(theta.network)))
     assert 1 < scans < len(theta.network.maximal_families)
     for records, total in ((local, 1), (by_engine(local), scans)):
@@ -242,8 +242,8 @@ def test_the_networks_variables_must_be_those_of_the_schema(variable: dc.Variabl
 def test_tables_that_cannot_be_counts(tables: dict[str, np.ndarray]) -> None:
     network = dc.Network((AB, dc.Variable("y", ("a", "b"))), {"x": (), "y": ()})
     policy = RecordsPolicy("error", "error")
-    assert dc.Counts(dc.Tables(network, {"x": np.array([1, 2]), "y": np.array([0, 3])}), policy).records == 3
-    message = refusal(lambda: dc.Counts(dc.Tables(network, tables), policy))
+    assert dc.results.Counts(dc.Tables(network, {"x": np.array([1, 2]), "y": np.array([0, 3])}), policy).records == 3
+    message = refusal(lambda: dc.results.Counts(dc.Tables(network, tables), policy))
     assert not any(letter.isdigit() for letter in message.replace("64-bit", ""))
 
 
@@ -264,11 +264,11 @@ def test_joint_tables_that_cannot_be_counts(joint: np.ndarray, words: str) -> No
     network = dc.Network((AB, dc.Variable("y", ("a", "b"))), {"x": (), "y": ()})
     tables = dc.Tables(network, {"x": np.array([1, 2]), "y": np.array([0, 3])})
     policy = RecordsPolicy("error", "error")
-    assert dc.Counts(tables, policy, {("x", "y"): np.array([[0, 1], [0, 2]])}).joint(("y", "x")).tolist() == [
+    assert dc.results.Counts(tables, policy, {("x", "y"): np.array([[0, 1], [0, 2]])}).joint(("y", "x")).tolist() == [
         [0, 0],
         [1, 2],
     ]
-    assert words in refusal(lambda: dc.Counts(tables, policy, {("x", "y"): joint}))
+    assert words in refusal(lambda: dc.results.Counts(tables, policy, {("x", "y"): joint}))
 
 
 def test_counts_are_frozen() -> None:

@@ -32,7 +32,7 @@ NETWORK = dc.Network(
 
 def held(draws: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Whether each interval holds its truth."""
-    lower, upper = dc.credible_interval(draws, LEVEL)
+    lower, upper = dc.tools.credible_interval(draws, LEVEL)
     return (lower <= truth) & (truth <= upper)
 
 
@@ -40,7 +40,7 @@ def released(mechanism: str, truth: dc.Tables, n: int, promise: dc.Guarantee, rn
     """A simulated release, under the default prior."""
     if mechanism == "laplace":
         return simulated(truth, n, promise, rng)
-    counts = dc.count_codes(NETWORK, sample_codes(truth, n, rng))
+    counts = dc.tools.count_codes(NETWORK, sample_codes(truth, n, rng))
     return dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
 
 
@@ -69,7 +69,7 @@ def first(theta: dc.Tables) -> dc.Tables:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 @pytest.mark.parametrize("epsilon", [0.1, 1, 3])
 @pytest.mark.parametrize("n", [1000, 10_000])
 def test_intervals_are_calibrated(n: int, epsilon: float, relation: str) -> None:
@@ -81,7 +81,7 @@ def test_intervals_are_calibrated(n: int, epsilon: float, relation: str) -> None
         )
 
     def one(rng: np.random.Generator) -> tuple[dc.Tables, dc.Tables]:
-        theta = dc.Dirichlet.uniform(NETWORK).draws(1, rng)
+        theta = dc.Dirichlet.uniform(NETWORK).draw(1, rng=rng)
         release = simulated(first(theta), n, guarantee(epsilon, relation), rng)
         return theta, dc.noise_aware(release, draws=DRAWS, rng=rng, prior=release.prior, method="pooled").cells
 
@@ -102,7 +102,7 @@ def learned(
     """The same under the learned prior, which is told nothing of the law of the truths."""
 
     def one(rng: np.random.Generator) -> tuple[dc.Tables, dc.Tables]:
-        theta = dc.Dirichlet.uniform(NETWORK, concentration).draws(1, rng)
+        theta = dc.Dirichlet.uniform(NETWORK, concentration).draw(1, rng=rng)
         release = released(mechanism, first(theta), n, guarantee(epsilon, relation), rng)
         return theta, dc.noise_aware(release, draws=400, rng=rng).cells
 
@@ -111,7 +111,7 @@ def learned(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 @pytest.mark.parametrize("epsilon", [0.1, 1, 3])
 @pytest.mark.parametrize("n", [1000, 10_000])
 @pytest.mark.parametrize("concentration", [0.25, 1])
@@ -131,7 +131,7 @@ def test_intervals_of_the_learned_prior_are_calibrated(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_intervals_of_the_learned_prior_are_not_far_off(relation: str) -> None:
     """Twelve releases: rates of one release deviate by less than 0.1, so 0.8 is five standard errors away.
 

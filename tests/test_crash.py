@@ -71,14 +71,14 @@ if step == "fork":
     sys.exit(0)
 match step:
     case "before the charge":
-        plant(dc.Account, "charge", after=False)
+        plant(dc.results.Account, "charge", after=False)
     case "before the commit":
         sa.event.listen(sa.engine.Engine, "commit", lambda connection: find_charge(connection))
         def find_charge(connection):
             if connection.execute(sa.text("SELECT count(*) FROM discreet_charges")).scalar():
                 os._exit(DIED)
     case "after the charge":
-        plant(dc.Account, "charge", after=True)
+        plant(dc.results.Account, "charge", after=True)
     case "after the draw":
         plant(ExactNoise, "discrete_laplace", after=True)
     case "before the file":

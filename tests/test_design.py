@@ -45,7 +45,7 @@ def test_a_norm_that_is_none_is_refused(norm: float) -> None:
 @every("deviation", [0.0, -1.0, math.nan, math.inf, 1e-200, 1e200])
 def test_a_prior_that_is_none_is_refused(deviation: float) -> None:
     with pytest.raises(dc.InputError, match="standard deviation"):
-        dc.Normal(design(1), deviation)
+        dc.designs.Normal(design(1), deviation)
 
 
 @every("name", SHAPES)
@@ -115,7 +115,7 @@ def test_designs_are_values() -> None:
     assert design(2, NUMBER) == design(2, NUMBER) != design(2, NUMBER, intercept=False)
     assert hash(design(2)) == hash(design(2))
     assert design(2).names == ("x0", "x1")
-    assert dc.Normal(design(2), 1).over == design(2)
+    assert dc.designs.Normal(design(2), 1).over == design(2)
     with pytest.raises(AttributeError):
         design(2).norm = 1.0
     assert dc.Design([X]).features == (X,)

@@ -115,33 +115,47 @@ def at(*path: str | int, value: Any = None, drop: bool = False) -> Change:
 DAMAGE: dict[str, tuple[str, Change, str]] = {
     "no design": ("noisy-moments", at("design", drop=True), "design|network"),
     "a design beside a network": (
-        "noisy-moments", at("network", value=json.loads(network_file(dc.Relation.REPLACE))["network"]), "'network'",
+        "noisy-moments",
+        at("network", value=json.loads(network_file(dc.Relation.REPLACE))["network"]),
+        "'network'",
     ),
     "a prior of a network": ("noisy-moments", at("prior", value={"age": 1.0}), "'prior"),
     "a payload of a network": (
-        "noisy-moments", at("payload", value=json.loads(network_file(dc.Relation.ADD_REMOVE))["payload"]),
+        "noisy-moments",
+        at("payload", value=json.loads(network_file(dc.Relation.ADD_REMOVE))["payload"]),
         "'payload.kind'",
     ),
     "a calibration of a network": (
-        "noisy-moments", at("calibration", value=json.loads(network_file(dc.Relation.ADD_REMOVE))["calibration"]),
+        "noisy-moments",
+        at("calibration", value=json.loads(network_file(dc.Relation.ADD_REMOVE))["calibration"]),
         "'calibration.kind'",
     ),
     "a gradient that is not the regulariser's": (
-        "objective-curvature", at("payload", "gradients", 0, 0, value=0.5), "calibration describes",
+        "objective-curvature",
+        at("payload", "gradients", 0, 0, value=0.5),
+        "calibration describes",
     ),
     "a gradient at other weights": (
-        "objective-curvature", at("payload", "points", 0, 0, value=9.0), "calibration describes",
+        "objective-curvature",
+        at("payload", "points", 0, 0, value=9.0),
+        "calibration describes",
     ),
     "a curvature that is not there": ("objective-curvature", at("payload", "curvature", drop=True), "calibration"),
     "a curvature of another design": (
-        "objective-curvature", at("payload", "curvature", "values", value=[1, 2]), "of another design",
+        "objective-curvature",
+        at("payload", "curvature", "values", value=[1, 2]),
+        "of another design",
     ),
     "a curvature's noise that none can draw": (
-        "objective-curvature", at("payload", "curvature", "scales", value=[1e-200, 1.0, 1.0]), "three noise scales",
+        "objective-curvature",
+        at("payload", "curvature", "scales", value=[1e-200, 1.0, 1.0]),
+        "three noise scales",
     ),
     "groups of two": ("grouped-moments", at("payload", "scales", value=[1.0, 1.0]), "noise scale for each group"),
     "groups' noise that none can draw": (
-        "grouped-moments", at("payload", "scales", value=[1e200, 1.0, 1.0]), "noise scale for each group",
+        "grouped-moments",
+        at("payload", "scales", value=[1e200, 1.0, 1.0]),
+        "noise scale for each group",
     ),
     "groups without noise": ("grouped-moments", at("payload", "scales", value=[1.0, 1.0, None]), "group of sums"),
     "groups of another noise": ("grouped-moments", at("payload", "noise", value="discrete_gaussian"), "calibration"),
@@ -163,14 +177,19 @@ DAMAGE: dict[str, tuple[str, Change, str]] = {
         "either public, or measured",
     ),
     "moments of classes": (
-        "noisy-moments", at("design", "target", value={"name": "y", "states": ["a", "b"]}), "no count, or none",
+        "noisy-moments",
+        at("design", "target", value={"name": "y", "states": ["a", "b"]}),
+        "no count, or none",
     ),
     "another scale of gradients": ("noisy-gradients", at("payload", "scale", value=1.0), "calibration describes"),
     "another scale of the objective": (
-        "objective-perturbation", at("payload", "scale", value=1.0), "calibration describes",
+        "objective-perturbation",
+        at("payload", "scale", value=1.0),
+        "calibration describes",
     ),
     "a step too few": (
-        "noisy-gradients", lambda d: (d["payload"]["points"].pop(), d["payload"]["gradients"].pop()),
+        "noisy-gradients",
+        lambda d: (d["payload"]["points"].pop(), d["payload"]["gradients"].pop()),
         "calibration describes",
     ),
     "a gradient too few": ("noisy-gradients", lambda d: d["payload"]["gradients"].pop(), "one gradient for each"),
@@ -190,10 +209,13 @@ DAMAGE: dict[str, tuple[str, Change, str]] = {
         "either public, or measured",
     ),
     "gradients of numbers": (
-        "noisy-gradients", at("design", "target", value={"name": "y", "bounds": [0.0, 1.0]}), "classes, or of counts",
+        "noisy-gradients",
+        at("design", "target", value={"name": "y", "bounds": [0.0, 1.0]}),
+        "classes, or of counts",
     ),
     "the wrong sort of noise": (
-        "noisy-gradients", at("calibration", value=json.loads(committed("truncated-posterior"))["calibration"]),
+        "noisy-gradients",
+        at("calibration", value=json.loads(committed("truncated-posterior"))["calibration"]),
         "calibration describes",
     ),
     "a short draw": ("truncated-posterior", lambda d: d["payload"]["weights"][0].pop(), "numbers in each"),
@@ -203,13 +225,17 @@ DAMAGE: dict[str, tuple[str, Change, str]] = {
     "another radius": ("truncated-posterior", at("payload", "radius", value=0.123), "calibration describes"),
     "another variance": ("truncated-posterior", at("payload", "variance", value=0.123), "calibration describes"),
     "draws of classes": (
-        "truncated-posterior", at("design", "target", value={"name": "y", "states": ["a", "b"]}), "numeric target",
+        "truncated-posterior",
+        at("design", "target", value={"name": "y", "states": ["a", "b"]}),
+        "numeric target",
     ),
     "no candidates": ("factored-direction", at("payload", "candidates", value=[]), "at least one row"),
     "one candidate": ("factored-direction", lambda d: d["payload"].update(candidates=[[1.0, 2.0]], index=0), "two"),
     "candidates of two lengths": ("factored-direction", lambda d: d["payload"]["candidates"][1].pop(), "in each"),
     "candidates of another length": (
-        "factored-direction", lambda d: [row.pop() for row in d["payload"]["candidates"]], "1 features",
+        "factored-direction",
+        lambda d: [row.pop() for row in d["payload"]["candidates"]],
+        "1 features",
     ),
     "an index that names none": ("factored-direction", at("payload", "index", value=4), "not in the list"),
     "a negative index": ("factored-direction", at("payload", "index", value=-1), "'payload.index'"),
@@ -223,23 +249,33 @@ DAMAGE: dict[str, tuple[str, Change, str]] = {
     "a prior without deviation": ("noisy-moments", at("prior", value={}), "'prior.deviation'"),
     "a feature twice": ("noisy-moments", lambda d: d["design"]["features"][1].update(name="age"), "'age' twice"),
     "a feature of states": (
-        "noisy-moments", at("design", "features", 0, value={"name": "a", "states": ["x", "y"]}), "numeric bounds",
+        "noisy-moments",
+        at("design", "features", 0, value={"name": "a", "states": ["x", "y"]}),
+        "numeric bounds",
     ),
     "no features": ("noisy-moments", at("design", "features", value=[]), "at least one feature"),
     "a norm too long": ("noisy-gradients", at("design", "norm", value=9.0), "norm of the scaled"),
     "an intercept that is a number": ("noisy-gradients", at("design", "intercept", value=1), "'design.intercept'"),
-}  # fmt: skip
+}
 for kind, *path in (
-    ("noisy-moments", "payload", "scale"), ("noisy-moments", "calibration", "scale"),
+    ("noisy-moments", "payload", "scale"),
+    ("noisy-moments", "calibration", "scale"),
     ("noisy-moments", "prior", "deviation"),
-    ("noisy-gradients", "payload", "weights", 0), ("noisy-gradients", "payload", "points", 0, 0),
-    ("noisy-gradients", "payload", "gradients", 1, 2), ("objective-perturbation", "payload", "total", "value"),
-    ("objective-perturbation", "payload", "total", "scale"), ("objective-perturbation", "calibration", "polish"),
-    ("objective-perturbation", "calibration", "regularisation"), ("objective-perturbation", "calibration", "curvature"),
-    ("truncated-posterior", "payload", "weights", 0, 0), ("truncated-posterior", "calibration", "draws"),
-    ("factored-direction", "payload", "rate"), ("factored-direction", "payload", "candidates", 0, 0),
-    ("factored-direction", "payload", "parameters", "tau"), ("noisy-moments", "design", "features", 0, "bounds", 0),
-):  # fmt: skip
+    ("noisy-gradients", "payload", "weights", 0),
+    ("noisy-gradients", "payload", "points", 0, 0),
+    ("noisy-gradients", "payload", "gradients", 1, 2),
+    ("objective-perturbation", "payload", "total", "value"),
+    ("objective-perturbation", "payload", "total", "scale"),
+    ("objective-perturbation", "calibration", "polish"),
+    ("objective-perturbation", "calibration", "regularisation"),
+    ("objective-perturbation", "calibration", "curvature"),
+    ("truncated-posterior", "payload", "weights", 0, 0),
+    ("truncated-posterior", "calibration", "draws"),
+    ("factored-direction", "payload", "rate"),
+    ("factored-direction", "payload", "candidates", 0, 0),
+    ("factored-direction", "payload", "parameters", "tau"),
+    ("noisy-moments", "design", "features", 0, "bounds", 0),
+):
     for wrong in NUMBERS[:4] if path[-1] != "curvature" else (math.nan, -1, 1.5, "-1"):
         place = ".".join(map(str, path))
         DAMAGE[f"{wrong!r} at {kind} {place}"] = (kind, at(*path, value=wrong), f"'{place}'|not JSON|number")
@@ -280,68 +316,103 @@ AXES = np.eye(2)
 DIRECTION = {"noise_variance": 1.0, "tau": 1.0}
 
 
-def choice(**changes: Any) -> dc.FactoredChoice:
+def choice(**changes: Any) -> dc.kinds.FactoredChoice:
     parts: dict[str, Any] = {
-        "design": PLANE, "kind": "direction", "candidates": AXES, "parameters": DIRECTION, "index": 0, "rate": 1.0,
+        "design": PLANE,
+        "kind": "direction",
+        "candidates": AXES,
+        "parameters": DIRECTION,
+        "index": 0,
+        "rate": 1.0,
         "total": None,
-    }  # fmt: skip
-    return dc.FactoredChoice(**{**parts, **changes})
+    }
+    return dc.kinds.FactoredChoice(**{**parts, **changes})
 
 
 def objective(**changes: Any) -> ObjectiveNoise:
     parts: dict[str, Any] = {
-        "regularisation": 1.0, "sensitivity": 1, "scale": 1.0, "curvature": ONE, "polish": 1.0, "polish_step": 1.0,
-        "total_scale": None, "reported": 2 * ONE,
-    }  # fmt: skip
+        "regularisation": 1.0,
+        "sensitivity": 1,
+        "scale": 1.0,
+        "curvature": ONE,
+        "polish": 1.0,
+        "polish_step": 1.0,
+        "total_scale": None,
+        "reported": 2 * ONE,
+    }
     return ObjectiveNoise(**{**parts, **changes})
 
 
 WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
-    "a total": (lambda x: dc.NoisyTotal(1, x), NO_SCALES, "noise scale"),
+    "a total": (lambda x: dc.kinds.NoisyTotal(1, x), NO_SCALES, "noise scale"),
     "moments": (
-        lambda x: dc.NoisyMoments(PLANE, x, 1.0, False),
+        lambda x: dc.kinds.NoisyMoments(PLANE, x, 1.0, False),
         (np.zeros(3), np.zeros(4, np.int64), np.zeros((3, 1), np.int64), np.zeros(3, np.int32)),
         "3 whole numbers",
     ),
-    "moments' scale": (lambda x: dc.NoisyMoments(PLANE, np.zeros(3, np.int64), x, False), NO_SCALES, "noise scale"),
-    "moments' number": (lambda x: dc.NoisyMoments(PLANE, np.zeros(3, np.int64), 1.0, x), (True,), "4 whole numbers"),
+    "moments' scale": (
+        lambda x: dc.kinds.NoisyMoments(PLANE, np.zeros(3, np.int64), x, False),
+        NO_SCALES,
+        "noise scale",
+    ),
+    "moments' number": (
+        lambda x: dc.kinds.NoisyMoments(PLANE, np.zeros(3, np.int64), 1.0, x),
+        (True,),
+        "4 whole numbers",
+    ),
     "moments' target": (
-        lambda x: dc.NoisyMoments(x, np.zeros(len(x.moments), np.int64), 1.0, False), (LOGISTIC,), "numeric target",
+        lambda x: dc.kinds.NoisyMoments(x, np.zeros(len(x.moments), np.int64), 1.0, False),
+        (LOGISTIC,),
+        "numeric target",
     ),
-    "gradients' design": (lambda x: dc.GradientTrace(x, ROW, ROW, 1.0, Z3, None), (LINEAR, design(2)), "or of counts"),
+    "gradients' design": (
+        lambda x: dc.kinds.GradientTrace(x, ROW, ROW, 1.0, Z3, None),
+        (LINEAR, design(2)),
+        "or of counts",
+    ),
     "points": (
-        lambda x: dc.GradientTrace(LOGISTIC, x, x, 1.0, Z3, None),
-        (Z3, np.zeros((0, 3)), np.zeros((1, 2)), np.full((1, 3), math.nan)), "trace needs|3 numbers",
-    ),
-    "gradients": (
-        lambda x: dc.GradientTrace(LOGISTIC, ROW, x, 1.0, Z3, None),
-        (np.zeros((2, 3)), np.full((1, 3), math.inf)), "trace needs",
-    ),
-    "weights": (
-        lambda x: dc.GradientTrace(LOGISTIC, ROW, ROW, 1.0, x, None), (np.zeros(2), ROW, np.full(3, math.nan)),
+        lambda x: dc.kinds.GradientTrace(LOGISTIC, x, x, 1.0, Z3, None),
+        (Z3, np.zeros((0, 3)), np.zeros((1, 2)), np.full((1, 3), math.nan)),
         "trace needs|3 numbers",
     ),
-    "gradients' scale": (lambda x: dc.GradientTrace(LOGISTIC, ROW, ROW, x, Z3, None), NO_SCALES, "noise scale"),
-    "draws": (
-        lambda x: dc.WeightDraws(LINEAR, x, 1.0, 1.0, 1.0),
-        (Z3, np.zeros((0, 3)), np.zeros((1, 2)), np.full((1, 3), math.inf)), "draws of weights",
+    "gradients": (
+        lambda x: dc.kinds.GradientTrace(LOGISTIC, ROW, x, 1.0, Z3, None),
+        (np.zeros((2, 3)), np.full((1, 3), math.inf)),
+        "trace needs",
     ),
-    "draws' design": (lambda x: dc.WeightDraws(x, ROW, 1.0, 1.0, 1.0), (LOGISTIC, design(2)), "numeric target"),
-    "draws' variance": (lambda x: dc.WeightDraws(LINEAR, ROW, x, 1.0, 1.0), NO_SCALES, "positive variance"),
-    "draws' radius": (lambda x: dc.WeightDraws(LINEAR, ROW, 1.0, x, 1.0), NO_SCALES, "positive variance"),
-    "draws' temper": (lambda x: dc.WeightDraws(LINEAR, ROW, 1.0, 1.0, x), NO_SCALES, "positive variance"),
+    "weights": (
+        lambda x: dc.kinds.GradientTrace(LOGISTIC, ROW, ROW, 1.0, x, None),
+        (np.zeros(2), ROW, np.full(3, math.nan)),
+        "trace needs|3 numbers",
+    ),
+    "gradients' scale": (lambda x: dc.kinds.GradientTrace(LOGISTIC, ROW, ROW, x, Z3, None), NO_SCALES, "noise scale"),
+    "draws": (
+        lambda x: dc.kinds.WeightDraws(LINEAR, x, 1.0, 1.0, 1.0),
+        (Z3, np.zeros((0, 3)), np.zeros((1, 2)), np.full((1, 3), math.inf)),
+        "draws of weights",
+    ),
+    "draws' design": (lambda x: dc.kinds.WeightDraws(x, ROW, 1.0, 1.0, 1.0), (LOGISTIC, design(2)), "numeric target"),
+    "draws' variance": (lambda x: dc.kinds.WeightDraws(LINEAR, ROW, x, 1.0, 1.0), NO_SCALES, "positive variance"),
+    "draws' radius": (lambda x: dc.kinds.WeightDraws(LINEAR, ROW, 1.0, x, 1.0), NO_SCALES, "positive variance"),
+    "draws' temper": (lambda x: dc.kinds.WeightDraws(LINEAR, ROW, 1.0, 1.0, x), NO_SCALES, "positive variance"),
     "candidates": (
-        lambda x: choice(candidates=x), (AXES[:1], AXES[0], np.full((2, 2), math.nan)), "two candidates",
+        lambda x: choice(candidates=x),
+        (AXES[:1], AXES[0], np.full((2, 2), math.nan)),
+        "two candidates",
     ),
     "an index": (lambda x: choice(index=x), (-1, 2), "not in the list"),
     "a factor": (lambda x: choice(kind=x), ("", "line"), "of kind"),
     "a factor's parameters": (
-        lambda x: choice(parameters=x), ({}, {"tau": 1.0}, {**DIRECTION, "floor": 1.0}), "has the",
+        lambda x: choice(parameters=x),
+        ({}, {"tau": 1.0}, {**DIRECTION, "floor": 1.0}),
+        "has the",
     ),
     "a parameter": (lambda x: choice(parameters={**DIRECTION, "tau": x}), (math.nan, math.inf), "finite parameters"),
     "a rate": (lambda x: choice(rate=x), NO_SCALES, "rate"),
     "a choice's design": (
-        lambda x: choice(design=x), (LOGISTIC, design(2), design(3, intercept=False)), "without target and intercept",
+        lambda x: choice(design=x),
+        (LOGISTIC, design(2), design(3, intercept=False)),
+        "without target and intercept",
     ),
     "a sensitivity": (lambda x: VectorNoise(x, 1.0, 1, None, ONE), (0, -1), "sensitivity"),
     "a vector's scale": (lambda x: VectorNoise(1, x, 1, None, ONE), NO_SCALES, "noise scale"),
@@ -358,10 +429,12 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
     },
     "an objective's parts": (
         lambda x: objective(**x),
-        ({"reported": ONE}, {"measured": CurvatureNoise(1, (1.0, 1.0, None), ONE)}), "cost less than the whole",
+        ({"reported": ONE}, {"measured": CurvatureNoise(1, (1.0, 1.0, None), ONE)}),
+        "cost less than the whole",
     ),
     "an objective's shares": (
-        lambda x: objective(rho=x, measured=CurvatureNoise(1, (1.0, 1.0, None), ONE)), (ONE, ONE / 2),
+        lambda x: objective(rho=x, measured=CurvatureNoise(1, (1.0, 1.0, None), ONE)),
+        (ONE, ONE / 2),
         "less than the whole",
     ),
     "an objective's rho": (lambda x: objective(rho=x), (0 * ONE, -ONE), "is positive"),
@@ -374,7 +447,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
     "a factored rate": (lambda x: FactoredNoise(x, None, ONE), NO_SCALES, "rate"),
     "a factored total's scale": (lambda x: FactoredNoise(1.0, x, ONE), NO_SCALES, "rate"),
     "a factored report": (lambda x: FactoredNoise(1.0, None, x), (0, -ONE), "report"),
-}  # fmt: skip
+}
 
 
 @every("name", WRONG)
@@ -387,7 +460,7 @@ def test_parts_refuse_what_they_cannot_mean(name: str) -> None:
 
 def test_parts_cannot_be_changed() -> None:
     weights = np.zeros((1, 3))
-    payload = dc.WeightDraws(LINEAR, weights, 1.0, 1.0, 1.0)
+    payload = dc.kinds.WeightDraws(LINEAR, weights, 1.0, 1.0, 1.0)
     weights[0, 0] = 5
     assert payload.weights[0, 0] == 0
     with pytest.raises(ValueError, match="read-only"):
@@ -401,7 +474,7 @@ def test_parts_cannot_be_changed() -> None:
 def test_parts_over_two_designs_make_no_release() -> None:
     release = dc.Release.loads(committed("noisy-moments"))
     with pytest.raises(dc.InputError, match="same network or design"):
-        replace(release, prior=dc.Normal(design(2, NUMBER), 1.0))
+        replace(release, prior=dc.designs.Normal(design(2, NUMBER), 1.0))
     with pytest.raises(dc.InputError, match="same network or design"):
         replace(release, prior=dc.Release.loads(network_file(dc.Relation.ADD_REMOVE)).prior)
     other = dc.Release.loads(committed("objective-perturbation"))
@@ -427,7 +500,7 @@ def test_a_release_over_a_design_has_no_network_and_says_what_reads_it(kind: str
         with pytest.raises(dc.InputError, match="design, not a network"):
             dc.noise_aware(release, draws=1, rng=np.random.default_rng(1))
     with pytest.raises(dc.InputError, match="design, not a network"):
-        dc.plug_in(release, rng=np.random.default_rng(1), draws=1)
+        dc.tools.plug_in(release, rng=np.random.default_rng(1), draws=1)
     with pytest.raises(dc.InputError, match="design, not a network"):
         dc.combine(release, release, data="same")
     with pytest.raises(dc.InputError):
@@ -440,10 +513,14 @@ def test_a_release_over_a_network_has_no_design() -> None:
 
 
 COMMANDS = (
-    "sample {} -n 10 --output out.csv", "sample {} -n 10 --output -", "export {} --output out.bif",
+    "sample {} -n 10 --output out.csv",
+    "sample {} -n 10 --output -",
+    "export {} --output out.bif",
     "export {} --output -",
-    "combine {} --output out.json", "combine {} {} --data same --output out.json", "query {} P(age)",
-)  # fmt: skip
+    "combine {} --output out.json",
+    "combine {} {} --data same --output out.json",
+    "query {} P(age)",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -477,7 +554,7 @@ def test_numbers_that_no_records_have_are_read_without_a_crash(kind: str) -> Non
         held = document["payload"]["curvature"] if kind == "objective-curvature" else document["payload"]
         held["values"] = [fill] * len(held["values"])
         release = dc.Release.loads(json.dumps(document))
-        assert np.isfinite(dc.weights(release, draws=50, rng=np.random.default_rng(1)).weights).all()
+        assert np.isfinite(dc.read_weights(release, draws=50, rng=np.random.default_rng(1)).weights).all()
 
 
 def test_weights_that_no_fit_makes_are_refused_by_whoever_reads_them() -> None:
@@ -487,4 +564,4 @@ def test_weights_that_no_fit_makes_are_refused_by_whoever_reads_them() -> None:
     document["payload"].update(weights=huge, points=[huge], gradients=[pulled])
     release = dc.Release.loads(json.dumps(document))
     with pytest.raises(dc.InputError, match="no fit makes"):
-        dc.weights(release, draws=50, rng=np.random.default_rng(1))
+        dc.read_weights(release, draws=50, rng=np.random.default_rng(1))

@@ -20,24 +20,24 @@ from discreet.sensitive import rows as reading
 from folding import every
 
 LINEAR, LOGISTIC, PLANE = design(2, NUMBER), design(2, CLASSES), design(2, intercept=False)
-AXES = dc.DirectionFactor([[0.9, 0.0], [0.0, 0.9]], noise_variance=0.2, tau=2.0)
+AXES = dc.scores.DirectionFactor([[0.9, 0.0], [0.0, 0.9]], noise_variance=0.2, tau=2.0)
 RNG = np.random.default_rng
 
 
-def numbers(records: int = 30, over: dc.Design = LINEAR) -> dc.Moments:
+def numbers(records: int = 30, over: dc.Design = LINEAR) -> dc.designs.Moments:
     rng = RNG(1)
-    return dc.moments(
-        dc.grid_rows(over, rng.uniform(-1, 1, (records, len(over.features))), rng.uniform(-3, 7, records))
+    return dc.designs.sum_moments(
+        dc.designs.read_rows(over, rng.uniform(-1, 1, (records, len(over.features))), rng.uniform(-3, 7, records))
     )
 
 
-def classes(records: int = 30, over: dc.Design = LOGISTIC) -> dc.Gradients:
+def classes(records: int = 30, over: dc.Design = LOGISTIC) -> dc.designs.Gradients:
     rng = RNG(1)
     features = rng.uniform(-1, 1, (records, len(over.features)))
-    return dc.gradients(dc.grid_rows(over, features, rng.choice(CLASSES.states, records)))
+    return dc.designs.sum_gradients(dc.designs.read_rows(over, features, rng.choice(CLASSES.states, records)))
 
 
-def points(records: int = 30) -> dc.Rows:
+def points(records: int = 30) -> dc.designs.Rows:
     return rows_of(PLANE, RNG(1).uniform(-1, 1, (records, 2)))
 
 
@@ -52,8 +52,8 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[..., Any]]] = {
 
 
 @pytest.fixture
-def account(tmp_path: Path) -> Callable[[str], dc.Account]:
-    def opened(relation: str = "add-remove") -> dc.Account:
+def account(tmp_path: Path) -> Callable[[str], dc.results.Account]:
+    def opened(relation: str = "add-remove") -> dc.results.Account:
         return dc.Ledger(f"sqlite:///{tmp_path / relation}.db").open(relation, promise(1000, relation))
 
     return opened
@@ -64,57 +64,102 @@ def account(tmp_path: Path) -> Callable[[str], dc.Account]:
 
 REFUSED: dict[str, tuple[Callable[[], Any], Callable[[], Any], dc.Design | None, Any, str]] = {
     "groups, a norm": (
-        dc.grouped_moments, lambda: numbers(over=design(2, NUMBER, norm=1.0)), None, promise(1), "no norm",
+        dc.grouped_moments,
+        lambda: numbers(over=design(2, NUMBER, norm=1.0)),
+        None,
+        promise(1),
+        "no norm",
     ),
     "groups, nothing to predict": (
-        dc.grouped_moments, lambda: dc.moments(points()), None, promise(1), "numeric target",
+        dc.grouped_moments,
+        lambda: dc.designs.sum_moments(points()),
+        None,
+        promise(1),
+        "numeric target",
     ),
     "moments, a norm": (
-        dc.noisy_moments, lambda: numbers(over=design(2, NUMBER, norm=1.0)), None, promise(1), "no norm",
+        dc.noisy_moments,
+        lambda: numbers(over=design(2, NUMBER, norm=1.0)),
+        None,
+        promise(1),
+        "no norm",
     ),
     "truncated, no target": (
-        lambda: dc.truncated_posterior(variance=1.0), lambda: dc.moments(points()), None, promise(1), "numeric target",
+        lambda: dc.truncated_posterior(variance=1.0),
+        lambda: dc.designs.sum_moments(points()),
+        None,
+        promise(1),
+        "numeric target",
     ),
     "objective, too many records": (
-        lambda: dc.objective_perturbation(records=2), lambda: classes(21), None, promise(1), "more than 10 times",
+        lambda: dc.objective_perturbation(records=2),
+        lambda: classes(21),
+        None,
+        promise(1),
+        "more than 10 times",
     ),
     "objective, too many weights": (
-        lambda: dc.objective_perturbation(records=2), lambda: classes(2, design(1000, CLASSES)), None, promise(1),
+        lambda: dc.objective_perturbation(records=2),
+        lambda: classes(2, design(1000, CLASSES)),
+        None,
+        promise(1),
         "at most 1,000 weights",
     ),
     "factored, another length": (
-        lambda: dc.factored(dc.DirectionFactor(np.eye(3), noise_variance=1.0, tau=1.0)), points, None, promise(1),
+        lambda: dc.factored(dc.scores.DirectionFactor(np.eye(3), noise_variance=1.0, tau=1.0)),
+        points,
+        None,
+        promise(1),
         "have 3 numbers",
     ),
     "factored, a target": (
-        lambda: dc.factored(AXES), lambda: numbers_rows(LINEAR), None, promise(1), "without target and intercept",
+        lambda: dc.factored(AXES),
+        lambda: numbers_rows(LINEAR),
+        None,
+        promise(1),
+        "without target and intercept",
     ),
     "factored, an intercept": (
-        lambda: dc.factored(AXES), lambda: rows_of(design(2), [(0, 0)]), None, promise(1), "without target",
+        lambda: dc.factored(AXES),
+        lambda: rows_of(design(2), [(0, 0)]),
+        None,
+        promise(1),
+        "without target",
     ),
     "factored, codes of other bounds": (
-        lambda: dc.factored(dc.CategoricalFactor([[0.5, 0.5], [0.1, 0.9]], floor=0.1)),
-        lambda: rows_of(design(1, intercept=False), [(0,)]), None, promise(1), "bounds 0 and 1",
+        lambda: dc.factored(dc.scores.CategoricalFactor([[0.5, 0.5], [0.1, 0.9]], floor=0.1)),
+        lambda: rows_of(design(1, intercept=False), [(0,)]),
+        None,
+        promise(1),
+        "bounds 0 and 1",
     ),
     "factored, candidates all alike": (
-        lambda: dc.factored(dc.CategoricalFactor([[0.5, 0.5], [0.5, 0.5]], floor=0.1)),
+        lambda: dc.factored(dc.scores.CategoricalFactor([[0.5, 0.5], [0.5, 0.5]], floor=0.1)),
         lambda: rows_of(dc.Design((dc.Variable("c", bounds=(0, 1)),), None, None, False), [(0,)]),
-        None, promise(1), "nothing to choose",
+        None,
+        promise(1),
+        "nothing to choose",
     ),
     **{
         f"{name}, epsilon {epsilon} {relation}": (*CASES[name], None, promise(epsilon, relation), "epsilon")
         for name, epsilon in (
-            ("noisy_moments", "1e-30"), ("noisy_moments", "1e30"), ("grouped_moments", "1e-30"),
-            ("grouped_moments", "1e30"), ("noisy_gradients", "1e-30"),
-            ("noisy_gradients", "1e30"), ("factored", "1e30"), ("factored", "1e400"), ("factored", "1e-400"),
+            ("noisy_moments", "1e-30"),
+            ("noisy_moments", "1e30"),
+            ("grouped_moments", "1e-30"),
+            ("grouped_moments", "1e30"),
+            ("noisy_gradients", "1e-30"),
+            ("noisy_gradients", "1e30"),
+            ("factored", "1e30"),
+            ("factored", "1e400"),
+            ("factored", "1e-400"),
             ("truncated_posterior", "1e-400"),
         )
-        for relation in dc.RECORD_RELATIONS
+        for relation in dc.tools.RECORD_RELATIONS
     },
-}  # fmt: skip
+}
 
 
-def numbers_rows(over: dc.Design) -> dc.Rows:
+def numbers_rows(over: dc.Design) -> dc.designs.Rows:
     return rows_of(over, [(0, 0, 1)])
 
 
@@ -122,7 +167,7 @@ def numbers_rows(over: dc.Design) -> dc.Rows:
 def test_what_does_not_fit_is_refused_and_nothing_is_charged(name: str, account: Any) -> None:
     make, statistic, over, guarantee, message = REFUSED[name]
     payer, private = account(guarantee.relation), statistic()
-    prior = dc.Normal(over or private.over, 1.0)
+    prior = dc.designs.Normal(over or private.over, 1.0)
     with pytest.raises(dc.InputError, match=message):
         dc.release(make(), private, prior, guarantee, account=payer)
     assert payer.charges() == ()
@@ -133,13 +178,13 @@ def test_what_does_not_fit_is_refused_and_nothing_is_charged(name: str, account:
 def test_a_weight_that_is_rounded_to_nothing_has_no_sign() -> None:
     """In a ball smaller than half a released step every weight is rounded to 0."""
     mechanism = dc.truncated_posterior(50, variance=0.1, radius=1e-7)
-    release = dc.simulate(mechanism, numbers(), dc.Normal(LINEAR, 1.0), promise(1), rng=RNG(2))
+    release = dc.simulate(mechanism, numbers(), dc.designs.Normal(LINEAR, 1.0), promise(1), rng=RNG(2))
     assert np.all(release.payload.weights == 0) and not np.any(np.signbit(release.payload.weights))
 
 
 def test_an_epsilon_beyond_floats_buys_a_posterior_that_is_not_tempered() -> None:
     found = dc.simulate(
-        dc.truncated_posterior(variance=0.5), numbers(), dc.Normal(LINEAR, 1.0), promise("1e400"), rng=RNG(1)
+        dc.truncated_posterior(variance=0.5), numbers(), dc.designs.Normal(LINEAR, 1.0), promise("1e400"), rng=RNG(1)
     )
     assert found.calibration.temper == 1
 
@@ -147,19 +192,26 @@ def test_an_epsilon_beyond_floats_buys_a_posterior_that_is_not_tempered() -> Non
 @every("epsilon", ["1e-400", "1e-200", "1e400"])
 def test_an_objective_with_an_epsilon_beyond_floats_is_refused(epsilon: str) -> None:
     with pytest.raises(dc.InputError, match="epsilon"):
-        dc.objective_perturbation(records=3).calibrate(LOGISTIC, dc.Normal(LOGISTIC, 1.0), promise(epsilon, "replace"))
+        dc.objective_perturbation(records=3).calibrate(
+            LOGISTIC, dc.designs.Normal(LOGISTIC, 1.0), promise(epsilon, "replace")
+        )
 
 
 def test_a_minimum_is_found_however_small_epsilon_is() -> None:
     over = design(20, CLASSES)
     for seed in range(40):
-        dc.simulate(dc.objective_perturbation(records=1), classes(10, over), dc.Normal(over, 1.0),
-                    promise("4e-4", "replace"), rng=RNG(seed))  # fmt: skip
+        dc.simulate(
+            dc.objective_perturbation(records=1),
+            classes(10, over),
+            dc.designs.Normal(over, 1.0),
+            promise("4e-4", "replace"),
+            rng=RNG(seed),
+        )
 
 
 def test_the_largest_number_of_records_that_was_declared_is_taken() -> None:
     found = dc.simulate(
-        dc.objective_perturbation(records=2), classes(20), dc.Normal(LOGISTIC, 1.0), promise(1), rng=RNG(1)
+        dc.objective_perturbation(records=2), classes(20), dc.designs.Normal(LOGISTIC, 1.0), promise(1), rng=RNG(1)
     )
     assert np.all(np.isfinite(found.payload.weights))
 
@@ -201,7 +253,7 @@ def test_options_that_are_none_are_refused(make: Callable[[], Any], message: str
 @every("deviation", [1e-12, 1e-3, 1e12])
 def test_priors_of_any_width_are_sampled_with(deviation: float) -> None:
     mechanism = dc.truncated_posterior(50, variance=0.1, radius=0.5)
-    found = dc.simulate(mechanism, numbers(), dc.Normal(LINEAR, deviation), promise(5), rng=RNG(1))
+    found = dc.simulate(mechanism, numbers(), dc.designs.Normal(LINEAR, deviation), promise(5), rng=RNG(1))
     lengths = np.linalg.norm(found.payload.weights, axis=1)
     assert lengths.max() <= 0.5 + 1e-5
     assert (lengths.max() == 0) == (deviation == 1e-12)
@@ -215,8 +267,8 @@ def test_products_come_back_from_centred_sums(norm: float | None, intercept: boo
 
     over = design(3, NUMBER, norm=norm, intercept=intercept)
     rng = RNG(2)
-    rows = dc.grid_rows(over, rng.uniform(-1, 1, (40, 3)), rng.uniform(-3, 7, 40))
-    products, crossed = _products(dc.moments(rows))
+    rows = dc.designs.read_rows(over, rng.uniform(-1, 1, (40, 3)), rng.uniform(-3, 7, 40))
+    products, crossed = _products(dc.designs.sum_moments(rows))
     v, y = rows.coordinates / 4096, rows.target / 4096
     assert np.array_equal(products, v.T @ v)
     assert np.array_equal(crossed, v.T @ y)
@@ -229,7 +281,7 @@ def test_the_rule_regularises_by_the_noise_and_is_raised_where_epsilon_is_small(
     def convexity(records: int, epsilon: float, norm: float | None = None, **options: Any) -> float:
         over = design(2, CLASSES, norm=norm)
         mechanism = dc.objective_perturbation(records=records, curvature=0, **options)
-        return mechanism.calibrate(over, dc.Normal(over, 1.0), promise(epsilon, "replace")).regularisation
+        return mechanism.calibrate(over, dc.designs.Normal(over, 1.0), promise(epsilon, "replace")).regularisation
 
     for epsilon in (10, 30):
         # Cube noise in three dimensions: a radius of four gamma variates, of which a coordinate is a uniform part.
@@ -253,9 +305,13 @@ def test_a_minimum_is_found_where_floats_are_too_coarse_for_its_weights() -> Non
     X = np.column_stack([near, near + rng.integers(-1, 2, n)]) / 4096
     y = np.where(rng.random(n) < expit(8192 * (X[:, 1] - X[:, 0])), "yes", "no")
     over = design(2, CLASSES, intercept=False)
-    private = dc.gradients(dc.grid_rows(over, X, y))
+    private = dc.designs.sum_gradients(dc.designs.read_rows(over, X, y))
     made = dc.simulate(
-        dc.objective_perturbation(records=n // 10), private, dc.Normal(over, 1.0), promise(1000, "replace"), rng=rng
+        dc.objective_perturbation(records=n // 10),
+        private,
+        dc.designs.Normal(over, 1.0),
+        promise(1000, "replace"),
+        rng=rng,
     )
     assert np.abs(made.payload.weights).min() > 1000
 
@@ -270,14 +326,16 @@ def test_a_search_that_begins_at_some_records_ends_at_the_same_minimum(
     y = (X @ [4.0, -2.0, 1.0] + rng.logistic(size=n) > 0).astype(int)
     at = np.argsort(y, kind="stable") if order == "one class first" else np.arange(n)
     over = design(3, CLASSES)
-    private = dc.gradients(dc.grid_rows(over, X[at], np.array(CLASSES.states)[y[at]]))
+    private = dc.designs.sum_gradients(dc.designs.read_rows(over, X[at], np.array(CLASSES.states)[y[at]]))
     tilt = rng.normal(size=4)
     plain = perturbation.minimiser(private, tilt, 2.0, 1e-8)
     monkeypatch.setattr(reading, "BLOCK", 500)
     monkeypatch.setattr(perturbation, "MANY", 1000)
     passes = []
-    whole = dc.Gradients.expansion
-    monkeypatch.setattr(dc.Gradients, "expansion", lambda self, *at: (passes.append(self.records), whole(self, *at))[1])
+    whole = dc.designs.Gradients.expansion
+    monkeypatch.setattr(
+        dc.designs.Gradients, "expansion", lambda self, *at: (passes.append(self.records), whole(self, *at))[1]
+    )
     found = perturbation.minimiser(private, tilt, 2.0, 1e-8)
     assert np.linalg.norm(found - plain) <= 2 * 1e-8 / 2.0
     assert 500 in passes and (order != "as they come" or passes.count(n) < passes.count(500))
@@ -286,16 +344,18 @@ def test_a_search_that_begins_at_some_records_ends_at_the_same_minimum(
 def test_exact_noise_is_added_in_all_shapes() -> None:
     """A ball and a cube from the operating system: within 60 scales, with false alarms below 1e-15."""
     for over in (design(2, CLASSES), design(2, CLASSES, norm=1.0)):
-        calibration = dc.noisy_gradients(1, records=1).calibrate(over, dc.Normal(over, 1.0), promise(1, "replace"))
+        calibration = dc.noisy_gradients(1, records=1).calibrate(
+            over, dc.designs.Normal(over, 1.0), promise(1, "replace")
+        )
         found = dc.noisy_gradients(1, records=1).draw(
-            classes(over=over), dc.Normal(over, 1.0), calibration, ExactNoise()
+            classes(over=over), dc.designs.Normal(over, 1.0), calibration, ExactNoise()
         )
         true = classes(over=over).signed() / 2 / 4096
         assert np.all(np.abs(found.gradients[0] - true) < 60 * found.scale)
         assert np.any(found.gradients[0] != true)
 
 
-class Foreign(dc.DirectionFactor):
+class Foreign(dc.scores.DirectionFactor):
     """Factors that are no numbers between 0 and 1."""
 
     def steps(self, rows: Any) -> Any:
@@ -310,7 +370,7 @@ def test_a_factor_that_is_made_to_look_known_is_refused() -> None:
 @every("odd", [{"noise_variance": 5e-309}, {"tau": 1e-310}, {"noise_variance": 1e13}, {"tau": np.nan}])
 def test_a_direction_factor_keeps_its_settings_where_nothing_overflows(odd: dict[str, float]) -> None:
     with pytest.raises(dc.InputError, match="noise_variance and tau must lie between"):
-        dc.DirectionFactor(AXES.candidates, **{"noise_variance": 0.1, "tau": 2.0, **odd})
+        dc.scores.DirectionFactor(AXES.candidates, **{"noise_variance": 0.1, "tau": 2.0, **odd})
 
 
 @every("value", [1e-12, 1e12])
@@ -318,8 +378,8 @@ def test_factors_stay_within_one_step_range_at_the_limits(value: float) -> None:
     # The last one lies along a candidate: what is left of a difference of large numbers may be anything.
     rows = np.array([[0.0, 0.0], [1e100, -1e100], [1e-300, 1.0], [-1.0, 1.0], [1e14, 0.0]])
     for factor in (
-        dc.DirectionFactor([[1e12, 0.0], [0.0, 1e-12]], noise_variance=value, tau=1e-12),
-        dc.DirectionFactor([[1e12, 0.0], [0.0, 1e-12]], noise_variance=value, tau=1e12),
+        dc.scores.DirectionFactor([[1e12, 0.0], [0.0, 1e-12]], noise_variance=value, tau=1e-12),
+        dc.scores.DirectionFactor([[1e12, 0.0], [0.0, 1e-12]], noise_variance=value, tau=1e12),
     ):
         steps = factor.steps(rows)
         assert steps.min() >= 0
@@ -332,12 +392,16 @@ def test_a_vector_that_is_doubled_can_be_drawn_at_the_smallest_epsilon() -> None
     for _ in range(80):
         middle = (low + high) / 2
         try:
-            dc.noisy_gradients(1, records=10).calibrate(over, dc.Normal(over, 1.0), promise(middle, "replace"))
+            dc.noisy_gradients(1, records=10).calibrate(over, dc.designs.Normal(over, 1.0), promise(middle, "replace"))
             high = middle
         except dc.InputError:
             low = middle
     found = dc.simulate(
-        dc.noisy_gradients(1, records=10), classes(3, over), dc.Normal(over, 1.0), promise(high, "replace"), rng=RNG(1)
+        dc.noisy_gradients(1, records=10),
+        classes(3, over),
+        dc.designs.Normal(over, 1.0),
+        promise(high, "replace"),
+        rng=RNG(1),
     )
     assert np.all(np.isfinite(found.payload.gradients))
 
@@ -345,7 +409,7 @@ def test_a_vector_that_is_doubled_can_be_drawn_at_the_smallest_epsilon() -> None
 def test_a_step_lies_between_newtons_and_the_longest_that_is_safe() -> None:
     over = design(5, CLASSES)
     made = dc.simulate(
-        dc.noisy_gradients(2, records=10), classes(3, over), dc.Normal(over, 1.0), promise(1), rng=RNG(1)
+        dc.noisy_gradients(2, records=10), classes(3, over), dc.designs.Normal(over, 1.0), promise(1), rng=RNG(1)
     ).payload
     even = np.array([1 / 3] * 5 + [1.0])
     assert np.allclose(made.points[1], 4 * made.gradients[0] / (10 * np.sqrt(even * 6)))
@@ -354,5 +418,5 @@ def test_a_step_lies_between_newtons_and_the_longest_that_is_safe() -> None:
 
 def test_a_large_epsilon_leaves_noise_to_hide_the_minimiser_with() -> None:
     over = design(50, CLASSES)
-    found = dc.objective_perturbation(records=10).calibrate(over, dc.Normal(over, 1.0), promise(900))
+    found = dc.objective_perturbation(records=10).calibrate(over, dc.designs.Normal(over, 1.0), promise(900))
     assert found.polish >= over.size / 4

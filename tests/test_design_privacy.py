@@ -29,16 +29,16 @@ from discreet.releases.kinds.noisy_sums import groups_of
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
-Statistic = dc.Moments | dc.Gradients | dc.Rows
+Statistic = dc.designs.Moments | dc.designs.Gradients | dc.designs.Rows
 
 
-def made(mechanism: dc.Mechanism[Any, Any, Any, Any], over: dc.Design, guarantee: dc.Guarantee) -> Any:
-    return mechanism.calibrate(over, dc.Normal(over, 1.0), guarantee)
+def made(mechanism: dc.tools.Mechanism[Any, Any, Any, Any], over: dc.Design, guarantee: dc.Guarantee) -> Any:
+    return mechanism.calibrate(over, dc.designs.Normal(over, 1.0), guarantee)
 
 
 def run(mechanism: Any, statistic: Statistic, calibration: Any, script: Script) -> tuple[dict[str, Any], Script]:
     """What is released, and what was asked, with these answers."""
-    prior = dc.Normal(statistic.over, 1.0)
+    prior = dc.designs.Normal(statistic.over, 1.0)
     return answers(mechanism.draw(statistic, prior, calibration, script)), script
 
 
@@ -55,15 +55,15 @@ def asked_loss(one: Script, other: Script) -> Fraction:
 
 # ------------------------------------------------------------------------------------- noise on vectors: exact losses
 
-VECTORS: dict[str, tuple[Callable[[], Any], Callable[[dc.Rows], Statistic], dc.Variable | None]] = {
-    "moments": (dc.noisy_moments, dc.moments, NUMBER),
-    "moments, no target": (dc.noisy_moments, dc.moments, None),
-    "one gradient": (lambda: dc.noisy_gradients(1, records=20), dc.gradients, CLASSES),
-    "three gradients": (lambda: dc.noisy_gradients(3, records=1), dc.gradients, CLASSES),
+VECTORS: dict[str, tuple[Callable[[], Any], Callable[[dc.designs.Rows], Statistic], dc.Variable | None]] = {
+    "moments": (dc.noisy_moments, dc.designs.sum_moments, NUMBER),
+    "moments, no target": (dc.noisy_moments, dc.designs.sum_moments, None),
+    "one gradient": (lambda: dc.noisy_gradients(1, records=20), dc.designs.sum_gradients, CLASSES),
+    "three gradients": (lambda: dc.noisy_gradients(3, records=1), dc.designs.sum_gradients, CLASSES),
 }
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("shape", SHAPES)
 @every("name", VECTORS)
 def test_noise_on_vectors_is_private_and_tight(name: str, shape: str, relation: dc.Relation) -> None:
@@ -96,7 +96,7 @@ def test_noise_on_vectors_is_private_and_tight(name: str, shape: str, relation: 
     assert worst >= float(guarantee.epsilon) * (0.6 if name == "three gradients" else 0.98)
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("shape", SHAPES)
 def test_parts_of_a_budget_add_up(shape: str, relation: dc.Relation) -> None:
     """By hand: losses of all questions at their sensitivities, of the right scale, shape and length."""
@@ -106,7 +106,7 @@ def test_parts_of_a_budget_add_up(shape: str, relation: dc.Relation) -> None:
     for steps in (1, 2, 5):
         mechanism, guarantee = dc.noisy_gradients(steps, records=100), promise(2, relation)
         calibration = made(mechanism, over, guarantee)
-        _, script = run(mechanism, dc.gradients(rows_of(over, [])), calibration, Script())
+        _, script = run(mechanism, dc.designs.sum_gradients(rows_of(over, [])), calibration, Script())
         vectors = [call for call in script.asked if call[0] == "k_norm"]
         assert [scale for _, _, scale, _ in vectors] == [2 * calibration.scale] + [calibration.scale] * (steps - 1)
         assert all(len(values) == over.size and form == over.shape for _, values, _, form in vectors)
@@ -118,16 +118,16 @@ def test_parts_of_a_budget_add_up(shape: str, relation: dc.Relation) -> None:
         assert total <= calibration.total <= guarantee.epsilon <= calibration.total * Fraction(101, 100)
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_a_released_gradient_has_the_noise_that_it_states(relation: dc.Relation) -> None:
     """Noise of one scale in steps is noise of the payload's scale in the gradient, at each of the points."""
     over = design(1, CLASSES)
     mechanism = dc.noisy_gradients(3, records=10)
     calibration = made(mechanism, over, promise(1, relation))
     rows = rows_of(over, [(0.5, "yes"), (-0.25, "no")])
-    gradients = dc.gradients(rows)
+    gradients = dc.designs.sum_gradients(rows)
     first = gradients.signed() + round(2 * calibration.scale)
-    found = mechanism.draw(gradients, dc.Normal(over, 1.0), calibration, Script((first,)))
+    found = mechanism.draw(gradients, dc.designs.Normal(over, 1.0), calibration, Script((first,)))
     assert np.allclose(found.gradients[0] - (-gradients.slope(np.zeros(2))[0]), found.scale, rtol=1e-3)
     assert found.scale == calibration.scale / GRID
     assert found.points[0].tolist() == [0, 0]
@@ -137,13 +137,13 @@ def test_a_released_gradient_has_the_noise_that_it_states(relation: dc.Relation)
 
 
 @every("target", [None, NUMBER])
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_released_moments_are_the_sums_plus_their_noise(relation: dc.Relation, target: dc.Variable | None) -> None:
     over = design(2, target)
-    statistic = dc.moments(rows_of(over, [(0.5, -1, 3)[: 2 + (target is not None)]] * 3))
+    statistic = dc.designs.sum_moments(rows_of(over, [(0.5, -1, 3)[: 2 + (target is not None)]] * 3))
     calibration = made(dc.noisy_moments(), over, promise(1, relation))
     vector = statistic.vector(relation)
-    found = dc.noisy_moments().draw(statistic, dc.Normal(over, 1.0), calibration, Script((vector + 5,)))
+    found = dc.noisy_moments().draw(statistic, dc.designs.Normal(over, 1.0), calibration, Script((vector + 5,)))
     assert np.array_equal(found.values, vector + 5)
     assert (found.noisy_total, found.scale) == (relation is ADD_REMOVE, calibration.scale)
     assert found.sums[0] == pytest.approx(3 if relation is ADD_REMOVE else 3 * (2 * 0.25 - 1), abs=1e-5)
@@ -151,9 +151,9 @@ def test_released_moments_are_the_sums_plus_their_noise(relation: dc.Relation, t
 
 # ------------------------------------------------------------------------------------------------- factored: exact laws
 
-COIN = dc.CategoricalFactor([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]], floor=0.1)
-DIE = dc.CategoricalFactor([[0.8, 0.1, 0.1], [0.05, 0.15, 0.8], [0.3, 0.3, 0.4]], floor=0.07)
-AXES = dc.DirectionFactor([[0.9, 0.0], [0.0, 0.9], [0.6, 0.6]], noise_variance=0.05, tau=1.5)
+COIN = dc.scores.CategoricalFactor([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]], floor=0.1)
+DIE = dc.scores.CategoricalFactor([[0.8, 0.1, 0.1], [0.05, 0.15, 0.8], [0.3, 0.3, 0.4]], floor=0.07)
+AXES = dc.scores.DirectionFactor([[0.9, 0.0], [0.0, 0.9], [0.6, 0.6]], noise_variance=0.05, tau=1.5)
 
 
 def categories(states: int) -> dc.Design:
@@ -174,7 +174,7 @@ def choice_law(script: Script) -> np.ndarray:
 
 
 @every("epsilon", [0.1, 3, 40])
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", FACTORS)
 def test_a_factored_choice_is_private_and_tight(name: str, relation: dc.Relation, epsilon: float) -> None:
     factor, over, domain = FACTORS[name]
@@ -216,8 +216,8 @@ def test_rounding_of_far_scores_is_paid_for(epsilon: str) -> None:
         scores = []
         for last in (0.0, 1.0):
             script = Script()
-            rows = dc.grid_rows(over, np.repeat([[0.0], [last]], [n, 1], axis=0))
-            mechanism.draw(rows, dc.Normal(over, 1.0), calibration, script)
+            rows = dc.designs.read_rows(over, np.repeat([[0.0], [last]], [n, 1], axis=0))
+            mechanism.draw(rows, dc.designs.Normal(over, 1.0), calibration, script)
             scores.append([-exponent for exponent in script.exponents])
         change = [b - a for a, b in zip(*scores, strict=True)]
         worst = max(worst, max(change) - min(change))
@@ -237,13 +237,13 @@ def law_in_ball(over: dc.Design, records: Any, calibration: Any, points: np.ndar
 
     patch.setattr(truncated, "truncated_normal", spy)
     mechanism = dc.truncated_posterior(calibration.draws, variance=calibration.variance, radius=calibration.radius)
-    mechanism.draw(dc.moments(rows_of(over, records)), dc.Normal(over, 0.8), calibration, Script())
+    mechanism.draw(dc.designs.sum_moments(rows_of(over, records)), dc.designs.Normal(over, 0.8), calibration, Script())
     assert given["radius"] == calibration.radius
     logs = -np.einsum("ki,ij,kj->k", points, given["precision"], points) / 2 + points @ given["shift"]
     return np.asarray(logs - logsumexp(logs))
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 @pytest.mark.parametrize("radius", [0.3, 1.5])
 @pytest.mark.parametrize("shape", ["box", "box, no intercept", "ball", "ball, no intercept"])
 def test_a_truncated_posterior_is_private_and_tight(
@@ -279,7 +279,13 @@ def test_draws_of_a_truncated_posterior_have_the_law_that_was_paid_for() -> None
     over = design(1, NUMBER, intercept=False)
     rows = rows_of(over, [(x, 7 * x) for x in np.linspace(-1, 1, 30)])
     mechanism = dc.truncated_posterior(4000, variance=0.3, radius=0.7)
-    found = dc.simulate(mechanism, dc.moments(rows), dc.Normal(over, 2.0), promise(9e4), rng=np.random.default_rng(2))
+    found = dc.simulate(
+        mechanism,
+        dc.designs.sum_moments(rows),
+        dc.designs.Normal(over, 2.0),
+        promise(9e4),
+        rng=np.random.default_rng(2),
+    )
     assert found.calibration.temper == 1
     v, y = rows.coordinates[:, 0] / GRID, rows.target / GRID
     grid = np.linspace(-0.7, 0.7, 20001)
@@ -304,7 +310,7 @@ FLAT = [(0.01, "no")] * 400
 
 def log_densities(over: dc.Design, records: Any, scale: float, convexity: float) -> np.ndarray:
     """Of the ideal minimiser, apart from a constant: of b at `-Lambda w - g(w)`, times the determinant."""
-    statistic, found = dc.gradients(rows_of(over, records)), []
+    statistic, found = dc.designs.sum_gradients(rows_of(over, records)), []
     for w in WEIGHTS[:, : over.size] if over.size == 2 else np.concatenate([WEIGHTS[:, :1], WEIGHTS[:, :1] / 9]):
         slope, curvature = statistic.slope(w)
         b = [Fraction(float(part)) for part in -convexity * w - slope]
@@ -332,7 +338,7 @@ def perturbation_loss(over: dc.Design, relation: dc.Relation, scale: float, conv
     return worst
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("norm", [None, 1.0, 0.5])
 @every(("epsilon", "regularisation"), [(0.5, 1e-3), (12, 0.02)])
 def test_the_ideal_minimiser_is_private(
@@ -372,7 +378,7 @@ def test_the_curvature_term_is_what_one_record_can_do_to_the_determinant() -> No
             theta = rng.normal(size=4) * rng.choice([0, 1])
             logs = []
             for part in (rest, [*rest, record]):
-                _, curvature = dc.gradients(rows_of(over, part)).slope(theta)
+                _, curvature = dc.designs.sum_gradients(rows_of(over, part)).slope(theta)
                 logs.append(np.linalg.slogdet(curvature + convexity * np.eye(4))[1])
             assert -1e-12 <= logs[1] - logs[0] <= float(calibration.curvature) * (1 + 1e-9)
             worst = max(worst, logs[1] - logs[0])
@@ -382,7 +388,7 @@ def test_the_curvature_term_is_what_one_record_can_do_to_the_determinant() -> No
 # ----------------------------------------------------------------- objective perturbation: step 2, the lattice of b
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("norm", [None, 1.0])
 @every("size", [1, 3, 10])
 def test_lattice_points_are_no_further_apart_than_the_sensitivity(
@@ -411,7 +417,7 @@ def test_lattice_points_are_no_further_apart_than_the_sensitivity(
 # ------------------------------------------------------------ objective perturbation: step 3, the minimiser as computed
 
 
-def exact_slope(rows: dc.Rows, tilt: np.ndarray, convexity: float, w: np.ndarray) -> float:
+def exact_slope(rows: dc.designs.Rows, tilt: np.ndarray, convexity: float, w: np.ndarray) -> float:
     """Length of the gradient of J at these floats, to 40 digits."""
     with localcontext() as context:
         context.prec = 40
@@ -447,7 +453,7 @@ def test_the_minimiser_is_as_near_as_was_paid_for(name: str, monkeypatch: pytest
     calibration = made(mechanism, over, promise(epsilon))
     features = np.rint(rng.uniform(-1, 1, (n, size)) * 2) / 2
     states = np.where(features[:, 0] + 0.3 > 0, "yes", "no") if name == "separable" else rng.choice(CLASSES.states, n)
-    rows = dc.grid_rows(over, features, states)
+    rows = dc.designs.read_rows(over, features, states)
     step, convexity = calibration.polish_step, calibration.regularisation
     minimise, found = perturbation.minimiser, []
     monkeypatch.setattr(perturbation, "minimiser", lambda *what: found.append(minimise(*what)) or found[-1])
@@ -455,7 +461,7 @@ def test_the_minimiser_is_as_near_as_was_paid_for(name: str, monkeypatch: pytest
         noise = SimulatedNoise(np.random.default_rng(seed))
         lattice = noise.k_norm(np.zeros(over.size, np.int64), calibration.scale, over.shape)
         script = Script((lattice,))
-        mechanism.draw(dc.gradients(rows), dc.Normal(over, 1.0), calibration, script)
+        mechanism.draw(dc.designs.sum_gradients(rows), dc.designs.Normal(over, 1.0), calibration, script)
         (_, zeros, scale, shape), (_, steps, polish, cube) = script.asked[:2]
         assert not zeros.any()
         assert (scale, shape, polish, cube) == (calibration.scale, over.shape, calibration.polish, "cube")
@@ -466,14 +472,14 @@ def test_the_minimiser_is_as_near_as_was_paid_for(name: str, monkeypatch: pytest
     assert len(found) == 3
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("norm", [None, 1.0])
 def test_all_parts_of_objective_perturbation_are_paid_for(relation: dc.Relation, norm: float | None) -> None:
     over = design(3, CLASSES, norm=norm)
     for epsilon in (0.1, 1, 10):
         mechanism, guarantee = dc.objective_perturbation(records=100), promise(epsilon, relation)
         calibration = made(mechanism, over, guarantee)
-        _, script = run(mechanism, dc.gradients(rows_of(over, [(1, 1, 1, "yes")])), calibration, Script())
+        _, script = run(mechanism, dc.designs.sum_gradients(rows_of(over, [(1, 1, 1, "yes")])), calibration, Script())
         (_, _, scale, _), (_, _, polish, _) = script.asked[:2]
         parts = [
             Fraction(calibration.sensitivity) / Fraction(scale),
@@ -502,7 +508,9 @@ def test_objective_perturbation_releases_what_the_noise_says_and_nothing_else() 
     calibration = made(mechanism, over, promise(1))
     released = []
     for records in ([], [(1, 1, "yes")] * 30, [(0.2, -0.4, "no"), (-1, 1, "yes")]):
-        payload, script = run(mechanism, dc.gradients(rows_of(over, records)), calibration, Script((7, 12345), total=8))
+        payload, script = run(
+            mechanism, dc.designs.sum_gradients(rows_of(over, records)), calibration, Script((7, 12345), total=8)
+        )
         released.append(payload)
         assert len(script.asked) == 3
     assert released[0] == released[1] == released[2]
@@ -526,7 +534,7 @@ def audited(
     """A lower bound on the epsilon of an event, wrong with probability at most FALSE_ALARM (Clopper and Pearson)."""
     rng, hits = np.random.default_rng(12), []
     for statistic in pair:
-        prior = dc.Normal(statistic.over, 1.0)
+        prior = dc.designs.Normal(statistic.over, 1.0)
         made_ones = (dc.simulate(mechanism, statistic, prior, guarantee, rng=rng).payload for _ in range(runs))
         hits.append(sum(map(telling, made_ones)))
     # Either way round: the events of one that tell most may be those that do not happen.
@@ -548,7 +556,7 @@ Case = tuple[Any, tuple[Statistic, Statistic], Callable[[Any], bool]]
 def moments_case(relation: dc.Relation) -> Case:
     over = design(1, intercept=False)
     sets = ([], [(1,)]) if relation is ADD_REMOVE else ([(0,)], [(1,)])
-    one, other = (dc.moments(rows_of(over, part)) for part in sets)
+    one, other = (dc.designs.sum_moments(rows_of(over, part)) for part in sets)
     before, after = one.vector(relation), other.vector(relation)
     return dc.noisy_moments(), (one, other), lambda p: nearer(p.values, before, after, "cube")
 
@@ -557,7 +565,7 @@ def groups_case(relation: dc.Relation) -> Case:
     """The group of sums of each feature, which gets most of the budget where there is one feature."""
     over = design(1, NUMBER, intercept=False)
     sets = ([], [(1, 7)]) if relation is ADD_REMOVE else ([(0, 7)], [(1, 7)])
-    one, other = (dc.moments(rows_of(over, part)) for part in sets)
+    one, other = (dc.designs.sum_moments(rows_of(over, part)) for part in sets)
     group = groups_of(over, noisy_total=relation is ADD_REMOVE) == 1
     before, after = one.vector(relation)[group], other.vector(relation)[group]
     return dc.grouped_moments(), (one, other), lambda p: nearer(p.values[group], before, after, "cube")
@@ -566,9 +574,9 @@ def groups_case(relation: dc.Relation) -> Case:
 def gradients_case(relation: dc.Relation, norm: float | None = None) -> Case:
     over = design(1, CLASSES, norm=norm)
     sets = ([], [(1, "yes")]) if relation is ADD_REMOVE else ([(1, "no")], [(1, "yes")])
-    one, other = (dc.gradients(rows_of(over, part)) for part in sets)
+    one, other = (dc.designs.sum_gradients(rows_of(over, part)) for part in sets)
 
-    def telling(payload: dc.GradientTrace) -> bool:
+    def telling(payload: dc.kinds.GradientTrace) -> bool:
         return nearer(np.rint(payload.gradients[0] * 2 * GRID), one.signed(), other.signed(), over.shape)
 
     return dc.noisy_gradients(1, records=1), (one, other), telling
@@ -577,7 +585,7 @@ def gradients_case(relation: dc.Relation, norm: float | None = None) -> Case:
 def objective_case(relation: dc.Relation) -> Case:
     over = design(1, CLASSES, intercept=False)
     sets = ([], [(1, "yes")]) if relation is ADD_REMOVE else ([(1, "no")], [(1, "yes")])
-    pair = tuple(dc.gradients(rows_of(over, part)) for part in sets)
+    pair = tuple(dc.designs.sum_gradients(rows_of(over, part)) for part in sets)
     # b is below -1 where the record's gradient is all that is left: there its density tells most.
     return dc.objective_perturbation(records=1, curvature=0), pair, lambda p: bool(p.gradients[0, 0] > 0)
 
@@ -585,14 +593,14 @@ def objective_case(relation: dc.Relation) -> Case:
 def truncated_case(relation: dc.Relation) -> Case:
     over = design(1, NUMBER, intercept=False)
     sets = ([], [(1, 7)]) if relation is ADD_REMOVE else ([(1, -3)], [(1, 7)])
-    pair = tuple(dc.moments(rows_of(over, part)) for part in sets)
+    pair = tuple(dc.designs.sum_moments(rows_of(over, part)) for part in sets)
     at = -0.5 if relation is ADD_REMOVE else 0
     return dc.truncated_posterior(variance=0.01), pair, lambda p: bool(p.weights[0, 0] > at)
 
 
 def factored_case(relation: dc.Relation) -> Case:
     over = categories(2)
-    factor = dc.CategoricalFactor([[0.9, 0.1], [0.1, 0.9]], floor=0.1)
+    factor = dc.scores.CategoricalFactor([[0.9, 0.1], [0.1, 0.9]], floor=0.1)
     sets = ([(0,), (1,)], [(0,), (1,), (1,)]) if relation is ADD_REMOVE else ([(0,)], [(1,)])
     return dc.factored(factor), tuple(rows_of(over, part) for part in sets), lambda p: p.index == 1
 
@@ -610,7 +618,7 @@ FEW, MORE = 500, 1000
 """Runs of an audit; a truncated posterior shows less in each."""
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", AUDITS)
 def test_releases_over_a_design_survive_an_audit(name: str, relation: dc.Relation) -> None:
     """Seeds are fixed; the bound would be wrong for other seeds with probability 1e-8 each. It must see something."""

@@ -44,7 +44,7 @@ def test_no_rounding_makes_a_record_longer_than_the_norm(norm: float, size: int)
     if norm > math.sqrt(size):
         norm = math.sqrt(size)
     over = design(size, norm=norm)
-    found = dc.grid_rows(over, long_rows(norm, size, 4000)).coordinates
+    found = dc.designs.read_rows(over, long_rows(norm, size, 4000)).coordinates
     squares = (found[:, :-1] ** 2).sum(axis=1)
     most = (Fraction(norm) * GRID) ** 2
     assert squares.max() <= most
@@ -58,7 +58,7 @@ def test_coordinates_are_the_nearest_points_of_the_grid() -> None:
     over = dc.Design((numeric("a", 0, 10), numeric("b", -2, 6)), NUMBER)
     features = RNG(1).uniform(-5, 15, (500, 2))
     target = RNG(2).uniform(-5, 9, 500)
-    found = dc.grid_rows(over, features, target)
+    found = dc.designs.read_rows(over, features, target)
     inside = np.clip((features - [5, 2]) / [5, 4], -1, 1)
     assert np.all(np.abs(found.coordinates[:, :2] - GRID * inside) <= 0.5 + 1e-9)
     assert np.all(found.coordinates[:, 2] == GRID)
@@ -73,7 +73,7 @@ HUGE = (1e308, -1e308, 1.7e308, 5e-324, -0.0)
 def test_no_number_however_large_leaves_the_bounds_or_says_so(bounds: tuple[float, float], norm: float | None) -> None:
     """Warnings are errors here: a warning that only some records cause would be a word about them."""
     over = dc.Design((dc.Variable("x", bounds=bounds),), dc.Variable("y", bounds=bounds), norm)
-    found = dc.grid_rows(over, np.array(HUGE)[:, None], HUGE)
+    found = dc.designs.read_rows(over, np.array(HUGE)[:, None], HUGE)
     assert np.abs(found.coordinates).max() <= GRID
     assert np.abs(found.target).max() <= GRID
 
@@ -84,11 +84,11 @@ def test_a_record_is_rounded_by_itself(name: str) -> None:
     norm, intercept = SHAPES[name]
     over = design(5, NUMBER, norm=norm, intercept=intercept)
     features, target = long_rows(0.5, 5, 1000), RNG(4).uniform(-4, 8, 1000)
-    whole = dc.grid_rows(over, features, target)
+    whole = dc.designs.read_rows(over, features, target)
     for number in (1, 2, 3, 5, 100, 1000):
         for seed in range(3):
             chosen = RNG(seed).permutation(1000)[:number]
-            part = dc.grid_rows(over, features[chosen], target[chosen])
+            part = dc.designs.read_rows(over, features[chosen], target[chosen])
             assert np.array_equal(part.coordinates, whole.coordinates[chosen])
             assert np.array_equal(part.target, whole.target[chosen])
 
@@ -96,7 +96,7 @@ def test_a_record_is_rounded_by_itself(name: str) -> None:
 # ----------------------------------------------------------------------------------------------------------- moments
 
 
-def slow_vector(rows: dc.Rows, relation: dc.Relation) -> list[int]:
+def slow_vector(rows: dc.designs.Rows, relation: dc.Relation) -> list[int]:
     """The released sums, from their definition, with Python's integers."""
     over, sums = rows.design, []
     for i, j in over.moments:
@@ -108,7 +108,7 @@ def slow_vector(rows: dc.Rows, relation: dc.Relation) -> list[int]:
     return sums if relation is REPLACE else [rows.records * GRID**2, *sums]
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("target", [None, NUMBER], ids=["no target", "target"])
 @every("intercept", [True, False])
 def test_moments_move_by_their_sensitivity_at_most(
@@ -116,7 +116,7 @@ def test_moments_move_by_their_sensitivity_at_most(
 ) -> None:
     over, reached = design(2, target, intercept=intercept), 0.0
     for one, other in neighbours(over, relation):
-        before, after = (dc.moments(rows_of(over, records)).vector(relation) for records in (one, other))
+        before, after = (dc.designs.sum_moments(rows_of(over, records)).vector(relation) for records in (one, other))
         reached = max(reached, length(after - before, "cube"))
         assert length(after - before, "cube") <= moment_sensitivity(relation)
     assert reached == moment_sensitivity(relation)
@@ -130,10 +130,10 @@ def test_moments_of_any_records_are_their_definition_and_move_no_further(data: s
     wide = 2 + (over.target is not None)
     records = data.draw(st.lists(st.tuples(*[numbers] * wide), max_size=5))
     extra, place = data.draw(st.tuples(*[numbers] * wide)), data.draw(st.integers(0, len(records)))
-    for relation in dc.RECORD_RELATIONS:
-        before = dc.moments(rows_of(over, records))
+    for relation in dc.tools.RECORD_RELATIONS:
+        before = dc.designs.sum_moments(rows_of(over, records))
         assert before.vector(relation).tolist() == slow_vector(rows_of(over, records), relation)
-        after = dc.moments(rows_of(over, [*records[:place], extra, *records[place:]]))
+        after = dc.designs.sum_moments(rows_of(over, [*records[:place], extra, *records[place:]]))
         moved = after.vector(relation) - before.vector(relation)
         assert length(moved, "cube") <= GRID**2
     assert length(after.vector(ADD_REMOVE) - before.vector(ADD_REMOVE), "cube") == GRID**2
@@ -141,16 +141,19 @@ def test_moments_of_any_records_are_their_definition_and_move_no_further(data: s
 
 def test_moments_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     over = design(3, NUMBER)
-    rows = dc.grid_rows(over, RNG(1).uniform(-1, 1, (100, 3)), RNG(2).uniform(-3, 7, 100))
-    whole = dc.moments(rows)
+    rows = dc.designs.read_rows(over, RNG(1).uniform(-1, 1, (100, 3)), RNG(2).uniform(-3, 7, 100))
+    whole = dc.designs.sum_moments(rows)
     monkeypatch.setattr("discreet.sensitive.rows.BLOCK", 7)
-    assert np.array_equal(dc.moments(rows).values, whole.values)
+    assert np.array_equal(dc.designs.sum_moments(rows).values, whole.values)
 
 
 def test_gradients_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     over = design(3, CLASSES)
     states = RNG(2).choice(list(CLASSES.states), 100)
-    private, theta = dc.gradients(dc.grid_rows(over, RNG(1).uniform(-1, 1, (100, 3)), states)), RNG(4).normal(size=4)
+    private, theta = (
+        dc.designs.sum_gradients(dc.designs.read_rows(over, RNG(1).uniform(-1, 1, (100, 3)), states)),
+        RNG(4).normal(size=4),
+    )
     whole, (slope, curvature), cost = private.at(theta), private.slope(theta), private.cost(theta)
     monkeypatch.setattr("discreet.sensitive.rows.BLOCK", 7)
     assert np.array_equal(private.at(theta), whole)
@@ -161,11 +164,11 @@ def test_gradients_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.Monke
 def test_scores_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the records lie along one candidate, the later half along the other: all of them decide."""
     over = design(2, None, intercept=False)
-    rows = dc.grid_rows(over, np.repeat([[0.9, 0.0], [0.0, 0.9]], [40, 60], axis=0))
-    factor = dc.DirectionFactor([[0.5, 0.0], [0.0, 0.5]], noise_variance=0.01, tau=4.0)
+    rows = dc.designs.read_rows(over, np.repeat([[0.9, 0.0], [0.0, 0.9]], [40, 60], axis=0))
+    factor = dc.scores.DirectionFactor([[0.5, 0.0], [0.0, 0.5]], noise_variance=0.01, tau=4.0)
     promise = dc.Guarantee(epsilon=100, delta=0, relation="replace", unit="record")
     monkeypatch.setattr("discreet.mechanisms.factored.BLOCK", 7)
-    made = dc.simulate(dc.factored(factor), rows, dc.Normal(over, 1.0), promise, rng=RNG(1))
+    made = dc.simulate(dc.factored(factor), rows, dc.designs.Normal(over, 1.0), promise, rng=RNG(1))
     assert made.payload.index == 1
 
 
@@ -175,7 +178,7 @@ def test_sums_of_the_most_records_stay_whole(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("discreet.sensitive.rows.RECORDS_LIMIT", 10)
     over = design(1, NUMBER)
     with pytest.raises(dc.InputError, match="at most 10 records"):
-        dc.grid_rows(over, np.zeros((11, 1)), np.zeros(11))
+        dc.designs.read_rows(over, np.zeros((11, 1)), np.zeros(11))
 
 
 # --------------------------------------------------------------------------------------------------------- gradients
@@ -183,7 +186,7 @@ def test_sums_of_the_most_records_stay_whole(monkeypatch: pytest.MonkeyPatch) ->
 THETAS = {"0": 0.0, "1": 1.0, "30": 30.0, "1e6": 1e6, "1e200": 1e200}
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", SHAPES)
 def test_gradients_move_by_their_sensitivity_at_most(relation: dc.Relation, name: str) -> None:
     norm, intercept = SHAPES[name]
@@ -192,7 +195,7 @@ def test_gradients_move_by_their_sensitivity_at_most(relation: dc.Relation, name
     points = [size * rng.normal(size=over.size) for size in THETAS.values()]
     points += [np.full(over.size, sign * 1e3) for sign in (-1, 1)] + [1e6 * np.eye(over.size)[0]]
     for one, other in neighbours(over, relation):
-        before, after = (dc.gradients(rows_of(over, records)) for records in (one, other))
+        before, after = (dc.designs.sum_gradients(rows_of(over, records)) for records in (one, other))
         moves = {"signed": [after.signed() - before.signed()], "at": [after.at(p) - before.at(p) for p in points]}
         for kind, found in moves.items():
             reached[kind] = max(reached[kind], *(length(move, over.shape) for move in found))
@@ -212,8 +215,8 @@ def test_gradients_at_any_weights_move_by_one_record_at_most(data: st.DataObject
     records = data.draw(st.lists(coordinates, max_size=4))
     theta = np.array(data.draw(st.lists(st.floats(-1e9, 1e9), min_size=over.size, max_size=over.size)))
     extra = data.draw(coordinates)
-    before, after = (dc.gradients(rows_of(over, part)) for part in (records, [*records, extra]))
-    alone = dc.gradients(rows_of(over, [extra]))
+    before, after = (dc.designs.sum_gradients(rows_of(over, part)) for part in (records, [*records, extra]))
+    alone = dc.designs.sum_gradients(rows_of(over, [extra]))
     for found, more, part in ((before.at(theta), after.at(theta), alone.at(theta)),
                               (before.signed(), after.signed(), alone.signed())):  # fmt: skip
         assert np.array_equal(more - found, part)
@@ -224,7 +227,7 @@ def test_gradients_at_any_weights_move_by_one_record_at_most(data: st.DataObject
 def test_gradients_are_their_definition() -> None:
     over = design(2, CLASSES)
     records = [(0.5, -0.25, "yes"), (-1, 1, "no"), (0.125, 0, "yes")]
-    found, theta = dc.gradients(rows_of(over, records)), np.array([0.3, -2.0, 0.5])
+    found, theta = dc.designs.sum_gradients(rows_of(over, records)), np.array([0.3, -2.0, 0.5])
     exact = np.zeros(3)
     for x0, x1, y in records:
         v = np.array([x0, x1, 1.0])
@@ -245,11 +248,16 @@ def test_a_records_gradient_depends_on_no_other_record(name: str) -> None:
     over, rng = design(4, CLASSES, norm=norm, intercept=intercept), RNG(8)
     features, states = rng.uniform(-1, 1, (1000, 4)), rng.choice(CLASSES.states, 1000)
     theta = rng.normal(size=over.size) * 3
-    each = np.array([dc.gradients(dc.grid_rows(over, features[[i]], states[[i]])).at(theta) for i in range(1000)])
+    each = np.array(
+        [
+            dc.designs.sum_gradients(dc.designs.read_rows(over, features[[i]], states[[i]])).at(theta)
+            for i in range(1000)
+        ]
+    )
     for number in (1, 2, 3, 5, 100, 1000):
         for seed in range(3):
             chosen = RNG(seed).permutation(1000)[:number]
-            found = dc.gradients(dc.grid_rows(over, features[chosen], states[chosen])).at(theta)
+            found = dc.designs.sum_gradients(dc.designs.read_rows(over, features[chosen], states[chosen])).at(theta)
             assert np.array_equal(found, each[chosen].sum(axis=0))
 
 
@@ -260,15 +268,17 @@ def test_not_even_the_rounding_of_a_gradient_depends_on_other_records() -> None:
     theta = rng.normal(size=8) * 30
     theta[-1] = -theta[:-1].sum()
     states = ["yes"] * 200
-    each = np.array([dc.gradients(dc.grid_rows(over, features[[i]], states[:1])).at(theta) for i in range(200)])
+    each = np.array(
+        [dc.designs.sum_gradients(dc.designs.read_rows(over, features[[i]], states[:1])).at(theta) for i in range(200)]
+    )
     for number in (2, 3, 5, 200):
-        found = dc.gradients(dc.grid_rows(over, features[:number], states[:number])).at(theta)
+        found = dc.designs.sum_gradients(dc.designs.read_rows(over, features[:number], states[:number])).at(theta)
         assert np.array_equal(found, each[:number].sum(axis=0))
 
 
 def test_a_records_factors_depend_on_no_other_record() -> None:
     rng = RNG(9)
-    factor = dc.DirectionFactor(dc.spread_candidates(4, 30, [0.5, 1.0]), noise_variance=0.3, tau=2.0)
+    factor = dc.scores.DirectionFactor(dc.scores.spread_candidates(4, 30, [0.5, 1.0]), noise_variance=0.3, tau=2.0)
     rows = rng.integers(-GRID, GRID + 1, (1000, 4)) / GRID
     each = np.concatenate([factor.steps(rows[[at]]) for at in range(1000)])
     for number in (2, 3, 5, 100, 1000):
@@ -299,28 +309,28 @@ def test_a_records_factors_depend_on_no_other_record() -> None:
 )  # fmt: skip
 def test_records_that_are_none_are_refused(features: object, target: object, message: str) -> None:
     with pytest.raises(dc.InputError, match=message):
-        dc.grid_rows(design(2, CLASSES), features, target)
+        dc.designs.read_rows(design(2, CLASSES), features, target)
 
 
 @every("value", [math.nan, math.inf, "many", 10**400])
 def test_a_numeric_target_that_is_none_is_refused(value: object) -> None:
     with pytest.raises(dc.InputError, match="'number'"):
-        dc.grid_rows(design(1, NUMBER), [[0.0]], [value])
+        dc.designs.read_rows(design(1, NUMBER), [[0.0]], [value])
 
 
 def test_a_target_where_there_is_none_and_statistics_of_another_target_are_refused() -> None:
     with pytest.raises(dc.InputError, match="exactly where"):
-        dc.grid_rows(design(1), [[0.0]], [1.0])
+        dc.designs.read_rows(design(1), [[0.0]], [1.0])
     with pytest.raises(dc.InputError, match="numeric target"):
-        dc.moments(rows_of(design(1, CLASSES), [(0, "yes")]))
+        dc.designs.sum_moments(rows_of(design(1, CLASSES), [(0, "yes")]))
     for over, record in ((design(1, NUMBER), (0, 1)), (design(1), (0,))):
         with pytest.raises(dc.InputError, match="classes, or of counts"):
-            dc.gradients(rows_of(over, [record]))
+            dc.designs.sum_gradients(rows_of(over, [record]))
 
 
 def test_no_records_are_records() -> None:
     rows = rows_of(design(2, CLASSES), [])
     assert (rows.records, rows.coordinates.shape) == (0, (0, 3))
-    assert dc.gradients(rows).at(np.ones(3)).tolist() == [0, 0, 0]
-    assert dc.gradients(rows).signed().tolist() == [0, 0, 0]
-    assert dc.moments(rows_of(design(1), [])).vector(ADD_REMOVE).tolist() == [0, 0, 0]
+    assert dc.designs.sum_gradients(rows).at(np.ones(3)).tolist() == [0, 0, 0]
+    assert dc.designs.sum_gradients(rows).signed().tolist() == [0, 0, 0]
+    assert dc.designs.sum_moments(rows_of(design(1), [])).vector(ADD_REMOVE).tolist() == [0, 0, 0]

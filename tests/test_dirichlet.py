@@ -90,16 +90,16 @@ def test_the_mean_is_a_probability_in_proportion_to_the_concentrations(prior: dc
 
 @given(networks().flatmap(priors_over), st.integers(1, 5), st.integers(0, 2**32 - 1))
 def test_draws_are_probabilities_and_follow_the_seed(prior: dc.Dirichlet, size: int, seed: int) -> None:
-    draws = prior.draws(size, np.random.default_rng(seed))
+    draws = prior.draw(size, rng=np.random.default_rng(seed))
     assert draws.draws == size and draws.network is prior.network
     for array in draws.values():
         assert np.all(array >= 0) and np.allclose(array.sum(axis=-2), 1, atol=1e-12)
-    assert same(draws, prior.draws(size, np.random.default_rng(seed)))
+    assert same(draws, prior.draw(size, rng=np.random.default_rng(seed)))
 
 
 def test_draws_have_the_moments_of_a_dirichlet_distribution() -> None:
     size = 40_000
-    draws = SKEWED.draws(size, np.random.default_rng(20_240_501))
+    draws = SKEWED.draw(size, rng=np.random.default_rng(20_240_501))
     for node, alpha in SKEWED.alpha.items():
         total = alpha.sum(axis=-1, keepdims=True)
         mean = alpha / total
@@ -109,7 +109,7 @@ def test_draws_have_the_moments_of_a_dirichlet_distribution() -> None:
 
 
 def test_rows_are_drawn_independently() -> None:
-    draws = SKEWED.draws(40_000, np.random.default_rng(7))
+    draws = SKEWED.draw(40_000, rng=np.random.default_rng(7))
     rows = np.stack([draws["rain"][0], draws["wet"][0, 0], draws["wet"][1, 0]])
     assert np.all(np.abs(np.corrcoef(rows)[np.triu_indices(3, 1)]) < 5 / np.sqrt(40_000))
 
@@ -127,7 +127,7 @@ def test_one_draw_for_each_entry_of_the_last_axis() -> None:
 def test_extreme_concentrations_still_give_probabilities(concentration: float) -> None:
     prior = dc.Dirichlet.uniform(CHAIN, concentration)
     rng = np.random.default_rng(3)
-    for array in (*prior.draws(50, rng).values(), dirichlet_draws(np.full((2, 2, 50), concentration), rng)):
+    for array in (*prior.draw(50, rng=rng).values(), dirichlet_draws(np.full((2, 2, 50), concentration), rng)):
         assert np.all(np.isfinite(array)) and np.allclose(array.sum(axis=-2), 1)
 
 

@@ -36,7 +36,7 @@ def candidates() -> list[dc.Tables]:
     ]
 
 
-KINDS: dict[str, tuple[Callable[[], dc.Mechanism[Any]], str]] = {
+KINDS: dict[str, tuple[Callable[[], dc.tools.Mechanism[Any]], str]] = {
     "planned": (lambda: dc.planned(audit=0), "0"),
     "planned, pairs": (lambda: dc.planned(records=10**7), "0"),
     "planned, workload": (lambda: dc.planned(audit=0, workload=["P(b)"]), "0"),
@@ -54,7 +54,7 @@ KINDS: dict[str, tuple[Callable[[], dc.Mechanism[Any]], str]] = {
     "scored": (lambda: dc.scored(score(NETWORK), 2), "0"),
     "sampled": (lambda: dc.sampled(family(NETWORK)), "0"),
 }
-PARAMETERS = [(kind, relation) for kind in KINDS for relation in dc.RECORD_RELATIONS]
+PARAMETERS = [(kind, relation) for kind in KINDS for relation in dc.tools.RECORD_RELATIONS]
 
 
 @cache
@@ -63,7 +63,7 @@ def release(kind: str, relation: dc.Relation = dc.Relation.ADD_REMOVE) -> dc.Rel
     promise = dc.Guarantee(epsilon=2, delta=delta, relation=relation, unit="record")
     network = OPEN if kind == "planned, pairs" else NETWORK
     found = counts_of(network, [record[: len(network.nodes)] for record in RECORDS])
-    counts = dc.Counts(found.tables, POLICY, found.joints)
+    counts = dc.results.Counts(found.tables, POLICY, found.joints)
     prior = dc.Dirichlet.uniform(network)
     return dc.simulate(make(), counts, prior, promise, rng=np.random.default_rng(3))
 
@@ -157,7 +157,7 @@ def test_documents_read_back_as_they_were(kind: str, relation: dc.Relation) -> N
     assert numbers(again.payload) == numbers(made.payload)
     assert (again.guarantee, again.policy, again.records) == (made.guarantee, made.policy, made.records)
     if kind not in ("scored", "sampled"):  # candidates of no law, or of one that the network does not have
-        check_posterior(dc.plug_in, made, again)
+        check_posterior(dc.tools.plug_in, made, again)
 
 
 def check_posterior(read: Callable[..., Any], made: dc.Release, again: dc.Release) -> None:
@@ -381,4 +381,4 @@ def test_half_a_document_is_refused(kind: str) -> None:
 
 def test_a_field_that_documents_would_leave_out_is_refused() -> None:
     with pytest.raises(TypeError, match="leave out a field"):
-        kind("short", order=("index",))(dc.Choice)
+        kind("short", order=("index",))(dc.kinds.Choice)

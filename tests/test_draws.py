@@ -17,7 +17,7 @@ def cells() -> dc.Tables:
 
 
 def test_mean_is_the_average_of_the_draws(cells: dc.Tables) -> None:
-    posterior = dc.PosteriorDraws(cells)
+    posterior = dc.results.PosteriorDraws(cells)
     mean = posterior.mean()
     assert posterior.network == cells.network
     assert mean.draws is None
@@ -39,7 +39,7 @@ def test_the_median_has_the_least_absolute_error(states: int, number: int) -> No
     network = dc.Network((dc.Variable("x", tuple(f"s{k}" for k in range(states))),), {"x": ()})
     for seed, concentration in enumerate((0.05, 1.0, 30.0)):
         draws = np.random.default_rng(seed).dirichlet(np.full(states, concentration), number).T
-        median = dc.PosteriorDraws(dc.Tables(network, {"x": draws}, draws=number)).median()["x"]
+        median = dc.results.PosteriorDraws(dc.Tables(network, {"x": draws}, draws=number)).median()["x"]
         assert median.shape == (states,) and median.min() >= 0
         assert median.sum() == pytest.approx(1, abs=1e-12)
         cells = states * number
@@ -56,13 +56,13 @@ def test_the_median_has_the_least_absolute_error(states: int, number: int) -> No
 
 
 def test_the_median_of_every_row_is_its_own(cells: dc.Tables) -> None:
-    found = dc.PosteriorDraws(cells).median()
+    found = dc.results.PosteriorDraws(cells).median()
     for node, table in found.items():
         assert table.shape == cells.network.shape(node)
         np.testing.assert_allclose(table.sum(axis=-1), 1, atol=1e-12)
         for row in np.ndindex(*table.shape[:-1]):
             alone = dc.Network((dc.Variable("x", cells.network.schema[node].states),), {"x": ()})
-            single = dc.PosteriorDraws(dc.Tables(alone, {"x": cells[node][row]}, draws=12)).median()
+            single = dc.results.PosteriorDraws(dc.Tables(alone, {"x": cells[node][row]}, draws=12)).median()
             np.testing.assert_allclose(table[row], single["x"], atol=1e-12)
 
 
@@ -72,22 +72,24 @@ def test_medians_of_three_states_are_those_of_each_row() -> None:
     network = dc.Network((dc.Variable("x", ("no", "yes")), dc.Variable("y", states)), {"x": (), "y": ("x",)})
     rng = np.random.default_rng(4)
     rows = np.stack([rng.dirichlet(alpha, 12).T for alpha in ([0.1, 0.1, 0.1], [8.0, 1.0, 1.0])])
-    found = dc.PosteriorDraws(dc.Tables(network, {"x": np.full((2, 12), 0.5), "y": rows}, draws=12)).median()["y"]
+    found = dc.results.PosteriorDraws(dc.Tables(network, {"x": np.full((2, 12), 0.5), "y": rows}, draws=12)).median()[
+        "y"
+    ]
     for row, median in zip(rows, found, strict=True):
         alone = dc.Tables(dc.Network((dc.Variable("y", states),), {"y": ()}), {"y": row}, draws=12)
-        np.testing.assert_allclose(median, dc.PosteriorDraws(alone).median()["y"], atol=1e-12)
+        np.testing.assert_allclose(median, dc.results.PosteriorDraws(alone).median()["y"], atol=1e-12)
 
 
 def test_the_median_takes_a_side_where_the_mean_hedges() -> None:
     network = dc.Network((dc.Variable("x", ("no", "yes")),), {"x": ()})
     yes = np.array([0.99] * 7 + [0.01] * 3)
-    posterior = dc.PosteriorDraws(dc.Tables(network, {"x": np.stack([1 - yes, yes])}, draws=10))
+    posterior = dc.results.PosteriorDraws(dc.Tables(network, {"x": np.stack([1 - yes, yes])}, draws=10))
     np.testing.assert_allclose(posterior.median()["x"], [0.01, 0.99], atol=1e-9)
     np.testing.assert_allclose(posterior.mean()["x"], [0.304, 0.696], atol=1e-9)
 
 
 def test_picked_draws_are_joint_and_do_not_repeat(cells: dc.Tables) -> None:
-    picked = dc.PosteriorDraws(cells).draws(7, np.random.default_rng(2))
+    picked = dc.results.PosteriorDraws(cells).draw(7, rng=np.random.default_rng(2))
     assert picked.draws == 7
 
     def positions(node: str) -> list[int]:
@@ -101,14 +103,14 @@ def test_picked_draws_are_joint_and_do_not_repeat(cells: dc.Tables) -> None:
 
 
 def test_every_draw_can_be_picked(cells: dc.Tables) -> None:
-    picked = dc.PosteriorDraws(cells).draws(12, np.random.default_rng(3))
+    picked = dc.results.PosteriorDraws(cells).draw(12, rng=np.random.default_rng(3))
     assert np.array_equal(np.sort(picked["smoke"][0]), np.sort(cells["smoke"][0]))
     assert not np.array_equal(picked["smoke"], cells["smoke"])
 
 
 def test_picks_follow_the_seed(cells: dc.Tables) -> None:
     first, second, other = (
-        dc.PosteriorDraws(cells).draws(5, np.random.default_rng(seed))["smoke"] for seed in (4, 4, 5)
+        dc.results.PosteriorDraws(cells).draw(5, rng=np.random.default_rng(seed))["smoke"] for seed in (4, 4, 5)
     )
     assert np.array_equal(first, second)
     assert not np.array_equal(first, other)
@@ -117,12 +119,12 @@ def test_picks_follow_the_seed(cells: dc.Tables) -> None:
 @pytest.mark.parametrize("n", [13, 0, -1])
 def test_more_draws_than_there_are(cells: dc.Tables, n: int) -> None:
     with pytest.raises(dc.InputError, match=f"has 12 draws, asked for {n}"):
-        dc.PosteriorDraws(cells).draws(n, np.random.default_rng(0))
+        dc.results.PosteriorDraws(cells).draw(n, rng=np.random.default_rng(0))
 
 
 def test_a_single_table_is_no_posterior() -> None:
     with pytest.raises(dc.InputError, match="at least one draw"):
-        dc.PosteriorDraws(asia())
+        dc.results.PosteriorDraws(asia())
 
 
 def test_families_are_made_when_they_are_read() -> None:
@@ -132,7 +134,7 @@ def test_families_are_made_when_they_are_read() -> None:
         made.append(node)
         return np.full((*network.shape(node), 2), 0.5)
 
-    posterior = dc.PosteriorDraws(dc.Tables(network, source, draws=2))
+    posterior = dc.results.PosteriorDraws(dc.Tables(network, source, draws=2))
     assert made == []
     assert posterior.cells["either"].shape == (2, 2, 2, 2)
     assert made == ["either"]

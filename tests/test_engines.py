@@ -157,10 +157,10 @@ def sums(given: dict[str, Any], design: dc.Design, **options: Any) -> Any:
     """What is summed over a design, or the message that refuses."""
     records = dc.read_records(given["source"], design.schema, table=given.get("table"), **options)
     try:
-        rows = dc.grid_rows(design, records)
+        rows = dc.designs.read_rows(design, records)
         if design == LINEAR:
-            return rows.records, dc.moments(rows).values.tolist()
-        asked = dc.gradients(rows)
+            return rows.records, dc.designs.sum_moments(rows).values.tolist()
+        asked = dc.designs.sum_gradients(rows)
         return rows.records, asked.at(np.array([0.3, -2.0, 0.5])).tolist(), asked.signed().tolist()
     except dc.InputError as refused:
         return str(refused)

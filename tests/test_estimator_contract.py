@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("short_walks")
 EACH = pytest.mark.parametrize("case", CASES, ids=[case.kind.__name__ for case in CASES])
 
 
-def opened(folder: Path, limit: int = 1000, relation: str = "add-remove") -> dc.Account:
+def opened(folder: Path, limit: int = 1000, relation: str = "add-remove") -> dc.results.Account:
     return dc.Ledger(f"sqlite:///{folder / 'ledger.db'}").open("records", promise(limit, relation))
 
 
@@ -44,7 +44,7 @@ def records(n: int = 90) -> tuple[np.ndarray, np.ndarray]:
     return X, (X[:, 0] > 0).astype(int)
 
 
-def made(case: Case, account: dc.Account | None, guarantee: dc.Guarantee | None = None, **others: Any) -> Any:
+def made(case: Case, account: dc.results.Account | None, guarantee: dc.Guarantee | None = None, **others: Any) -> Any:
     """An estimator that can be fitted to `records`."""
     declared = {"classes": (0, 1)} if is_classifier(case.kind()) else {}
     options = {**declared, **case.options, "random_state": 3, **others}
@@ -219,11 +219,11 @@ def test_a_grid_search_pays_for_every_candidate_fold_and_the_last_fit(case: Case
 RESTART = "import pickle, sys, numpy; pickle.load(open(sys.argv[1], 'rb')).fit(*pickle.load(open(sys.argv[2], 'rb')))"
 DEATH = """
 import os, discreet as dc
-whole = dc.Account.charge
+whole = dc.results.Account.charge
 def dying(*arguments, **options):
     whole(*arguments, **options)
     os._exit(9)
-dc.Account.charge = dying
+dc.results.Account.charge = dying
 """
 
 

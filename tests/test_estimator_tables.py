@@ -28,7 +28,7 @@ KINDS = (
     dc.PrivateLogisticRegression,
     dc.PrivateLinearRegression,
     dc.PrivateNaiveBayes,
-    dc.PrivatePrincipalDirection,
+    dc.estimators.PrivatePrincipalDirection,
 )
 EACH = pytest.mark.parametrize("kind", KINDS, ids=[kind.__name__ for kind in KINDS])
 BOUNDS = {"age": (0, 100), "sex": ("f", "m"), "ward": ("A", "B", "C")}
@@ -47,11 +47,11 @@ def frame() -> pd.DataFrame:
 
 
 @pytest.fixture
-def account(tmp_path: Path) -> dc.Account:
+def account(tmp_path: Path) -> dc.results.Account:
     return dc.Ledger(f"sqlite:///{tmp_path / 'ledger.db'}").open("records", promise(1000))
 
 
-def made(kind: type[Any], account: dc.Account, **others: Any) -> Any:
+def made(kind: type[Any], account: dc.results.Account, **others: Any) -> Any:
     options: dict[str, Any] = {"bounds": BOUNDS, "guarantee": promise(), "account": account, "random_state": 1}
     if kind is dc.PrivateLogisticRegression:
         options |= {"records": 400, "find_bounds": None}
@@ -87,11 +87,11 @@ def summed(estimator: Any, monkeypatch: pytest.MonkeyPatch, *records: Any, **nam
         with pytest.raises(Stopped):
             estimator.fit(*records, **named)
     (statistic,) = seen
-    if isinstance(statistic, dc.Moments):
+    if isinstance(statistic, dc.designs.Moments):
         return [statistic.values]
-    if isinstance(statistic, dc.Gradients):
+    if isinstance(statistic, dc.designs.Gradients):
         return [statistic.rows.coordinates, statistic.rows.target]
-    if isinstance(statistic, dc.Rows):
+    if isinstance(statistic, dc.designs.Rows):
         return [statistic.coordinates]
     return [statistic.joint(("age", statistic.network.nodes[0])), statistic.joint(("ward", statistic.network.nodes[0]))]
 
@@ -124,7 +124,7 @@ def tables(frame: pd.DataFrame, folder: Path) -> dict[str, tuple[Any, dict[str, 
 @pytest.mark.filterwarnings("ignore:The 'future.infer_string' option is deprecated")  # Ibis asks pandas for it
 @EACH
 def test_every_table_gives_the_statistic_of_arrays(
-    kind: type[Any], frame: pd.DataFrame, account: dc.Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: type[Any], frame: pd.DataFrame, account: dc.results.Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = target_of(kind)
     y = [frame[target["target"]]] if target else []
@@ -139,7 +139,9 @@ def test_every_table_gives_the_statistic_of_arrays(
 
 
 @EACH
-def test_a_fit_from_a_table_is_a_fit(kind: type[Any], frame: pd.DataFrame, account: dc.Account, tmp_path: Path) -> None:
+def test_a_fit_from_a_table_is_a_fit(
+    kind: type[Any], frame: pd.DataFrame, account: dc.results.Account, tmp_path: Path
+) -> None:
     frame.to_parquet(tmp_path / "visits.parquet")
     fitted = made(kind, account).fit(tmp_path / "visits.parquet", **target_of(kind))
     (charge,) = account.charges()
@@ -158,7 +160,7 @@ def test_a_fit_from_a_table_is_a_fit(kind: type[Any], frame: pd.DataFrame, accou
 
 @pytest.mark.parametrize("kind", KINDS[:3])
 def test_labels_that_are_numbers_or_logical_are_read_in_any_table(
-    kind: type[Any], frame: pd.DataFrame, account: dc.Account, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kind: type[Any], frame: pd.DataFrame, account: dc.results.Account, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if not is_classifier(kind()):
         return
@@ -174,7 +176,7 @@ def test_labels_that_are_numbers_or_logical_are_read_in_any_table(
 
 @EACH
 def test_records_bring_their_policy_and_their_schema(
-    kind: type[Any], frame: pd.DataFrame, account: dc.Account, monkeypatch: pytest.MonkeyPatch
+    kind: type[Any], frame: pd.DataFrame, account: dc.results.Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is declared once need not be said again, but for how numbers are cut; classes may stand in any order."""
     target = target_of(kind)
@@ -271,7 +273,7 @@ REFUSED: dict[str, tuple[Callable[[Any, pd.DataFrame], Any], str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_table_that_cannot_be_read_costs_nothing_and_is_not_quoted(
-    name: str, frame: pd.DataFrame, account: dc.Account
+    name: str, frame: pd.DataFrame, account: dc.results.Account
 ) -> None:
     act, message = REFUSED[name]
     estimator = made(dc.PrivateLogisticRegression, account)
@@ -281,15 +283,15 @@ def test_a_table_that_cannot_be_read_costs_nothing_and_is_not_quoted(
     assert not account.charges() and not hasattr(estimator, "release_")
 
 
-def test_what_predicts_nothing_takes_no_target(frame: pd.DataFrame, account: dc.Account) -> None:
+def test_what_predicts_nothing_takes_no_target(frame: pd.DataFrame, account: dc.results.Account) -> None:
     with pytest.raises(dc.InputError, match="fit takes X and y, and nothing else"):
-        made(dc.PrivatePrincipalDirection, account).fit(frame, target="ill")
+        made(dc.estimators.PrivatePrincipalDirection, account).fit(frame, target="ill")
 
 
-def test_records_held_against_other_bounds_are_refused(frame: pd.DataFrame, account: dc.Account) -> None:
+def test_records_held_against_other_bounds_are_refused(frame: pd.DataFrame, account: dc.results.Account) -> None:
     schema = dc.Schema((dc.Variable("age", bounds=(0, 99)), dc.Variable("cost", bounds=(0, 12))))
     records = dc.read_records(frame, schema, out_of_bounds="clip")
-    for kind, target in ((dc.PrivateLinearRegression, "cost"), (dc.PrivatePrincipalDirection, None)):
+    for kind, target in ((dc.PrivateLinearRegression, "cost"), (dc.estimators.PrivatePrincipalDirection, None)):
         estimator = made(kind, account, bounds={"age": (0, 100)} | ({} if target else {"cost": (0, 12)}))
         with pytest.raises(dc.InputError, match="'age' of the design must be in the records' schema, with the same"):
             estimator.fit(records, **({"target": target} if target else {}))
@@ -303,7 +305,7 @@ def test_records_held_against_other_bounds_are_refused(frame: pd.DataFrame, acco
 
 @pytest.mark.parametrize("kind", KINDS[:2])
 def test_categories_are_indicators_of_all_but_the_first(
-    kind: type[Any], frame: pd.DataFrame, account: dc.Account
+    kind: type[Any], frame: pd.DataFrame, account: dc.results.Account
 ) -> None:
     y = frame[target_of(kind)["target"]]
     fitted = made(kind, account, guarantee=promise(100)).fit(frame[COLUMNS], y)
@@ -332,7 +334,7 @@ def test_categories_are_indicators_of_all_but_the_first(
 
 
 @EACH
-def test_no_category_is_learned_from_records(kind: type[Any], frame: pd.DataFrame, account: dc.Account) -> None:
+def test_no_category_is_learned_from_records(kind: type[Any], frame: pd.DataFrame, account: dc.results.Account) -> None:
     """A category that no record has is a feature like any other, in frames with categories of their own, too."""
     few = frame[frame.ward != "C"]
     target = target_of(kind)
@@ -345,7 +347,7 @@ def test_no_category_is_learned_from_records(kind: type[Any], frame: pd.DataFram
 
 
 def test_an_array_of_texts_and_numbers_is_read_by_position(
-    frame: pd.DataFrame, account: dc.Account, monkeypatch: pytest.MonkeyPatch
+    frame: pd.DataFrame, account: dc.results.Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = dc.PrivateLogisticRegression
     expected = summed(made(kind, account), monkeypatch, frame[COLUMNS], frame.ill)
@@ -360,7 +362,7 @@ def test_an_array_of_texts_and_numbers_is_read_by_position(
 
 @pytest.mark.parametrize("held", [0, 2**28])
 def test_more_blocks_than_one_are_summed_like_one(
-    held: int, frame: pd.DataFrame, account: dc.Account, monkeypatch: pytest.MonkeyPatch
+    held: int, frame: pd.DataFrame, account: dc.results.Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = dc.PrivateLinearRegression
     expected = summed(made(kind, account), monkeypatch, frame, target="cost")

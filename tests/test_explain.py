@@ -16,7 +16,7 @@ import discreet as dc
 from design_releases import PUBLISHED, committed
 from discreet.model.families import Family
 from discreet.model.query_grammar import Probability, parse_query
-from discreet.posterior.draws import PosteriorDraws
+from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.queries import explain as explaining
 from discreet.queries.row_shares import Dependence, dependence
@@ -188,7 +188,7 @@ def test_entries_and_the_record_that_moves_most_are_those_of_brute_force() -> No
     for share in found.rows:
         place = tuple(NETWORK.schema[name].code(state) for name, state in share.given.items())
         code = NETWORK.schema[share.node].code(share.state)
-        lower, upper = dc.credible_interval(posterior.cells[share.node][(*place, code)], 0.95)
+        lower, upper = dc.tools.credible_interval(posterior.cells[share.node][(*place, code)], 0.95)
         row = mean[share.node][place]
         for end, value in ((lower, share.low), (upper, share.high)):
             kept = row * (1 - end) / (1 - row[code])

@@ -21,21 +21,23 @@ from oracle import small
 from releases import guarantee, noisy_release
 
 NETWORK = small(("a", 2, ()), ("b", 3, ("a",)), ("c", 2, ("b",)))
-EXACT, LAPLACE = dc.StatedNoise("rounded", 1), dc.StatedNoise("laplace", 2)
+EXACT, LAPLACE = dc.external.StatedNoise("rounded", 1), dc.external.StatedNoise("laplace", 2)
 A = (60, 40)
 
 
-def figures(values: Any = A, over: Any = ("a",), noise: Any = EXACT, promise: Any = None, **more: Any) -> dc.External:
+def figures(
+    values: Any = A, over: Any = ("a",), noise: Any = EXACT, promise: Any = None, **more: Any
+) -> dc.external.External:
     """Exact counts of a, unless something else is said."""
     return dc.measured(values, NETWORK, over, noise, guarantee=promise, source="census 3", **more)
 
 
-def several() -> dc.External:
+def several() -> dc.external.External:
     """All kinds of figures in one document, axes in another order than the schema's."""
     pairs = figures([[1.5, 2, 3.25], [4, 5, 6]], ("a", "b"), LAPLACE, guarantee(2))
-    turned = pairs.also([[1, 2], [3, 4], [5, 6]], ("b", "a"), dc.StatedNoise("discrete_laplace", 1.5))
-    summed = turned.also([7.5], ("b",), dc.StatedNoise("gaussian", 3), [[0.5, 0, -2]])
-    return summed.also(100, (), EXACT).also([10, 20, 70], ("b",), dc.StatedNoise("rounded", 10))
+    turned = pairs.also([[1, 2], [3, 4], [5, 6]], ("b", "a"), dc.external.StatedNoise("discrete_laplace", 1.5))
+    summed = turned.also([7.5], ("b",), dc.external.StatedNoise("gaussian", 3), [[0.5, 0, -2]])
+    return summed.also(100, (), EXACT).also([10, 20, 70], ("b",), dc.external.StatedNoise("rounded", 10))
 
 
 # ------------------------------------------------------------------------------------------------------ the document
@@ -45,8 +47,8 @@ def test_the_document_comes_back(tmp_path: Path) -> None:
     made = several()
     made.save(tmp_path / "x.json")
     back = dc.load(tmp_path / "x.json")
-    assert isinstance(back, dc.External)
-    assert back.dumps() == made.dumps() == dc.External.load(tmp_path / "x.json").dumps()
+    assert isinstance(back, dc.external.External)
+    assert back.dumps() == made.dumps() == dc.external.External.load(tmp_path / "x.json").dumps()
     assert (back.id, back.records, back.guarantee, back.source) == (made.id, 100, guarantee(2), "census 3")
     for one, other in zip(made.measurements, back.measurements, strict=True):
         assert (one.scope, one.noise, one.scale) == (other.scope, other.noise, other.scale)
@@ -59,7 +61,12 @@ def test_the_document_comes_back(tmp_path: Path) -> None:
 
 def test_the_same_figures_are_the_same_document_and_others_are_not() -> None:
     assert figures().id == figures().id
-    others = [figures((61, 39)), figures(promise="by law"), figures(noise=dc.StatedNoise("rounded", 2)), several()]
+    others = [
+        figures((61, 39)),
+        figures(promise="by law"),
+        figures(noise=dc.external.StatedNoise("rounded", 2)),
+        several(),
+    ]
     assert len({part.id for part in (figures(), *others)}) == 5
 
 
@@ -79,8 +86,8 @@ def test_their_promise_is_never_added_to_ours() -> None:
     assert dc.combine(ours, theirs, data="different").guarantees == (ours.guarantee, None)
     assert (same.releases, same.external, same.parts) == ((ours,), (theirs,), (ours, theirs))
     assert same.private and same.records == (100,)
-    back = dc.Combined.loads(same.dumps())
-    assert back.dumps() == same.dumps() and isinstance(back.data_sets[0][1], dc.External)
+    back = dc.results.Combined.loads(same.dumps())
+    assert back.dumps() == same.dumps() and isinstance(back.data_sets[0][1], dc.external.External)
 
 
 def tables() -> dict[str, np.ndarray]:
@@ -93,7 +100,7 @@ def tables() -> dict[str, np.ndarray]:
     [
         (lambda: figures((1, 2, 3)), "have shape (2,), not (3,)"),
         (lambda: figures((1.5, 2)), "whole numbers"),
-        (lambda: figures((1.5, 2), noise=dc.StatedNoise("discrete_gaussian", 1)), "whole numbers"),
+        (lambda: figures((1.5, 2), noise=dc.external.StatedNoise("discrete_gaussian", 1)), "whole numbers"),
         (lambda: figures((1.0, np.nan), noise=LAPLACE), "finite numbers"),
         (lambda: figures((1.0, np.inf), noise=LAPLACE), "finite numbers"),
         (lambda: figures((1.0, 2.0**61), noise=LAPLACE), "none beyond 2^60"),
@@ -104,20 +111,23 @@ def tables() -> dict[str, np.ndarray]:
         (lambda: figures(over="a"), "a list of names"),
         (lambda: figures(np.ones((2, 2)), over=("a", "a")), "'a' twice"),
         (lambda: figures(noise="laplace"), "a StatedNoise"),
-        (lambda: figures(noise=dc.StatedNoise("uniform", 1)), "noise is one of laplace"),  # type: ignore[arg-type]
-        (lambda: dc.StatedNoise("laplace", 0), "greater than 0"),
-        (lambda: dc.StatedNoise("laplace", float("nan")), "greater than 0"),
-        (lambda: dc.StatedNoise("laplace", 2.0**63), "below 2^63"),
-        (lambda: dc.StatedNoise("laplace", "wide"), "is a number"),  # type: ignore[arg-type]
+        (lambda: figures(noise=dc.external.StatedNoise("uniform", 1)), "noise is one of laplace"),  # type: ignore[arg-type]
+        (lambda: dc.external.StatedNoise("laplace", 0), "greater than 0"),
+        (lambda: dc.external.StatedNoise("laplace", float("nan")), "greater than 0"),
+        (lambda: dc.external.StatedNoise("laplace", 2.0**63), "below 2^63"),
+        (lambda: dc.external.StatedNoise("laplace", "wide"), "is a number"),  # type: ignore[arg-type]
         (lambda: figures([1.0], noise=LAPLACE, weights=[[1, 2, 3]]), "the weights have shape (1, 2)"),
         (lambda: figures([1.0], noise=LAPLACE, weights=[[0, 0]]), "a weight that is not 0"),
         (lambda: figures([1.0], noise=LAPLACE, weights=[[np.inf, 0]]), "finite numbers"),
         (lambda: figures([], noise=LAPLACE, weights=np.ones((0, 2))), "a list of numbers"),
-        (lambda: figures([1], noise=dc.StatedNoise("discrete_laplace", 1), weights=[[0.5, 0]]), "whole numbers"),
+        (
+            lambda: figures([1], noise=dc.external.StatedNoise("discrete_laplace", 1), weights=[[0.5, 0]]),
+            "whole numbers",
+        ),
         (lambda: figures(promise=" "), "needs some"),
         (lambda: figures(promise=2), "a sentence, or None"),
         (lambda: figures().also((50, 51), ("a",), EXACT), "have the same sum"),
-        (lambda: dc.External(NETWORK, (), None, "x"), "at least one table"),
+        (lambda: dc.external.External(NETWORK, (), None, "x"), "at least one table"),
         (lambda: replace(figures(), source=" "), "their source"),
         (lambda: replace(figures(), source="x" * 1001), "characters"),
         (lambda: dc.measured(A, "net", ["a"], EXACT, guarantee=None, source="x"), "of a Network"),  # type: ignore[arg-type]
@@ -154,7 +164,7 @@ def test_a_damaged_document_is_refused_in_one_line(change: Callable[[dict[str, A
     document = json.loads(several().dumps())
     change(document)
     with pytest.raises(dc.InputError) as error:
-        dc.loads(json.dumps(document))
+        dc.tools.loads(json.dumps(document))
     assert message in str(error.value) and len(str(error.value)) <= 500
 
 
@@ -181,7 +191,7 @@ def test_sums_alone_need_a_number_of_records() -> None:
         with pytest.raises(dc.InputError, match="do not tell the number of records"):
             read()
     both = alone.also(100, (), EXACT)
-    assert measured_sets(dc.evidence_of(both)) == (frozenset("a"),)
+    assert measured_sets(dc.tools.evidence_of(both)) == (frozenset("a"),)
     prior = dc.Dirichlet.uniform(NETWORK)
     posterior = dc.noise_aware(both, draws=400, rng=np.random.default_rng(1), prior=prior, method="pooled")
     told = dc.answer(posterior, "P(a)", level=0.95)
@@ -193,9 +203,9 @@ def test_sums_that_leave_something_open_are_no_measured_set() -> None:
     """One of three states and the number of records leave the other two open; two of them do not."""
     one = figures([20.0], ("b",), LAPLACE, weights=[[0, 1, 0]]).also(100, (), EXACT)
     two = figures([20.0, 30.0], ("b",), LAPLACE, weights=[[0, 1, 0], [0, 0, 1]]).also(100, (), EXACT)
-    assert measured_sets(dc.evidence_of(one)) == (frozenset(),)
-    assert measured_sets(dc.evidence_of(two)) == (frozenset("b"),)
-    assert measured_anywhere(dc.evidence_of(one), in_part=True) == (frozenset("b"),)
+    assert measured_sets(dc.tools.evidence_of(one)) == (frozenset(),)
+    assert measured_sets(dc.tools.evidence_of(two)) == (frozenset("b"),)
+    assert measured_anywhere(dc.tools.evidence_of(one), in_part=True) == (frozenset("b"),)
 
 
 def test_answers_say_what_nobody_measured() -> None:
@@ -229,7 +239,7 @@ def test_draws_of_parameters_are_not_read_beside_figures() -> None:
     from releases import simulated_counts
 
     rng, prior = np.random.default_rng(1), dc.Dirichlet.uniform(NETWORK)
-    theta = dc.Tables(NETWORK, {node: table[..., 0] for node, table in prior.draws(1, rng).items()})
+    theta = dc.Tables(NETWORK, {node: table[..., 0] for node, table in prior.draw(1, rng=rng).items()})
     made = dc.simulate(dc.posterior_sampler(), simulated_counts(theta, 50, rng), prior, guarantee(), rng=rng)
     both = dc.combine(made, figures(), data="same")
     with pytest.raises(dc.InputError, match="draws on one data set cannot be combined"):
@@ -238,11 +248,11 @@ def test_draws_of_parameters_are_not_read_beside_figures() -> None:
 
 def test_everything_else_reads_figures_alone() -> None:
     rng, told = np.random.default_rng(1), several()
-    assert dc.plug_in(told, draws=20, rng=rng).cells.draws == 20
+    assert dc.tools.plug_in(told, draws=20, rng=rng).cells.draws == 20
     assert dc.estimate(told, rng=rng)["a"].shape == (2,)
     assert dc.fit(told).measured == 1
     posterior = dc.noise_aware(told, draws=20, rng=rng)
-    assert dc.sample_records(posterior.mean(), 30, rng).num_rows == 30
+    assert dc.tools.simulate_records(posterior.mean(), 30, rng=rng).num_rows == 30
     assert len(dc.marginals(posterior, {}, level=0.9)) == 3
 
 

@@ -20,16 +20,16 @@ from releases import guarantee, simulated
 from shell import Shell
 
 NETWORK = small(("a", 2, ()), ("b", 3, ("a",)))
-LAPLACE = dc.StatedNoise("laplace", 2)
+LAPLACE = dc.external.StatedNoise("laplace", 2)
 WHOLE = "b,count,a\ns0,1.5,s0\ns1,2,s0\ns2,3,s0\ns0,4,s1\ns2,6,s1\ns1,5,s1\n"
 
 
-def cells(text: str | pa.Table, folder: Path, noise: Any = LAPLACE) -> dc.External:
+def cells(text: str | pa.Table, folder: Path, noise: Any = LAPLACE) -> dc.external.External:
     """Figures of a text, by way of a file."""
     if isinstance(text, str):
         (folder / "cells.csv").write_text(text)
     path = folder / "cells.csv" if isinstance(text, str) else text
-    return dc.measured_cells(path, NETWORK, noise, guarantee=None, source="x")
+    return dc.external.measured_cells(path, NETWORK, noise, guarantee=None, source="x")
 
 
 def test_a_table_of_all_cells_in_any_order(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_table_of_all_cells_in_any_order(tmp_path: Path) -> None:
     for frame in (pa.table(columns), *frames(columns)):
         (part,) = cells(frame, tmp_path).measurements
         assert part.values.tolist() == [1, 2, 3] and part.scope == ("b",)
-    assert cells("count\n100\n", tmp_path, dc.StatedNoise("rounded", 1)).records == 100
+    assert cells("count\n100\n", tmp_path, dc.external.StatedNoise("rounded", 1)).records == 100
 
 
 def frames(columns: dict[str, list[Any]]) -> list[Any]:
@@ -96,9 +96,9 @@ def test_what_has_no_scale_or_is_no_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(dc.InputError, match="greater than 0"):
         cells("a,count,scale\ns0,1,-1\ns1,1,2\n", tmp_path, "laplace")
     with pytest.raises(dc.InputError, match="the path of a CSV file or a data frame"):
-        dc.measured_cells([1, 2], NETWORK, LAPLACE, guarantee=None, source="x")
+        dc.external.measured_cells([1, 2], NETWORK, LAPLACE, guarantee=None, source="x")
     with pytest.raises(dc.InputError, match="No such file"):
-        dc.measured_cells(tmp_path / "none.csv", NETWORK, LAPLACE, guarantee=None, source="x")
+        dc.external.measured_cells(tmp_path / "none.csv", NETWORK, LAPLACE, guarantee=None, source="x")
 
 
 # ------------------------------------------------------------------------------------------------------------- mbi
@@ -115,19 +115,21 @@ def test_measurements_of_mbi_by_their_attributes() -> None:
         measurement([3.0, 4, 5], ("b",), weighted),
         measurement([4.0, 5], ["b"], sliced, 1.0),
     ]
-    made = dc.measured_mbi(told, NETWORK, "laplace", guarantee=guarantee(), source="mbi")
+    made = dc.external.measured_mbi(told, NETWORK, "laplace", guarantee=guarantee(), source="mbi")
     one, two, three = made.measurements
     assert (one.scope, one.values.tolist()) == (("b", "a"), [[0, 1], [2, 3], [4, 5]])
     assert one.variance == pytest.approx(4) and three.variance == pytest.approx(1)
     assert two.weights is not None and two.weights.tolist() == np.diag([1, 2, 0.5]).tolist()
     assert three.weights is not None and three.weights.tolist() == [[0, 1, 0], [0, 0, 1]]
-    assert dc.measured_mbi(told[:1], NETWORK, "gaussian", guarantee=None, source="x").measurements[0].scale == 2.0
+    assert (
+        dc.external.measured_mbi(told[:1], NETWORK, "gaussian", guarantee=None, source="x").measurements[0].scale == 2.0
+    )
 
 
 def test_the_library_itself_is_read() -> None:
     mbi = pytest.importorskip("mbi")
     told = mbi.LinearMeasurement(np.array([1.0, 2.0, 3.0]), ("b",), 2.0)
-    (part,) = dc.measured_mbi([told], NETWORK, "gaussian", guarantee=None, source="x").measurements
+    (part,) = dc.external.measured_mbi([told], NETWORK, "gaussian", guarantee=None, source="x").measurements
     assert (part.values.tolist(), part.scope, part.weights) == ([1, 2, 3], ("b",), None)
 
 
@@ -145,7 +147,7 @@ def test_the_library_itself_is_read() -> None:
 )
 def test_what_is_no_measurement_of_mbi_is_refused(make: Callable[[], list[Any]], message: str) -> None:
     with pytest.raises(dc.InputError, match=message):
-        dc.measured_mbi(make(), NETWORK, "gaussian", guarantee=None, source="x")
+        dc.external.measured_mbi(make(), NETWORK, "gaussian", guarantee=None, source="x")
 
 
 # --------------------------------------------------------------------------------------------------------- the command
@@ -166,11 +168,11 @@ def test_the_command_says_whose_promise_it_is(run: Shell) -> None:
     base = "external smoke.csv lung.csv --network asia.bif --noise laplace --scale 2"
     told = run.json(f"{base} --source OpenDP --epsilon 1 --relation add-remove --output e.json")
     made = dc.load("e.json")
-    assert isinstance(made, dc.External)
+    assert isinstance(made, dc.external.External)
     assert (told["id"], told["guarantee_by_source"]) == (made.id, "epsilon 1, add-remove one record")
     assert [part["variables"] for part in told["measurements"]] == [["smoke"], ["lung", "smoke"]]
     code, out, _ = run(f"{base} --source OpenDP --promise 'in words' --output -")
-    assert code == 0 and dc.External.loads(out).guarantee == "in words"
+    assert code == 0 and dc.external.External.loads(out).guarantee == "in words"
     code, out, _ = run(f"{base} --source OpenDP --output f.json")
     assert code == 0 and "public figures of OpenDP, which promise nothing" in out
 

@@ -23,13 +23,13 @@ PAIR = small(("a", 2, ()), ("b", 2, ("a",)))
 BELIEF = dc.Dirichlet(dc.Tables(PAIR, {"a": np.array([1.0, 1.0]), "b": np.array([[1.0, 2.0], [2.0, 1.0]])}))
 
 
-def told(values: object, over: Sequence[str], law: str, scale: float, **more: object) -> dc.External:
+def told(values: object, over: Sequence[str], law: str, scale: float, **more: object) -> dc.external.External:
     network, source = more.pop("network", PAIR), more.pop("source", "x")
-    noise = dc.StatedNoise(law, scale)  # type: ignore[arg-type]
+    noise = dc.external.StatedNoise(law, scale)  # type: ignore[arg-type]
     return dc.measured(values, network, over, noise, guarantee=None, source=source, **more)  # type: ignore[arg-type]
 
 
-NOISY = told([[3.2, 1.1], [-0.5, 4.3]], ["a", "b"], "laplace", 2.0).also(7, (), dc.StatedNoise("rounded", 1))
+NOISY = told([[3.2, 1.1], [-0.5, 4.3]], ["a", "b"], "laplace", 2.0).also(7, (), dc.external.StatedNoise("rounded", 1))
 EXACT_A, EXACT_B = told([3, 4], ["a"], "rounded", 1), told([2, 5], ["b"], "rounded", 1)
 SUMS = told([3.4, 4.6], ["b", "a"], "gaussian", 0.7, weights=[[[0, 0.5], [1, 2]], [[0, 1], [0, 1]]])
 FIVES = told([[5, 0], [0, 5]], ["a", "b"], "rounded", 5)
@@ -64,7 +64,7 @@ def log_density(part: Measurement, counts: np.ndarray) -> float:
             return 0.0 if np.all(np.abs(error) <= (part.scale or 0) / 2) else -math.inf
 
 
-def enumerated(sets: Sequence[tuple[Sequence[dc.External], int]]) -> np.ndarray:
+def enumerated(sets: Sequence[tuple[Sequence[dc.external.External], int]]) -> np.ndarray:
     """Posterior means of P(a), both P(b | a) and P(b), by all histograms of each data set's records."""
     worlds: list[tuple[np.ndarray, float]] = [(np.zeros((2, 2)), 0.0)]
     for documents, records in sets:
@@ -95,7 +95,7 @@ def enumerated(sets: Sequence[tuple[Sequence[dc.External], int]]) -> np.ndarray:
         [((NOISY,), 7), ((OTHERS,), 4)],
     ],
 )
-def test_exact_margins_sharpen_as_enumeration_says(sets: list[tuple[tuple[dc.External, ...], int]]) -> None:
+def test_exact_margins_sharpen_as_enumeration_says(sets: list[tuple[tuple[dc.external.External, ...], int]]) -> None:
     """Means of four probabilities within six of their Monte Carlo errors: false alarm below 5e-8 for all of them."""
     evidence = dc.combine(*(dc.combine(*parts, data="same") for parts, _ in sets), data="different")
     posterior = dc.noise_aware(evidence, draws=4000, rng=np.random.default_rng(5), prior=BELIEF, method="exact")
@@ -132,7 +132,7 @@ SCENES: tuple[tuple[tuple[str, str, float], ...], ...] = (
 """Sets of variables with the law and scale of their noise; what they leave out is not measured."""
 
 
-def scene(number: int, joint: np.ndarray, rng: np.random.Generator) -> dc.Combined:
+def scene(number: int, joint: np.ndarray, rng: np.random.Generator) -> dc.results.Combined:
     """Figures of 300 records of a law."""
     counts = rng.multinomial(300, joint.ravel()).reshape(joint.shape)
     documents = []
@@ -156,7 +156,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     rng, prior = np.random.default_rng(3), dc.Dirichlet.uniform(FOUR, 1.0)
     shares = []
     for number in range(72):
-        theta = {node: table[..., 0] for node, table in prior.draws(1, rng).items()}
+        theta = {node: table[..., 0] for node, table in prior.draw(1, rng=rng).items()}
         joint = np.einsum("a,ab,abc,bd->abcd", *(theta[node] for node in "abcd"))
         evidence = scene(number % len(SCENES), joint, rng)
         posterior = dc.noise_aware(evidence, draws=200, rng=rng, prior=prior, method="pooled")
@@ -217,7 +217,9 @@ def dense(parts: Sequence[Measurement], scope: str) -> tuple[np.ndarray, np.ndar
 def test_sums_and_tables_are_pooled_as_dense_least_squares_pools_them() -> None:
     rng = np.random.default_rng(6)
     made = told(rng.normal(50, 9, (2, 3)), list("ab"), "laplace", 4, network=FOUR)
-    made = made.also(rng.normal(50, 9, 4), list("ab"), dc.StatedNoise("gaussian", 2), rng.normal(0, 1, (4, 2, 3)))
+    made = made.also(
+        rng.normal(50, 9, 4), list("ab"), dc.external.StatedNoise("gaussian", 2), rng.normal(0, 1, (4, 2, 3))
+    )
     parts = measurements([made])
     margins = pooled_margins(FOUR, parts, None)
     cells, covariance = dense(parts, "ab")

@@ -32,10 +32,10 @@ def maximal(network: dc.Network) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def payload_of(network: dc.Network, measured: list[str], seed: int = 0) -> dc.NoisyCounts:
+def payload_of(network: dc.Network, measured: list[str], seed: int = 0) -> dc.kinds.NoisyCounts:
     rng = np.random.default_rng(seed)
     tables = {node: rng.integers(-9, 30, network.shape(node)) for node in measured}
-    return dc.NoisyCounts(network, tables, {node: 1.0 + k for k, node in enumerate(measured)})
+    return dc.kinds.NoisyCounts(network, tables, {node: 1.0 + k for k, node in enumerate(measured)})
 
 
 def summed(network: dc.Network, node: str, source: str, table: np.ndarray) -> np.ndarray:
@@ -120,7 +120,7 @@ def test_counts_without_noise_are_read_back_whole() -> None:
     rng = np.random.default_rng(1)
     records = [tuple(int(rng.integers(variable.size)) for variable in network.variables) for _ in range(200)]
     counts = counts_of(network, records)
-    payload = dc.NoisyCounts(network, {"d": counts.tables["d"]}, {"d": 1.0})
+    payload = dc.kinds.NoisyCounts(network, {"d": counts.tables["d"]}, {"d": 1.0})
     for node in network.nodes:
         assert np.array_equal(payload.table(node), counts.tables[node])
     assert [payload.terms(node) for node in network.nodes] == [24, 8, 2, 1]
@@ -149,12 +149,12 @@ def test_counts_that_inference_could_not_read_are_refused(
     tables: dict[str, np.ndarray], scales: dict[str, float], why: str
 ) -> None:
     with pytest.raises(dc.InputError, match=why):
-        dc.NoisyCounts(NESTED, tables, scales)
+        dc.kinds.NoisyCounts(NESTED, tables, scales)
 
 
 def test_noisy_counts_cannot_be_changed() -> None:
     mine = {node: table.copy() for node, table in TABLES.items()}
-    payload = dc.NoisyCounts(NESTED, mine, SCALES)
+    payload = dc.kinds.NoisyCounts(NESTED, mine, SCALES)
     mine["c"][0, 0, 0] = 7
     assert payload.tables["c"][0, 0, 0] == 0
     with pytest.raises(ValueError, match="read-only"):
@@ -170,7 +170,7 @@ def moved(network: dc.Network, one: list[Record], other: list[Record]) -> np.nda
     return np.concatenate([(pair[0][node] - pair[1][node]).ravel() for node in network.maximal_families])
 
 
-@given(networks(), st.sampled_from(dc.RECORD_RELATIONS), st.data())
+@given(networks(), st.sampled_from(dc.tools.RECORD_RELATIONS), st.data())
 def test_one_record_moves_the_measured_tables_by_no_more_than_is_charged(
     network: dc.Network, relation: dc.Relation, data: st.DataObject
 ) -> None:
@@ -195,7 +195,7 @@ def test_the_cost_is_attained(network: dc.Network) -> None:
     assert (moved(network, [first], [last]) ** 2).sum() == 2 * tables
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @given(network=networks(), epsilon=st.fractions(Fraction(1, 1000), 20, max_denominator=1000))
 def test_mechanisms_charge_for_the_measured_tables_alone(
     relation: dc.Relation, network: dc.Network, epsilon: Fraction
@@ -211,7 +211,7 @@ def test_mechanisms_charge_for_the_measured_tables_alone(
     assert noise.total <= epsilon
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_gaussian_noise_charges_for_the_root_of_the_measured_tables(relation: dc.Relation) -> None:
     promise = dc.Guarantee(epsilon=1, delta="1e-6", relation=relation, unit="record")
     found = dc.gaussian().calibrate(NESTED, dc.Dirichlet.uniform(NESTED), promise)

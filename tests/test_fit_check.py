@@ -43,7 +43,7 @@ def released(tie: float, n: int, seed: int, epsilon: float = 1.0, relation: str 
     rng = np.random.default_rng(seed)
     counts = simulated_counts(law(tie), n, rng)
     tables = {**counts.tables, "b": counts.tables["b"].sum(axis=0)}
-    own = dc.Counts(dc.Tables(NETWORK, tables), counts.policy)
+    own = dc.results.Counts(dc.Tables(NETWORK, tables), counts.policy)
     promise = guarantee(epsilon, relation)
     return dc.simulate(dc.planned(audit=0), own, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
 
@@ -111,7 +111,7 @@ def test_a_larger_network_can_be_asked() -> None:
 def test_contrasts_and_several_data_sets_are_tested() -> None:
     rng = np.random.default_rng(3)
     counts = simulated_counts(law(0.2), 20_000, rng)
-    own = dc.Counts(dc.Tables(NETWORK, {**counts.tables, "b": counts.tables["b"].sum(axis=0)}), counts.policy)
+    own = dc.results.Counts(dc.Tables(NETWORK, {**counts.tables, "b": counts.tables["b"].sum(axis=0)}), counts.policy)
     contrasts = dc.simulate(dc.fourier(), own, dc.Dirichlet.uniform(NETWORK), guarantee(), rng=rng)
     assert [test.variables for test in dc.fit(contrasts).contradicted] == [("a", "b")]
     both = dc.combine(released(0.0, 2_000, 1), released(0.2, 20_000, 2), data="different")
@@ -122,7 +122,7 @@ def test_what_measured_nothing_tests_nothing() -> None:
     counts = simulated_counts(asia(), 300, np.random.default_rng(4))
     prior = dc.Dirichlet.uniform(asia().network)
     release = dc.simulate(dc.posterior_sampler(), counts, prior, guarantee(), rng=np.random.default_rng(5))
-    assert dc.fit(release) == dc.FitCheck((), 0, 28)
+    assert dc.fit(release) == dc.results.FitCheck((), 0, 28)
 
 
 def test_pairs_of_families_that_are_cut_or_alone_do_no_harm() -> None:
@@ -245,5 +245,5 @@ def simulated_child(theta: dc.Tables) -> dc.Release:
     from discreet.inference.sampling import sample_codes
 
     rng = np.random.default_rng(8)
-    counts = dc.count_codes(theta.network, sample_codes(theta, 2_000, rng))
+    counts = dc.tools.count_codes(theta.network, sample_codes(theta, 2_000, rng))
     return dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(theta.network), guarantee(), rng=rng)

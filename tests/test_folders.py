@@ -37,7 +37,7 @@ def folder(place: Path, *parts: pa.Table) -> Path:
 def counted(source: Any, network: dc.Network = PAIR, **how: Any) -> list[int]:
     records = dc.read_records(source, network.schema, **how)
     found = dc.count(records, network).tables[network.nodes[-1]].ravel().tolist()
-    by_engine = dc.Records(records.table, records.schema, records.policy, records.bytewise)
+    by_engine = dc.results.Records(records.table, records.schema, records.policy, records.bytewise)
     assert dc.count(by_engine, network).tables[network.nodes[-1]].ravel().tolist() == found
     return found
 

@@ -80,8 +80,11 @@ def test_a_release_of_fewer_tables_leaves_out_no_other_field(relation: dc.Relati
     prior = dc.Release.loads(committed(relation)).prior
     made = dc.simulate(dc.laplace(), counts, prior, asked, rng=np.random.default_rng(1))
     for part, name in (
-        ("calibration", "epsilons"), ("calibration", "scales"), ("payload", "scales"), ("payload", "tables"),
-    ):  # fmt: skip
+        ("calibration", "epsilons"),
+        ("calibration", "scales"),
+        ("payload", "scales"),
+        ("payload", "tables"),
+    ):
         published[part][name] = {node: published[part][name][node] for node in network.maximal_families}
     assert fields(json.loads(made.dumps())) == fields(published)
 
@@ -98,9 +101,19 @@ def test_the_document_holds_no_seed_path_person_or_time() -> None:
         text = example(relation).dumps()
         document = json.loads(text)
         assert list(document) == [
-            "format", "version", "id", "date", "private", "guarantee", "mechanism", "records", "network", "prior",
-            "calibration", "payload",
-        ]  # fmt: skip
+            "format",
+            "version",
+            "id",
+            "date",
+            "private",
+            "guarantee",
+            "mechanism",
+            "records",
+            "network",
+            "prior",
+            "calibration",
+            "payload",
+        ]
         assert ("count" in document["records"]) == (relation is dc.Relation.REPLACE)
         assert date.fromisoformat(document["date"])
         assert not re.search(r"\d\d:\d\d|seed|path|host|user", text)
@@ -150,10 +163,10 @@ def table_noise(draw: st.DrawFn, network: dc.Network) -> TableNoise:
     return TableNoise(draw(st.integers(1, 2)), epsilons, scales, sum(epsilons.values(), Fraction()))
 
 
-def counts_with(draw: st.DrawFn, network: dc.Network, noise: TableNoise) -> dc.NoisyCounts:
-    return dc.NoisyCounts(
+def counts_with(draw: st.DrawFn, network: dc.Network, noise: TableNoise) -> dc.kinds.NoisyCounts:
+    return dc.kinds.NoisyCounts(
         network, {node: integers(draw, network.shape(node)) for node in noise.scales}, noise.scales
-    )  # fmt: skip
+    )
 
 
 @st.composite
@@ -166,7 +179,7 @@ def noisy_counts(draw: st.DrawFn, network: dc.Network) -> Parts:
 def gaussian_counts(draw: st.DrawFn, network: dc.Network) -> Parts:
     noise = GaussianNoise(draw(st.integers(1, 50)), draw(POSITIVE), draw(BUDGET), draw(BUDGET))
     tables = {node: integers(draw, network.shape(node)) for node in measured(draw, network)}
-    return noise, dc.NoisyCounts(network, tables, dict.fromkeys(tables, noise.scale), "discrete_gaussian")
+    return noise, dc.kinds.NoisyCounts(network, tables, dict.fromkeys(tables, noise.scale), "discrete_gaussian")
 
 
 @st.composite
@@ -189,7 +202,7 @@ def planned_tables(draw: st.DrawFn, network: dc.Network) -> Parts:
         budgets[other], scales[other] = budgets[one], scales[one]
         tables |= {scope: np.zeros_like(tables[scope]) for scope in stars}  # tables that agree
     noise = PlannedNoise(kind, draw(st.integers(1, 2)), budgets, scales, draw(BUDGET), expected, stars)
-    return noise, dc.NoisyTables(network, tables, scales, kind, stars)
+    return noise, dc.kinds.NoisyTables(network, tables, scales, kind, stars)
 
 
 @st.composite
@@ -201,9 +214,16 @@ def audited_tables(draw: st.DrawFn, network: dc.Network) -> Parts:
     able = draw(st.booleans())
     losses = (draw(BUDGET), draw(BUDGET), draw(BUDGET)) if able else (None, None, None)
     noise = AuditNoise(
-        plan, alone, None, total, None if total is None else draw(BUDGET), draw(BUDGET),
-        draw(BUDGET.filter(lambda share: share < 1)), draw(st.integers(1, 2)), *losses,
-    )  # fmt: skip
+        plan,
+        alone,
+        None,
+        total,
+        None if total is None else draw(BUDGET),
+        draw(BUDGET),
+        draw(BUDGET.filter(lambda share: share < 1)),
+        draw(st.integers(1, 2)),
+        *losses,
+    )
     pairs = {pair: integers(draw, tuple(network.schema[name].size for name in pair)) for pair in chosen}
     number = draw(st.integers(0, len(pairs)))
     gaussian = bool(pairs) and able and draw(st.booleans())
@@ -214,7 +234,7 @@ def audited_tables(draw: st.DrawFn, network: dc.Network) -> Parts:
     assume(scale is None or 0 < scale < 2**62)
     seen = None if total is None else draw(st.integers(-(2**53), 2**53))
     law = "discrete_gaussian" if gaussian else None
-    return noise, dc.AuditedTables(network, first if pairs else only, pairs, scale, number, seen, law)
+    return noise, dc.kinds.AuditedTables(network, first if pairs else only, pairs, scale, number, seen, law)
 
 
 @st.composite
@@ -223,7 +243,7 @@ def staged_counts(draw: st.DrawFn, network: dc.Network) -> Parts:
     later = {node: draw(POSITIVE) for node in first.scales}
     stages = Stages(first, draw(BUDGET), draw(BUDGET), draw(BUDGET), draw(st.sampled_from(("kl", "structure"))))
     second = counts_with(draw, network, replace(first, scales=later))
-    return stages, dc.TwoStageCounts(counts_with(draw, network, first), second, stages.sampling)
+    return stages, dc.kinds.TwoStageCounts(counts_with(draw, network, first), second, stages.sampling)
 
 
 @st.composite
@@ -234,31 +254,31 @@ def noisy_coefficients(draw: st.DrawFn, network: dc.Network) -> Parts:
     }
     scale, shift, noisy = draw(POSITIVE), draw(st.integers(0, 2**53)), draw(st.booleans())
     calibration = CoefficientNoise(draw(st.integers(1, 50)), draw(st.booleans()), scale, shift, noisy, draw(BUDGET))
-    return calibration, dc.NoisyCoefficients(network, components, scale, shift, noisy)
+    return calibration, dc.kinds.NoisyCoefficients(network, components, scale, shift, noisy)
 
 
 @st.composite
 def parameter_draws(draw: st.DrawFn, network: dc.Network) -> Parts:
     draws, rng = draw(st.integers(1, 3)), np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    cells, temper = dc.Dirichlet.uniform(network, 0.5).draws(draws, rng), draw(POSITIVE)
-    noisy = draw(st.none() | st.builds(dc.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
+    cells, temper = dc.Dirichlet.uniform(network, 0.5).draw(draws, rng=rng), draw(POSITIVE)
+    noisy = draw(st.none() | st.builds(dc.kinds.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
     scale = None if noisy is None else noisy.scale
     if draw(st.booleans()):
         digits, budget = draw(st.integers(1, 9)), draw(BUDGET)
-        return Tempering(temper, draws, digits, budget, scale), dc.ParameterDraws(cells, temper, {}, noisy)
+        return Tempering(temper, draws, digits, budget, scale), dc.kinds.ParameterDraws(cells, temper, {}, noisy)
     floors = {node: draw(st.floats(1e-300, 0.5)) for node in network.nodes}
     steps = {node: draw(st.integers(1, 2**40)) for node in network.nodes}
     budget = draw(BUDGET)
-    return Trimming(floors, temper, draws, steps, budget, scale), dc.ParameterDraws(cells, temper, floors, noisy)
+    return Trimming(floors, temper, draws, steps, budget, scale), dc.kinds.ParameterDraws(cells, temper, floors, noisy)
 
 
 @st.composite
 def choices(draw: st.DrawFn, network: dc.Network) -> Parts:
     candidates = tuple(draw(st.lists(theta_over(network), min_size=2, max_size=3)))
-    noisy = draw(st.none() | st.builds(dc.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
+    noisy = draw(st.none() | st.builds(dc.kinds.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
     scale = None if noisy is None else noisy.scale
     selection = Selection(draw(POSITIVE), draw(POSITIVE), draw(BUDGET), scale)
-    return selection, dc.Choice(candidates, draw(st.integers(0, len(candidates) - 1)), noisy)
+    return selection, dc.kinds.Choice(candidates, draw(st.integers(0, len(candidates) - 1)), noisy)
 
 
 @st.composite
@@ -268,13 +288,13 @@ def scored_choices(draw: st.DrawFn, network: dc.Network) -> Parts:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shape = (math.prod(network.schema[name].size for name in network.nodes), size)
     law = np.log(rng.dirichlet(np.ones(shape[0]), size).T) if draw(st.booleans()) else None
-    table = dc.ScoreTable(
+    table = dc.scores.ScoreTable(
         network, ("z",), rng.normal(size=(size, 1)), rng.normal(size=size), rng.integers(0, STEPS + 1, shape), 2.0, law
     )
-    noisy = draw(st.none() | st.builds(dc.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
+    noisy = draw(st.none() | st.builds(dc.kinds.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
     rate, scale = draw(POSITIVE), None if noisy is None else noisy.scale
     calibration = ScoredNoise(rate, draw(st.integers(1, 2**21)), draws, scale, draw(BUDGET))
-    return calibration, dc.ScoredChoice(table, rng.integers(0, size, draws), rate, noisy)
+    return calibration, dc.kinds.ScoredChoice(table, rng.integers(0, size, draws), rate, noisy)
 
 
 @st.composite
@@ -287,20 +307,20 @@ def chosen_networks(draw: st.DrawFn, network: dc.Network) -> Parts:
     arcs = draw(st.lists(st.sampled_from(network.arcs), unique=True)) if network.arcs else []
     rules = (draw(st.sampled_from(((), network.order[:1]))), tuple(arcs), tuple((b, a) for a, b in network.arcs))
     noise = StructureNoise(most, cells, *rules, rounds, sensitivity, scale, cost)
-    return noise, dc.ChosenNetwork(dc.Network.empty(network.variables), network.parents)
+    return noise, dc.kinds.ChosenNetwork(dc.Network.empty(network.variables), network.parents)
 
 
 KINDS: dict[str, tuple[Callable[[dc.Network], st.SearchStrategy[Parts]], tuple[type, ...], type]] = {
-    "noisy counts": (noisy_counts, (TableNoise,), dc.NoisyCounts),
-    "gaussian counts": (gaussian_counts, (GaussianNoise,), dc.NoisyCounts),
-    "planned tables": (planned_tables, (PlannedNoise,), dc.NoisyTables),
-    "audited tables": (audited_tables, (AuditNoise,), dc.AuditedTables),
-    "two stages": (staged_counts, (Stages,), dc.TwoStageCounts),
-    "coefficients": (noisy_coefficients, (CoefficientNoise,), dc.NoisyCoefficients),
-    "draws": (parameter_draws, (Trimming, Tempering), dc.ParameterDraws),
-    "choice": (choices, (Selection,), dc.Choice),
-    "scored choice": (scored_choices, (ScoredNoise,), dc.ScoredChoice),
-    "chosen network": (chosen_networks, (StructureNoise,), dc.ChosenNetwork),
+    "noisy counts": (noisy_counts, (TableNoise,), dc.kinds.NoisyCounts),
+    "gaussian counts": (gaussian_counts, (GaussianNoise,), dc.kinds.NoisyCounts),
+    "planned tables": (planned_tables, (PlannedNoise,), dc.kinds.NoisyTables),
+    "audited tables": (audited_tables, (AuditNoise,), dc.kinds.AuditedTables),
+    "two stages": (staged_counts, (Stages,), dc.kinds.TwoStageCounts),
+    "coefficients": (noisy_coefficients, (CoefficientNoise,), dc.kinds.NoisyCoefficients),
+    "draws": (parameter_draws, (Trimming, Tempering), dc.kinds.ParameterDraws),
+    "choice": (choices, (Selection,), dc.kinds.Choice),
+    "scored choice": (scored_choices, (ScoredNoise,), dc.kinds.ScoredChoice),
+    "chosen network": (chosen_networks, (StructureNoise,), dc.kinds.ChosenNetwork),
 }
 """Parts that belong together, and their types."""
 
@@ -311,9 +331,9 @@ def releases(draw: st.DrawFn, kind: str) -> dc.Release:
     network = draw(networks(max_nodes=3))
     relation = draw(st.sampled_from(RELATIONS))
     calibration, payload = draw(KINDS[kind][0](network))
-    if isinstance(payload, dc.ScoredChoice):  # its number of records is public, or told with noise
+    if isinstance(payload, dc.kinds.ScoredChoice):  # its number of records is public, or told with noise
         relation = dc.Relation.REPLACE if payload.total is None else dc.Relation.ADD_REMOVE
-    if isinstance(payload, dc.Choice | dc.ParameterDraws) and payload.total is not None:
+    if isinstance(payload, dc.kinds.Choice | dc.kinds.ParameterDraws) and payload.total is not None:
         relation = dc.Relation.ADD_REMOVE
     network = payload.network
     return dc.Release(
@@ -338,23 +358,23 @@ def releases(draw: st.DrawFn, kind: str) -> dc.Release:
 def public(payload: Payload) -> dict[str, object]:
     """What a payload says of its noise, and nothing of the records."""
     match payload:
-        case dc.NoisyCounts() | dc.NoisyTables():
+        case dc.kinds.NoisyCounts() | dc.kinds.NoisyTables():
             return {"scales": dict(payload.scales), "noise": payload.noise}
-        case dc.AuditedTables():
+        case dc.kinds.AuditedTables():
             said = {"scale": payload.scale, "chosen": payload.chosen, "total": payload.total}
             return {"first": public(payload.first), "pairs": list(payload.pairs), **said}
-        case dc.TwoStageCounts():
+        case dc.kinds.TwoStageCounts():
             return {"sampling": payload.sampling, "first": public(payload.first), "second": public(payload.second)}
-        case dc.NoisyCoefficients():
+        case dc.kinds.NoisyCoefficients():
             return {"scale": payload.scale, "shift": payload.shift, "noisy": payload.noisy_total}
-        case dc.ParameterDraws():
+        case dc.kinds.ParameterDraws():
             return {"temper": payload.temper, "floors": dict(payload.floors), "total": payload.total}
-        case dc.Choice():
+        case dc.kinds.Choice():
             tables = [{node: t.tolist() for node, t in tables.items()} for tables in payload.candidates]
             return {"candidates": tables, "total": payload.total}
-        case dc.ScoredChoice():
+        case dc.kinds.ScoredChoice():
             return {"steps": payload.table_of_scores.steps.tolist(), "rate": payload.rate, "total": payload.total}
-        case dc.ChosenNetwork():
+        case dc.kinds.ChosenNetwork():
             return {"parents": dict(payload.parents)}
 
 
@@ -452,47 +472,61 @@ DRAWN = dc.Tables(NETWORK, {"a": np.full((2, 1), 0.5), "b": np.full((2, 3, 1), 1
 THETA = dc.Tables(NETWORK, {"a": np.full(2, 0.5), "b": np.full((2, 3), 1 / 3)})
 ONE = Fraction(1)
 TABLES = TableNoise(1, {"b": ONE}, {"b": 1.0}, ONE)
-COUNTS = dc.NoisyCounts(NETWORK, {"b": TABLE}, {"b": 1.0})
-BOTH = dc.NoisyCounts(NETWORK, {"a": np.zeros(2, np.int64), "b": TABLE}, {"a": 1.0, "b": 1.0})
+COUNTS = dc.kinds.NoisyCounts(NETWORK, {"b": TABLE}, {"b": 1.0})
+BOTH = dc.kinds.NoisyCounts(NETWORK, {"a": np.zeros(2, np.int64), "b": TABLE}, {"a": 1.0, "b": 1.0})
 AB = ("a", "b")
 PLAN = partial(
     replace,
     PlannedNoise("discrete_laplace", 1, {AB: ONE}, {AB: 1.0}, ONE, {"a": 1.0, "b": 1.0}),
 )
-PLANNED = dc.NoisyTables(NETWORK, {AB: TABLE}, {AB: 1.0}, "discrete_laplace")
+PLANNED = dc.kinds.NoisyTables(NETWORK, {AB: TABLE}, {AB: 1.0}, "discrete_laplace")
 NO_SCALES = (math.nan, math.inf, 0.0, -1.0)
 
 WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
-    "no scale of a table": (lambda x: dc.NoisyCounts(NETWORK, {"b": TABLE}, {"b": x}), NO_SCALES, "noise scale"),
-    "scales of other tables": (lambda x: dc.NoisyCounts(NETWORK, {"b": TABLE}, x), ({}, {"a": 1.0}), "noise scale"),
-    "a scale too many": (lambda x: dc.NoisyCounts(NETWORK, {"b": TABLE}, {"b": 1, x: 1}), ("a", "z"), "noise scale"),
-    "a family that no table holds": (lambda x: dc.NoisyCounts(NETWORK, {"a": x}, {"a": 1}), (TABLE[0],), "no other"),
-    "a table of nobody": (lambda x: dc.NoisyCounts(NETWORK, {"b": TABLE, x: TABLE}, {}), ("z",), "no other node"),
+    "no scale of a table": (lambda x: dc.kinds.NoisyCounts(NETWORK, {"b": TABLE}, {"b": x}), NO_SCALES, "noise scale"),
+    "scales of other tables": (
+        lambda x: dc.kinds.NoisyCounts(NETWORK, {"b": TABLE}, x),
+        ({}, {"a": 1.0}),
+        "noise scale",
+    ),
+    "a scale too many": (
+        lambda x: dc.kinds.NoisyCounts(NETWORK, {"b": TABLE}, {"b": 1, x: 1}),
+        ("a", "z"),
+        "noise scale",
+    ),
+    "a family that no table holds": (
+        lambda x: dc.kinds.NoisyCounts(NETWORK, {"a": x}, {"a": 1}),
+        (TABLE[0],),
+        "no other",
+    ),
+    "a table of nobody": (lambda x: dc.kinds.NoisyCounts(NETWORK, {"b": TABLE, x: TABLE}, {}), ("z",), "no other node"),
     "tables that are no counts": (
-        lambda x: dc.NoisyCounts(NETWORK, {"b": x}, {"b": 1.0}),
+        lambda x: dc.kinds.NoisyCounts(NETWORK, {"b": x}, {"b": 1.0}),
         (TABLE * 1.0, TABLE.astype(np.int32), TABLE.T, TABLE.ravel(), TABLE[:1]),
         "'b' must be 64-bit integers",
     ),
     "no scale of a planned table": (
-        lambda x: dc.NoisyTables(NETWORK, {AB: TABLE}, {AB: x}, "discrete_laplace"), NO_SCALES, "noise scale",
+        lambda x: dc.kinds.NoisyTables(NETWORK, {AB: TABLE}, {AB: x}, "discrete_laplace"),
+        NO_SCALES,
+        "noise scale",
     ),
     "scales of other planned tables": (
-        lambda x: dc.NoisyTables(NETWORK, {AB: TABLE}, x, "discrete_laplace"),
+        lambda x: dc.kinds.NoisyTables(NETWORK, {AB: TABLE}, x, "discrete_laplace"),
         ({}, {("a",): 1.0}, {AB: 1.0, ("a",): 1.0}),
         "noise scale",
     ),
     "variables in another order, twice or unknown": (
-        lambda x: dc.NoisyTables(NETWORK, {AB: TABLE, x: TABLE}, {AB: 1.0, x: 1.0}, "discrete_laplace"),
+        lambda x: dc.kinds.NoisyTables(NETWORK, {AB: TABLE, x: TABLE}, {AB: 1.0, x: 1.0}, "discrete_laplace"),
         (("b", "a"), ("a", "a"), ("z",), ("a", "z")),
         "the schema's order",
     ),
     "a variable that no planned table holds": (
-        lambda x: dc.NoisyTables(NETWORK, x, dict.fromkeys(x, 1.0), "discrete_laplace"),
+        lambda x: dc.kinds.NoisyTables(NETWORK, x, dict.fromkeys(x, 1.0), "discrete_laplace"),
         ({}, {("a",): TABLE[:, 0]}, {("b",): TABLE[0]}),
         "need one that holds '[ab]'",
     ),
     "planned tables that are no counts": (
-        lambda x: dc.NoisyTables(NETWORK, {AB: x}, {AB: 1.0}, "discrete_laplace"),
+        lambda x: dc.kinds.NoisyTables(NETWORK, {AB: x}, {AB: 1.0}, "discrete_laplace"),
         (TABLE * 1.0, TABLE.astype(np.int32), TABLE.T, TABLE.ravel(), TABLE[:1]),
         "must be 64-bit integers",
     ),
@@ -504,32 +538,38 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
     "planned scales": (lambda x: PLAN(scales=x), ({}, {("a",): 1.0}), "scale for each"),
     "an expected error": (lambda x: PLAN(expected={"a": x, "b": 1.0}), NO_SCALES, "expected errors"),
     "a missing or unknown contrast": (
-        lambda x: dc.NoisyCoefficients(NETWORK, x, 1.0, 0, True),
+        lambda x: dc.kinds.NoisyCoefficients(NETWORK, x, 1.0, 0, True),
         ({}, CONTRASTS | {("b", "a"): CONTRASTS["a", "b"]}, {key: CONTRASTS[key] for key in [(), ("a",)]}),
         "every subset of every family once",
     ),
     "contrasts that are no integers": (
-        lambda x: dc.NoisyCoefficients(NETWORK, CONTRASTS | {("b",): x}, 1.0, 0, True),
+        lambda x: dc.kinds.NoisyCoefficients(NETWORK, CONTRASTS | {("b",): x}, 1.0, 0, True),
         (np.zeros(2), np.zeros(3, np.int64), np.zeros((), np.int64), np.zeros(2, np.int32)),
         r"\(b\) must be 64-bit integers",
     ),
     "no scale of the contrasts": (
-        lambda x: dc.NoisyCoefficients(NETWORK, CONTRASTS, x, 0, True), NO_SCALES, "noise scale",
+        lambda x: dc.kinds.NoisyCoefficients(NETWORK, CONTRASTS, x, 0, True),
+        NO_SCALES,
+        "noise scale",
     ),
-    "a negative shift": (lambda x: dc.NoisyCoefficients(NETWORK, CONTRASTS, 1.0, x, True), (-1,), "shift"),
-    "no draws": (lambda x: dc.ParameterDraws(x, 1.0, {}), (THETA,), "at least one draw"),
-    "no temper": (lambda x: dc.ParameterDraws(DRAWN, x, {}), NO_SCALES, "temper"),
-    "floors of some": (lambda x: dc.ParameterDraws(DRAWN, 1.0, x), ({"a": 0.1}, {"z": 0.1}), "floor of every node"),
+    "a negative shift": (lambda x: dc.kinds.NoisyCoefficients(NETWORK, CONTRASTS, 1.0, x, True), (-1,), "shift"),
+    "no draws": (lambda x: dc.kinds.ParameterDraws(x, 1.0, {}), (THETA,), "at least one draw"),
+    "no temper": (lambda x: dc.kinds.ParameterDraws(DRAWN, x, {}), NO_SCALES, "temper"),
+    "floors of some": (
+        lambda x: dc.kinds.ParameterDraws(DRAWN, 1.0, x),
+        ({"a": 0.1}, {"z": 0.1}),
+        "floor of every node",
+    ),
     "rows that are no probabilities": (
-        lambda x: dc.ParameterDraws(DRAWN.map(lambda array: np.full(array.shape, x)), 1.0, {}),
+        lambda x: dc.kinds.ParameterDraws(DRAWN.map(lambda array: np.full(array.shape, x)), 1.0, {}),
         (0.5, 0.0, -0.5, math.nan, math.inf),
         "no probabilities",
     ),
-    "no choice": (lambda x: dc.Choice((THETA,) * x, 0), (1,), "at least two candidates"),
-    "a candidate over another network": (lambda x: dc.Choice((THETA, x), 0), (asia(),), "over one network"),
-    "a choice of nobody": (lambda x: dc.Choice((THETA, THETA), x), (-1, 2), "not in the list"),
-    "stages of other tables": (lambda x: dc.TwoStageCounts(COUNTS, x, ONE), (BOTH,), "the same families"),
-    "sampling of payloads": (lambda x: dc.TwoStageCounts(COUNTS, COUNTS, x), (0, -1, Fraction(3, 2)), "sampling"),
+    "no choice": (lambda x: dc.kinds.Choice((THETA,) * x, 0), (1,), "at least two candidates"),
+    "a candidate over another network": (lambda x: dc.kinds.Choice((THETA, x), 0), (asia(),), "over one network"),
+    "a choice of nobody": (lambda x: dc.kinds.Choice((THETA, THETA), x), (-1, 2), "not in the list"),
+    "stages of other tables": (lambda x: dc.kinds.TwoStageCounts(COUNTS, x, ONE), (BOTH,), "the same families"),
+    "sampling of payloads": (lambda x: dc.kinds.TwoStageCounts(COUNTS, COUNTS, x), (0, -1, Fraction(3, 2)), "sampling"),
     "a sensitivity": (lambda x: TableNoise(x, {"b": ONE}, {"b": 1.0}, ONE), (0, -1), "greater than 0"),
     "a report": (lambda x: TableNoise(1, {"b": ONE}, {"b": 1.0}, x), (0, -ONE), "greater than 0"),
     "a budget": (lambda x: TableNoise(1, {"b": x}, {"b": 1.0}, ONE), (0, -ONE), "greater than 0"),
@@ -540,7 +580,9 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
     "a Gaussian report": (lambda x: GaussianNoise(1, 1.0, ONE, x), (0, -ONE), "positive .* losses"),
     "a Gaussian scale": (lambda x: GaussianNoise(1, x, ONE, ONE), NO_SCALES, "scale"),
     "a sensitivity of contrasts": (
-        lambda x: CoefficientNoise(x, True, 1.0, 0, True, ONE), (0, -1), "greater than 0",
+        lambda x: CoefficientNoise(x, True, 1.0, 0, True, ONE),
+        (0, -1),
+        "greater than 0",
     ),
     "a report of contrasts": (lambda x: CoefficientNoise(1, True, 1.0, 0, True, x), (0, -ONE), "greater than 0"),
     "a scale of contrasts": (lambda x: CoefficientNoise(1, True, x, 0, True, ONE), NO_SCALES, "scale"),
@@ -548,7 +590,9 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
     "trimmed draws": (lambda x: Trimming({"a": 0.1}, 1.0, x, {"a": 8}, ONE), (0, -1), "at least one draw"),
     "a trimmed temper": (lambda x: Trimming({"a": 0.1}, x, 1, {"a": 8}, ONE), NO_SCALES, "temper"),
     "noise beside trimmed draws": (
-        lambda x: Trimming({"a": 0.1}, 1.0, 1, {"a": 8}, ONE, x), NO_SCALES, "temper, floors and noise"
+        lambda x: Trimming({"a": 0.1}, 1.0, 1, {"a": 8}, ONE, x),
+        NO_SCALES,
+        "temper, floors and noise",
     ),
     "noise beside tempered draws": (lambda x: Tempering(1.0, 1, 9, ONE, x), NO_SCALES, "temper and noise"),
     "a floor": (lambda x: Trimming({"a": x}, 1.0, 1, {"a": 8}, ONE), NO_SCALES, "floors"),
@@ -566,7 +610,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
     "sampling": (lambda x: Stages(TABLES, ONE, ONE, x, "kl"), (0, -ONE, Fraction(3, 2)), "probability"),
     "a word for missing values": (lambda x: RecordsPolicy(x, "error"), ("ignore", "clip", ""), "'error', 'drop' or"),
     "a word for bounds": (lambda x: RecordsPolicy("error", x), ("drop", ""), "'error' or"),
-}  # fmt: skip
+}
 
 
 @every("name", WRONG)

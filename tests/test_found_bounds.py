@@ -32,7 +32,7 @@ def promise(epsilon: Any = AMPLE, relation: str = "add-remove", delta: Any = 0, 
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
 
 
-def opened(limit: dc.Guarantee) -> dc.Account:
+def opened(limit: dc.Guarantee) -> dc.results.Account:
     return dc.Ledger("sqlite://").open("records", limit)
 
 
@@ -64,7 +64,7 @@ Make = Callable[..., Any]
 
 
 def histograms(table: np.ndarray) -> dict[str, np.ndarray]:
-    rows = dc.grid_rows(found_bounds._widened(DESIGN), table[:, :2], table[:, 2])
+    rows = dc.designs.read_rows(found_bounds._widened(DESIGN), table[:, :2], table[:, 2])
     return dict(found_bounds._histograms(rows, NETWORK).tables)
 
 
@@ -126,7 +126,7 @@ def test_two_charges_are_what_was_asked_and_each_comes_before_its_noise(
     assert (True, 1) in seen
     assert {charged for histogram, charged in seen if not histogram} == {2}
     assert (first.release, second.release) == (fitted.bounds_release_.id, fitted.release_.id)
-    assert dc.compose([first.guarantee, second.guarantee]) == promise(3, relation)
+    assert dc.tools.compose([first.guarantee, second.guarantee]) == promise(3, relation)
     assert fitted.bounds_release_.guarantee == first.guarantee
     assert fitted.release_.guarantee == second.guarantee
     assert list(fitted.found_bounds_) == estimator_columns
@@ -137,7 +137,7 @@ def test_a_delta_is_shared_or_left_to_the_fit() -> None:
         guarantee = promise(50, delta="1e-3")
         fitted = linear(guarantee, find_bounds=0.1).fit(np.tile(records()[0], (1, columns // 2)), records()[1])
         assert fitted.bounds_release_.mechanism == name
-        assert dc.compose([charge.guarantee for charge in fitted.account.charges()]) == guarantee
+        assert dc.tools.compose([charge.guarantee for charge in fitted.account.charges()]) == guarantee
 
 
 @EACH

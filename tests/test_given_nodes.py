@@ -30,12 +30,12 @@ def promise(epsilon: object = 1, relation: dc.Relation = REPLACE, delta: object 
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="transition")
 
 
-def transitions(size: int, moves: np.ndarray, rng: np.random.Generator) -> dc.Counts:
+def transitions(size: int, moves: np.ndarray, rng: np.random.Generator) -> dc.results.Counts:
     """Steps of one chain."""
     states = [int(rng.integers(3))]
     for _ in range(size):
         states.append(int(rng.choice(3, p=moves[states[-1]])))
-    return dc.count_codes(CHAIN, {"previous": np.array(states[:-1]), "state": np.array(states[1:])}, ())
+    return dc.tools.count_codes(CHAIN, {"previous": np.array(states[:-1]), "state": np.array(states[1:])}, ())
 
 
 def sampled(size: int, guarantee: dc.Guarantee, seed: int, draws: int = 1) -> tuple[np.ndarray, dc.Release]:
@@ -75,11 +75,11 @@ def test_the_release_says_nothing_of_what_is_given() -> None:
     _, other = sampled(5, promise(3), 2)
     for release in (one, other):
         payload = release.payload
-        assert isinstance(payload, dc.ParameterDraws)
+        assert isinstance(payload, dc.kinds.ParameterDraws)
         assert payload.untold == ("previous",) and np.all(payload.cells["previous"] == 1 / 3)
         assert not np.all(payload.cells["state"] == payload.cells["state"][0, 0, 0])
         assert "nothing of previous" in payload.summary(release.calibration)
-        assert dc.loads(release.dumps()).payload.untold == ("previous",)  # type: ignore[union-attr]
+        assert dc.tools.loads(release.dumps()).payload.untold == ("previous",)  # type: ignore[union-attr]
 
 
 @every("reader", ["noise_aware", "plug_in"])
@@ -88,7 +88,7 @@ def test_readers_keep_to_the_prior_of_what_is_given(reader: str) -> None:
     _, release = sampled(2000, promise(3), 3)
     prior = dc.Dirichlet(dc.Tables(CHAIN, {"previous": np.array([8.0, 1.0, 1.0]), "state": np.ones((3, 3))}))
     draws, rng = 4000, np.random.default_rng(4)
-    read = dc.noise_aware if reader == "noise_aware" else dc.plug_in
+    read = dc.noise_aware if reader == "noise_aware" else dc.tools.plug_in
     posterior = read(release, draws=draws, rng=rng, prior=prior)
     assert np.all(np.abs(posterior.mean()["previous"] - [0.8, 0.1, 0.1]) < 0.04)
 
@@ -124,7 +124,7 @@ def test_a_part_of_a_larger_network_is_read_as_exactly_as_the_whole() -> None:
     network = theta_of("asia").network
     roots = [node for node in network.nodes if not network.parents[node]]
     rng = np.random.default_rng(1)
-    records = dc.count_codes(network, {node: rng.integers(0, 2, 400) for node in network.nodes}, ())
+    records = dc.tools.count_codes(network, {node: rng.integers(0, 2, 400) for node in network.nodes}, ())
     mechanism = dc.posterior_sampler(given=roots)
     release = dc.simulate(mechanism, records, dc.Dirichlet.uniform(network, 1.0), promise(8), rng=rng)
     assert set(release.payload.untold) == set(roots)  # type: ignore[union-attr]

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 import discreet as dc
 from discreet.estimators import grid_search
 from discreet.estimators.contract import PrivateEstimator
-from discreet.estimators.scores import check_score, gains
+from discreet.estimators.private_scores import check_score, gains
 from discreet.mechanisms import private_selection
 from discreet.mechanisms.private_selection import FULL_GAIN, SearchPlan
 from estimator_cases import charges_at_draws
@@ -33,14 +33,14 @@ GRIDS: dict[str, dict[str, Any]] = {
     "PrivateLinearRegression": {"fit_intercept": [True, False], "prior_deviation": [1.0, 2.0]},
 }
 EACH = pytest.mark.parametrize("kind", GRIDS)
-RELATIONS = pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+RELATIONS = pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 
 
 def promise(epsilon: Any = 1, relation: str = "add-remove", delta: Any = 0) -> dc.Guarantee:
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
 
 
-def opened(limit: Any = 1000, relation: str = "add-remove") -> dc.Account:
+def opened(limit: Any = 1000, relation: str = "add-remove") -> dc.results.Account:
     return dc.Ledger("sqlite://").open("records", promise(limit, relation))
 
 
@@ -173,12 +173,12 @@ def alive(kind: type[Any]) -> list[Any]:
 @EACH
 def test_nothing_but_the_winner_is_kept(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SearchPlan, "order", lambda self, entropy: [0, 1, 2, 0])
-    before = {kind: set(map(id, alive(kind))) for kind in (PrivateEstimator, dc.Release, dc.Account)}
+    before = {kind: set(map(id, alive(kind))) for kind in (PrivateEstimator, dc.Release, dc.results.Account)}
     search = searching(kind, opened()).fit(*records())
     new = {kind: [thing for thing in alive(kind) if id(thing) not in old] for kind, old in before.items()}
     assert sorted(map(id, new[PrivateEstimator])) == sorted([id(search.estimator), id(search.best_estimator_)])
     assert sorted(map(id, new[dc.Release])) == sorted([id(search.best_estimator_.release_), id(search.score_.release)])
-    assert new[dc.Account] == [search.estimator.account]
+    assert new[dc.results.Account] == [search.estimator.account]
     public = {"estimator", "param_grid", "tries", "holdout"}
     found = {"best_estimator_", "best_params_", "best_index_", "score_", "best_score_"}
     assert set(vars(search)) == public | found
@@ -342,9 +342,9 @@ def test_a_search_is_an_estimator_of_scikit_learns(kind: str) -> None:
         assert hasattr(fitted, "decision_function") == (kind == "PrivateLogisticRegression")
     else:
         assert not hasattr(fitted, "predict_proba")
-    assert make_pipeline(dc.PublicScaler(bounds=(-1, 1)), searching(kind, opened())).fit(X, y).predict(X).shape == (
-        200,
-    )
+    assert make_pipeline(dc.estimators.PublicScaler(bounds=(-1, 1)), searching(kind, opened())).fit(X, y).predict(
+        X
+    ).shape == (200,)
 
 
 @EACH

@@ -155,13 +155,13 @@ BAD: dict[str, list[float]] = {
     "less than 0": [1, -1, 0, 0, 0, 0],
 }
 """Coordinates of the second group that no record may have."""
-SOURCES: dict[str, Callable[[np.ndarray, list[str], list[str]], dc.Rows]] = {
-    "array": lambda X, y, names: dc.grid_rows(grouped(), X, y),
-    "list": lambda X, y, names: dc.grid_rows(grouped(), X.tolist(), y),
-    "sparse": lambda X, y, names: dc.grid_rows(grouped(), scipy.sparse.coo_array(X), y),
-    "frame": lambda X, y, names: dc.grid_rows(grouped(), pd.DataFrame(X, columns=names), y),
-    "table": lambda X, y, names: dc.grid_rows(grouped(), pd.DataFrame(X, columns=names).assign(**{"class": y})),
-    "records": lambda X, y, names: dc.grid_rows(
+SOURCES: dict[str, Callable[[np.ndarray, list[str], list[str]], dc.designs.Rows]] = {
+    "array": lambda X, y, names: dc.designs.read_rows(grouped(), X, y),
+    "list": lambda X, y, names: dc.designs.read_rows(grouped(), X.tolist(), y),
+    "sparse": lambda X, y, names: dc.designs.read_rows(grouped(), scipy.sparse.coo_array(X), y),
+    "frame": lambda X, y, names: dc.designs.read_rows(grouped(), pd.DataFrame(X, columns=names), y),
+    "table": lambda X, y, names: dc.designs.read_rows(grouped(), pd.DataFrame(X, columns=names).assign(**{"class": y})),
+    "records": lambda X, y, names: dc.designs.read_rows(
         grouped(), dc.read_records(pd.DataFrame(X, columns=names).assign(**{"class": y}), grouped().schema,
                                    out_of_bounds="error" if X.min() >= 0 and X.max() <= 1 else "clip")
     ),
@@ -202,13 +202,13 @@ def test_a_bad_record_costs_nothing() -> None:
 # ---------------------------------------------------------------------------------------------------------- sensitivity
 
 
-def curvature_moves(before: dc.Gradients, after: dc.Gradients, theta: np.ndarray) -> list[int]:
+def curvature_moves(before: dc.designs.Gradients, after: dc.designs.Gradients, theta: np.ndarray) -> list[int]:
     """How far each vector of a curvature moves, in the norm of its shape."""
     parts = zip(before.curvature(theta), after.curvature(theta), before.over.curvature, strict=True)
     return [length(b - a, part.shape) for a, b, part in parts]
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_gradients_and_curvatures_in_groups_move_by_their_sensitivity_at_most(relation: dc.Relation) -> None:
     over, rng, reached = grouped(), RNG(7), np.zeros(5)
     assert [part.shape for part in over.curvature] == ["cube", "diamond", "diamond"]
@@ -220,7 +220,7 @@ def test_gradients_and_curvatures_in_groups_move_by_their_sensitivity_at_most(re
     ]  # fmt: skip
     for shared in ([], records[:3] * 5):
         for one, other in pairs:
-            before, after = (dc.gradients(rows_of(over, [*shared, *part])) for part in (one, other))
+            before, after = (dc.designs.sum_gradients(rows_of(over, [*shared, *part])) for part in (one, other))
             for theta in points:
                 moved = [length(after.at(theta) - before.at(theta), "diamond"),
                          length(after.signed() - before.signed(), "diamond"),
@@ -236,7 +236,7 @@ def test_a_curvature_in_groups_is_its_definition() -> None:
     """Entry by entry, each record's part rounded by itself; what it leaves out is known without it."""
     over, theta = grouped(), RNG(3).normal(size=14)
     rows = rows_of(over, grouped_records())
-    weight, few, many = dc.gradients(rows).curvature(theta)
+    weight, few, many = dc.designs.sum_gradients(rows).curvature(theta)
     totals = np.zeros((14, 14))
     squares = 0.0
     for steps in rows.coordinates:
@@ -254,11 +254,11 @@ def test_a_curvature_in_groups_is_its_definition() -> None:
     assert np.array_equal(np.diag(totals)[1:13], totals[-1, 1:13])
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_the_calibration_is_for_the_diamond_and_its_lattice(relation: dc.Relation) -> None:
     over = grouped()
     mechanism = dc.objective_perturbation(records=1000)
-    found = mechanism.calibrate(over, dc.Normal(over, 2.5), promise(1, relation.value))
+    found = mechanism.calibrate(over, dc.designs.Normal(over, 2.5), promise(1, relation.value))
     times = relation.by_record(1, 2)
     # Units, the constant, and half a cell of each coordinate at both ends.
     assert found.sensitivity == times * 4 * 2**BITS + over.size
@@ -279,7 +279,7 @@ TINY = tiny_data.audit_designs()["two classes of a group"]
 """One group of two, whose noise is a diamond's, and all of whose records can be enumerated."""
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_the_audit_passes_a_group_and_finds_half_the_noise(relation: dc.Relation) -> None:
     def halved(calibration: Any) -> Any:
         return replace(calibration, scale=calibration.scale / 2)
@@ -327,16 +327,16 @@ def test_a_table_of_categories_is_the_same_rows() -> None:
     columns, design = declared_columns(BOUNDS), estimator().fit(X, y).release_.design
     schema = dc.Schema((*columns, dc.Variable("class", ("0", "1"))))
     read = dc.read_records(X.assign(**{"class": y.astype(str)}), schema, out_of_bounds="clip")
-    one = dc.grid_rows(design, read, columns=columns)
+    one = dc.designs.read_rows(design, read, columns=columns)
     features = indicated(columns, X[list(BOUNDS)].to_numpy(object), grouped=True)
-    other = dc.grid_rows(design, features, y.astype(str))
+    other = dc.designs.read_rows(design, features, y.astype(str))
     assert np.array_equal(one.coordinates, other.coordinates) and np.array_equal(one.target, other.target)
     assert set(one.coordinates[:, :10].sum(axis=1)) == {GRID}
     # Columns of another coding than the design's: nothing stands where a feature is missing.
     for others in (dc.Design(features_of(columns, grouped=True), design.target), dc.Design(features_of(columns),
                    design.target, groups=((0, 1),))):  # fmt: skip
         with pytest.raises(dc.InputError, match=r"the columns stand for|in the records' schema"):
-            dc.grid_rows(others, read, columns=columns)
+            dc.designs.read_rows(others, read, columns=columns)
     tabled = estimator().fit(X.assign(**{"class": y.astype(str)}), target="class")
     assert tabled.release_.design == design
 
@@ -407,13 +407,13 @@ def test_sparse_records_are_the_same_rows(make: str, monkeypatch: pytest.MonkeyP
     X = rng.normal(size=(300, 5)) * (rng.random((300, 5)) < 0.3) * 3
     over = dc.Design(tuple(numeric(f"x{at}", -4, 2) for at in range(5)), NUMBER)
     y = rng.uniform(-3, 7, 300)
-    one, other = dc.grid_rows(over, X, y), dc.grid_rows(over, getattr(scipy.sparse, make)(X), y)
+    one, other = dc.designs.read_rows(over, X, y), dc.designs.read_rows(over, getattr(scipy.sparse, make)(X), y)
     assert np.array_equal(one.coordinates, other.coordinates) and np.array_equal(one.target, other.target)
     broken = getattr(scipy.sparse, make)(np.where(X.max() == X, np.nan, X))
     with pytest.raises(dc.InputError, match="missing or infinite"):
-        dc.grid_rows(over, broken, y)
+        dc.designs.read_rows(over, broken, y)
     with pytest.raises(dc.InputError, match="5 features"):
-        dc.grid_rows(over, getattr(scipy.sparse, make)(X[:, :3]), y)
+        dc.designs.read_rows(over, getattr(scipy.sparse, make)(X[:, :3]), y)
 
 
 def test_sparse_columns_that_were_standardised_are_refused() -> None:

@@ -67,8 +67,8 @@ def test_numpy_integers_become_python_integers(kind: type[np.integer]) -> None:
     most = int(np.iinfo(kind).max)
     given_as = promise(kind(most))
     assert type(given_as.epsilon.numerator) is int
-    assert dc.convert(given_as, REPLACE).epsilon == 2 * most
-    assert dc.compose([given_as] * 3).epsilon == 3 * most
+    assert dc.tools.convert(given_as, REPLACE).epsilon == 2 * most
+    assert dc.tools.compose([given_as] * 3).epsilon == 3 * most
 
 
 @given(st.fractions())
@@ -165,14 +165,14 @@ def test_a_guarantee_is_frozen_and_copies_are_equal() -> None:
 
 @every(("part", "times", "total"), [("0.1", 10, 1), (Fraction(1, 3), 3, 1), (0.7, 30, 21)])
 def test_composition_is_exact(part: object, times: int, total: int) -> None:
-    assert dc.compose([promise(part)] * times) == promise(total)
+    assert dc.tools.compose([promise(part)] * times) == promise(total)
 
 
 @given(
     st.lists(st.tuples(st.fractions(Fraction(1, 1000), 20), st.fractions(0, Fraction(1, 10))), min_size=1, max_size=5)
 )
 def test_composition_adds_epsilons_and_deltas(parts: list[tuple[Fraction, Fraction]]) -> None:
-    total = dc.compose(promise(epsilon, delta, REPLACE) for epsilon, delta in parts)
+    total = dc.tools.compose(promise(epsilon, delta, REPLACE) for epsilon, delta in parts)
     assert total.epsilon == sum(epsilon for epsilon, _ in parts)
     assert total.delta == sum(delta for _, delta in parts)
     assert (total.relation, total.unit) == (REPLACE, "record")
@@ -180,19 +180,19 @@ def test_composition_adds_epsilons_and_deltas(parts: list[tuple[Fraction, Fracti
 
 def test_composition_needs_one_relation_and_one_unit() -> None:
     with pytest.raises(dc.InputError, match="at least one"):
-        dc.compose([])
+        dc.tools.compose([])
     for other in (promise(relation=REPLACE), promise(unit="patient")):
         with pytest.raises(dc.InputError, match="do not add up"):
-            dc.compose([promise(), other])
+            dc.tools.compose([promise(), other])
     with pytest.raises(dc.InputError, match="delta"):
-        dc.compose([promise(delta="0.5")] * 2)
+        dc.tools.compose([promise(delta="0.5")] * 2)
 
 
 @given(st.fractions(Fraction(1, 1000), 40), st.fractions(0, Fraction(1, 10**20)))
 @example(Fraction(1, 10**320), Fraction(1, 10**30))
 @example(Fraction(40), Fraction(0))
 def test_add_remove_becomes_replace_and_delta_is_rounded_up(epsilon: Fraction, delta: Fraction) -> None:
-    wider = dc.convert(promise(epsilon, delta), REPLACE)
+    wider = dc.tools.convert(promise(epsilon, delta), REPLACE)
     assert wider.relation is REPLACE
     assert wider.epsilon == 2 * epsilon
     with localcontext() as context:
@@ -204,17 +204,17 @@ def test_add_remove_becomes_replace_and_delta_is_rounded_up(epsilon: Fraction, d
 
 
 def test_conversion_to_the_same_relation_changes_nothing() -> None:
-    for relation in dc.RECORD_RELATIONS:
+    for relation in dc.tools.RECORD_RELATIONS:
         one = promise(delta="1e-6", relation=relation)
-        assert dc.convert(one, relation) is one
+        assert dc.tools.convert(one, relation) is one
 
 
 def test_replace_says_nothing_about_add_remove() -> None:
     with pytest.raises(dc.InputError, match="promises nothing for adding or removing"):
-        dc.convert(promise(relation=REPLACE), ADD_REMOVE)
+        dc.tools.convert(promise(relation=REPLACE), ADD_REMOVE)
 
 
 @every(("epsilon", "delta"), [(1, "0.3"), (50, "1e-6"), (5000, "1e-9"), (20_000, "1e-9")])
 def test_a_delta_that_would_be_one_or_more_is_refused(epsilon: int, delta: str) -> None:
     with pytest.raises(dc.InputError):
-        dc.convert(promise(epsilon, delta), REPLACE)
+        dc.tools.convert(promise(epsilon, delta), REPLACE)

@@ -66,9 +66,14 @@ def release(parents: int, *, prior: Any = 0.25, edit: Callable[[dict[str, Any]],
     names = [f"v{number}" for number in range(parents + 1)]
     last = names[-1]
     tree: dict[str, Any] = {
-        "format": "discreet-release", "version": 1, "id": "0" * 32, "date": "2026-01-01", "private": True,
+        "format": "discreet-release",
+        "version": 1,
+        "id": "0" * 32,
+        "date": "2026-01-01",
+        "private": True,
         "guarantee": {"epsilon": "1", "delta": "0", "relation": "add-remove", "unit": "record"},
-        "mechanism": "laplace", "records": {"missing": "error", "out_of_bounds": "error"},
+        "mechanism": "laplace",
+        "records": {"missing": "error", "out_of_bounds": "error"},
         "network": {
             "variables": [{"name": name, "states": ["a", "b"]} for name in names],
             "parents": {name: list[str]() for name in names} | {last: names[:-1]},
@@ -76,10 +81,12 @@ def release(parents: int, *, prior: Any = 0.25, edit: Callable[[dict[str, Any]],
         "prior": dict.fromkeys(names, prior),
         "calibration": {"sensitivity": 1, "reported": "1", "epsilons": {last: "1"}, "scales": {last: 1.0}},
         "payload": {
-            "kind": "noisy_counts", "noise": "discrete_laplace", "scales": {last: 1.0},
+            "kind": "noisy_counts",
+            "noise": "discrete_laplace",
+            "scales": {last: 1.0},
             "tables": {last: [0] * 2 ** (parents + 1) if parents < 10 else [1]},
         },
-    }  # fmt: skip
+    }
     edit(tree)
     return json.dumps(tree)
 
@@ -97,13 +104,22 @@ def contrasts(tree: dict[str, Any]) -> None:
     for variable in tree["network"]["variables"]:
         variable["states"] = ["a"]
     tree["calibration"] = {
-        "kind": "coefficient_noise", "sensitivity": 1, "exact": True, "scale": 1.0, "shift": 0, "noisy_total": True,
+        "kind": "coefficient_noise",
+        "sensitivity": 1,
+        "exact": True,
+        "scale": 1.0,
+        "shift": 0,
+        "noisy_total": True,
         "reported": "1",
-    }  # fmt: skip
+    }
     tree["payload"] = {
-        "kind": "noisy_coefficients", "noise": "discrete_laplace", "scale": 1.0, "shift": 0, "noisy_total": True,
+        "kind": "noisy_coefficients",
+        "noise": "discrete_laplace",
+        "scale": 1.0,
+        "shift": 0,
+        "noisy_total": True,
         "components": [],
-    }  # fmt: skip
+    }
 
 
 def axes(tree: dict[str, Any]) -> None:
@@ -113,13 +129,18 @@ def axes(tree: dict[str, Any]) -> None:
     for variable in tree["network"]["variables"]:
         variable["states"] = ["a"]
     tree["calibration"] = {
-        "kind": "planned_noise", "noise": "discrete_laplace", "sensitivity": 1, "reported": "1",
-        "tables": [{"variables": names, "budget": "1", "scale": 1.0}], "expected": dict.fromkeys(names, 1.0),
-    }  # fmt: skip
+        "kind": "planned_noise",
+        "noise": "discrete_laplace",
+        "sensitivity": 1,
+        "reported": "1",
+        "tables": [{"variables": names, "budget": "1", "scale": 1.0}],
+        "expected": dict.fromkeys(names, 1.0),
+    }
     tree["payload"] = {
-        "kind": "noisy_tables", "noise": "discrete_laplace",
+        "kind": "noisy_tables",
+        "noise": "discrete_laplace",
         "tables": [{"variables": names, "scale": 1.0, "values": [1]}],
-    }  # fmt: skip
+    }
 
 
 def roots(count: int, budget: Callable[[int], str]) -> Callable[[dict[str, Any]], None]:
@@ -153,8 +174,9 @@ def design(features: int) -> str:
         del tree[part]
     tree["design"] = {
         "features": [{"name": f"x{number}", "bounds": [0.0, 1.0]} for number in range(features)],
-        "target": {"name": "y", "bounds": [0.0, 1.0]}, "intercept": True,
-    }  # fmt: skip
+        "target": {"name": "y", "bounds": [0.0, 1.0]},
+        "intercept": True,
+    }
     tree["prior"] = {"deviation": 1.0}
     tree["calibration"] = {"kind": "vector_noise", "sensitivity": 1, "scale": 1.0, "rounds": 1, "reported": "1"}
     tree["payload"] = {"kind": "noisy_moments", "scale": 1.0, "noisy_total": True, "values": [1]}
@@ -170,7 +192,7 @@ LONGER_NAMES = dc.Schema(tuple(dc.Variable(f"{number:03d}" + "abcde" * 180, ("0"
 
 
 def read_query(text: str) -> object:
-    return dc.parse_query(text, QUERIED)
+    return dc.tools.parse_query(text, QUERIED)
 
 
 def read_schema(text: str) -> dc.Schema:
@@ -208,16 +230,19 @@ REFUSED: dict[str, Case] = {
     "bif: 100,000 comments opened": (parse_bif, lambda: "/*" * 10**5),
     "bif: 20,000 comments not closed": (parse_bif, lambda: "network x { property a; }\n" + "/*x\n" * 20_000),
     "bif: 20,000 comments not closed among states": (
-        parse_bif, lambda: "variable a { type discrete [ 20000 ] { " + "/*x\n" * 20_000,
+        parse_bif,
+        lambda: "variable a { type discrete [ 20000 ] { " + "/*x\n" * 20_000,
     ),
     "bif: 200,000 comments opened, one closed": (parse_bif, lambda: "/* a " * 200_000 + "*/ network x {}"),
     "bif: a number of a million digits": (
-        parse_bif, lambda: wide(0, entries="table 0." + "3" * 10**6 + ", 0.5;"),
+        parse_bif,
+        lambda: wide(0, entries="table 0." + "3" * 10**6 + ", 0.5;"),
     ),
     "bif: a number of a million letters": (parse_bif, lambda: wide(0, entries=f"table {'x' * 10**6}, 0.5;")),
     "bif: a name of a million characters": (parse_bif, lambda: two("n" * 10**6)),
     "bif: an undeclared name of a million characters": (
-        parse_bif, lambda: two("a") + f"probability ( a | {'n' * 10**6} ) {{ }}",
+        parse_bif,
+        lambda: two("a") + f"probability ( a | {'n' * 10**6} ) {{ }}",
     ),
     "bif: 30,000 variables": (read_network, lambda: chain(30_000)),
     "bif: a row of a million states": (parse_bif, lambda: wide(1, entries=f"({'a,' * 10**6}) 0.5, 0.5;")),
@@ -230,20 +255,25 @@ REFUSED: dict[str, Case] = {
     "release: 30 parents": (dc.Release.loads, lambda: release(30)),
     "release: 70 parents": (dc.Release.loads, lambda: release(70)),
     "release: 100,000 lists": (
-        dc.Release.loads, lambda: '{"format":"discreet-release","version":1,"x":' + "[" * 10**5 + "]" * 10**5 + "}",
+        dc.Release.loads,
+        lambda: '{"format":"discreet-release","version":1,"x":' + "[" * 10**5 + "]" * 10**5 + "}",
     ),
     "release: 900 lists as its version": (
-        dc.Release.loads, lambda: '{"format":"discreet-release","version":' + "[" * 900 + "]" * 900 + "}",
+        dc.Release.loads,
+        lambda: '{"format":"discreet-release","version":' + "[" * 900 + "]" * 900 + "}",
     ),
     "release: 100,000 fields, one twice": (
-        dc.Release.loads, lambda: "{" + ",".join(f'"a{number}":1' for number in range(10**5)) + ',"a99999":2}',
+        dc.Release.loads,
+        lambda: "{" + ",".join(f'"a{number}":1' for number in range(10**5)) + ',"a99999":2}',
     ),
     "release: 8,000 fields, one twice": (
-        dc.Release.loads, lambda: "{" + ",".join(f'"a{number}":1' for number in range(8000)) + ',"a7999":2}',
+        dc.Release.loads,
+        lambda: "{" + ",".join(f'"a{number}":1' for number in range(8000)) + ',"a7999":2}',
     ),
     "release: 300,000 empty lists": (dc.Release.loads, lambda: '{"x":[' + "[]," * 1_500_000 + "1]}"),
     "release: a number of 5,000 digits": (
-        dc.Release.loads, lambda: '{"format":"discreet-release","version":1,"x":' + "9" * 5000 + "}",
+        dc.Release.loads,
+        lambda: '{"format":"discreet-release","version":1,"x":' + "9" * 5000 + "}",
     ),
     "release: a number beyond doubles": (dc.Release.loads, lambda: release(1).replace('"v0": 0.25', '"v0": 1e999')),
     "release: a prior whose sum is beyond doubles": (dc.Release.loads, lambda: release(1, prior=1e308)),
@@ -251,36 +281,44 @@ REFUSED: dict[str, Case] = {
     "release: 2^31 subsets of a family": (dc.Release.loads, lambda: release(30, edit=contrasts)),
     "release: a table of 100 axes": (dc.Release.loads, lambda: release(99, edit=axes)),
     "release: 1,000 budgets of 300 digits": (
-        dc.Release.loads, lambda: release(1, edit=roots(1000, lambda at: f"1/{10**300 + 2 * at + 1}")),
+        dc.Release.loads,
+        lambda: release(1, edit=roots(1000, lambda at: f"1/{10**300 + 2 * at + 1}")),
     ),
     "release: 1,440 features": (dc.Release.loads, lambda: design(1440)),
     "release: a mechanism of a million characters": (
-        dc.Release.loads, lambda: release(1, edit=lambda tree: tree.update(mechanism="m" * 10**6)),
+        dc.Release.loads,
+        lambda: release(1, edit=lambda tree: tree.update(mechanism="m" * 10**6)),
     ),
     "release: a date of a million characters": (
-        dc.Release.loads, lambda: release(1, edit=lambda tree: tree.update(date="m" * 10**6)),
+        dc.Release.loads,
+        lambda: release(1, edit=lambda tree: tree.update(date="m" * 10**6)),
     ),
     "release: a field whose name has a million characters": (
-        dc.Release.loads, lambda: release(1, edit=lambda tree: tree.update({"m\n" * 500_000: 1})),
+        dc.Release.loads,
+        lambda: release(1, edit=lambda tree: tree.update({"m\n" * 500_000: 1})),
     ),
     "combined: 300 releases of 2^20 cells": (
-        dc.loads, lambda: combined(300, release(19, edit=lambda tree: tree["payload"]["tables"].update(v19=[1]))),
+        dc.tools.loads,
+        lambda: combined(300, release(19, edit=lambda tree: tree["payload"]["tables"].update(v19=[1]))),
     ),
-    "combined: 1,100 releases": (dc.loads, lambda: combined(1100, release(1))),
+    "combined: 1,100 releases": (dc.tools.loads, lambda: combined(1100, release(1))),
     "combined: 200 releases, one twice": (
-        dc.loads, lambda: combined(0, "", ",".join([release(1)] * 200)),
+        dc.tools.loads,
+        lambda: combined(0, "", ",".join([release(1)] * 200)),
     ),
-    "combined: 900 lists": (dc.loads, lambda: combined(0, "", "[" * 900 + "]" * 900)),
-    "combined: 3,000 lists": (dc.loads, lambda: combined(0, "", "[" * 3000 + "]" * 3000)),
+    "combined: 900 lists": (dc.tools.loads, lambda: combined(0, "", "[" * 900 + "]" * 900)),
+    "combined: 3,000 lists": (dc.tools.loads, lambda: combined(0, "", "[" * 3000 + "]" * 3000)),
     "query: a million characters": (read_query, lambda: "P(" + "A," * 500_000 + "B)"),
     "query: 100,000 brackets": (read_query, lambda: "P(" + "(" * 10**5),
     "query: 100,000 quotes": (read_query, lambda: "P('" + "'" * 10**5),
     "query: 50,000 double quotes": (read_query, lambda: "P(" + '"' * 50_001),
     "query: evidence on 100,000 variables": (
-        read_query, lambda: "P(A|" + ",".join(f"B{number}=1" for number in range(10**5)) + ")",
+        read_query,
+        lambda: "P(A|" + ",".join(f"B{number}=1" for number in range(10**5)) + ")",
     ),
     "query: evidence on 10,000 variables": (
-        read_query, lambda: "P(A|" + ",".join(f"B{number}=1" for number in range(10**4)) + ")",
+        read_query,
+        lambda: "P(A|" + ",".join(f"B{number}=1" for number in range(10**4)) + ")",
     ),
     "query: blanks": (read_query, lambda: "P(" + " " * 10**6 + ")"),
     "query: blanks within the limit": (read_query, lambda: "P(A" + " " * 130_000 + ","),
@@ -288,19 +326,26 @@ REFUSED: dict[str, Case] = {
     "query: blanks before and after": (read_query, lambda: "P(A |" + " " * 50_000 + "B" + " " * 50_000),
     "query: closing brackets and blanks": (read_query, lambda: "P(A" + ") " * 60_000),
     "query: 20,000 names, one twice": (
-        read_query, lambda: "P(" + ",".join([*(f"A{number}" for number in range(20_000)), "A19999"]) + ")",
+        read_query,
+        lambda: "P(" + ",".join([*(f"A{number}" for number in range(20_000)), "A19999"]) + ")",
     ),
     "query: 8,000 known names, one twice": (
-        lambda text: dc.parse_query(text, MANY_NAMES), lambda: f"P({','.join(MANY_NAMES.names)},v7999)",
+        lambda text: dc.tools.parse_query(text, MANY_NAMES),
+        lambda: f"P({','.join(MANY_NAMES.names)},v7999)",
     ),
     "query: one name 60,000 times": (read_query, lambda: "P(" + ",".join(["A"] * 60_000) + ")"),
     "query: a long name like 5,000 others": (
-        lambda text: dc.parse_query(text, LONG_NAMES), lambda: "P(" + "ab" * 5000 + ")",
+        lambda text: dc.tools.parse_query(text, LONG_NAMES),
+        lambda: "P(" + "ab" * 5000 + ")",
     ),
     "query: a long name like 500 long ones": (
-        lambda text: dc.parse_query(text, LONGER_NAMES), lambda: "P(" + "abcde" * 180 + ")",
+        lambda text: dc.tools.parse_query(text, LONGER_NAMES),
+        lambda: "P(" + "abcde" * 180 + ")",
     ),
-    "query: a name like 5,000 others": (lambda text: dc.parse_query(text, LONG_NAMES), lambda: "P(" + "ba" * 17 + ")"),
+    "query: a name like 5,000 others": (
+        lambda text: dc.tools.parse_query(text, LONG_NAMES),
+        lambda: "P(" + "ba" * 17 + ")",
+    ),
     "query: a line break in a name": (read_query, lambda: 'P("x\ny\r\x85\u2028z")'),
     "query: half a character": (read_query, lambda: "P(\ud800)"),
     "schema: 200,000 variables, one twice": (read_schema, lambda: variables(200_000, "v199999")),
@@ -311,19 +356,23 @@ REFUSED: dict[str, Case] = {
         lambda: json.dumps({"variables": [{"name": "a", "states": [*map(str, range(60_000)), "59999"]}]}),
     ),
     "schema: a million cut points": (
-        read_schema, lambda: json.dumps({"variables": [{"name": "a", "bounds": [-1, 10**7], "bins": [*range(10**6)]}]}),
+        read_schema,
+        lambda: json.dumps({"variables": [{"name": "a", "bounds": [-1, 10**7], "bins": [*range(10**6)]}]}),
     ),
     "schema: a variable twice in one object": (
-        read_schema, lambda: '{"variables": [{"name": "a", "states": ["x"], "states": ["y"]}]}',
+        read_schema,
+        lambda: '{"variables": [{"name": "a", "states": ["x"], "states": ["y"]}]}',
     ),
     "schema: a name of a million characters": (
-        read_schema, lambda: json.dumps({"variables": [{"name": "n" * 10**6, "states": ["a"]}]}),
+        read_schema,
+        lambda: json.dumps({"variables": [{"name": "n" * 10**6, "states": ["a"]}]}),
     ),
     "schema: 100,000 unknown fields": (
-        read_schema, lambda: json.dumps({"variables": [{str(number): 1 for number in range(16_000)}]}),
+        read_schema,
+        lambda: json.dumps({"variables": [{str(number): 1 for number in range(16_000)}]}),
     ),
     "schema: half a character": (read_schema, lambda: '{"variables": [{"name": "\\ud800", "states": ["a"]}]}'),
-}  # fmt: skip
+}
 
 READ: dict[str, Case] = {
     "bif: 20 parents and a default": (parse_bif, lambda: wide(20)),
@@ -335,15 +384,16 @@ READ: dict[str, Case] = {
         lambda: release(19, edit=lambda tree: tree["payload"]["tables"].update(v19=[0] * 2**20)),
     ),
     "release: 1,500 roots": (dc.Release.loads, lambda: release(1, edit=roots(1500, lambda _: "1/1500"))),
-    "combined: 100 releases": (dc.loads, lambda: combined(100, release(1))),
+    "combined: 100 releases": (dc.tools.loads, lambda: combined(100, release(1))),
     "schema: 10,000 states": (
-        read_schema, lambda: json.dumps({"variables": [{"name": "a", "states": [*map(str, range(10_000))]}]}),
+        read_schema,
+        lambda: json.dumps({"variables": [{"name": "a", "states": [*map(str, range(10_000))]}]}),
     ),
     "query: evidence on 5,000 variables": (
-        lambda text: dc.parse_query(text, LONG_NAMES),
+        lambda text: dc.tools.parse_query(text, LONG_NAMES),
         lambda: "MPE(| " + ", ".join(f"{name}=1" for name in LONG_NAMES.names[:3000]) + ")",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -423,8 +473,15 @@ def test_a_device_without_end_is_read_to_the_limit_only() -> None:
 
 
 ODD_TEXTS = (
-    "a\nb", "\ud800", "\x1b[31m", "\u202egnp", "x" * 10**6, "\0" * 10**6, "a" + " " * 10**6 + "b", "a\u2029b",
-)  # fmt: skip
+    "a\nb",
+    "\ud800",
+    "\x1b[31m",
+    "\u202egnp",
+    "x" * 10**6,
+    "\0" * 10**6,
+    "a" + " " * 10**6 + "b",
+    "a\u2029b",
+)
 
 
 @every("error", [dc.InputError, dc.BudgetError])

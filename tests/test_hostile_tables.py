@@ -34,7 +34,7 @@ NETWORK = dc.Network(VARIABLES, {"x": (), "y": ("x",), "z": ("y",)})
 GIB = 2**30
 
 
-def read(source: Any, network: dc.Network = NETWORK) -> dc.Counts:
+def read(source: Any, network: dc.Network = NETWORK) -> dc.results.Counts:
     """All that a curator does with a table."""
     records = dc.read_records(source, network.schema, missing="drop", out_of_bounds="clip", na_values=["?"])
     dc.check(records)

@@ -30,16 +30,16 @@ def promise(epsilon: object = 1, relation: dc.Relation = dc.Relation.ADD_REMOVE,
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
 
 
-def planned(network: dc.Network, guarantee: dc.Guarantee, records: int | None) -> dc.PlannedNoise:
-    found: dc.PlannedNoise = dc.planned(audit=0, records=records).calibrate(
+def planned(network: dc.Network, guarantee: dc.Guarantee, records: int | None) -> dc.kinds.PlannedNoise:
+    found: dc.kinds.PlannedNoise = dc.planned(audit=0, records=records).calibrate(
         network, dc.Dirichlet.uniform(network), guarantee
     )
     return found
 
 
-def made_up(network: dc.Network, records: int = 300) -> dc.Counts:
+def made_up(network: dc.Network, records: int = 300) -> dc.results.Counts:
     rng = np.random.default_rng(3)
-    return dc.count_codes(network, {each.name: rng.integers(each.size, size=records) for each in network.schema})
+    return dc.tools.count_codes(network, {each.name: rng.integers(each.size, size=records) for each in network.schema})
 
 
 # ------------------------------------------------------------------------------------------------------------ the rule
@@ -73,7 +73,7 @@ def test_what_the_budget_can_fill_is_measured_whole(name: str) -> None:
 
 
 @every("delta", [0, "0.01"])
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_a_plan_for_few_records_measures_parts(relation: dc.Relation, delta: object) -> None:
     guarantee = promise("0.1", relation, delta)
     whole, few, many = (planned(LARGE, guarantee, records) for records in (None, 200, 10**7))
@@ -101,7 +101,7 @@ def test_records_are_a_whole_number(records: object) -> None:
 # --------------------------------------------------------------------------------------------------------- the promise
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every(("states", "tables"), [(4, 2), (7, 3)])
 def test_a_plan_of_parts_is_private_and_tight(states: int, tables: int, relation: dc.Relation) -> None:
     network = network_of({"a": states - 1, "b": states, "c": 2 + states // 7}, "a>c b>c")
@@ -147,7 +147,7 @@ def test_every_reader_reads_parts(method: str, prior: float | None) -> None:
     assert made.payload.cut == {"c": ("a", "c")}
     rng = np.random.default_rng(2)
     found = dc.noise_aware(made, draws=200, rng=rng, prior=believed, method=method)
-    for cells in (found.cells, dc.plug_in(made, draws=50, rng=rng).cells):
+    for cells in (found.cells, dc.tools.plug_in(made, draws=50, rng=rng).cells):
         assert all(np.allclose(cells[node].sum(axis=-2), 1) for node in network.nodes)
     point = dc.estimate(made, rng=rng, prior=believed)
     assert np.allclose(point["c"].sum(axis=-1), 1)
@@ -161,7 +161,7 @@ def test_rows_of_a_part_are_known_and_those_of_the_family_are_not() -> None:
     rng = np.random.default_rng(5)
     codes = {"a": rng.integers(3, size=4000), "b": rng.integers(4, size=4000)}
     codes["c"] = (rng.random(4000) < np.where((codes["a"] + codes["b"]) % 2, 0.9, 0.2)).astype(np.int64)
-    counts, prior = dc.count_codes(network, codes), dc.Dirichlet.uniform(network)
+    counts, prior = dc.tools.count_codes(network, codes), dc.Dirichlet.uniform(network)
     made = dc.simulate(dc.planned(audit=0, records=1), counts, prior, promise(), rng=rng)
     assert made.payload.cut == {"c": ("a", "c")}
     found = dc.noise_aware(made, draws=2000, rng=rng)

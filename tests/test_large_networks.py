@@ -245,12 +245,16 @@ def test_evidence_that_is_too_rare_is_refused_with_what_to_do(monkeypatch: pytes
 
 
 @pytest.fixture(scope="module")
-def posterior() -> dc.PosteriorDraws:
+def posterior() -> dc.results.PosteriorDraws:
     """Of asia, where both ways are open."""
     theta = asia()
-    counts = dc.count_codes(theta.network, sample_codes(theta, 5000, np.random.default_rng(12)))
+    counts = dc.tools.count_codes(theta.network, sample_codes(theta, 5000, np.random.default_rng(12)))
     release = dc.simulate(
-        dc.MECHANISMS["laplace"](), counts, dc.Dirichlet.uniform(theta.network), PROMISE, rng=np.random.default_rng(13)
+        dc.tools.MECHANISMS["laplace"](),
+        counts,
+        dc.Dirichlet.uniform(theta.network),
+        PROMISE,
+        rng=np.random.default_rng(13),
     )
     return dc.noise_aware(release, draws=100, rng=np.random.default_rng(14), trust_network=True)
 
@@ -260,7 +264,7 @@ def posterior() -> dc.PosteriorDraws:
     ["P(lung)", "P(lung | smoke=yes)", "P(lung=yes, bronc | xray=yes)", "P(tub=yes | dysp=yes)", "MAP(lung, bronc)"],
 )
 def test_a_sampled_answer_states_its_error(
-    posterior: dc.PosteriorDraws, query: str, monkeypatch: pytest.MonkeyPatch
+    posterior: dc.results.PosteriorDraws, query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At most 16 means, each six standard errors from the exact one at most, and intervals about as wide."""
     exact = dc.answer(posterior, query, level=0.9)
@@ -278,7 +282,7 @@ def test_a_sampled_answer_states_its_error(
 
 
 def test_all_marginals_and_predictive_answers_are_sampled_too(
-    posterior: dc.PosteriorDraws, monkeypatch: pytest.MonkeyPatch
+    posterior: dc.results.PosteriorDraws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exact = dc.marginals(posterior, {"smoke": "yes"}, level=0.9)
     ahead = dc.answer(posterior, "P(lung | smoke=yes)", level=0.9, predictive=True)
@@ -295,7 +299,7 @@ def test_all_marginals_and_predictive_answers_are_sampled_too(
 
 
 def test_explanations_past_exact_inference_are_refused(
-    posterior: dc.PosteriorDraws, monkeypatch: pytest.MonkeyPatch
+    posterior: dc.results.PosteriorDraws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elimination, "CELL_BUDGET", 1)
     monkeypatch.setattr("discreet.queries.query.ROW_LIMIT", 8)
@@ -312,9 +316,9 @@ def test_the_command_line_answers_past_exact_inference(
     assert not elimination.affordable(network, ("v147",), ("v0",))
     theta = random_draws(network, 1, seed=11)
     truth = dc.Tables(network, {node: theta[node][..., 0] for node in network.nodes})
-    counts = dc.count_codes(network, sample_codes(truth, 5000, np.random.default_rng(12)))
+    counts = dc.tools.count_codes(network, sample_codes(truth, 5000, np.random.default_rng(12)))
     release = dc.simulate(
-        dc.MECHANISMS["laplace"](), counts, dc.Dirichlet.uniform(network), PROMISE, rng=np.random.default_rng(13)
+        dc.tools.MECHANISMS["laplace"](), counts, dc.Dirichlet.uniform(network), PROMISE, rng=np.random.default_rng(13)
     )
     release.save("r.json")
     code, text, error = run("query r.json 'P(v147 | v0=s0)' --draws 50 --seed 1")

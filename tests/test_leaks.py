@@ -61,7 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("n.bif").write_text(BIF)
     Path("s.json").write_text(SCHEMA)
-    for relation in dc.RECORD_RELATIONS:
+    for relation in dc.tools.RECORD_RELATIONS:
         dc.Ledger("sqlite:///discreet-ledger.db").open(relation.value, promise(relation, "100"))
     return tmp_path
 
@@ -183,9 +183,9 @@ LINE = dc.Design(DESIGN.features, dc.Variable("z", bounds=(0, 73519.25)))
 
 
 def test_rows_and_their_sums_show_nothing_and_cannot_be_copied() -> None:
-    classes = dc.grid_rows(DESIGN, np.full((73519, 1), NUMBER), [CANARY] * 73519)
-    line = dc.grid_rows(LINE, np.full((73519, 1), NUMBER), np.full(73519, NUMBER))
-    for private in (classes, line, dc.moments(line), dc.gradients(classes)):
+    classes = dc.designs.read_rows(DESIGN, np.full((73519, 1), NUMBER), [CANARY] * 73519)
+    line = dc.designs.read_rows(LINE, np.full((73519, 1), NUMBER), np.full(73519, NUMBER))
+    for private in (classes, line, dc.designs.sum_moments(line), dc.designs.sum_gradients(classes)):
         shown = f"{private!r} {private} {private:} {[private]} {vars(type(private))['__doc__']}"
         assert clean(shown)
         assert "4096" not in shown
@@ -217,7 +217,7 @@ def test_no_error_about_rows_shows_a_value(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     with pytest.raises(dc.InputError) as caught:
-        dc.grid_rows(design, features, target)
+        dc.designs.read_rows(design, features, target)
     # The traceback quotes the line of this test, which names no value.
     assert clean(said(caught.value))
     assert clean(caplog.text + "".join(capfd.readouterr()))
@@ -229,13 +229,15 @@ def test_no_error_in_the_middle_of_a_pass_shows_a_value(kind: str, folder: Path)
     design = dc.Design((dc.Variable("y", bounds=(0, 10)),), dc.Variable("x", ("a", "b")))
     source = HOSTILE[kind](folder)
     with pytest.raises(dc.InputError) as caught:
-        dc.grid_rows(design, dc.read_records(source, design.schema, table="people" if "://" in str(source) else None))
+        dc.designs.read_rows(
+            design, dc.read_records(source, design.schema, table="people" if "://" in str(source) else None)
+        )
     assert clean(said(caught.value))
 
 
 def test_sums_refuse_other_targets_without_a_value() -> None:
-    classes, line = dc.grid_rows(DESIGN, [[NUMBER]], [CANARY]), dc.grid_rows(LINE, [[NUMBER]], [NUMBER])
-    for refused in (lambda: dc.moments(classes), lambda: dc.gradients(line)):
+    classes, line = dc.designs.read_rows(DESIGN, [[NUMBER]], [CANARY]), dc.designs.read_rows(LINE, [[NUMBER]], [NUMBER])
+    for refused in (lambda: dc.designs.sum_moments(classes), lambda: dc.designs.sum_gradients(line)):
         with pytest.raises(dc.InputError) as caught:
             refused()
         assert clean(said(caught.value))
@@ -309,7 +311,7 @@ def test_all_but_the_payload_is_the_same_for_neighbours(
 @every("missing", ["error", "drop"])
 @every("out_of_bounds", ["error", "clip"])
 def test_a_hostile_number_is_refused_or_moves_one_cell_by_one(value: float, missing: str, out_of_bounds: str) -> None:
-    def counts(table: pa.Table) -> dc.Counts:
+    def counts(table: pa.Table) -> dc.results.Counts:
         records = dc.read_records(table, NETWORK.schema, missing=missing, out_of_bounds=out_of_bounds)
         return dc.count(records, NETWORK)
 

@@ -163,7 +163,7 @@ def test_its_variances_are_the_pooled_ones() -> None:
 
 def test_exact_tables_are_returned() -> None:
     network = NETWORKS["complete, three states"]
-    theta = dc.Dirichlet.uniform(network, 1.0).draws(1, np.random.default_rng(0))
+    theta = dc.Dirichlet.uniform(network, 1.0).draw(1, rng=np.random.default_rng(0))
     truth = dc.Tables(network, {node: theta[node][..., 0] for node in network.nodes})
     counts = simulated_counts(truth, 500, np.random.default_rng(1))
     made = noisy_release(dc.Dirichlet.uniform(network), {node: counts.tables[node] for node in ("c",)}, 1e-3)
@@ -178,10 +178,10 @@ def test_exact_tables_are_returned() -> None:
 
 def test_measured_puts_families_into_the_schemas_order() -> None:
     network = NETWORKS["parents listed backwards"]
-    theta = dc.Dirichlet.uniform(network, 1.0).draws(1, np.random.default_rng(0))
+    theta = dc.Dirichlet.uniform(network, 1.0).draw(1, rng=np.random.default_rng(0))
     truth = dc.Tables(network, {node: theta[node][..., 0] for node in network.nodes})
     made = simulated(truth, 100, guarantee(), np.random.default_rng(2))
-    assert isinstance(made.payload, dc.NoisyCounts)
+    assert isinstance(made.payload, dc.kinds.NoisyCounts)
     given = measured(made.network, made.payload.measurements)
     ((scope, table),) = given.tables.items()
     assert scope == ("c", "b", "a") and table.shape == (2, 3, 2, 1) and table.dtype == np.float64
@@ -197,7 +197,7 @@ def test_measured_puts_families_into_the_schemas_order() -> None:
 
 def contrasts_of(tables: dc.Tables, scale: float) -> tuple[Measurement, ...]:
     """What contrasts of some counts measure, without noise."""
-    return dc.NoisyCoefficients(tables.network, coefficients(tables), scale, 0, True).measurements
+    return dc.kinds.NoisyCoefficients(tables.network, coefficients(tables), scale, 0, True).measurements
 
 
 @pytest.mark.parametrize("records", [None, 300])
@@ -205,7 +205,7 @@ def contrasts_of(tables: dc.Tables, scale: float) -> tuple[Measurement, ...]:
 def test_contrasts_tell_their_tables_and_the_mean_of_their_errors(name: str, records: int | None) -> None:
     """Against the matrix from contrasts to tables, for any number of states and any order of names."""
     network = NETWORKS[name]
-    theta = dc.Dirichlet.uniform(network, 1.0).draws(1, np.random.default_rng(0))
+    theta = dc.Dirichlet.uniform(network, 1.0).draw(1, rng=np.random.default_rng(0))
     truth = dc.Tables(network, {node: theta[node][..., 0] for node in network.nodes})
     counts = simulated_counts(truth, 300, np.random.default_rng(1)).tables
     margins = pooled_margins(network, contrasts_of(counts, 3.0), records)
@@ -250,9 +250,9 @@ def test_tables_of_unequal_noise_are_weighed_by_their_precision() -> None:
 def test_stages_are_merged_by_their_variances(sampling: Fraction) -> None:
     """A count in the sample also varies with who is in it; both means are 72 of 144 records."""
     network = network_of({"a": 2})
-    first = dc.NoisyCounts(network, {"a": np.array([30, 12])}, {"a": 2.0})
-    second = dc.NoisyCounts(network, {"a": np.array([100, 44])}, {"a": 5.0})
-    found = measured(network, dc.TwoStageCounts(first, second, sampling).measurements)
+    first = dc.kinds.NoisyCounts(network, {"a": np.array([30, 12])}, {"a": 2.0})
+    second = dc.kinds.NoisyCounts(network, {"a": np.array([100, 44])}, {"a": 5.0})
+    found = measured(network, dc.kinds.TwoStageCounts(first, second, sampling).measurements)
     share = float(sampling)
     one = laplace_variance(2.0) / share**2 + 72.0 * (1 - share) / share
     two = laplace_variance(5.0)

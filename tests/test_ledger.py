@@ -163,7 +163,7 @@ def test_accounts_are_found_by_name_and_opened_once(ledger: dc.Ledger, file: Pat
     with pytest.raises(dc.InputError, match="1 to 80 characters"):
         again.open("  ", spend(1))
     with pytest.raises(dc.InputError, match="no account 'ghost'"):
-        dc.Account(ledger, "ghost").charge("r", "laplace", spend(1))
+        dc.results.Account(ledger, "ghost").charge("r", "laplace", spend(1))
 
 
 def test_accounts_do_not_share_a_limit(ledger: dc.Ledger) -> None:
@@ -420,7 +420,7 @@ def test_other_types_are_refused_by_name(ledger: dc.Ledger) -> None:
     account = ledger.open("a", spend(1))
     for attempt in (
         lambda: ledger.open("b", 1), lambda: account.charge("r", "m", 1), lambda: account.check("1"),
-        lambda: dc.Account("sqlite://", "a"), lambda: ledger.open("b", dc.Guarantee),
+        lambda: dc.results.Account("sqlite://", "a"), lambda: ledger.open("b", dc.Guarantee),
     ):  # fmt: skip
         with pytest.raises(dc.InputError, match=r"must be a (Guarantee|Ledger), not a "):
             attempt()
@@ -640,6 +640,6 @@ def test_repr_has_no_password(file: Path, monkeypatch: pytest.MonkeyPatch) -> No
     ledger = dc.Ledger(f"sqlite:///{file}")
     assert file.name in repr(ledger)
     monkeypatch.setattr(ledger, "url", "postgresql+psycopg://bob:s3cret@host/base")
-    for shown in (repr(ledger), str(ledger), repr(dc.Account(ledger, "a"))):
+    for shown in (repr(ledger), str(ledger), repr(dc.results.Account(ledger, "a"))):
         assert "bob" in shown
         assert "s3cret" not in shown

@@ -207,7 +207,7 @@ def test_an_export_says_all_and_is_verified_offline() -> None:
     account = dc.Ledger("sqlite://").open("ward", spend(3, "1e-3"))
     account.charge("r1", "laplace", spend("1/3"))
     account.lower(spend(1), purpose="study")
-    dc.Account(account.ledger, "ward", purpose="study").charge("r2", "m", spend("0.5"))
+    dc.results.Account(account.ledger, "ward", purpose="study").charge("r2", "m", spend("0.5"))
     account.close()
     document = json.loads(json.dumps(account.export()))
     last = account.verify()

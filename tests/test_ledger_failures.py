@@ -50,12 +50,12 @@ def base() -> str:
 
 
 @pytest.fixture
-def account(own: Server, base: str) -> dc.Account:
+def account(own: Server, base: str) -> dc.results.Account:
     """An account with a limit of 1."""
     return dc.Ledger(own.make_base(base)).open("a", spend(1))
 
 
-def paid(account: dc.Account) -> list[str]:
+def paid(account: dc.results.Account) -> list[str]:
     """Releases that were charged; the account is what its entries say."""
     account.verify()
     return [charge.release for charge in account.charges()]
@@ -168,14 +168,14 @@ def line(own: Server) -> Iterator[Line]:
         made.close()
 
 
-def through(line: Line, base: str) -> dc.Account:
+def through(line: Line, base: str) -> dc.results.Account:
     """The account, at the other end of a line."""
     return dc.Ledger(f"postgresql+psycopg://{postgres.USER}@/{base}?host={line.folder}").account("a")
 
 
 @pytest.mark.parametrize("late", [0, 0.5])
 def test_a_commit_whose_reply_is_lost_is_looked_up_and_found(
-    line: Line, base: str, account: dc.Account, late: float
+    line: Line, base: str, account: dc.results.Account, late: float
 ) -> None:
     """Also where the server reads it only after the client has come back: that one waits for the row."""
     there = through(line, base)
@@ -186,7 +186,7 @@ def test_a_commit_whose_reply_is_lost_is_looked_up_and_found(
 
 @pytest.mark.parametrize("late", [0, 0.5])
 def test_a_commit_that_never_arrives_is_looked_up_and_not_found(
-    line: Line, base: str, account: dc.Account, late: float
+    line: Line, base: str, account: dc.results.Account, late: float
 ) -> None:
     there = through(line, base)
     line.cuts, line.late, line.deliver = 1, late, False
@@ -198,7 +198,7 @@ def test_a_commit_that_never_arrives_is_looked_up_and_not_found(
 
 @pytest.mark.parametrize("deliver", [True, False])
 def test_a_server_that_is_gone_for_good_leaves_it_unknown(
-    line: Line, base: str, account: dc.Account, deliver: bool, monkeypatch: pytest.MonkeyPatch
+    line: Line, base: str, account: dc.results.Account, deliver: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = through(line, base)
     monkeypatch.setattr(ledger_database, "TRIES", 2)
@@ -214,7 +214,7 @@ def test_a_server_that_is_gone_for_good_leaves_it_unknown(
 
 
 def test_an_answer_that_is_lost_twice_is_unknown_too(
-    line: Line, base: str, account: dc.Account, monkeypatch: pytest.MonkeyPatch
+    line: Line, base: str, account: dc.results.Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = through(line, base)
     line.cuts = 2
@@ -224,7 +224,7 @@ def test_an_answer_that_is_lost_twice_is_unknown_too(
 
 @pytest.mark.parametrize("deliver", [True, False])
 def test_a_line_that_is_cut_before_the_commit_is_tried_again(
-    line: Line, base: str, account: dc.Account, deliver: bool
+    line: Line, base: str, account: dc.results.Account, deliver: bool
 ) -> None:
     there = through(line, base)
     line.word, line.cuts, line.deliver = b"discreet.charge(", 3, deliver
@@ -234,7 +234,7 @@ def test_a_line_that_is_cut_before_the_commit_is_tried_again(
 
 @pytest.mark.parametrize("deliver", [True, False])
 def test_opening_lowering_and_closing_are_looked_up_as_well(
-    line: Line, base: str, account: dc.Account, deliver: bool
+    line: Line, base: str, account: dc.results.Account, deliver: bool
 ) -> None:
     there, line.after = through(line, base), rb"discreet\.(open|lower|close)\("
     for place, work in enumerate(
@@ -251,7 +251,7 @@ def test_opening_lowering_and_closing_are_looked_up_as_well(
     assert account.verify().sequence == (3 if deliver else 0)
 
 
-def test_a_request_whose_answer_was_lost_is_charged_once(line: Line, base: str, account: dc.Account) -> None:
+def test_a_request_whose_answer_was_lost_is_charged_once(line: Line, base: str, account: dc.results.Account) -> None:
     there = through(line, base).ledger.account("a", request="job")
     line.cuts = 2  # its commit, and that of whoever looks it up
     refused(lambda: there.charge("r", "laplace", spend("0.1")), dc.DiscreetError)
@@ -267,7 +267,7 @@ def test_a_request_whose_answer_was_lost_is_charged_once(line: Line, base: str, 
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_the_next_charge_works_after_a_restart_and_none_is_missing(
-    own: Server, base: str, account: dc.Account, lazy: bool
+    own: Server, base: str, account: dc.results.Account, lazy: bool
 ) -> None:
     if lazy:
         own.run(f"ALTER DATABASE {base} SET synchronous_commit = off")
@@ -298,7 +298,7 @@ def test_an_account_that_was_opened_is_there_after_a_crash(own: Server, base: st
 
 @pytest.mark.parametrize("value", ["off", "local"])
 def test_a_client_that_asks_the_server_not_to_wait_for_the_disk_loses_no_charge(
-    own: Server, base: str, account: dc.Account, value: str
+    own: Server, base: str, account: dc.results.Account, value: str
 ) -> None:
     psycopg = pytest.importorskip("psycopg")
     account.charge("warm", "laplace", spend("0.1"))
@@ -312,7 +312,7 @@ def test_a_client_that_asks_the_server_not_to_wait_for_the_disk_loses_no_charge(
 
 @pytest.mark.parametrize("how", ["fast", "immediate"])
 def test_a_charge_that_waits_while_the_server_restarts_is_made_once(
-    own: Server, base: str, account: dc.Account, how: str
+    own: Server, base: str, account: dc.results.Account, how: str
 ) -> None:
     psycopg = pytest.importorskip("psycopg")
     holder = psycopg.connect(own.url(base).replace("+psycopg", ""))
@@ -333,7 +333,7 @@ def wait_for_waiter(server: Server, waiting: object) -> None:
 
 
 def test_a_charge_whose_connection_an_administrator_ends_is_tried_again(
-    own: Server, base: str, account: dc.Account
+    own: Server, base: str, account: dc.results.Account
 ) -> None:
     psycopg = pytest.importorskip("psycopg")
     with (
@@ -415,7 +415,7 @@ def frozen(url: str, wait_s: int) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def test_a_client_that_stands_still_is_thrown_out_and_others_go_on(own: Server, account: dc.Account) -> None:
+def test_a_client_that_stands_still_is_thrown_out_and_others_go_on(own: Server, account: dc.results.Account) -> None:
     with frozen(account.ledger.url, 1) as process:
         account.charge("r", "laplace", spend("0.1"))
         assert paid(account) == ["r"]
@@ -425,7 +425,7 @@ def test_a_client_that_stands_still_is_thrown_out_and_others_go_on(own: Server, 
 
 
 def test_others_wait_for_it_no_longer_than_they_want_to(
-    own: Server, account: dc.Account, monkeypatch: pytest.MonkeyPatch
+    own: Server, account: dc.results.Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = account.ledger.url
     with frozen(url, 600) as process:
@@ -442,7 +442,7 @@ def test_others_wait_for_it_no_longer_than_they_want_to(
 
 
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
-def test_a_server_that_may_forget_is_refused(own: Server, base: str, account: dc.Account, setting: str) -> None:
+def test_a_server_that_may_forget_is_refused(own: Server, base: str, account: dc.results.Account, setting: str) -> None:
     try:
         set_server(own, setting, "off")
         for work in (
@@ -466,7 +466,7 @@ def set_server(server: Server, setting: str, value: str) -> None:
 
 
 def test_a_wrong_password_is_refused_and_never_shown(
-    own: Server, base: str, account: dc.Account, monkeypatch: pytest.MonkeyPatch
+    own: Server, base: str, account: dc.results.Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger_database, "TRIES", 2)
     right, wrong = "right-canary-77", "wrong-canary-78"
@@ -503,7 +503,7 @@ def test_what_cannot_be_reached_is_refused_in_one_line(
 
 
 def test_a_role_that_may_not_log_in_again_is_refused(
-    own: Server, base: str, account: dc.Account, monkeypatch: pytest.MonkeyPatch
+    own: Server, base: str, account: dc.results.Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger_database, "TRIES", 2)
     own.run(f"CREATE ROLE {base} SUPERUSER LOGIN")
@@ -514,7 +514,7 @@ def test_a_role_that_may_not_log_in_again_is_refused(
     assert paid(account) == []
 
 
-def test_a_database_that_takes_no_writes_is_read(own: Server, base: str, account: dc.Account) -> None:
+def test_a_database_that_takes_no_writes_is_read(own: Server, base: str, account: dc.results.Account) -> None:
     account.charge("r", "laplace", spend("0.1"))
     own.run(f"ALTER DATABASE {base} SET default_transaction_read_only = on")
     there = dc.Ledger(own.url(base)).account("a")
@@ -528,7 +528,9 @@ def test_a_database_that_takes_no_writes_is_read(own: Server, base: str, account
     assert "read-only" in refused(lambda: dc.Ledger(own.url(empty)))
 
 
-def test_a_standby_is_read_and_charged_once_it_was_promoted(own: Server, base: str, account: dc.Account) -> None:
+def test_a_standby_is_read_and_charged_once_it_was_promoted(
+    own: Server, base: str, account: dc.results.Account
+) -> None:
     account.charge("r", "laplace", spend("0.1"))
     with postgres.standing_by(own) as copy:
         there = dc.Ledger(copy.url(base)).account("a")

@@ -318,7 +318,7 @@ def test_what_the_owner_changes_all_the_same_is_noticed(
 # ----------------------------------------------------------------------------------------------------- beside a file
 
 
-def steps(account: dc.Account, user: str) -> list[str]:
+def steps(account: dc.results.Account, user: str) -> list[str]:
     """What becomes of a series of charges and limits, and of what does not fit; by the figures that are told."""
 
     def purposed(purpose: str, release: str, epsilon: object) -> dc.Balance:

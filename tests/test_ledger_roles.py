@@ -39,7 +39,7 @@ class Team:
     def url(self, role: str) -> str:
         return self.server.url(self.base, role)
 
-    def account(self, role: str, name: str = "a") -> dc.Account:
+    def account(self, role: str, name: str = "a") -> dc.results.Account:
         return dc.Ledger(self.url(role)).account(name)
 
     @contextmanager

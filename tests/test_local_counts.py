@@ -75,7 +75,7 @@ def arrow_column(values: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.DictionaryArray.from_arrays(places, pa.array(known, kind.value_type))
 
 
-def outcome(records: dc.Records, network: dc.Network) -> object:
+def outcome(records: dc.results.Records, network: dc.Network) -> object:
     """All counts, or what was said instead."""
     try:
         found = dc.count(records, network)

@@ -27,7 +27,7 @@ PRIOR = dc.Dirichlet.uniform(NETWORK)
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 
 
-CHOICES = (dc.Choice, dc.ScoredChoice, dc.FactoredChoice, dc.ChosenNetwork)
+CHOICES = (dc.kinds.Choice, dc.kinds.ScoredChoice, dc.kinds.FactoredChoice, dc.kinds.ChosenNetwork)
 
 
 def pure(epsilon: object = 1, relation: dc.Relation = ADD_REMOVE) -> dc.Guarantee:
@@ -45,24 +45,24 @@ def private(variant: Variant) -> Any:
 
 
 @pytest.fixture
-def mechanism(variant: Variant) -> dc.Mechanism:
+def mechanism(variant: Variant) -> dc.tools.Mechanism:
     return variant.make(NETWORK)
 
 
 @pytest.fixture
-def account(tmp_path: Path) -> dc.Account:
+def account(tmp_path: Path) -> dc.results.Account:
     limit = dc.Guarantee(epsilon=3, delta="0.95", relation=ADD_REMOVE, unit="record")
     return Ledger(f"sqlite:///{tmp_path}/budget.db").open("a", limit)
 
 
 @pytest.fixture
-def counts() -> dc.Counts:
+def counts() -> dc.results.Counts:
     return counts_of(NETWORK, RECORDS)
 
 
-def simulated(mechanism: dc.Mechanism, statistic: Any, guarantee: dc.Guarantee, seed: int = 5) -> dc.Release:
+def simulated(mechanism: dc.tools.Mechanism, statistic: Any, guarantee: dc.Guarantee, seed: int = 5) -> dc.Release:
     over = statistic.over
-    prior = dc.Normal(over, 2.0) if isinstance(over, dc.Design) else dc.Dirichlet.uniform(over)
+    prior = dc.designs.Normal(over, 2.0) if isinstance(over, dc.Design) else dc.Dirichlet.uniform(over)
     return dc.simulate(mechanism, statistic, prior, guarantee, rng=np.random.default_rng(seed))
 
 
@@ -75,7 +75,7 @@ def same_arrays(one: dc.Release, other: dc.Release) -> bool:
 
 
 def test_the_variants_are_the_registry_and_every_payload_and_calibration() -> None:
-    assert {variant.mechanism for variant in EVERY.values()} == set(dc.MECHANISMS)
+    assert {variant.mechanism for variant in EVERY.values()} == set(dc.tools.MECHANISMS)
     assert {variant.payload for variant in EVERY.values()} == {*get_args(TablePayload), *get_args(DesignPayload)}
     made = {
         type(variant.make(NETWORK).calibrate(variant.prior.over, variant.prior, variant.promise()))
@@ -84,9 +84,9 @@ def test_the_variants_are_the_registry_and_every_payload_and_calibration() -> No
     assert made == {*get_args(TableCalibration), *get_args(DesignCalibration)}
 
 
-@pytest.mark.parametrize("name", dc.MECHANISMS)
+@pytest.mark.parametrize("name", dc.tools.MECHANISMS)
 def test_the_registry_names_its_mechanisms(name: str) -> None:
-    entry = dc.MECHANISMS[name]
+    entry = dc.tools.MECHANISMS[name]
     assert (entry.name, entry.example.name, entry.example.over) == (name, name, entry.over)
     assert getattr(dc, name) is entry.make
     assert bool(entry.targets) == (entry.over == "design")
@@ -96,7 +96,7 @@ def test_the_registry_names_its_mechanisms(name: str) -> None:
 
 
 def test_options_from_text_are_those_of_the_registry() -> None:
-    assert [name for name, entry in dc.MECHANISMS.items() if entry.needed] == [
+    assert [name for name, entry in dc.tools.MECHANISMS.items() if entry.needed] == [
         "scored", "sampled", "truncated_posterior", "noisy_gradients", "objective_perturbation", "factored",
     ]  # fmt: skip
     for texts, message in (
@@ -106,9 +106,9 @@ def test_options_from_text_are_those_of_the_registry() -> None:
         (["steps"], "'steps' is no option"),
     ):
         with pytest.raises(dc.InputError, match=message):
-            dc.MECHANISMS["noisy_gradients"].from_text(texts)
+            dc.tools.MECHANISMS["noisy_gradients"].from_text(texts)
     with pytest.raises(dc.InputError, match="it takes none"):
-        dc.MECHANISMS["laplace"].from_text(["epsilons=1"])
+        dc.tools.MECHANISMS["laplace"].from_text(["epsilons=1"])
 
 
 @pytest.mark.parametrize(
@@ -129,11 +129,11 @@ def test_a_text_that_is_no_factor_is_refused(text: str, message: str) -> None:
         dc.factored(text)
 
 
-def test_options_do_not_change_the_name(variant: Variant, mechanism: dc.Mechanism) -> None:
+def test_options_do_not_change_the_name(variant: Variant, mechanism: dc.tools.Mechanism) -> None:
     assert mechanism.name == variant.mechanism
 
 
-def test_signatures_are_those_of_the_contract(mechanism: dc.Mechanism) -> None:
+def test_signatures_are_those_of_the_contract(mechanism: dc.tools.Mechanism) -> None:
     *calibrated, guarantee = inspect.signature(mechanism.calibrate).parameters
     assert (len(calibrated), calibrated[1:], guarantee) == (2, ["prior"], "guarantee")
     assert list(inspect.signature(mechanism.draw).parameters) == ["statistic", "prior", "calibration", "noise"]
@@ -147,7 +147,7 @@ def test_release_takes_no_seed_and_simulate_no_account() -> None:
 
 
 def test_calibration_is_given_no_counts_and_does_not_depend_on_them(
-    variant: Variant, mechanism: dc.Mechanism, account: dc.Account
+    variant: Variant, mechanism: dc.tools.Mechanism, account: dc.results.Account
 ) -> None:
     seen: list[tuple[object, ...]] = []
 
@@ -168,14 +168,14 @@ def test_calibration_is_given_no_counts_and_does_not_depend_on_them(
 
 
 @pytest.mark.parametrize("name", NO_DELTA)
-def test_a_delta_that_would_not_be_used_is_refused(name: str, account: dc.Account) -> None:
+def test_a_delta_that_would_not_be_used_is_refused(name: str, account: dc.results.Account) -> None:
     asked = dc.Guarantee(epsilon=1, delta=DELTA, relation=ADD_REMOVE, unit="record")
     with pytest.raises(dc.InputError, match="pure guarantee; ask for delta 0"):
         dc.release(EVERY[name].make(NETWORK), EVERY[name].private(5), EVERY[name].prior, asked, account=account)
     assert account.charges() == ()
 
 
-def test_gaussian_noise_is_refused_without_a_delta(counts: dc.Counts, account: dc.Account) -> None:
+def test_gaussian_noise_is_refused_without_a_delta(counts: dc.results.Counts, account: dc.results.Account) -> None:
     with pytest.raises(dc.InputError, match="needs a guarantee with a delta"):
         dc.release(dc.gaussian(), counts, PRIOR, pure(), account=account)
     assert account.charges() == ()
@@ -194,7 +194,7 @@ def test_a_relation_that_an_option_does_not_hide_is_refused() -> None:
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_release_describes_itself(
-    variant: Variant, mechanism: dc.Mechanism, private: Any, relation: dc.Relation
+    variant: Variant, mechanism: dc.tools.Mechanism, private: Any, relation: dc.Relation
 ) -> None:
     if relation not in variant.relations:
         return
@@ -215,42 +215,42 @@ def test_a_release_describes_itself(
 def check_shapes(payload: TablePayload) -> None:
     """Integers for counts and contrasts, probabilities for draws and candidates; a table has its family's shape."""
     match payload:
-        case dc.NoisyCounts():
+        case dc.kinds.NoisyCounts():
             assert set(payload.scales) == set(payload.tables) >= set(NETWORK.maximal_families)
             for node, table in payload.tables.items():
                 assert (table.shape, table.dtype) == (NETWORK.shape(node), np.int64)
             for node in NETWORK.nodes:
                 assert (payload.table(node).shape, payload.table(node).dtype) == (NETWORK.shape(node), np.int64)
-        case dc.NoisyTables():
+        case dc.kinds.NoisyTables():
             assert set(payload.scales) == set(payload.tables)
             for scope, table in payload.tables.items():
                 assert list(scope) == [node for node in NETWORK.nodes if node in scope]
                 assert (table.shape, table.dtype) == (tuple(NETWORK.schema[name].size for name in scope), np.int64)
             for node in NETWORK.nodes:
                 assert (payload.table(node).shape, payload.table(node).dtype) == (NETWORK.shape(node), np.int64)
-        case dc.TwoStageCounts():
+        case dc.kinds.TwoStageCounts():
             check_shapes(payload.first)
             check_shapes(payload.second)
-        case dc.NoisyCoefficients():
+        case dc.kinds.NoisyCoefficients():
             assert tuple(payload.components) == NETWORK.downward_closure
             for subset, array in payload.components.items():
                 assert array.shape == tuple(NETWORK.schema[name].size - 1 for name in subset)
                 assert array.dtype == np.int64
-        case dc.ParameterDraws():
+        case dc.kinds.ParameterDraws():
             for node, cells in payload.cells.items():
                 assert cells.shape == (*NETWORK.shape(node), payload.cells.draws)
                 assert np.all((cells >= payload.floors.get(node, 0.0) * (1 - 1e-12)) & (cells <= 1))
                 np.testing.assert_allclose(cells.sum(axis=-2), 1, atol=1e-8)
-        case dc.Choice():
+        case dc.kinds.Choice():
             assert all(tables.network == NETWORK for tables in payload.candidates)
-        case dc.ChosenNetwork():
+        case dc.kinds.ChosenNetwork():
             assert payload.chosen.variables == NETWORK.variables
             assert payload.chosen.parents == payload.parents
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_json_reads_back_as_the_same_release(
-    variant: Variant, mechanism: dc.Mechanism, private: Any, relation: dc.Relation
+    variant: Variant, mechanism: dc.tools.Mechanism, private: Any, relation: dc.Relation
 ) -> None:
     if relation not in variant.relations:
         return
@@ -267,7 +267,7 @@ def test_json_reads_back_as_the_same_release(
 @pytest.mark.parametrize("records", [[], [(0, 0), (0, 0)]])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_node_with_one_state_is_no_exception(
-    name: str, account: dc.Account, sizes: dict[str, int], arcs: str, records: list[tuple[int, int]]
+    name: str, account: dc.results.Account, sizes: dict[str, int], arcs: str, records: list[tuple[int, int]]
 ) -> None:
     variant, network = VARIANTS[name], network_of(sizes, arcs)
     counts, prior = counts_of(network, records), dc.Dirichlet.uniform(network)
@@ -277,14 +277,18 @@ def test_a_node_with_one_state_is_no_exception(
         simulated(variant.make(network), counts, variant.promise(1, relation))
 
 
-def test_the_same_generator_draws_the_same_simulation(variant: Variant, mechanism: dc.Mechanism, private: Any) -> None:
+def test_the_same_generator_draws_the_same_simulation(
+    variant: Variant, mechanism: dc.tools.Mechanism, private: Any
+) -> None:
     one, two, other = (simulated(mechanism, private, variant.promise("0.01"), seed) for seed in (5, 5, 6))
     assert one.dumps() == two.dumps()
     assert one.id != other.id
     assert variant.payload in CHOICES or not same_arrays(one, other)
 
 
-def test_real_releases_differ(variant: Variant, mechanism: dc.Mechanism, private: Any, account: dc.Account) -> None:
+def test_real_releases_differ(
+    variant: Variant, mechanism: dc.tools.Mechanism, private: Any, account: dc.results.Account
+) -> None:
     """Two at this budget agree by chance once in 10^9 runs at most; choices among three, 45 times running, in 10^20."""
     one, *others = (
         dc.release(mechanism, private, variant.prior, variant.promise("0.003"), account=account)
@@ -298,7 +302,7 @@ def test_real_releases_differ(variant: Variant, mechanism: dc.Mechanism, private
 
 
 def test_a_release_is_charged_once_in_full_and_before_the_draw(
-    variant: Variant, mechanism: dc.Mechanism, private: Any, account: dc.Account
+    variant: Variant, mechanism: dc.tools.Mechanism, private: Any, account: dc.results.Account
 ) -> None:
     charged_at_draw: list[int] = []
 
@@ -314,7 +318,7 @@ def test_a_release_is_charged_once_in_full_and_before_the_draw(
 
 
 def test_a_draw_that_raises_has_been_paid_for(
-    variant: Variant, mechanism: dc.Mechanism, private: Any, account: dc.Account
+    variant: Variant, mechanism: dc.tools.Mechanism, private: Any, account: dc.results.Account
 ) -> None:
     with pytest.raises(ZeroDivisionError):
         dc.release(
@@ -325,7 +329,7 @@ def test_a_draw_that_raises_has_been_paid_for(
 
 
 def test_a_calibration_that_raises_costs_nothing_and_draws_nothing(
-    variant: Variant, mechanism: dc.Mechanism, private: Any, account: dc.Account
+    variant: Variant, mechanism: dc.tools.Mechanism, private: Any, account: dc.results.Account
 ) -> None:
     broken = replace(mechanism, calibrate=lambda *_: 1 / 0, draw=lambda *_: pytest.fail("drawn"))
     with pytest.raises(ZeroDivisionError):
@@ -333,17 +337,17 @@ def test_a_calibration_that_raises_costs_nothing_and_draws_nothing(
     assert account.charges() == ()
 
 
-Asked = tuple[dc.Mechanism, Any, Any, dc.Guarantee]
-Refusal = Callable[[Variant, dc.Mechanism, Any], Asked]
+Asked = tuple[dc.tools.Mechanism, Any, Any, dc.Guarantee]
+Refusal = Callable[[Variant, dc.tools.Mechanism, Any], Asked]
 
 
-def overspending(mechanism: dc.Mechanism) -> dc.Mechanism:
+def overspending(mechanism: dc.tools.Mechanism) -> dc.tools.Mechanism:
     """A mechanism whose noise reports more than it was given."""
 
     def calibrate(over: Any, prior: Any, guarantee: dc.Guarantee) -> Any:
         honest = mechanism.calibrate(over, prior, guarantee)
         more = Fraction(1, 10**30)
-        if isinstance(honest, dc.AuditNoise):
+        if isinstance(honest, dc.kinds.AuditNoise):
             return replace(honest, second=guarantee.epsilon - honest.plan.total - (honest.total_epsilon or 0) + more)
         if isinstance(honest, Stages):
             return replace(honest, second_epsilon=guarantee.epsilon - honest.first_epsilon + more)
@@ -354,16 +358,16 @@ def overspending(mechanism: dc.Mechanism) -> dc.Mechanism:
 
 def elsewhere(prior: Any) -> Any:
     """A prior over something else."""
-    return dc.Normal(dc.Design(prior.over.features), 1.0) if isinstance(prior, dc.Normal) else ANOTHER
+    return dc.designs.Normal(dc.Design(prior.over.features), 1.0) if isinstance(prior, dc.designs.Normal) else ANOTHER
 
 
 def treated(statistic: Any, policy: RecordsPolicy) -> Any:
     """The statistic of records with which something else was done."""
     match statistic:
-        case dc.Counts():
-            return dc.Counts(statistic.tables, policy, statistic.joints)
-        case dc.Gradients():
-            return dc.Gradients(replace(statistic.rows, policy=policy))
+        case dc.results.Counts():
+            return dc.results.Counts(statistic.tables, policy, statistic.joints)
+        case dc.designs.Gradients():
+            return dc.designs.Gradients(replace(statistic.rows, policy=policy))
         case _:
             return replace(statistic, policy=policy)
 
@@ -401,7 +405,7 @@ REFUSED: dict[str, tuple[str, Refusal]] = {
     ),
     "counts beyond the noise": (
         "larger than 9,007,199,254,740,992",
-        lambda v, m, c: (m, dc.Counts(c.tables.map(lambda t: t * 2**53), c.policy), v.prior, v.promise()),
+        lambda v, m, c: (m, dc.results.Counts(c.tables.map(lambda t: t * 2**53), c.policy), v.prior, v.promise()),
     ),
 }
 OTHER_WORDS = {
@@ -422,7 +426,7 @@ OTHER_WORDS = {
 
 @pytest.mark.parametrize("case", REFUSED)
 @pytest.mark.parametrize("name", EVERY)
-def test_whatever_is_refused_costs_nothing(name: str, account: dc.Account, case: str) -> None:
+def test_whatever_is_refused_costs_nothing(name: str, account: dc.results.Account, case: str) -> None:
     message, arguments = REFUSED[case]
     variant = EVERY[name]
     words = OTHER_WORDS.get((case, name), message)
@@ -436,9 +440,9 @@ def test_whatever_is_refused_costs_nothing(name: str, account: dc.Account, case:
 
 
 def test_a_simulation_says_so_and_touches_no_ledger(
-    variant: Variant, mechanism: dc.Mechanism, private: Any, monkeypatch: pytest.MonkeyPatch
+    variant: Variant, mechanism: dc.tools.Mechanism, private: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dc.Account, "charge", lambda *_: pytest.fail("charged"))
+    monkeypatch.setattr(dc.results.Account, "charge", lambda *_: pytest.fail("charged"))
     monkeypatch.setattr(Ledger, "__init__", lambda *_: pytest.fail("opened"))
     release = simulated(mechanism, private, variant.promise())
     assert release.private is False
@@ -449,7 +453,7 @@ def test_a_simulation_says_so_and_touches_no_ledger(
 
 
 @pytest.mark.parametrize(("relation", "moved"), [(dc.Relation.ADD_REMOVE, 1), (dc.Relation.REPLACE, 2)])
-def test_scales_follow_the_budget_of_each_node(counts: dc.Counts, relation: dc.Relation, moved: int) -> None:
+def test_scales_follow_the_budget_of_each_node(counts: dc.results.Counts, relation: dc.Relation, moved: int) -> None:
     shares = {"a": "0.2", "b": Fraction(1, 3), "c": 0.4}
     release = simulated(dc.laplace(shares), counts, pure(1, relation))
     assert release.calibration.sensitivity == moved
@@ -473,7 +477,7 @@ def test_families_in_no_other_share_the_guarantee_alike_by_default(
     assert calibration.reported == Fraction(1, 2)
 
 
-def test_the_tables_named_are_those_measured(counts: dc.Counts) -> None:
+def test_the_tables_named_are_those_measured(counts: dc.results.Counts) -> None:
     for names in ("c", "ac", "bc", "abc"):
         shares = dict.fromkeys(reversed(names), "0.1")
         assert list(simulated(dc.laplace(shares), counts, pure()).payload.tables) == list(names)
@@ -489,7 +493,7 @@ def test_families_that_are_not_measured_are_sums_of_those_that_are(
     tables = counts_of(network, map(tuple, records.tolist())).tables
     more = data.draw(st.lists(st.sampled_from(network.nodes), unique=True))
     measured = [node for node in network.nodes if node in network.maximal_families or node in more]
-    payload = dc.NoisyCounts(network, {node: tables[node] for node in measured}, dict.fromkeys(measured, 1.0))
+    payload = dc.kinds.NoisyCounts(network, {node: tables[node] for node in measured}, dict.fromkeys(measured, 1.0))
     for node in network.nodes:
         source = payload.source(node)
         assert np.array_equal(payload.table(node), tables[node])
@@ -521,19 +525,21 @@ def test_parents_in_another_order_are_put_in_theirs() -> None:
     ],
 )
 def test_budgets_that_do_not_fit_are_refused(
-    counts: dc.Counts, account: dc.Account, shares: dict[str, object], message: str
+    counts: dc.results.Counts, account: dc.results.Account, shares: dict[str, object], message: str
 ) -> None:
     with pytest.raises(dc.InputError, match=message):
         dc.release(dc.laplace(shares), counts, PRIOR, pure(), account=account)
     assert account.charges() == ()
 
 
-def test_budgets_may_leave_some_over_but_the_guarantee_is_charged(counts: dc.Counts, account: dc.Account) -> None:
+def test_budgets_may_leave_some_over_but_the_guarantee_is_charged(
+    counts: dc.results.Counts, account: dc.results.Account
+) -> None:
     dc.release(dc.laplace(dict.fromkeys("abc", "0.1")), counts, PRIOR, pure("0.9"), account=account)
     assert account.balance().epsilon_spent == Fraction(9, 10)
 
 
-def test_a_table_with_one_state_can_be_measured(account: dc.Account) -> None:
+def test_a_table_with_one_state_can_be_measured(account: dc.results.Account) -> None:
     network = network_of({"only": 1, "b": 2}, "only>b")
     counts, prior = counts_of(network, [(0, 1), (0, 0)]), dc.Dirichlet.uniform(network)
     alone = dc.release(dc.laplace(), counts, prior, pure(), account=account).payload

@@ -46,7 +46,11 @@ def promise(epsilon: object = 1, delta: object = 0, relation: dc.Relation = ADD_
 
 
 def simulated(
-    mechanism: dc.Mechanism[Any], counts: dc.Counts, wanted: dc.Guarantee, seed: int = 1, prior: Any = None
+    mechanism: dc.tools.Mechanism[Any],
+    counts: dc.results.Counts,
+    wanted: dc.Guarantee,
+    seed: int = 1,
+    prior: Any = None,
 ) -> dc.Release:
     believed = prior or dc.Dirichlet.uniform(counts.network)
     return dc.simulate(mechanism, counts, believed, wanted, rng=np.random.default_rng(seed))
@@ -64,7 +68,7 @@ def drawn(epsilon: float, relation: dc.Relation) -> float:
 # ----------------------------------------------------------------------------------------------------------- Gaussian
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_gaussian_noise_has_the_scale_of_the_calibration(relation: dc.Relation) -> None:
     network = network_of({f"x{k}": 3 for k in range(40)})
     counts = counts_of(network, [(1,) * 40] * 50)
@@ -123,7 +127,7 @@ def test_the_largest_noise_of_a_release_is_what_proposition_one_says() -> None:
 # ------------------------------------------------------------------------------------------------------------ Fourier
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 @pytest.mark.parametrize("network", [*TINY.values(), ONE_STATE], ids=[*TINY, "one state"])
 def test_contrasts_are_noised_with_the_scale_of_their_sensitivity(network: dc.Network, relation: dc.Relation) -> None:
     records = all_records(network) * 3
@@ -151,14 +155,14 @@ def test_contrasts_are_noised_with_the_scale_of_their_sensitivity(network: dc.Ne
 def test_contrasts_without_noise_give_the_counts_back() -> None:
     counts = counts_of(NETWORK, RECORDS)
     release = simulated(dc.fourier(), counts, promise("1e6", relation=REPLACE))
-    again = dc.plug_in(release, draws=1, rng=np.random.default_rng(0))
+    again = dc.tools.plug_in(release, draws=1, rng=np.random.default_rng(0))
     assert release.calibration.scale < 1e-3
     for subset, array in coefficients(counts.tables).items():
         assert np.array_equal(release.payload.components[subset], array)
     assert again.cells.network == NETWORK
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 @pytest.mark.parametrize("wanted", [0.5, 0.9])
 def test_stealth_makes_empty_tables_non_negative_as_often_as_it_says(relation: dc.Relation, wanted: float) -> None:
     network = TINY["collider"]
@@ -189,7 +193,7 @@ def test_the_posterior_subtracts_the_shift() -> None:
     assert shifted.payload.shift > 50
     assert int(shifted.payload.components[()]) == len(RECORDS) + shifted.payload.shift
     assert shifted.records == len(RECORDS)
-    for read in (dc.plug_in, dc.noise_aware):
+    for read in (dc.tools.plug_in, dc.noise_aware):
         one, other = (read(part, draws=50, rng=np.random.default_rng(3)) for part in (plain, shifted))
         for node in NETWORK.nodes:
             assert np.array_equal(one.cells[node], other.cells[node])
@@ -209,7 +213,7 @@ def test_stealth_that_the_simulation_cannot_tell_is_refused() -> None:
 # ---------------------------------------------------------------------------------------------------------- allocated
 
 
-def asia_counts() -> dc.NoisyCounts:
+def asia_counts() -> dc.kinds.NoisyCounts:
     """Expected counts of 10,000 records of Asia, from its joint."""
     theta = asia()
     joint = np.ones([1] * 8)
@@ -224,7 +228,7 @@ def asia_counts() -> dc.NoisyCounts:
         margin = joint.sum(axis=tuple(axis for axis, name in enumerate(nodes) if name not in family))
         kept = [name for name in nodes if name in family]
         tables[node] = np.rint(10_000 * margin.transpose([kept.index(name) for name in family])).astype(np.int64)
-    return dc.NoisyCounts(theta.network, tables, dict.fromkeys(nodes, 1.0))
+    return dc.kinds.NoisyCounts(theta.network, tables, dict.fromkeys(nodes, 1.0))
 
 
 def mean_error(table: np.ndarray) -> float:
@@ -267,7 +271,7 @@ def test_the_kl_weight_is_the_expected_divergence() -> None:
     """`E KL = s^2 / (2 n) * w` for noise of variance s^2 in every cell of a family; by simulation, to 5 %."""
     network = network_of({"a": 2, "b": 3}, "a>b")
     table = np.array([[2000, 900, 600], [300, 500, 1700]])
-    seen = dc.NoisyCounts(network, {"b": table}, {"b": 1.0})
+    seen = dc.kinds.NoisyCounts(network, {"b": table}, {"b": 1.0})
     theta = table / table.sum(axis=-1, keepdims=True)
     rng, total = np.random.default_rng(6), []
     for _ in range(20_000):
@@ -377,7 +381,7 @@ def test_sampling_hides_nobody_who_is_replaced() -> None:
 # -------------------------------------------------------------------------------------------------- posterior sampler
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 @pytest.mark.parametrize("draws", [1, 20])
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "10", "100", "10000"])
 def test_the_rule_of_temper_and_floors(epsilon: str, draws: int, relation: dc.Relation) -> None:
@@ -401,7 +405,7 @@ def test_the_rule_of_temper_and_floors(epsilon: str, draws: int, relation: dc.Re
         assert cost == pytest.approx(budget, rel=1e-9)
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_nodes_of_one_state_cost_nothing_and_all_others_have_one_range(relation: dc.Relation) -> None:
     found = dc.posterior_sampler().calibrate(ONE_STATE, dc.Dirichlet.uniform(ONE_STATE), promise(8, 0, relation))
     ranges = [log_range(ONE_STATE.schema[node].size, found.floors[node]) for node in ("b", "c")]
@@ -410,7 +414,7 @@ def test_nodes_of_one_state_cost_nothing_and_all_others_have_one_range(relation:
     assert np.all(release.payload.cells["a"] == 1)
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_a_given_floor_or_temper_is_kept(relation: dc.Relation) -> None:
     loss = moved(relation) * 3 * log_range(2, 0.2)
     chain = TINY["chain"]
@@ -466,7 +470,7 @@ def test_a_rare_coin_draws_from_the_whole_grid() -> None:
 
     coin = network_of({"a": 2})
     counts = counts_of(coin, [])
-    counts = dc.Counts(dc.Tables(coin, {"a": np.array([10**6, 0])}), counts.policy)
+    counts = dc.results.Counts(dc.Tables(coin, {"a": np.array([10**6, 0])}), counts.policy)
     mechanism = dc.posterior_sampler(400, temper=1, floor=0.01)
     prior = dc.Dirichlet.uniform(coin)
     calibration = mechanism.calibrate(coin, prior, promise("1e5"))
@@ -475,7 +479,7 @@ def test_a_rare_coin_draws_from_the_whole_grid() -> None:
     assert 0.4 < head[::2].mean() < 0.6 and head[::2].min() < 0.1
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 @pytest.mark.parametrize("draws", [1, 5])
 def test_with_a_delta_the_posterior_is_tempered_and_not_trimmed(draws: int, relation: dc.Relation) -> None:
     prior = dc.Dirichlet.uniform(NETWORK, 3.0)
@@ -537,7 +541,9 @@ def test_options_of_the_sampler_are_checked_when_it_is_made(make: Callable[[], o
         (dc.map_estimate(), promise("1e400"), "too large"),
     ],
 )
-def test_a_refusal_costs_nothing(mechanism: dc.Mechanism[Any], wanted: dc.Guarantee, why: str, tmp_path: Path) -> None:
+def test_a_refusal_costs_nothing(
+    mechanism: dc.tools.Mechanism[Any], wanted: dc.Guarantee, why: str, tmp_path: Path
+) -> None:
     limit = dc.Guarantee(epsilon="1e500", delta="0.1", relation=wanted.relation, unit="record")
     account = dc.Ledger(f"sqlite:///{tmp_path}/budget.db").open("a", limit)
     chain = TINY["chain"]
@@ -551,7 +557,7 @@ def test_a_refusal_costs_nothing(mechanism: dc.Mechanism[Any], wanted: dc.Guaran
 # -------------------------------------------------------------------------------------------------------- map estimate
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_the_simplex_has_the_range_log_nine_and_a_temper_that_may_exceed_one(relation: dc.Relation) -> None:
     chain = TINY["chain"]
     for epsilon in (1, 100):
@@ -580,7 +586,7 @@ def candidates_of(network: dc.Network, how_many: int, seed: int = 0) -> list[dc.
     return found
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 @pytest.mark.parametrize("name", TINY)
 def test_the_sensitivity_of_a_choice_holds_for_every_record(name: str, relation: dc.Relation) -> None:
     network = TINY[name]
@@ -600,7 +606,7 @@ def test_the_sensitivity_of_a_choice_holds_for_every_record(name: str, relation:
         assert bound < 2.5 * reached  # a bound, not far from what is reached
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_a_choice_is_made_with_the_exponential_mechanism(relation: dc.Relation) -> None:
     """The source is given log-likelihoods over a scale of `range / epsilon`."""
     candidates = candidates_of(NETWORK, 4)
@@ -640,7 +646,7 @@ def test_a_large_budget_chooses_the_best_candidate() -> None:
     counts = simulated_counts(theta, 5000, np.random.default_rng(0))
     made = simulated(dc.map_estimate(candidates), counts, promise(5))
     assert made.payload.index == 1
-    posterior = dc.plug_in(made, draws=3, rng=np.random.default_rng(0))
+    posterior = dc.tools.plug_in(made, draws=3, rng=np.random.default_rng(0))
     for node in NETWORK.nodes:
         assert np.array_equal(posterior.cells[node], np.repeat(theta[node][..., None], 3, axis=-1))
     assert dc.noise_aware(made, draws=10, rng=np.random.default_rng(0)).method == "choice"
@@ -712,7 +718,7 @@ def test_a_choice_is_as_private_among_any_number_of_records(many: int) -> None:
         laws = []
         for row in ([first, many - first], [first + 1, many - first]):
             spy = Spy(rng)
-            counts = dc.Counts(dc.Tables(COIN, {"a": np.array(row)}), STRICT)
+            counts = dc.results.Counts(dc.Tables(COIN, {"a": np.array(row)}), STRICT)
             mechanism.draw(counts, prior, calibration, spy)
             laws.append(spy.scores - np.logaddexp.reduce(spy.scores))
         likely = laws[0] > -1e5  # beyond, the test's own floats are too coarse
@@ -747,7 +753,7 @@ def test_more_numbers_than_fit_into_memory_are_refused() -> None:
     [
         (dc.Tables(COIN, {"a": [0.5, 0.6]}), "no probabilities"),
         (dc.Tables(COIN, {"a": [math.inf, 0.6]}), "no probabilities"),
-        (dc.Dirichlet.uniform(COIN).draws(2, np.random.default_rng(0)), "not draws"),
+        (dc.Dirichlet.uniform(COIN).draw(2, rng=np.random.default_rng(0)), "not draws"),
     ],
 )
 def test_candidates_that_no_payload_could_hold_are_refused_before_the_charge(other: dc.Tables, why: str) -> None:
@@ -758,4 +764,4 @@ def test_candidates_that_no_payload_could_hold_are_refused_before_the_charge(oth
 def test_more_records_than_the_noise_can_hold_are_refused_when_they_are_counted() -> None:
     """A contrast is as large as the number of records, whatever the cells."""
     with pytest.raises(dc.InputError, match="number of records is larger"):
-        dc.Counts(dc.Tables(COIN, {"a": np.array([2**53, 2**53])}), STRICT)
+        dc.results.Counts(dc.Tables(COIN, {"a": np.array([2**53, 2**53])}), STRICT)

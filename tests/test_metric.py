@@ -33,7 +33,7 @@ def promise(epsilon: object = 1, unit: str = UNIT, relation: dc.Relation | str =
     return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit=unit)
 
 
-def cumulative(metric: bool = True) -> dc.Mechanism[TableNoise]:
+def cumulative(metric: bool = True) -> dc.tools.Mechanism[TableNoise]:
     """Noise on how many readings are at most so high: a reading that moves by one step changes one of them, by 1."""
 
     def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> TableNoise:
@@ -42,15 +42,17 @@ def cumulative(metric: bool = True) -> dc.Mechanism[TableNoise]:
         scale, reported = scale_for(1, guarantee.epsilon)
         return TableNoise(1, {"pressure": guarantee.epsilon}, {"pressure": scale}, reported)
 
-    def draw(statistic: dc.Counts, prior: dc.Dirichlet, calibration: TableNoise, noise: Noise) -> dc.NoisyCounts:
+    def draw(
+        statistic: dc.results.Counts, prior: dc.Dirichlet, calibration: TableNoise, noise: Noise
+    ) -> dc.kinds.NoisyCounts:
         total, scale = np.cumsum(statistic.tables["pressure"]), calibration.scales["pressure"]
         noisy = np.append(noise.discrete_laplace(total[:-1], scale), total[-1])
-        return dc.NoisyCounts(PRESSURE, {"pressure": np.diff(noisy, prepend=0)}, {"pressure": scale})
+        return dc.kinds.NoisyCounts(PRESSURE, {"pressure": np.diff(noisy, prepend=0)}, {"pressure": scale})
 
-    return dc.Mechanism("cumulative", calibrate, draw, metric=metric)
+    return dc.tools.Mechanism("cumulative", calibrate, draw, metric=metric)
 
 
-def readings(*steps: int) -> dc.Counts:
+def readings(*steps: int) -> dc.results.Counts:
     return counts_of(PRESSURE, [(step,) for step in steps])
 
 
@@ -81,34 +83,34 @@ def test_a_delta_is_refused() -> None:
 
 
 def test_promises_in_the_very_same_unit_add_up_and_no_others() -> None:
-    assert dc.compose([promise("0.1"), promise("0.2")]) == promise("0.3")
+    assert dc.tools.compose([promise("0.1"), promise("0.2")]) == promise("0.3")
     for others in (promise(1, "2 steps in one reading"), promise(1, UNIT, "replace"), promise(1, UNIT, "add-remove")):
         for pair in ((promise(), others), (others, promise())):
             with pytest.raises(dc.InputError, match="adds up with others in the very same unit only"):
-                dc.compose(pair)
+                dc.tools.compose(pair)
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_nothing_is_converted_to_or_from_a_metric(relation: dc.Relation) -> None:
-    assert dc.convert(promise(), dc.Relation.METRIC) == promise()
+    assert dc.tools.convert(promise(), dc.Relation.METRIC) == promise()
     for given, wanted in ((promise(), relation), (promise(1, "record", relation), dc.Relation.METRIC)):
         with pytest.raises(dc.InputError, match="neither is turned into the other"):
-            dc.convert(given, wanted)
+            dc.tools.convert(given, wanted)
 
 
 def test_no_sensitivity_of_records_holds_under_a_metric() -> None:
-    assert [relation.by_record(1, 2) for relation in dc.RECORD_RELATIONS] == [1, 2]
+    assert [relation.by_record(1, 2) for relation in dc.tools.RECORD_RELATIONS] == [1, 2]
     with pytest.raises(dc.InputError, match="not for distances in a metric"):
         dc.Relation.METRIC.by_record(1, 2)
     with pytest.raises(dc.InputError, match="not for distances in a metric"):
-        dc.sensitivity(NETWORK, dc.Relation.METRIC)
+        dc.tools.sensitivity(NETWORK, dc.Relation.METRIC)
     assert [relation.public_number for relation in dc.Relation] == [False, True, True]
 
 
 # -------------------------------------------------------------------------------------------------------- the ledger
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("unit", ["record", UNIT])
 def test_the_ledger_never_adds_changes_to_records(relation: dc.Relation, unit: str) -> None:
     """Even where units are called alike."""
@@ -205,7 +207,7 @@ def test_the_document_has_the_relation_the_unit_and_the_number_of_records() -> N
 
 def by_unit() -> dc.Release:
     """Of a family whose readings can change by 4 units of 1.5 minutes, at 0.5 each."""
-    family = dc.Family("exponential", (dc.Variable.binned("wait", (0, 6), 12),), {"low": 0.1, "high": 2}, 20)
+    family = dc.scores.Family("exponential", (dc.Variable.binned("wait", (0, 6), 12),), {"low": 0.1, "high": 2}, 20)
     asked, prior = promise("0.5", "1.5 minutes in one wait"), dc.Dirichlet.uniform(family.network)
     counts = counts_of(family.network, [(step % 5,) for step in range(40)])
     return dc.simulate(dc.sampled(family), counts, prior, asked, rng=np.random.default_rng(3))
@@ -287,7 +289,7 @@ def test_commands_say_what_a_metric_protects(run: Shell) -> None:
     planned = run.json(
         f"plan --network asia.bif --epsilon 1 --records 50 --relation metric --unit '{UNIT}' --repeats 1"
     )
-    refused = [part["refused"] for part in planned["expected"] if part["mechanism"] in dc.MECHANISMS]
+    refused = [part["refused"] for part in planned["expected"] if part["mechanism"] in dc.tools.MECHANISMS]
     assert refused and all("not for distances in a metric" in reason for reason in refused)
 
 

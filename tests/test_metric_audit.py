@@ -24,14 +24,14 @@ from folding import every
 from tiny import network_of
 
 FINE = dc.Variable.binned("x", (0, 6), 12)
-FAMILY = dc.Family("exponential", (FINE,), {"low": 0.1, "high": 2}, 20)
+FAMILY = dc.scores.Family("exponential", (FINE,), {"low": 0.1, "high": 2}, 20)
 
 
 def promise(unit: str, epsilon: object = 1) -> dc.Guarantee:
     return dc.Guarantee(epsilon=epsilon, delta=0, relation="metric", unit=unit)
 
 
-def rated(family: dc.Family, rate: Any) -> dc.Mechanism[ScoredNoise]:
+def rated(family: dc.scores.Family, rate: Any) -> dc.tools.Mechanism[ScoredNoise]:
     """Draws at a rate that somebody else worked out: from the table, the unit and epsilon."""
     honest = dc.scored(family)
 
@@ -42,12 +42,12 @@ def rated(family: dc.Family, rate: Any) -> dc.Mechanism[ScoredNoise]:
     return replace(honest, calibrate=calibrate)
 
 
-def bins_that_touch(table: dc.ScoreTable, amount: Fraction, epsilon: float) -> float:
+def bins_that_touch(table: dc.scores.ScoreTable, amount: Fraction, epsilon: float) -> float:
     """As if a unit reached the next bin at most."""
     return epsilon * STEPS / int(np.ptp(np.diff(table.steps, axis=0), axis=1).max())
 
 
-def whole_distances(table: dc.ScoreTable, amount: Fraction, epsilon: float) -> float:
+def whole_distances(table: dc.scores.ScoreTable, amount: Fraction, epsilon: float) -> float:
     """As if readings were at the middles of their bins."""
     width = np.diff([0.0, *table.network.variables[0].bins])[0]
     return bins_that_touch(table, amount, epsilon) * float(width) / float(amount)
@@ -83,7 +83,9 @@ def test_a_rate_for_middles_of_bins_is_refuted() -> None:
 
 def test_a_rate_twice_too_large_is_refuted_in_many_bins() -> None:
     """Of 60 bins not all pairs are looked at."""
-    family = dc.Family("normal", (dc.Variable.binned("x", (0, 60), 60),), {"mean": 30, "low": 0.02, "high": 1}, 20)
+    family = dc.scores.Family(
+        "normal", (dc.Variable.binned("x", (0, 60), 60),), {"mean": 30, "low": 0.02, "high": 1}, 20
+    )
     for times, holds in ((1, True), (1.25, False)):
         mechanism = rated(
             family, lambda table, amount, epsilon, times=times: times * STEPS / metric_width(table, amount)
@@ -96,7 +98,7 @@ def test_a_rate_twice_too_large_is_refuted_in_many_bins() -> None:
 def test_what_is_measured_is_what_enumeration_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     """All pairs of readings on a grid of sixteenths, beside up to two others, by the laws of the draw."""
     monkeypatch.setattr(tiny_data, "CROWD", 0)
-    family = dc.Family("exponential", (dc.Variable.binned("x", (0, 3), 6),), {"low": 0.2, "high": 3}, 5)
+    family = dc.scores.Family("exponential", (dc.Variable.binned("x", (0, 3), 6),), {"low": 0.2, "high": 3}, 5)
     mechanism, asked = dc.scored(family), promise("0.75 minutes in one wait")
     rate = mechanism.calibrate(family.network, dc.Dirichlet.uniform(family.network), asked).rate
     table, grid, worst = family.table, np.arange(0, 3, 1 / 16), 0.0
@@ -115,19 +117,21 @@ def test_what_is_measured_is_what_enumeration_finds(monkeypatch: pytest.MonkeyPa
 # ----------------------------------------------------------------------------------------------------- other mechanisms
 
 
-def cumulative(times: float = 1) -> dc.Mechanism[TableNoise]:
+def cumulative(times: float = 1) -> dc.tools.Mechanism[TableNoise]:
     """Noise on how many readings are at most so high, for bins as wide as the unit, on any network of one variable."""
 
     def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> TableNoise:
         scale, reported = scale_for(1, guarantee.epsilon)
         return TableNoise(1, {"x": guarantee.epsilon}, {"x": scale / times}, reported)
 
-    def draw(statistic: dc.Counts, prior: dc.Dirichlet, calibration: TableNoise, noise: Noise) -> dc.NoisyCounts:
+    def draw(
+        statistic: dc.results.Counts, prior: dc.Dirichlet, calibration: TableNoise, noise: Noise
+    ) -> dc.kinds.NoisyCounts:
         total, scale = np.cumsum(statistic.tables["x"]), calibration.scales["x"]
         noisy = np.append(noise.discrete_laplace(total[:-1], scale), total[-1])
-        return dc.NoisyCounts(statistic.tables.network, {"x": np.diff(noisy, prepend=0)}, {"x": scale})
+        return dc.kinds.NoisyCounts(statistic.tables.network, {"x": np.diff(noisy, prepend=0)}, {"x": scale})
 
-    return dc.Mechanism("cumulative", calibrate, draw, metric=True)
+    return dc.tools.Mechanism("cumulative", calibrate, draw, metric=True)
 
 
 @every(("times", "unit"), [(1, "1 step in one reading"), (2, "1 step in one reading"), (1, "2 steps in one reading")])
@@ -142,7 +146,7 @@ def test_noise_on_cumulative_counts_costs_a_unit_for_each_bin(times: float, unit
 def test_an_exact_cell_is_a_leak_under_a_metric() -> None:
     honest = cumulative()
 
-    def draw(statistic: dc.Counts, prior: dc.Dirichlet, calibration: TableNoise, noise: Noise) -> Any:
+    def draw(statistic: dc.results.Counts, prior: dc.Dirichlet, calibration: TableNoise, noise: Noise) -> Any:
         made = honest.draw(statistic, prior, calibration, noise)
         return replace(made, tables={"x": made.tables["x"] + np.eye(6, dtype=np.int64)[5] * statistic.tables["x"][5]})
 

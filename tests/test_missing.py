@@ -36,7 +36,7 @@ def table(records: list[tuple[str | None, ...]]) -> pa.Table:
     return pa.table({name: pa.array([each[at] for each in records], pa.string()) for at, name in enumerate(COLUMNS)})
 
 
-def counted(records: list[tuple[str | None, ...]]) -> dc.Counts:
+def counted(records: list[tuple[str | None, ...]]) -> dc.results.Counts:
     """Their counts, missing values kept."""
     return dc.count(dc.read_records(table(records), PAIR.schema, missing="keep"), PAIR)
 
@@ -44,11 +44,11 @@ def counted(records: list[tuple[str | None, ...]]) -> dc.Counts:
 # ------------------------------------------------------------------------------------------------------------ reading
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_a_kept_record_is_in_one_cell_and_moves_as_much_as_any(relation: dc.Relation) -> None:
     kinds = list(product((*STATES, None), repeat=2))
     base = counted([("yes", None)])
-    bound = dc.sensitivity(PAIR, relation)
+    bound = dc.tools.sensitivity(PAIR, relation)
     alone = [counted([("yes", None), kind]) for kind in kinds]
     for kind, one in zip(kinds, alone, strict=True):
         cell = tuple(2 if value is None else STATES.index(value) for value in kind)
@@ -178,7 +178,7 @@ def chain_law() -> tuple[Tables, Tables]:
 
 def test_complete_records_are_found_behind_gaps_that_a_child_explains() -> None:
     truth, seen = chain_law()
-    found = dc.at_random(dc.PosteriorDraws(seen)).cells
+    found = dc.tools.assume_at_random(dc.results.PosteriorDraws(seen)).cells
     for node in CHAIN.nodes:
         assert found[node][..., 0] == pytest.approx(truth[node], abs=5e-4)
     complete = seen["b"][:, :2, 0] / seen["b"][:, :2, 0].sum(-1, keepdims=True)
@@ -209,10 +209,10 @@ def test_the_fit_settles_where_families_share_many_variables() -> None:
         codes[node] = np.where(lost, theta.network.schema[node].size, codes[node])
     network = theta.network.with_missing(LOSSES)
     promise = dc.Guarantee(epsilon=50, delta=0, relation=dc.Relation.ADD_REMOVE, unit="record")
-    counts = dc.count_codes(network, codes)
+    counts = dc.tools.count_codes(network, codes)
     made = dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(network), promise, rng=rng)
-    read = dc.at_random(dc.noise_aware(made, draws=8, rng=rng))
-    truth = dc.PosteriorDraws(Tables(theta.network, lambda node: theta[node][..., None], draws=1))
+    read = dc.tools.assume_at_random(dc.noise_aware(made, draws=8, rng=rng))
+    truth = dc.results.PosteriorDraws(Tables(theta.network, lambda node: theta[node][..., None], draws=1))
     for node in theta.network.nodes:
         found, right = (
             [row["mean"] for row in dc.answer(each, f"P({node})", level=0.95).rows] for each in (read, truth)
@@ -223,8 +223,8 @@ def test_the_fit_settles_where_families_share_many_variables() -> None:
 def test_what_is_read_from_noise_is_right_where_complete_records_are_wrong() -> None:
     rng, n = np.random.default_rng(7), 100_000
     truth, _ = chain_law()
-    codes = dc.synthetic(
-        dc.PosteriorDraws(Tables(CHAIN, {v: truth[v][..., None] for v in CHAIN.nodes}, draws=1)), n, rng
+    codes = dc.sample(
+        dc.results.PosteriorDraws(Tables(CHAIN, {v: truth[v][..., None] for v in CHAIN.nodes}, draws=1)), n, rng=rng
     )
     columns = codes[0].read_all().to_pydict()
     gone = rng.random(n) < np.where(np.array(columns["c"]) == "yes", HALF, RARE)
@@ -233,14 +233,16 @@ def test_what_is_read_from_noise_is_right_where_complete_records_are_wrong() -> 
     statistic = dc.count(dc.read_records(pa.table(columns), GAPPY.schema, missing="keep"), GAPPY)
     made = dc.simulate(dc.planned(), statistic, dc.Dirichlet.uniform(GAPPY), promise, rng=rng)
     posterior = dc.noise_aware(made, draws=400, rng=rng)
-    told, counted_ = (dc.answer(each, "P(b)", level=0.95).rows[1] for each in (dc.at_random(posterior), posterior))
+    told, counted_ = (
+        dc.answer(each, "P(b)", level=0.95).rows[1] for each in (dc.tools.assume_at_random(posterior), posterior)
+    )
     right = float(truth["a"] @ truth["b"][:, 1])
     # Noise and sampling have a deviation of 0.003 here; six of them are beyond one run in a thousand million.
     assert told["mean"] == pytest.approx(right, abs=0.02)
     assert told["upper"] - told["lower"] < 0.02
     seen_share = counted_["mean"] / sum(row["mean"] for row in dc.answer(posterior, "P(b)", level=0.95).rows[:2])
     assert seen_share < right - 0.05
-    fresh = dc.at_random(posterior).fresh()
+    fresh = dc.tools.assume_at_random(posterior).fresh()
     assert fresh.network == CHAIN
 
 
@@ -248,7 +250,7 @@ def test_a_release_without_gaps_has_none_to_fill() -> None:
     truth, _ = chain_law()
     draws = Tables(CHAIN, {node: truth[node][..., None] for node in CHAIN.nodes}, draws=1)
     with pytest.raises(dc.InputError, match="no variable"):
-        dc.at_random(dc.PosteriorDraws(draws))
+        dc.tools.assume_at_random(dc.results.PosteriorDraws(draws))
 
 
 # ---------------------------------------------------------------------------------------------------------- the shell

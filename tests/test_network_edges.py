@@ -301,7 +301,7 @@ def test_a_release_from_arcs_is_one_from_bif(run: Shell) -> None:
         )
         made = dc.Release.load(f"r{number}.json")
         assert made.network == network and dict(made.network.parents) == dict(network.parents)
-        assert dc.loads(made.dumps()).dumps() == made.dumps()
+        assert dc.tools.loads(made.dumps()).dumps() == made.dumps()
         assert run.json(f'query r{number}.json "P(lung | smoke=yes)"')["answers"][0]["query"] == "P(lung | smoke=yes)"
     assert charges() == 2
 

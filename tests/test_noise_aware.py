@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.posterior.methods import drowned_rows, noise_aware
+from discreet.posterior.methods import noise_aware, rows_below_noise
 from discreet.posterior.pooled import worlds as module
 from discreet.posterior.pooled.shrinkage import Rows, draw_rows
 from discreet.posterior.pooled.worlds import worlds
@@ -19,7 +19,7 @@ from releases import guarantee, noisy_release, row_release, simulated
 from rows import SIGMAS
 
 
-def read(release: dc.Release, *, draws: int, rng: np.random.Generator) -> dc.PosteriorDraws:
+def read(release: dc.Release, *, draws: int, rng: np.random.Generator) -> dc.results.PosteriorDraws:
     """Pooled, under the release's own Dirichlet prior, whatever it says of the rows."""
     return noise_aware(release, draws=draws, rng=rng, prior=release.prior, method="pooled")
 
@@ -48,7 +48,7 @@ def test_roots_hold_exactly_the_public_number_of_records(n: int) -> None:
         assert np.array_equal(drawn.rows(node).counts.sum(axis=0), np.full(200, n))
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_no_records_leave_the_prior(relation: dc.Relation) -> None:
     """What a release of nothing says is wide and finite; where the number is public it is the prior itself."""
     made = simulated(asia(), 0, guarantee(relation=relation), np.random.default_rng(23))
@@ -174,21 +174,21 @@ def test_drowned_rows_are_those_below_one_standard_deviation() -> None:
             expected[node] = (below, len(rows))
     assert expected
     assert len(expected) < len(network.nodes)
-    assert dict(drowned_rows(made)) == expected
+    assert dict(rows_below_noise(made)) == expected
 
 
 def test_nothing_drowns_where_no_counts_were_measured() -> None:
     network = dc.Network((X,), {"x": ()})
-    counts = dc.count_codes(network, {"x": np.zeros(3, np.int64)})
+    counts = dc.tools.count_codes(network, {"x": np.zeros(3, np.int64)})
     prior = dc.Dirichlet.uniform(network)
     made = dc.simulate(dc.posterior_sampler(), counts, prior, guarantee(1), rng=np.random.default_rng(0))
-    assert drowned_rows(made) == {}
+    assert rows_below_noise(made) == {}
 
 
 def test_drowned_rows_at_the_edge() -> None:
     """Scale 4.1 and two states: the standard deviation of a row's total noise is 8.2."""
-    assert drowned_rows(row_release((8, 1), (1.0, 1.0), 4.1)) == {}
-    assert drowned_rows(row_release((9, -1), (1.0, 1.0), 4.1)) == {"x": (1, 1)}
+    assert rows_below_noise(row_release((8, 1), (1.0, 1.0), 4.1)) == {}
+    assert rows_below_noise(row_release((9, -1), (1.0, 1.0), 4.1)) == {"x": (1, 1)}
 
 
 def test_no_records_are_always_drowned() -> None:
@@ -198,9 +198,9 @@ def test_no_records_are_always_drowned() -> None:
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     prior = dc.Dirichlet.uniform(network)
     made = dc.simulate(
-        dc.planned(audit=0), dc.count_codes(network, codes), prior, promise, rng=np.random.default_rng(0)
+        dc.planned(audit=0), dc.tools.count_codes(network, codes), prior, promise, rng=np.random.default_rng(0)
     )
-    assert drowned_rows(made)["asia"] == (1, 1)
+    assert rows_below_noise(made)["asia"] == (1, 1)
 
 
 def test_rows_that_are_read_off_a_larger_table_drown_in_the_noise_of_its_cells() -> None:
@@ -214,7 +214,7 @@ def test_rows_that_are_read_off_a_larger_table_drown_in_the_noise_of_its_cells()
         ([[4, 5], [9, 0]], {}),
     ):
         made = noisy_release(prior, {"y": np.array(rows)}, 4.1)
-        assert dict(drowned_rows(made)) == expected
+        assert dict(rows_below_noise(made)) == expected
 
 
 def test_a_long_chain_listed_backwards_can_be_drawn() -> None:

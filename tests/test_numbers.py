@@ -58,12 +58,12 @@ def test_what_is_no_type_of_numbers_is_refused(given: dict[str, Any], words: str
 
 def test_a_draft_tells_whole_numbers() -> None:
     sample = pa.table({"a": [*range(100)], "b": [k / 4 for k in range(100)], "c": [float(k) for k in range(100)]})
-    drafted = dc.draft_schema(sample)["variables"]
+    drafted = dc.tools.draft_schema(sample)["variables"]
     assert [part.get("type") for part in drafted] == ["integer", None, None]  # type: ignore[attr-defined]
     assert drafted[0]["bins"] == [25, 50, 75]  # type: ignore[index]
 
 
-def test_numbers_with_a_fraction_are_not_predicted_from(posterior: dc.PosteriorDraws) -> None:
+def test_numbers_with_a_fraction_are_not_predicted_from(posterior: dc.results.PosteriorDraws) -> None:
     with pytest.raises(dc.InputError, match="'age' that is none of its states"):
         dc.predict(posterior, pa.table({"age": [40.0, 40.5]}), "sex", level=0.9)
 
@@ -238,7 +238,7 @@ def released(n: int, rng: np.random.Generator, epsilon: float = 2) -> dc.Release
 
 
 @pytest.fixture(scope="module")
-def posterior() -> dc.PosteriorDraws:
+def posterior() -> dc.results.PosteriorDraws:
     return dc.noise_aware(released(4000, np.random.default_rng(5)), draws=300, rng=np.random.default_rng(6))
 
 
@@ -286,7 +286,7 @@ def test_what_is_no_question_about_numbers_is_refused(text: str, words: str) -> 
         parse_query(text, NETWORK.schema)
 
 
-def test_answers_about_numbers(posterior: dc.PosteriorDraws) -> None:
+def test_answers_about_numbers(posterior: dc.results.PosteriorDraws) -> None:
     data = made_up(400_000, np.random.default_rng(7))
     age, men = data["age"], data["sex"] == "m"
     wanted = {
@@ -310,7 +310,7 @@ def test_answers_about_numbers(posterior: dc.PosteriorDraws) -> None:
     assert even.rows[0]["mean"] != mean.rows[0]["mean"] and even.rows[0]["lower"] <= mean.rows[0]["law_lower"]
 
 
-def test_comparisons_at_cuts_are_sums_of_bins(posterior: dc.PosteriorDraws) -> None:
+def test_comparisons_at_cuts_are_sums_of_bins(posterior: dc.results.PosteriorDraws) -> None:
     """No law inside bins has a say: intervals are those of the bins' own probability."""
     (row,) = dc.answer(posterior, "P(age >= 65)", level=0.95).rows
     (own,) = dc.answer(posterior, "P(age=65_to_99)", level=0.95).rows
@@ -319,7 +319,7 @@ def test_comparisons_at_cuts_are_sums_of_bins(posterior: dc.PosteriorDraws) -> N
     assert row["law_lower"] == pytest.approx(row["lower"], abs=1e-9)
 
 
-def test_intervals_are_wider_at_higher_levels_and_shares_fall(posterior: dc.PosteriorDraws) -> None:
+def test_intervals_are_wider_at_higher_levels_and_shares_fall(posterior: dc.results.PosteriorDraws) -> None:
     for text in ("E(age)", "quantile(wait, 0.3)", "P(wait > 7)"):
         rows = [dc.answer(posterior, text, level=level).rows[0] for level in (0.5, 0.8, 0.95)]
         for one, other in pairwise(rows):
@@ -329,7 +329,7 @@ def test_intervals_are_wider_at_higher_levels_and_shares_fall(posterior: dc.Post
     assert all(one >= other for one, other in pairwise(found))
 
 
-def test_predictive_answers_and_refusals(posterior: dc.PosteriorDraws) -> None:
+def test_predictive_answers_and_refusals(posterior: dc.results.PosteriorDraws) -> None:
     (row,) = dc.answer(posterior, "E(age | sex=m)", level=0.95, predictive=True).rows
     assert row["lower"] < row["mean"] < row["upper"]
     with pytest.raises(dc.InputError, match="log-linear or uniform"):
@@ -363,9 +363,9 @@ def test_intervals_that_count_the_bins_hold_whatever_is_in_them() -> None:
     assert law < 10
 
 
-def test_synthetic_numbers_have_the_type_and_the_mean_that_they_had(posterior: dc.PosteriorDraws) -> None:
+def test_synthetic_numbers_have_the_type_and_the_mean_that_they_had(posterior: dc.results.PosteriorDraws) -> None:
     data = made_up(100_000, np.random.default_rng(9))
-    table = dc.synthetic(posterior, 20_000, np.random.default_rng(1))[0].read_all()
+    table = dc.sample(posterior, 20_000, rng=np.random.default_rng(1))[0].read_all()
     assert table.schema.field("age").type == pa.int64() and table.schema.field("wait").type == pa.float64()
     for name in ("age", "wait"):
         numbers = table[name].to_numpy()

@@ -145,7 +145,7 @@ def test_the_default_ledger_is_that_of_the_commands(home: Path, monkeypatch: pyt
 def test_two_that_open_it_at_once_share_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = dc.Ledger.open
 
-    def slower(self: dc.Ledger, name: str, limit: dc.Guarantee) -> dc.Account:
+    def slower(self: dc.Ledger, name: str, limit: dc.Guarantee) -> dc.results.Account:
         whole(self, name, promise(2))  # the other process
         return whole(self, name, limit)
 
@@ -169,11 +169,11 @@ def test_copies_spend_from_it(copied: Callable[[Any], Any], home: Path) -> None:
 def test_scores_of_it_are_paid_by_it_too(home: Path) -> None:
     X, y = records()
     fitted = made(CASES[0]).fit(X, y)
-    dc.private_scorer(promise("0.5"))(fitted, X, y)
+    dc.estimators.private_scorer(promise("0.5"))(fitted, X, y)
     assert default_account().balance().epsilon_spent == Fraction(3, 2)
     nobody = dc.PrivateNaiveBayes.from_release(fitted.release_, classes=(0, 1), draws=40)
     with pytest.raises(dc.InputError, match="nobody pays: give account="):
-        dc.private_scorer(promise("0.5"))(nobody, X, y)
+        dc.estimators.private_scorer(promise("0.5"))(nobody, X, y)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -247,7 +247,10 @@ LEARNING: dict[str, tuple[Any, str]] = {
         r"step 'standardscaler' \(StandardScaler\) learns",
     ),
     "MinMaxScaler": (make_pipeline(MinMaxScaler(), estimator()), "MinMaxScaler"),
-    "behind a public one": (make_pipeline(dc.PublicScaler(bounds=(0, 1)), StandardScaler(), estimator()), "Standard"),
+    "behind a public one": (
+        make_pipeline(dc.estimators.PublicScaler(bounds=(0, 1)), StandardScaler(), estimator()),
+        "Standard",
+    ),
     "in a pipeline": (
         make_pipeline(make_pipeline(Normalizer(), MinMaxScaler()), estimator()),
         r"pipeline\.minmaxscaler",
@@ -264,25 +267,26 @@ LEARNING: dict[str, tuple[Any, str]] = {
 def test_steps_that_learn_are_named(name: str) -> None:
     pipeline, message = LEARNING[name]
     with pytest.raises(dc.InputError, match=message):
-        dc.check_pipeline(pipeline)
+        dc.estimators.check_pipeline(pipeline)
 
 
 @pytest.mark.parametrize(
     "pipeline",
     [
         estimator(),
-        make_pipeline(dc.PublicScaler(bounds=(0, 1)), estimator()),
+        make_pipeline(dc.estimators.PublicScaler(bounds=(0, 1)), estimator()),
         make_pipeline(Normalizer(), FunctionTransformer(np.log1p), None, "passthrough", estimator()),
         make_pipeline(
-            ColumnTransformer([("all", dc.PublicScaler(bounds=(0, 1)), [0]), ("no", "drop", [1])]), estimator()
+            ColumnTransformer([("all", dc.estimators.PublicScaler(bounds=(0, 1)), [0]), ("no", "drop", [1])]),
+            estimator(),
         ),
     ],
 )
 def test_what_learns_nothing_passes(pipeline: Any) -> None:
-    assert dc.check_pipeline(pipeline) is pipeline
+    assert dc.estimators.check_pipeline(pipeline) is pipeline
 
 
 def test_a_pipeline_ends_in_a_private_estimator() -> None:
     for other in (make_pipeline(Normalizer()), MinMaxScaler()):
         with pytest.raises(dc.InputError, match="the last step must be a private estimator"):
-            dc.check_pipeline(other)
+            dc.estimators.check_pipeline(other)

@@ -52,24 +52,24 @@ def wild(records: Values, places: np.ndarray) -> np.ndarray:
     return np.array([[math.nan, math.inf, -math.inf]]) if x < 0 else np.array([[1e300, -1e300, x]])
 
 
-def raw(over: dc.Design, function: Callable[..., Any], low: float, high: float, **more: Any) -> dc.OwnFactor:
+def raw(over: dc.Design, function: Callable[..., Any], low: float, high: float, **more: Any) -> dc.scores.OwnFactor:
     """A factor that was not tried on made-up records."""
-    return dc.OwnFactor(over, function, SLOPES, low, high, more.get("base", np.zeros(3)))
+    return dc.scores.OwnFactor(over, function, SLOPES, low, high, more.get("base", np.zeros(3)))
 
 
-CASES: dict[str, tuple[dc.OwnFactor, list[Any]]] = {
-    "places": (dc.own_factor(PLANE, near, SLOPES, low=-3, high=0), [(1, 0), (0, 1), (-1, -1), (0.3, 0.9)]),
+CASES: dict[str, tuple[dc.scores.OwnFactor, list[Any]]] = {
+    "places": (dc.scores.own_factor(PLANE, near, SLOPES, low=-3, high=0), [(1, 0), (0, 1), (-1, -1), (0.3, 0.9)]),
     "a likelihood and a prior": (
-        dc.own_factor(CLASSIFIED, logistic, SLOPES, low=-2, high=-0.1, base=[3.0, 0.0, -2.0]),
+        dc.scores.own_factor(CLASSIFIED, logistic, SLOPES, low=-2, high=-0.1, base=[3.0, 0.0, -2.0]),
         [(1, 1, "yes"), (1, 1, "no"), (-1, 0.2, "yes"), (0, 0, "no")],
     ),
     "anything": (raw(PLANE, wild, -0.5, 0.5), [(1, 0), (-1, 0), (-0.5, 0), (0.5, 0), (0.1, 1)]),
 }
 
 
-def made(factor: dc.OwnFactor, guarantee: dc.Guarantee) -> tuple[Any, Any]:
+def made(factor: dc.scores.OwnFactor, guarantee: dc.Guarantee) -> tuple[Any, Any]:
     mechanism = dc.factored(factor)
-    return mechanism, mechanism.calibrate(factor.design, dc.Normal(factor.design, 1.0), guarantee)
+    return mechanism, mechanism.calibrate(factor.design, dc.designs.Normal(factor.design, 1.0), guarantee)
 
 
 # ------------------------------------------------------------------------------------------------------- the promise
@@ -86,7 +86,7 @@ def test_a_choice_by_an_own_score_is_private_and_tight(name: str, relation: dc.R
     def law(part: tuple[Any, ...]) -> np.ndarray:
         script = Script(total=4)
         rows = rows_of(factor.design, part)
-        mechanism.draw(mechanism.of_rows(rows), dc.Normal(factor.design, 1.0), calibration, script)
+        mechanism.draw(mechanism.of_rows(rows), dc.designs.Normal(factor.design, 1.0), calibration, script)
         logs = -np.array([float(exponent) for exponent in script.exponents])
         return np.asarray(logs - logsumexp(logs))
 
@@ -133,7 +133,7 @@ def test_a_function_sees_one_record_at_a_time_on_copies() -> None:
         return scores
 
     over = rows_of(PLANE, [(0.25, 0.5), (0.25, 0.5), (-1, 1), (0.5, -0.5)])
-    spoiled = dc.factored(dc.own_factor(PLANE, spoils, SLOPES, low=-3, high=0)).of_rows
+    spoiled = dc.factored(dc.scores.own_factor(PLANE, spoils, SLOPES, low=-3, high=0)).of_rows
     assert spoiled is not None
     found = spoiled(over)
     assert set(seen) == {(1, 1)}
@@ -181,7 +181,7 @@ TRIED: dict[str, tuple[Callable[..., Any], str]] = {
 def test_what_is_no_score_is_refused_without_records(name: str) -> None:
     function, message = TRIED[name]
     with pytest.raises(dc.InputError, match=message):
-        dc.own_factor(PLANE, function, SLOPES, low=0, high=1)
+        dc.scores.own_factor(PLANE, function, SLOPES, low=0, high=1)
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -201,14 +201,17 @@ def test_what_is_no_choice_is_refused(name: str) -> None:
     changes, message = WRONG[name]
     arguments = {"candidates": SLOPES, "low": -3.0, "high": 0.0, **changes}
     with pytest.raises(dc.InputError, match=message):
-        dc.own_factor(PLANE, near, arguments.pop("candidates"), **arguments)
+        dc.scores.own_factor(PLANE, near, arguments.pop("candidates"), **arguments)
 
 
 def test_sums_are_private_and_of_one_score(tmp_path: Path) -> None:
-    one, other = (dc.factored(CASES["places"][0]), dc.factored(dc.own_factor(PLANE, near, SLOPES, low=-3, high=0)))
+    one, other = (
+        dc.factored(CASES["places"][0]),
+        dc.factored(dc.scores.own_factor(PLANE, near, SLOPES, low=-3, high=0)),
+    )
     rows = rows_of(PLANE, [(0.123, 0.456)])
-    sums = dc.statistic_of(one, rows, PLANE)
-    assert isinstance(sums, dc.ScoreSums) and "0.1" not in repr(sums) and "1 " not in repr(sums)
+    sums = dc.tools.statistic_of(one, rows, PLANE)
+    assert isinstance(sums, dc.scores.ScoreSums) and "0.1" not in repr(sums) and "1 " not in repr(sums)
     with pytest.raises(TypeError, match="private"):
         pickle.dumps(sums)
     account = dc.Ledger(f"sqlite:///{tmp_path}/l.db").open("a", promise(1))
@@ -218,20 +221,20 @@ def test_sums_are_private_and_of_one_score(tmp_path: Path) -> None:
         (dc.factored(CASES["a likelihood and a prior"][0]), sums, "another design|of another score|own design"),
     ):
         with pytest.raises(dc.InputError, match=message):
-            dc.release(mechanism, statistic, dc.Normal(PLANE, 1.0), promise(1), account=account)
+            dc.release(mechanism, statistic, dc.designs.Normal(PLANE, 1.0), promise(1), account=account)
     assert not account.charges()
     with pytest.raises(dc.InputError, match="another design than the records"):
-        dc.statistic_of(one, rows_of(design(2, intercept=True), [(0, 0)]), design(2, intercept=True))
-    released = dc.release(one, sums, dc.Normal(PLANE, 1.0), promise(1), account=account)
+        dc.tools.statistic_of(one, rows_of(design(2, intercept=True), [(0, 0)]), design(2, intercept=True))
+    released = dc.release(one, sums, dc.designs.Normal(PLANE, 1.0), promise(1), account=account)
     assert len(account.charges()) == 1
-    assert dc.loads(released.dumps()).payload.index == released.payload.index
+    assert dc.tools.loads(released.dumps()).payload.index == released.payload.index
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
 
 LAWS = np.array([0.2, 0.5, 0.8])
 SIDES = design(1, intercept=False)
-COIN = dc.own_factor(
+COIN = dc.scores.own_factor(
     SIDES,
     lambda r, z: np.where(r["x0"][:, None] > 0, z[:, 0], 1 - z[:, 0]),
     [0.1, 0.5, 0.9],
@@ -253,15 +256,15 @@ def test_laws_are_weighed_as_the_sum_over_all_records_says(relation: dc.Relation
     rng = np.random.default_rng(5)
     mechanism = dc.factored(COIN)
     rows = rows_of(SIDES, [(1.0,)] * 9 + [(-1.0,)] * 3)
-    statistic = dc.statistic_of(mechanism, rows, SIDES)
-    release = dc.simulate(mechanism, statistic, dc.Normal(SIDES, 1.0), promise(4, relation.value), rng=rng)
+    statistic = dc.tools.statistic_of(mechanism, rows, SIDES)
+    release = dc.simulate(mechanism, statistic, dc.designs.Normal(SIDES, 1.0), promise(4, relation.value), rng=rng)
     payload = release.payload
     numbers: dict[int, float] = {n: 1.0}
     if payload.total is not None:
         most = payload.total.value + int(40 * payload.total.scale)
         weights = {m: math.exp(-abs(payload.total.value - m) / payload.total.scale) / (1 + m) for m in range(most)}
         numbers = {m: weight / sum(weights.values()) for m, weight in weights.items()}
-    found = dc.law_weights(release, COIN, toss, before, rng=rng, data_sets=3000)
+    found = dc.scores.read_law_weights(release, COIN, toss, before, rng=rng, data_sets=3000)
     score = np.array([COIN.steps({"x0": np.array([side])}) for side in (1.0, -1.0)]) * payload.rate / STEPS
     exact = np.zeros(3)
     for m, weight in numbers.items():
@@ -279,10 +282,10 @@ def test_laws_are_weighed_as_the_sum_over_all_records_says(relation: dc.Relation
 def test_readers_say_how_an_own_choice_is_read() -> None:
     rng = np.random.default_rng(1)
     mechanism = dc.factored(COIN)
-    statistic = dc.statistic_of(mechanism, rows_of(SIDES, [(1.0,)]), SIDES)
-    release = dc.simulate(mechanism, statistic, dc.Normal(SIDES, 1.0), promise(1, "replace"), rng=rng)
+    statistic = dc.tools.statistic_of(mechanism, rows_of(SIDES, [(1.0,)]), SIDES)
+    release = dc.simulate(mechanism, statistic, dc.designs.Normal(SIDES, 1.0), promise(1, "replace"), rng=rng)
     with pytest.raises(dc.InputError, match="law_weights"):
-        dc.weights(release, draws=10, rng=rng)
+        dc.read_weights(release, draws=10, rng=rng)
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"factor": CASES["places"][0]}, "another design"),
         ({"prior": [1.0, -1.0]}, "at least 0"),
@@ -294,14 +297,14 @@ def test_readers_say_how_an_own_choice_is_read() -> None:
     for changes, message in wrong:
         arguments = {"factor": COIN, "make_up": toss, "prior": [1.0, 1.0, 1.0], "data_sets": 200, **changes}
         with pytest.raises(dc.InputError, match=message):
-            dc.law_weights(release, rng=rng, **arguments)
+            dc.scores.read_law_weights(release, rng=rng, **arguments)
 
 
 def test_sums_of_many_records_are_those_of_one_by_one() -> None:
     """More than a block of them, so that blocks are added up."""
     rng = np.random.default_rng(3)
     sides = rng.choice([-1.0, 1.0], 70_000)
-    found = dc.statistic_of(dc.factored(COIN), dc.grid_rows(SIDES, sides[:, None]), SIDES)
+    found = dc.tools.statistic_of(dc.factored(COIN), dc.designs.read_rows(SIDES, sides[:, None]), SIDES)
     heads = int((sides > 0).sum())
     each = [COIN.steps({"x0": np.array([side])}).astype(object) for side in (1.0, -1.0)]
     assert list(found.values) == list(heads * each[0] + (len(sides) - heads) * each[1])
@@ -311,7 +314,7 @@ def test_the_base_measure_is_in_the_draw() -> None:
     factor = raw(PLANE, lambda r, z: np.zeros((1, 3)), 0, 1, base=np.log([1.0, 2.0, 5.0]))
     mechanism, calibration = made(factor, promise(1, "replace"))
     script = Script()
-    mechanism.draw(mechanism.of_rows(rows_of(PLANE, [(0, 0)])), dc.Normal(PLANE, 1.0), calibration, script)
+    mechanism.draw(mechanism.of_rows(rows_of(PLANE, [(0, 0)])), dc.designs.Normal(PLANE, 1.0), calibration, script)
     weights = np.exp([-float(exponent) for exponent in script.exponents])
     assert np.allclose(weights / weights.sum(), [1 / 8, 2 / 8, 5 / 8], rtol=1e-12)
     assert min(script.exponents) == 0 and all(isinstance(exponent, Fraction) for exponent in script.exponents)
@@ -325,4 +328,4 @@ def test_the_examples_of_the_page_run() -> None:
     names: dict[str, object] = {}
     for block in blocks:
         exec(block, names)  # noqa: S102
-    assert isinstance(names["found"], dc.LawWeights)
+    assert isinstance(names["found"], dc.scores.LawWeights)

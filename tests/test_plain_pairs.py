@@ -21,7 +21,7 @@ DRAWS = 4000
 def released(epsilon: str = "1", records: int = 4000) -> dc.Release:
     rng = np.random.default_rng(5)
     theta = {name: table[..., 0] for name, table in random_draws(NETWORK, 1, 3, 2.0).items()}
-    table = dc.sample_records(dc.Tables(NETWORK, theta), records, rng)
+    table = dc.tools.simulate_records(dc.Tables(NETWORK, theta), records, rng=rng)
     counts = dc.count(dc.read_records(table, NETWORK.schema), NETWORK)
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation="add-remove", unit="record")
     return dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)

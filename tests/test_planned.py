@@ -30,7 +30,7 @@ from networks import asia, network_path
 from strategies import networks
 from tiny import TINY, all_records, counts_of, measured, network_of
 
-ADD_REMOVE, REPLACE = dc.RECORD_RELATIONS
+ADD_REMOVE, REPLACE = dc.tools.RECORD_RELATIONS
 SLACK = Fraction(1, 10**9)
 
 
@@ -38,8 +38,10 @@ def promise(epsilon: object = 1, delta: object = 0, relation: dc.Relation = ADD_
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
 
 
-def planned(network: dc.Network, guarantee: dc.Guarantee, **options: object) -> dc.PlannedNoise:
-    found: dc.PlannedNoise = dc.planned(audit=0, **options).calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+def planned(network: dc.Network, guarantee: dc.Guarantee, **options: object) -> dc.kinds.PlannedNoise:
+    found: dc.kinds.PlannedNoise = dc.planned(audit=0, **options).calibrate(
+        network, dc.Dirichlet.uniform(network), guarantee
+    )
     return found
 
 
@@ -59,7 +61,7 @@ def test_an_epsilon_below_all_floats_is_refused_in_words(epsilon: object) -> Non
 @given(
     networks(max_nodes=6),
     st.fractions(Fraction(1, 1000), 50, max_denominator=1000),
-    st.sampled_from(dc.RECORD_RELATIONS),
+    st.sampled_from(dc.tools.RECORD_RELATIONS),
 )
 def test_epsilons_sum_to_the_guarantee_and_scales_follow(
     network: dc.Network, epsilon: Fraction, relation: dc.Relation
@@ -96,7 +98,7 @@ def test_budgets_are_short_decimals() -> None:
 
 
 @every("name", ["win95pts", "alarm"])
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_gaussian_budgets_sum_to_the_rho_of_the_guarantee(name: str, relation: dc.Relation) -> None:
     """The rho of one table of one cell at the same guarantee; its scale is the one that `gaussian` finds."""
     network, guarantee = of(name), promise(1, "1e-6", relation)
@@ -131,7 +133,7 @@ def test_gaussian_precisions_follow_the_sizes_of_what_is_read() -> None:
 # ------------------------------------------------------------------------------------------------------ expected error
 
 
-def covariance(network: dc.Network, plan: dc.PlannedNoise) -> np.ndarray:
+def covariance(network: dc.Network, plan: dc.kinds.PlannedNoise) -> np.ndarray:
     """Of the noise in all cells, one table after the other; that of a star by the two variances of its law."""
 
     def codes(scope: tuple[str, ...]) -> list[tuple[int, ...]]:
@@ -156,7 +158,7 @@ def covariance(network: dc.Network, plan: dc.PlannedNoise) -> np.ndarray:
     return np.block([[block(one, other) for other in plan.scales] for one in plan.scales])
 
 
-def least_squares_deviation(network: dc.Network, plan: dc.PlannedNoise, node: str) -> np.ndarray:
+def least_squares_deviation(network: dc.Network, plan: dc.kinds.PlannedNoise, node: str) -> np.ndarray:
     """Standard deviations of a family's cells after least squares over all noisy tables, by a dense matrix.
 
     The unknown is the table of all variables; cells that the tables do not tell stay out of the pseudo-inverse.
@@ -219,7 +221,7 @@ def test_the_error_of_one_table_alone_is_exact() -> None:
 
 @every("epsilon", ["0.000001", "1000", "100000"])
 def test_expected_errors_exist_at_any_budget(epsilon: str) -> None:
-    for relation in dc.RECORD_RELATIONS:
+    for relation in dc.tools.RECORD_RELATIONS:
         expected = planned(asia().network, promise(epsilon, 0, relation)).expected
         assert all(0 < error < 1e8 for error in expected.values())
 
@@ -234,7 +236,7 @@ def test_a_family_of_many_variables_is_refused_before_anything_is_spent() -> Non
 
 def test_a_budget_of_many_digits_can_be_written_and_read() -> None:
     network = network_of({"a": 2, "b": 2, "c": 2}, "a>b b>c")
-    counts = dc.count_codes(network, dict.fromkeys("abc", np.zeros(3, np.int64)))
+    counts = dc.tools.count_codes(network, dict.fromkeys("abc", np.zeros(3, np.int64)))
     long = dc.Guarantee(epsilon="0." + "1" * 900, delta=0, relation="replace", unit="record")
     made = dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(network), long, rng=np.random.default_rng(0))
     assert dc.Release.loads(made.dumps()).calibration.total <= long.epsilon
@@ -250,7 +252,7 @@ def test_where_gaussian_noise_cannot_keep_the_guarantee_laplace_noise_does() -> 
 # ------------------------------------------------------------------------------------------------------- the two forms
 
 
-def whole_error(network: dc.Network, plan: dc.PlannedNoise) -> float:
+def whole_error(network: dc.Network, plan: dc.kinds.PlannedNoise) -> float:
     return sum(network.cells(network.family(node)) * error for node, error in plan.expected.items())
 
 
@@ -351,7 +353,7 @@ def test_counts_of_families_alone_are_refused_before_the_charge(tmp_path: Path) 
     limit = dc.Guarantee(epsilon=3, delta=0, relation=ADD_REMOVE, unit="record")
     account = Ledger(f"sqlite:///{tmp_path}/budget.db").open("a", limit)
     counts, prior = counts_of(network, [(0, 1)]), dc.Dirichlet.uniform(network)
-    families = dc.Counts(counts.tables, counts.policy)
+    families = dc.results.Counts(counts.tables, counts.policy)
     with pytest.raises(dc.InputError, match="holds the variables 'a', 'b' together; make the counts with `count`"):
         dc.release(dc.planned(audit=0), families, prior, promise(), account=account)
     with pytest.raises(dc.InputError, match="make the counts with `count`"):
@@ -363,10 +365,10 @@ def test_counts_of_families_alone_are_refused_before_the_charge(tmp_path: Path) 
 def test_counted_records_can_be_released(tmp_path: Path) -> None:
     """From a file to a file, for both relations."""
     theta = asia()
-    table = dc.sample_records(theta, 300, np.random.default_rng(2))
+    table = dc.tools.simulate_records(theta, 300, rng=np.random.default_rng(2))
     counts = dc.count(dc.read_records(table, theta.network.schema), theta.network)
     prior = dc.Dirichlet.uniform(theta.network)
-    for relation in dc.RECORD_RELATIONS:
+    for relation in dc.tools.RECORD_RELATIONS:
         limit = dc.Guarantee(epsilon=1, delta=0, relation=relation, unit="record")
         account = Ledger(f"sqlite:///{tmp_path}/budget.db").open(relation.value, limit)
         made = dc.release(dc.planned(audit=0), counts, prior, promise(1, 0, relation), account=account)

@@ -74,11 +74,11 @@ def test_tables_over_sets_are_fitted_first() -> None:
     network = dc.Network((dc.Variable("a", ("x", "y")), dc.Variable("b", ("no", "yes"))), {"a": (), "b": ("a",)})
     prior = dc.Dirichlet.uniform(network, 1e-6)
     rng = np.random.default_rng(5)
-    counts = dc.count_codes(network, {"a": np.repeat([0, 1], [600, 400]), "b": np.repeat([0, 1], [600, 400])})
+    counts = dc.tools.count_codes(network, {"a": np.repeat([0, 1], [600, 400]), "b": np.repeat([0, 1], [600, 400])})
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     made = dc.simulate(dc.planned(audit=0), counts, prior, promise, rng=rng)
     table = np.array([[610, -40], [-30, 420]])
-    payload = dc.NoisyTables(network, {("a", "b"): table}, made.calibration.scales, "discrete_laplace")
+    payload = dc.kinds.NoisyTables(network, {("a", "b"): table}, made.calibration.scales, "discrete_laplace")
     cells = plug_in(replace(made, payload=payload), draws=DRAWS, rng=rng).cells
     assert cells["a"][0].mean() == pytest.approx(0.595, abs=6 * np.sqrt(0.25 / 1000 / DRAWS) + 1e-4)
     assert cells["b"][0, 0].min() > 0.999 and cells["b"][1, 1].min() > 0.999

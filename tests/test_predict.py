@@ -25,14 +25,14 @@ from oracle import conditional, random_draws, with_draws
 from strategies import networks
 
 CELLS = random_draws(asia().network, 60, seed=1)
-POSTERIOR = dc.PosteriorDraws(CELLS)
+POSTERIOR = dc.results.PosteriorDraws(CELLS)
 NODES = CELLS.network.nodes
 
 
 def made_up(n: int, seed: int, missing: float = 0.3) -> dict[str, list[str | None]]:
     """Records of the Asia network with holes; lung is there, too."""
     rng = np.random.default_rng(seed)
-    table = dc.sample_records(asia(), n, rng)
+    table = dc.tools.simulate_records(asia(), n, rng=rng)
     return {
         name: [
             None if hole else value
@@ -42,7 +42,9 @@ def made_up(n: int, seed: int, missing: float = 0.3) -> dict[str, list[str | Non
     }
 
 
-def one_by_one(posterior: dc.Posterior, records: dict[str, list[Any]], target: str, level: float) -> list[np.ndarray]:
+def one_by_one(
+    posterior: dc.results.Posterior, records: dict[str, list[Any]], target: str, level: float
+) -> list[np.ndarray]:
     """Means, lower and upper ends that `answer` gives for each record; shape (records, states) each."""
     found = []
     for i in range(len(next(iter(records.values())))):
@@ -99,7 +101,7 @@ def tables_in_any_layout(draw: st.DrawFn, network: dc.Network, draws: int) -> dc
 def test_predictions_of_any_network(network: dc.Network, data: st.DataObject) -> None:
     """Any network, layout and pattern, records that show the same and others; the same record is refused, too."""
     cells = data.draw(tables_in_any_layout(network, data.draw(st.sampled_from((1, 2, 5)))))
-    posterior = dc.PosteriorDraws(cells)
+    posterior = dc.results.PosteriorDraws(cells)
     target = data.draw(st.sampled_from(network.nodes))
     shown = data.draw(st.lists(st.sampled_from(network.nodes), min_size=1, unique=True))
     size = data.draw(st.integers(1, 8))
@@ -122,7 +124,7 @@ def test_predictions_of_any_network(network: dc.Network, data: st.DataObject) ->
         predict(posterior, columns, target, level=0.8)
 
 
-def fails(posterior: dc.Posterior, record: dict[str, list[Any]], target: str) -> bool:
+def fails(posterior: dc.results.Posterior, record: dict[str, list[Any]], target: str) -> bool:
     """Whether `answer` refuses a record."""
     try:
         one_by_one(posterior, record, target, 0.8)
@@ -145,14 +147,14 @@ def test_variables_of_many_states(target: str, shown: str, draws: int) -> None:
 
     In these tables the states of a row are next to each other in memory, not the draws.
     """
-    posterior = dc.PosteriorDraws(random_draws(LARGE, draws, seed=1))
+    posterior = dc.results.PosteriorDraws(random_draws(LARGE, draws, seed=1))
     rng = np.random.default_rng(3)
     records = {name: [f"s{k}" for k in rng.integers(0, SIZES[name], 40)] for name in shown}
     assert_equal(predict(posterior, records, target, level=0.9), one_by_one(posterior, records, target, 0.9))
 
 
 def test_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    posterior = dc.PosteriorDraws(random_draws(LARGE, 7, seed=1))
+    posterior = dc.results.PosteriorDraws(random_draws(LARGE, 7, seed=1))
     rng = np.random.default_rng(3)
     records = {name: [f"s{k}" for k in rng.integers(0, SIZES[name], 40)] for name in "cd"}
     expected = one_by_one(posterior, records, "b", 0.9)
@@ -248,7 +250,7 @@ MIXED = dc.Network(
     ),
     {"age": (), "grade": ("age",), "ill": (), "sure": ("ill",), "out": ("age", "grade", "ill", "sure")},
 )
-MIXED_POSTERIOR = dc.PosteriorDraws(random_draws(MIXED, 11, seed=2))
+MIXED_POSTERIOR = dc.results.PosteriorDraws(random_draws(MIXED, 11, seed=2))
 
 
 @every(
@@ -277,7 +279,7 @@ def test_values_become_states_as_records_do() -> None:
     ages = [0.0, 17.5, 18.0, 40.0, 65.0, 120.0]
     network = dc.Network((MIXED.schema["age"],), {"age": ()})
     counted = dc.count(dc.read_records(pa.table({"age": ages}), network.schema), network).tables["age"]
-    posterior = dc.PosteriorDraws(with_draws(dc.Tables(
+    posterior = dc.results.PosteriorDraws(with_draws(dc.Tables(
         dc.Network((MIXED.schema["age"], dc.Variable("bin", ("x", "y", "z"))), {"age": (), "bin": ("age",)}),
         {"age": np.full(3, 1 / 3), "bin": np.eye(3)},
     )))  # fmt: skip
@@ -392,11 +394,11 @@ def test_impossible_evidence_names_the_first_record(target: str) -> None:
         cells = dc.Tables(theta.network, {node: np.repeat(t, draws, axis=-1) for node, t in theta.items()}, draws=draws)
         message = rf"record at position 2 \(the first is 0\) is impossible under {draws} of {draws} draws"
         with pytest.raises(dc.InputError, match=message) as refused:
-            predict(dc.PosteriorDraws(cells), records, target, level=0.9)
+            predict(dc.results.PosteriorDraws(cells), records, target, level=0.9)
         assert "yes" not in str(refused.value) and "either" not in str(refused.value)
         fine = {name: [values[i] for i in (0, 1, 3)] for name, values in records.items()}
-        expected = one_by_one(dc.PosteriorDraws(cells), fine, target, 0.9)
-        assert_equal(predict(dc.PosteriorDraws(cells), fine, target, level=0.9), expected)
+        expected = one_by_one(dc.results.PosteriorDraws(cells), fine, target, 0.9)
+        assert_equal(predict(dc.results.PosteriorDraws(cells), fine, target, level=0.9), expected)
 
 
 def test_a_network_too_large_for_exact_inference(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,11 +44,11 @@ BITS = bits("abcde")
 
 def audited(
     monkeypatch: pytest.MonkeyPatch,
-    mechanism: dc.Mechanism,
+    mechanism: dc.tools.Mechanism,
     guarantee: dc.Guarantee,
     network: dc.Network,
     pairs: Sequence[Pair],
-) -> dc.Finding:
+) -> dc.results.Finding:
     """The audit on these data sets alone."""
     monkeypatch.setattr(auditing, "neighbours", lambda *_: iter(pairs))
     monkeypatch.setattr(auditing, "STEPS", 1)
@@ -57,7 +57,7 @@ def audited(
     return finding
 
 
-def audited_choice(monkeypatch: pytest.MonkeyPatch, choice: CoinChoice, records: int) -> dc.Finding:
+def audited_choice(monkeypatch: pytest.MonkeyPatch, choice: CoinChoice, records: int) -> dc.results.Finding:
     """The audit on so many zeros against a single one among them; the page computes the same loss."""
     pairs = [(((0,),) * records, (*((0,),) * (records - 1), (1,)))]
     finding = audited(monkeypatch, choice.mechanism(), promise(choice.epsilon, REPLACE), COIN, pairs)

@@ -78,12 +78,14 @@ class Design:
     claimed: tuple[Fraction, ...]
 
 
-def observe(mechanism: dc.Mechanism, counts: dc.Counts, calibration: Calibration) -> tuple[np.ndarray, Design]:
+def observe(
+    mechanism: dc.tools.Mechanism, counts: dc.results.Counts, calibration: Calibration
+) -> tuple[np.ndarray, Design]:
     """The counts in the released cells, and the design of the noise, read off one draw of noisy tables."""
     network, recorder = counts.network, Recorder([])
     payload = mechanism.draw(counts, dc.Dirichlet.uniform(network), calibration, recorder)
     assert len(recorder.scales) < 31, "more digits than an int64 has"
-    assert isinstance(payload, dc.NoisyCounts | dc.NoisyTables)
+    assert isinstance(payload, dc.kinds.NoisyCounts | dc.kinds.NoisyTables)
     assert payload.noise == "discrete_laplace"
     released = [int(cell) for table in payload.tables.values() for cell in table.ravel()]
     claimed = [Fraction(payload.scales[key]) for key, table in payload.tables.items() for _ in table.ravel()]
@@ -108,7 +110,7 @@ def loss(design: Design, difference: np.ndarray) -> Fraction | float:
 
 
 def largest_loss(
-    mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee, most: int = MOST_RECORDS
+    mechanism: dc.tools.Mechanism, network: dc.Network, guarantee: dc.Guarantee, most: int = MOST_RECORDS
 ) -> tuple[Fraction | float, Design]:
     """Over all neighbouring data sets; the design must be the same for all data sets, else it tells about them."""
     calibration = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
@@ -122,7 +124,7 @@ def largest_loss(
     return max(loss(design, difference) for difference in differences), design
 
 
-def check(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> Fraction | float:
+def check(mechanism: dc.tools.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> Fraction | float:
     """The proof by enumeration for noisy tables: within the guarantee, each cell noised once, as the payload claims."""
     largest, design = largest_loss(mechanism, network, guarantee)
     assert largest <= guarantee.epsilon, f"the ratio reaches {float(largest)}, the guarantee is {guarantee}"
@@ -134,14 +136,14 @@ def check(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee)
     return largest
 
 
-def by_answers(mechanism: dc.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> Fraction | float:
+def by_answers(mechanism: dc.tools.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> Fraction | float:
     """The proof by enumeration for stars, too: the largest ratio over all answers of the noise."""
     largest = noise_loss(mechanism, network, guarantee, neighbours(network, guarantee.relation, MOST_RECORDS))
     assert largest <= guarantee.epsilon, f"the ratio reaches {float(largest)}, the guarantee is {guarantee}"
     return largest
 
 
-Proof = Callable[[dc.Mechanism, dc.Network, dc.Guarantee], Fraction | float]
+Proof = Callable[[dc.tools.Mechanism, dc.Network, dc.Guarantee], Fraction | float]
 PROOFS: dict[str, Proof] = {"laplace": check, "planned": by_answers}
 """For each mechanism of the registry the function that returns its largest loss, or fails."""
 
@@ -156,16 +158,16 @@ def uneven(tables: tuple[str, ...]) -> dict[str, Fraction]:
 
 
 @every("epsilon", ["1", "0.1", "7/3"])
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("network", TINY.values(), ids=TINY)
 @every("name", PROOFS)
 def test_the_guarantee_holds_and_is_tight(name: str, network: dc.Network, relation: dc.Relation, epsilon: str) -> None:
     guarantee = promise(epsilon, relation)
-    assert PROOFS[name](dc.MECHANISMS[name](), network, guarantee) >= guarantee.epsilon * (1 - Fraction(1, 10**9))
+    assert PROOFS[name](dc.tools.MECHANISMS[name](), network, guarantee) >= guarantee.epsilon * (1 - Fraction(1, 10**9))
 
 
 @every("which", ["nodes", "maximal_families"])
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("network", TINY.values(), ids=TINY)
 def test_the_guarantee_holds_and_is_tight_for_uneven_budgets(
     network: dc.Network, relation: dc.Relation, which: str
@@ -174,13 +176,13 @@ def test_the_guarantee_holds_and_is_tight_for_uneven_budgets(
     assert check(mechanism, network, promise(1, relation)) >= 1 - Fraction(1, 10**9)
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_an_add_remove_guarantee_costs_its_conversion_under_replace(relation: dc.Relation) -> None:
     """What `convert` says of the whole mechanism, seen in the enumeration: at most 2 epsilon, and reached."""
     network = TINY["chain"]
     mechanism = calibrated_for(dc.Relation.ADD_REMOVE)
     largest, _ = largest_loss(mechanism, network, promise("0.5", relation))
-    assert largest == dc.convert(promise("0.5", dc.Relation.ADD_REMOVE), relation).epsilon
+    assert largest == dc.tools.convert(promise("0.5", dc.Relation.ADD_REMOVE), relation).epsilon
 
 
 def log_probability(counts: np.ndarray, scales: np.ndarray, window: range) -> np.ndarray:
@@ -193,7 +195,7 @@ def log_probability(counts: np.ndarray, scales: np.ndarray, window: range) -> np
     return total
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_the_largest_ratio_is_what_enumeration_finds(relation: dc.Relation) -> None:
     """All 5^6 outputs around the counts, for all pairs of data sets of up to 2 records."""
     network, guarantee = TINY["two binary"], promise(1, relation)
@@ -230,7 +232,7 @@ TWO_TABLES = ("two roots", "chain", "fork")
 
 
 @every("network", TWO_TABLES)
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", MUTANTS)
 def test_planted_bugs_are_found(name: str, relation: dc.Relation, network: str) -> None:
     mutant, truth = MUTANTS[name]
@@ -240,7 +242,7 @@ def test_planted_bugs_are_found(name: str, relation: dc.Relation, network: str) 
 
 
 @every(("name", "truth"), [("two binary", 2), ("chain", 1.5), ("complete, three states", 3)])
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_a_table_too_many_is_found(relation: dc.Relation, name: str, truth: float) -> None:
     """As many tables as there are families, at the price of those that lie in no other."""
     with pytest.raises(AssertionError, match="the ratio reaches"):
@@ -271,5 +273,5 @@ def test_a_scale_the_payload_does_not_state_is_found() -> None:
 
 def test_the_planted_frame_itself_is_right() -> None:
     """`redrawn` with a faithful draw passes, so the mutants fail for their bug and not for their frame."""
-    for relation, network in product(dc.RECORD_RELATIONS, (TINY["two binary"], TINY["collider"])):
+    for relation, network in product(dc.tools.RECORD_RELATIONS, (TINY["two binary"], TINY["collider"])):
         assert check(redrawn(plain), network, promise(1, relation)) == 1

@@ -12,7 +12,7 @@ from flawed_laplace import calibrated_for, half_scale, promise, redrawn
 from folding import every
 from tiny import TINY, counts_of
 
-Publish = Callable[[dc.Mechanism, dc.Counts, dc.Dirichlet, dc.Guarantee], dc.Release]
+Publish = Callable[[dc.tools.Mechanism, dc.results.Counts, dc.Dirichlet, dc.Guarantee], dc.Release]
 
 
 class Open:
@@ -31,7 +31,7 @@ WORST = {dc.Relation.ADD_REMOVE: ([], [(0, 0)], 1000), dc.Relation.REPLACE: ([(1
 FALSE_ALARM = 1e-8
 
 
-def audited(mechanism: dc.Mechanism, guarantee: dc.Guarantee, publish: Publish) -> float:
+def audited(mechanism: dc.tools.Mechanism, guarantee: dc.Guarantee, publish: Publish) -> float:
     """A lower bound on the epsilon that a publication really has, wrong with probability at most FALSE_ALARM.
 
     The event is the most telling one: in every cell where the data sets differ, the output lies on the far side. Its
@@ -54,7 +54,7 @@ def audited(mechanism: dc.Mechanism, guarantee: dc.Guarantee, publish: Publish) 
     return float(np.log(at_least / at_most))
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_real_releases_survive_an_audit(relation: dc.Relation) -> None:
     """False alarms: 1e-8 for each relation by construction (5e-11 computed), and 3e-10 that the audit sees too little.
 
@@ -68,7 +68,7 @@ def test_real_releases_survive_an_audit(relation: dc.Relation) -> None:
     [(redrawn(half_scale), dc.Relation.ADD_REMOVE), (calibrated_for(dc.Relation.ADD_REMOVE), dc.Relation.REPLACE)],
     ids=["half the scale", "the wrong relation"],
 )
-def test_the_audit_catches_twice_the_epsilon(mutant: dc.Mechanism, relation: dc.Relation) -> None:
+def test_the_audit_catches_twice_the_epsilon(mutant: dc.tools.Mechanism, relation: dc.Relation) -> None:
     """With a fixed seed, so that it cannot miss by chance; with exact noise it would miss once in 1000 runs."""
     rng = np.random.default_rng(11)
     assert audited(mutant, promise(3, relation), lambda *what: dc.simulate(*what, rng=rng)) > 3

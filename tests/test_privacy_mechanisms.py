@@ -70,7 +70,7 @@ def crowded(network: dc.Network, relation: dc.Relation, size: int) -> list[Pair]
 
 
 @every("epsilon", ["1", "7/3"])
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("network", TINY.values(), ids=TINY)
 def test_fourier_noise_is_private_and_tight(network: dc.Network, relation: dc.Relation, epsilon: str) -> None:
     """Rational: the largest ratio is S / scale, and the scale is a few units in the last place above S / epsilon."""
@@ -80,7 +80,7 @@ def test_fourier_noise_is_private_and_tight(network: dc.Network, relation: dc.Re
     assert guarantee.epsilon * (1 - Fraction(1, 10**14)) < loss <= guarantee.epsilon
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_a_shift_costs_nothing(relation: dc.Relation) -> None:
     loss = noise_loss(fourier(stealth=0.5), ARC, promise(1, relation), neighbours(ARC, relation, 2))
     assert loss == 1
@@ -88,7 +88,7 @@ def test_a_shift_costs_nothing(relation: dc.Relation) -> None:
 
 def test_the_worst_answers_are_worst_among_all() -> None:
     """The step from all outputs to those beyond the counts, on a window of outputs of a coin."""
-    for relation in dc.RECORD_RELATIONS:
+    for relation in dc.tools.RECORD_RELATIONS:
         guarantee, pairs = promise("0.7", relation), list(neighbours(COIN, relation, 2))
         calibration = fourier().calibrate(COIN, dc.Dirichlet.uniform(COIN), guarantee)
         cells = 2 if relation is ADD_REMOVE else 1
@@ -119,7 +119,7 @@ def test_two_stages_are_private_and_tight(
     assert 1 - 1e-8 <= loss <= 1 + rounding
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_two_stages_on_more_records_and_answers(relation: dc.Relation) -> None:
     """A wider window of first answers, on which the second stage's scales depend, and up to 3 records."""
     guarantee = promise("0.5", relation)
@@ -162,7 +162,7 @@ def test_gaussian_noise_is_private(network: dc.Network, relation: dc.Relation, e
     assert float(delta) / 6 < found < float(delta) / 2
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("network", TINY.values(), ids=TINY)
 def test_rho_is_the_largest_squared_move(network: dc.Network, relation: dc.Relation) -> None:
     """Canonne et al., Theorem 4: noise of one scale on values at L2 distance d is d^2 / (2 scale^2)-zCDP."""
@@ -194,7 +194,7 @@ SEVERAL = {
 
 
 @every("epsilon", ["1", "7/3"])
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", SEVERAL)
 def test_several_planned_tables_are_private_and_tight(name: str, relation: dc.Relation, epsilon: str) -> None:
     """Rational: all of epsilon but for the rounding of budgets to parts in 10^12."""
@@ -209,7 +209,7 @@ def test_several_planned_tables_are_private_and_tight(name: str, relation: dc.Re
     assert guarantee.epsilon * (1 - Fraction(1, 10**11)) < loss <= guarantee.epsilon
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", ["two roots", "two binary, backwards", "chain", "collider"])
 def test_planned_tables_for_a_workload_are_private_and_tight(name: str, relation: dc.Relation) -> None:
     """Small tables besides the large ones."""
@@ -236,7 +236,7 @@ def test_planned_gaussian_noise_is_private(
     assert 0.4 < found / float(delta) < 0.7
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_planned_rho_is_the_largest_squared_move_in_units_of_the_noise(relation: dc.Relation) -> None:
     """Concentrated losses of tables add up: `sum over cells of move^2 / (2 scale^2)`."""
     network, guarantee = TINY["chain"], promise("0.1", relation, "0.1")
@@ -322,7 +322,7 @@ ROWS = {
 }
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", ROWS)
 def test_rows_are_private_and_tight(name: str, relation: dc.Relation) -> None:
     """Joint laws of all rows (of both draws of a coin); reached in the limit of many records, here within 2 %."""
@@ -332,14 +332,14 @@ def test_rows_are_private_and_tight(name: str, relation: dc.Relation) -> None:
     assert 0.98 < loss <= 1
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("network", [one_variable(3), one_variable(4)], ids=["three states", "four states"])
 def test_rows_of_more_states_are_private(network: dc.Network, relation: dc.Relation) -> None:
     loss = picked_loss(posterior_sampler(), network, promise(2, relation), crowded(network, relation, 40), 2)
     assert 1.9 < loss <= 2
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every(("epsilon", "crowd"), [("0.1", 400), ("5", 12)])
 def test_rows_at_other_budgets(epsilon: str, crowd: int, relation: dc.Relation) -> None:
     guarantee = promise(epsilon, relation)
@@ -372,7 +372,7 @@ def test_the_coin_covers_what_underflows() -> None:
 # ---------------------------------------------------------------------------------------------------------- candidates
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_choices_are_private_and_tight(relation: dc.Relation) -> None:
     """Reached in the limit: here some record attains the widest range, and a crowd makes its candidate improbable."""
     records = all_records(ARC)
@@ -395,7 +395,7 @@ def test_where_the_range_is_only_a_bound() -> None:
 # ----------------------------------------------------------------------------------- untrimmed posteriors, with a delta
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every(("epsilon", "delta"), [("1", "1e-4"), ("0.3", "1e-3")])
 def test_untrimmed_draws_are_private(relation: dc.Relation, epsilon: str, delta: str) -> None:
     """Renyi accounting uses a fifth to a fifteenth of delta; half as much temper again is too much."""
@@ -407,7 +407,7 @@ def test_untrimmed_draws_are_private(relation: dc.Relation, epsilon: str, delta:
     assert told_delta(relation, 1.0, calibration, 1.5 * calibration.temper, float(guarantee.epsilon)) > float(delta)
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_untrimmed_draws_are_private_where_the_prior_is_uneven(relation: dc.Relation) -> None:
     """The state that the prior finds rare is the worst case: one record more of it, among many of the other."""
     rare, common, epsilon = 1.0, 9.0, 1.0

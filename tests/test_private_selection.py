@@ -23,7 +23,7 @@ from discreet.mechanisms import private_selection
 from discreet.mechanisms.private_selection import FULL_GAIN, MOST_TRIES, SearchPlan, choose_try, search
 
 Law = dict[Hashable, float]
-RELATIONS = pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+RELATIONS = pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 LEAST = 0.9
 """Of epsilon: what the worst of a few hand-made cases reaches, so that a bound twice as large would be seen."""
 

@@ -41,7 +41,7 @@ ODD = dc.Schema(
     ],
 )
 def test_probabilities_are_read(text: str, targets: list, evidence: list) -> None:
-    assert dc.parse_query(text, ODD) == Probability(tuple(targets), tuple(evidence))
+    assert dc.tools.parse_query(text, ODD) == Probability(tuple(targets), tuple(evidence))
 
 
 @every(
@@ -55,7 +55,7 @@ def test_probabilities_are_read(text: str, targets: list, evidence: list) -> Non
     ],
 )
 def test_explanations_are_read(text: str, targets: list, evidence: list) -> None:
-    assert dc.parse_query(text, ODD) == Explanation(tuple(targets), tuple(evidence))
+    assert dc.tools.parse_query(text, ODD) == Explanation(tuple(targets), tuple(evidence))
 
 
 @every(
@@ -101,13 +101,13 @@ def test_explanations_are_read(text: str, targets: list, evidence: list) -> None
 )
 def test_refused_texts(text: str, reason: str) -> None:
     with pytest.raises(dc.InputError, match=reason):
-        dc.parse_query(text, ODD)
+        dc.tools.parse_query(text, ODD)
 
 
 def test_nothing_is_left_to_explain() -> None:
     schema = dc.Schema((dc.Variable("a", ("x", "y")), dc.Variable("b", ("x", "y"))))
     with pytest.raises(dc.InputError, match="nothing is left to explain"):
-        dc.parse_query("MPE(| a=x, b=y)", schema)
+        dc.tools.parse_query("MPE(| a=x, b=y)", schema)
 
 
 @given(st.data(), networks())
@@ -130,7 +130,7 @@ def test_text_reads_back(data: st.DataObject, network: dc.Network) -> None:
         )
     else:
         return
-    assert dc.parse_query(str(query), schema) == query
+    assert dc.tools.parse_query(str(query), schema) == query
 
 
 @every("name", ODD_NAMES)
@@ -143,7 +143,7 @@ def test_odd_names_read_back(name: str) -> None:
         Explanation((name,), (("z", name),)),
         Explanation((), ((name, name),)),
     ):
-        assert dc.parse_query(str(query), schema) == query
+        assert dc.tools.parse_query(str(query), schema) == query
 
 
 @given(st.data())
@@ -151,4 +151,4 @@ def test_states_of_any_text_read_back(data: st.DataObject) -> None:
     schema = dc.Schema((data.draw(variables("x")), dc.Variable("y", ("no", "yes"))))
     for state in schema["x"].states:
         for query in (Probability((("x", state),)), Probability((("y", None),), (("x", state),))):
-            assert dc.parse_query(str(query), schema) == query
+            assert dc.tools.parse_query(str(query), schema) == query

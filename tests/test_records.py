@@ -139,7 +139,7 @@ DATABASES = {"sqlite", "duckdb", "postgres"}
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_source_gives_the_same_counts(kind: str, tmp_path: Path) -> None:
     theta = asia()
-    table = dc.sample_records(theta, 300, np.random.default_rng(5))
+    table = dc.tools.simulate_records(theta, 300, rng=np.random.default_rng(5))
     table = table.append_column("secret", pa.array([CANARY] * 300))
     source = SOURCES[kind](tmp_path, table)
     records = dc.read_records(source, theta.network.schema, table="people" if kind in DATABASES else None)

@@ -113,7 +113,7 @@ def test_words_for_missing_values_that_are_states_or_no_list_are_refused(words: 
 
 
 def test_public_records_have_words_for_missing_values_too() -> None:
-    found = dc.public_counts(column(["a", "?", "b"]), alone(AB), missing="drop", na_values=["?"])
+    found = dc.external.public_counts(column(["a", "?", "b"]), alone(AB), missing="drop", na_values=["?"])
     assert found["x"].tolist() == [1, 1]
 
 
@@ -224,30 +224,30 @@ def test_check_of_no_records() -> None:
 
 def test_a_schema_drafted_from_a_sample_reads_that_sample() -> None:
     sample = pa.table({"x": ["b", "a", None], "z": [True, False, True], "w": [0.0, 1.5, 7.25]})
-    drafted = dc.draft_schema(sample)["variables"]
+    drafted = dc.tools.draft_schema(sample)["variables"]
     assert drafted == [
         {"name": "x", "states": ["a", "b"]},
         {"name": "z", "states": ["false", "true"]},
         {"name": "w", "states": ["0", "1.5", "7.25"]},
     ]
-    (numeric,) = dc.draft_schema(column([float(value) for value in range(100)]))["variables"]
+    (numeric,) = dc.tools.draft_schema(column([float(value) for value in range(100)]))["variables"]
     assert numeric["bounds"] == [0.0, 99.0]
     assert len(numeric["bins"]) == 3
     assert sum(counted(column([float(value) for value in range(100)]), dc.Variable(**numeric))) == 100
-    refusal(lambda: dc.draft_schema(column([f"{CANARY}{position}" for position in range(60)])), "x")
+    refusal(lambda: dc.tools.draft_schema(column([f"{CANARY}{position}" for position in range(60)])), "x")
 
 
 def test_a_draft_puts_numbers_in_their_order(tmp_path: Path) -> None:
     path = csv_file(tmp_path, "x,y,z\n10,a10,?\n2,a2,3\n,a1,\n0,a1,11\n-1,a1,?\n")
-    drafted = {part["name"]: part["states"] for part in dc.draft_schema(path, na_values=["?"])["variables"]}
+    drafted = {part["name"]: part["states"] for part in dc.tools.draft_schema(path, na_values=["?"])["variables"]}
     assert drafted == {"x": ["-1", "0", "2", "10"], "y": ["a1", "a10", "a2"], "z": ["3", "11"]}
-    (numeric,) = dc.draft_schema(column([-9, *range(100)]), na_values=["-9"])["variables"]
+    (numeric,) = dc.tools.draft_schema(column([-9, *range(100)]), na_values=["-9"])["variables"]
     assert numeric["bounds"] == [0, 99]
 
 
 @pytest.mark.parametrize("text", [f"{CANARY},{CANARY}\nb,c\n", "0,1.5\n1,2.5\n"])
 def test_a_draft_of_a_file_without_a_header_is_refused_helpfully(text: str, tmp_path: Path) -> None:
-    assert "no header, write the names" in refusal(lambda: dc.draft_schema(csv_file(tmp_path, text)))
+    assert "no header, write the names" in refusal(lambda: dc.tools.draft_schema(csv_file(tmp_path, text)))
 
 
 def test_a_variable_without_bins_can_be_checked_but_is_no_node() -> None:

@@ -17,7 +17,7 @@ from shell import Shell, opened
 WAIT = dc.Variable.binned("wait", (0, 60), 12)
 NETWORK = dc.Network((WAIT,), {"wait": ()})
 DESIGN = dc.Design((dc.Variable("x", bounds=(0, 1)),), intercept=False)
-NORMAL = dc.Normal(DESIGN, 1.0)
+NORMAL = dc.designs.Normal(DESIGN, 1.0)
 COIN = dc.Network((dc.Variable("flip", ("tails", "heads")),), {"flip": ()})
 RATES = np.linspace(0.05, 1, 5)
 SCORE = {"variables": [{"name": "a", "states": ["no", "yes"]}], "candidates": [[0.2], [0.8]], "range": [0, 1],
@@ -29,17 +29,19 @@ MEANT = "the 1 is in the unit of column 'wait', whose bounds are 0 to 60, whatev
 
 
 def factor(**given: object) -> object:
-    return dc.own_factor(DESIGN, lambda r, z: r["x"][:, None] * z[:, 0], [0, 1], **{"low": 0, "high": 1, **given})
+    return dc.scores.own_factor(
+        DESIGN, lambda r, z: r["x"][:, None] * z[:, 0], [0, 1], **{"low": 0, "high": 1, **given}
+    )
 
 
 def score(over: object = NETWORK, **given: object) -> object:
-    return dc.own_score(
+    return dc.scores.own_score(
         over, lambda t, z: -abs(t["wait"][:, None] - z[:, 0]), [5, 9], **{"low": -9, "high": 0, **given}
     )
 
 
 def family(**given: object) -> object:
-    return dc.own_family(NETWORK, lambda t, z: -t["wait"][:, None] * z[:, 0] + np.log(z[:, 0]), RATES, **given)
+    return dc.scores.own_family(NETWORK, lambda t, z: -t["wait"][:, None] * z[:, 0] + np.log(z[:, 0]), RATES, **given)
 
 
 def never(types: object, rates: np.ndarray) -> np.ndarray:
@@ -48,26 +50,29 @@ def never(types: object, rates: np.ndarray) -> np.ndarray:
     return np.where(wait > 55, -np.inf, -wait * rates[:, 0])
 
 
-def named(**given: object) -> dc.Family:
-    return dc.Family("exponential", (WAIT,), {"low": 0.05, "high": 1.0}, **given)
+def named(**given: object) -> dc.scores.Family:
+    return dc.scores.Family("exponential", (WAIT,), {"low": 0.05, "high": 1.0}, **given)
 
 
 ODD: dict[str, tuple[Callable[[], object], str]] = {
     "range of a factor": (lambda: factor(low="a"), "the low end of a score's range must be a number"),
     "no range of a factor": (lambda: factor(low=None), "the low end of a score's range must be a number"),
     "base of a factor": (lambda: factor(base=["a", "b"]), "log weights of a base measure must be numbers"),
-    "a network of a factor": (lambda: dc.own_factor(NETWORK, len, [1, 2], low=0, high=1), "is over a Design"),
+    "a network of a factor": (lambda: dc.scores.own_factor(NETWORK, len, [1, 2], low=0, high=1), "is over a Design"),
     "range of a score": (lambda: score(high="a"), "the high end of a score's range must be a number"),
     "base of a score": (lambda: score(base=["x", "y"]), "log weights of a base measure must be numbers"),
     "a schema of a score": (lambda: score(NETWORK.schema), "a score is over a Network: `Network.empty"),
     "prior of a family": (lambda: family(prior=["a"] * 5), "weights of a prior must be numbers"),
     "bound of a family": (lambda: family(bound="a"), "a bound on log-likelihoods must be a number"),
     "a record that cannot be": (
-        lambda: dc.own_family(NETWORK, never, RATES, bound=3),
+        lambda: dc.scores.own_family(NETWORK, never, RATES, bound=3),
         "type of record wait=57.5 has a likelihood of 0 under every candidate",
     ),
     "Lipschitz constant": (lambda: named(lipschitz="a"), "the lipschitz of a family must be a number"),
-    "one variable": (lambda: dc.Family("exponential", WAIT, {"low": 0.05, "high": 1.0}), "over a tuple of variables"),
+    "one variable": (
+        lambda: dc.scores.Family("exponential", WAIT, {"low": 0.05, "high": 1.0}),
+        "over a tuple of variables",
+    ),
     "nothing to sample": (lambda: dc.sampled(None), "a posterior is sampled of a Family"),
     "nothing to score": (lambda: dc.scored(None), "a choice is by a Family"),
     "no prior": (lambda: chosen("own", None), "a release needs a prior"),
@@ -87,8 +92,10 @@ def test_odd_arguments_are_refused_in_words(case: str) -> None:
 
 
 def test_payoffs_whose_sums_would_overflow_are_refused() -> None:
-    posterior = dc.PosteriorDraws(dc.Dirichlet.uniform(COIN).draws(100, np.random.default_rng(0)), "prior")
-    utility = dc.payoff(COIN, "P(flip)", {"a": {"tails": 1e308, "heads": -1e308}, "b": {"tails": 0, "heads": 0}})
+    posterior = dc.results.PosteriorDraws(dc.Dirichlet.uniform(COIN).draw(100, rng=np.random.default_rng(0)), "prior")
+    utility = dc.decisions.payoff(
+        COIN, "P(flip)", {"a": {"tails": 1e308, "heads": -1e308}, "b": {"tails": 0, "heads": 0}}
+    )
     with pytest.raises(dc.InputError, match=r"within 1e\+100 of 0"):
         dc.decide(posterior, utility, ["a", "b"], bounds=(-1e308, 1e308))
 
@@ -104,9 +111,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
 def chosen(kind: str, prior: object = NORMAL) -> dc.Release:
     """A simulated choice over a design."""
-    side = dc.CategoricalFactor(np.array([[0.7, 0.3], [0.3, 0.7]]), 0.05)
+    side = dc.scores.CategoricalFactor(np.array([[0.7, 0.3], [0.3, 0.7]]), 0.05)
     mechanism = dc.factored(side if kind == "categorical" else factor())
-    statistic = dc.statistic_of(mechanism, dc.grid_rows(DESIGN, np.ones((40, 1))), DESIGN)
+    statistic = dc.tools.statistic_of(mechanism, dc.designs.read_rows(DESIGN, np.ones((40, 1))), DESIGN)
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     return dc.simulate(mechanism, statistic, prior, promise, rng=np.random.default_rng(3))
 
@@ -169,7 +176,7 @@ def test_a_choice_of_a_network_is_explained_without_a_posterior(run: Shell) -> N
     three = dc.Network.empty(dc.Schema(tuple(dc.Variable(name, ("tails", "heads")) for name in ("flip", "b", "c"))))
     mechanism, rng = dc.structure(1), np.random.default_rng(1)
     codes = {name: rng.integers(0, 2, 9) for name in three.nodes}
-    counts = dc.count_codes(three, codes, tuple(mechanism.scopes(three)))
+    counts = dc.tools.count_codes(three, codes, tuple(mechanism.scopes(three)))
     made = dc.simulate(mechanism, counts, dc.Dirichlet.uniform(three), promise, rng=rng)
     told = str(dc.explain(made, "P(flip)", rng=np.random.default_rng(1)))
     assert "there is no posterior" in told
@@ -182,8 +189,8 @@ def test_a_choice_of_a_network_is_explained_without_a_posterior(run: Shell) -> N
 def test_a_family_and_a_score_are_planned(run: Shell) -> None:
     told = run.json("plan --score wait.json --epsilon 1 --records 500 --repeats 20")["expected"]
     errors = {(part["relation"], part["mechanism"]): part["errors"]["rate"] for part in told}
-    assert set(errors) == {(r.value, m) for r in dc.RECORD_RELATIONS for m in ("(no privacy)", "sampled")}
-    for relation in dc.RECORD_RELATIONS:
+    assert set(errors) == {(r.value, m) for r in dc.tools.RECORD_RELATIONS for m in ("(no privacy)", "sampled")}
+    for relation in dc.tools.RECORD_RELATIONS:
         assert 0 < errors[relation.value, "(no privacy)"] < errors[relation.value, "sampled"] < 0.4
     by_score = run.json("plan --score score.json --epsilon 0.001 --records 50 --repeats 20")["expected"]
     assert [part["errors"]["score"] > 0 for part in by_score] == [False, True, False, True]
@@ -198,7 +205,7 @@ def test_more_budget_errs_less_in_the_plan_of_a_family() -> None:
     for epsilon in (1, 50):
         promise = dc.Guarantee(epsilon=epsilon, delta=0, relation="replace", unit="record")
         own, rng = named(points=64), np.random.default_rng(5)
-        _, drawn = dc.compare_score(dc.sampled(own), own.table, promise, 300, rng=rng, repeats=200)
+        _, drawn = dc.scores.plan_score(dc.sampled(own), own.table, promise, 300, rng=rng, repeats=200)
         errors.append((drawn.errors[0], drawn.spread[0]))
     (much, off), (little, less) = errors
     # At most five standard errors apart if they were equal: a chance below 1e-6, and they differ by tens of them.

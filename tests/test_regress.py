@@ -18,8 +18,8 @@ NETWORK = small(("a", 3, ()), ("b", 2, ("a",)), ("c", 2, ("b",)), ("d", 2, ("a",
 DRAWS = 5
 
 
-def posterior(seed: int = 1, concentration: float = 1.0, draws: int = DRAWS) -> dc.PosteriorDraws:
-    return dc.PosteriorDraws(random_draws(NETWORK, draws, seed, concentration))
+def posterior(seed: int = 1, concentration: float = 1.0, draws: int = DRAWS) -> dc.results.PosteriorDraws:
+    return dc.results.PosteriorDraws(random_draws(NETWORK, draws, seed, concentration))
 
 
 def columns(law: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -128,7 +128,9 @@ def made_up(n: int) -> dict[str, np.ndarray]:
     return {"x": x, "w": w, "sex": sex, "y": y, "ill": ill}
 
 
-def shares_of(schema: dc.Schema, data: dict[str, np.ndarray], names: tuple[str, ...], target: str) -> dc.PosteriorDraws:
+def shares_of(
+    schema: dc.Schema, data: dict[str, np.ndarray], names: tuple[str, ...], target: str
+) -> dc.results.PosteriorDraws:
     """Exact shares of records under a complete network, as one draw."""
     codes = {
         name: np.searchsorted(schema[name].bins, data[name], side="right") if schema[name].numeric else data[name]
@@ -142,7 +144,7 @@ def shares_of(schema: dc.Schema, data: dict[str, np.ndarray], names: tuple[str, 
         flat = np.ravel_multi_index([np.asarray(codes[part], int) for part in order[: i + 1]], sizes)
         counts = np.bincount(flat, minlength=int(np.prod(sizes))).reshape(sizes) + 1e-9
         tables[name] = counts / counts.sum(axis=-1, keepdims=True)
-    return dc.PosteriorDraws(stacked([dc.Tables(network, tables)]))
+    return dc.results.PosteriorDraws(stacked([dc.Tables(network, tables)]))
 
 
 @pytest.mark.parametrize(("bins", "error"), [(8, 0.06), (20, 0.006)])
@@ -204,7 +206,7 @@ def test_draws_that_leave_a_coefficient_open_are_left_out_and_most_of_them_are_r
         tables = {name: np.array(cells[name]) for name in NETWORK.nodes}
         tables["a"][2, :share] = 0.0
         tables["a"] /= tables["a"].sum(axis=0)
-        drawn = dc.PosteriorDraws(dc.Tables(NETWORK, tables, draws=10))
+        drawn = dc.results.PosteriorDraws(dc.Tables(NETWORK, tables, draws=10))
         if share == 6:
             with pytest.raises(dc.InputError, match=r"the columns 'a=s2' do not vary, .* under 6 of 10 draws; leave"):
                 dc.regress(drawn, "d", ["a", "c"], kind=kind)  # type: ignore[arg-type]
@@ -219,7 +221,7 @@ def test_columns_that_follow_from_each_other_are_named(kind: str) -> None:
     cells = {name: np.array(table) for name, table in posterior(7).cells.items()}
     cells["c"] = np.zeros_like(cells["c"])
     cells["c"][0, 0] = cells["c"][1, 1] = 1.0  # c is b
-    drawn = dc.PosteriorDraws(dc.Tables(NETWORK, cells, draws=DRAWS))
+    drawn = dc.results.PosteriorDraws(dc.Tables(NETWORK, cells, draws=DRAWS))
     with pytest.raises(dc.InputError, match="the columns 'b=s1', 'c=s1' do not vary, or follow"):
         dc.regress(drawn, "d", ["a", "b", "c"], kind=kind)  # type: ignore[arg-type]
 
@@ -258,7 +260,7 @@ def test_variables_that_have_no_coefficient_are_refused(monkeypatch: pytest.Monk
         (dc.Variable("one", ("only",)), dc.Variable("gap", ("no", "yes"), missing="?"), dc.Variable("y", ("0", "1"))),
         {"one": (), "gap": (), "y": ()},
     )
-    drawn = dc.PosteriorDraws(random_draws(odd, 3, 1))
+    drawn = dc.results.PosteriorDraws(random_draws(odd, 3, 1))
     with pytest.raises(dc.InputError, match="'one' has fewer than two states"):
         dc.regress(drawn, "y", ["one"])
     with pytest.raises(dc.InputError, match="values of 'gap' may be missing; regress under `at_random"):

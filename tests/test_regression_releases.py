@@ -19,12 +19,12 @@ from discreet.sensitive.gradients import curvature_sensitivity
 from discreet.sensitive.moments import moment_sensitivity
 from folding import every
 
-ADD_REMOVE, REPLACE = dc.RECORD_RELATIONS
+ADD_REMOVE, REPLACE = dc.tools.RECORD_RELATIONS
 CORNERS = [(*u, state) for u in product((-1.0, 0.3, 1.0), repeat=3) for state in ("no", "yes")]
 
 
-def slopes_of(records: list[Any], *, norm: float | None = None, intercept: bool = True) -> dc.Gradients:
-    return dc.gradients(rows_of(design(3, CLASSES, norm=norm, intercept=intercept), records))
+def slopes_of(records: list[Any], *, norm: float | None = None, intercept: bool = True) -> dc.designs.Gradients:
+    return dc.designs.sum_gradients(rows_of(design(3, CLASSES, norm=norm, intercept=intercept), records))
 
 
 # ------------------------------------------------------------------------------------------------------ the curvature
@@ -60,13 +60,13 @@ def test_a_record_moves_no_sum_of_a_curvature_by_more_than_it_is_said_to() -> No
     assert curvature_sensitivity(REPLACE) == 2 * GRID
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_the_curvature_is_of_the_weights_that_are_released_and_paid_for(relation: dc.Relation) -> None:
     """Not of the minimum that was found: it is told with noise of a few steps, and no more of it may leave."""
     mechanism, guarantee = dc.objective_perturbation(records=20), promise(1, relation)
     for records in (CORNERS[:1], CORNERS * 3):
         statistic = slopes_of(records)
-        prior = dc.Normal(statistic.over, 1.0)
+        prior = dc.designs.Normal(statistic.over, 1.0)
         calibration = mechanism.calibrate(statistic.over, prior, guarantee)
         script = Script((7, 10**10, 11, 12, 13))
         payload: Any = mechanism.draw(statistic, prior, calibration, script)
@@ -87,9 +87,12 @@ def test_the_curvature_is_of_the_weights_that_are_released_and_paid_for(relation
 def test_one_feature_has_no_products_and_no_noise_for_them() -> None:
     over = design(1, CLASSES)
     made = dc.simulate(
-        dc.objective_perturbation(records=9), dc.gradients(rows_of(over, [(0.5, "yes")] * 9)), dc.Normal(over, 1.0),
-        promise(2), rng=np.random.default_rng(1),
-    )  # fmt: skip
+        dc.objective_perturbation(records=9),
+        dc.designs.sum_gradients(rows_of(over, [(0.5, "yes")] * 9)),
+        dc.designs.Normal(over, 1.0),
+        promise(2),
+        rng=np.random.default_rng(1),
+    )
     assert made.payload.curvature.scales[2] is None and made.payload.curvature.values.size == 3
     assert dc.Release.loads(made.dumps()).payload.curvature.values.tolist() == made.payload.curvature.values.tolist()
 
@@ -104,8 +107,8 @@ def test_a_gradient_is_computed_as_exactly_as_the_proof_takes_it_to_be(size: flo
     over = design(30, CLASSES)
     theta = np.append(size * np.repeat(rng.standard_normal(15), 2) * np.resize([1.0, -1.0], 30), 0.3)
     features = np.repeat(rng.uniform(-1, 1, (2000, 15)), 2, axis=1) + 2.0**-11 * rng.integers(-1, 2, (2000, 30))
-    rows = dc.grid_rows(over, np.clip(features, -1, 1), rng.choice(CLASSES.states, 2000))
-    statistic = dc.gradients(rows)
+    rows = dc.designs.read_rows(over, np.clip(features, -1, 1), rng.choice(CLASSES.states, 2000))
+    statistic = dc.designs.sum_gradients(rows)
     v = (rows.coordinates / GRID).astype(np.longdouble)
     a = v @ theta.astype(np.longdouble)
     tail = np.exp(-np.abs(a))
@@ -123,7 +126,7 @@ def test_hiding_what_a_minimum_is_off_moves_no_weight_that_anybody_reads() -> No
     for features, epsilon in ((8, 1), (30, 10), (100, 10), (400, 3)):
         over = design(features, CLASSES)
         found = dc.objective_perturbation(records=8000).calibrate(
-            over, dc.Normal(over, 1.0), promise(epsilon, "replace")
+            over, dc.designs.Normal(over, 1.0), promise(epsilon, "replace")
         )
         assert found.polish_step * found.polish * features < 2e-3
 
@@ -131,7 +134,7 @@ def test_hiding_what_a_minimum_is_off_moves_no_weight_that_anybody_reads() -> No
 # -------------------------------------------------------------------------------------------------- moments in groups
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("intercept", [True, False])
 def test_groups_are_of_the_target_of_each_feature_and_of_pairs(relation: dc.Relation, intercept: bool) -> None:
     over, noisy = design(3, NUMBER, intercept=intercept), relation is ADD_REMOVE
@@ -144,11 +147,14 @@ def test_groups_are_of_the_target_of_each_feature_and_of_pairs(relation: dc.Rela
     assert by_group["features"] == set(told) - by_group["pairs"] - by_group["target"]
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("features", [1, 2, 8, 40])
 def test_shares_of_groups_add_up_to_the_budget(relation: dc.Relation, features: int) -> None:
     over = design(features, NUMBER)
-    prior, sizes = dc.Normal(over, 1.0), np.bincount(groups_of(over, noisy_total=relation is ADD_REMOVE), minlength=3)
+    prior, sizes = (
+        dc.designs.Normal(over, 1.0),
+        np.bincount(groups_of(over, noisy_total=relation is ADD_REMOVE), minlength=3),
+    )
     pure = dc.grouped_moments().calibrate(over, prior, promise("0.3", relation))
     spent = sum(Fraction(pure.sensitivity) / Fraction(scale) for scale in pure.scales if scale)
     assert pure.sensitivity == moment_sensitivity(relation) and pure.noise == "cube"
@@ -170,10 +176,13 @@ def test_shares_of_groups_add_up_to_the_budget(relation: dc.Relation, features: 
 def test_a_delta_buys_less_noise_on_many_features() -> None:
     over = design(30, NUMBER)
     pure, loose = (
-        dc.grouped_moments().calibrate(over, dc.Normal(over, 1.0), dc.Guarantee(
-            epsilon=1, delta=delta, relation="add-remove", unit="record"))
+        dc.grouped_moments().calibrate(
+            over,
+            dc.designs.Normal(over, 1.0),
+            dc.Guarantee(epsilon=1, delta=delta, relation="add-remove", unit="record"),
+        )
         for delta in ("0", "1e-6")
-    )  # fmt: skip
+    )
     size = 435
     assert loose.scales[2] < pure.scales[2] * ((size + 1) * (size + 2) / 3) ** 0.5 / 2
 
@@ -182,9 +191,9 @@ def test_a_delta_buys_less_noise_on_many_features() -> None:
 def test_noise_has_the_variance_that_a_release_states(delta: str) -> None:
     """2,000 simulations; a mean of squares of so many is off by 20 % with a probability below 1e-8."""
     over = design(3, NUMBER)
-    statistic = dc.moments(rows_of(over, [(0.5, -1, 1, 3)] * 40))
+    statistic = dc.designs.sum_moments(rows_of(over, [(0.5, -1, 1, 3)] * 40))
     guarantee = dc.Guarantee(epsilon=1, delta=delta, relation="add-remove", unit="record")
-    rng, prior = np.random.default_rng(7), dc.Normal(over, 1.0)
+    rng, prior = np.random.default_rng(7), dc.designs.Normal(over, 1.0)
     mechanism = dc.grouped_moments()
     made = [dc.simulate(mechanism, statistic, prior, guarantee, rng=rng).payload for _ in range(2000)]
     exact = statistic.vector(ADD_REMOVE) / GRID**2

@@ -16,11 +16,11 @@ POSITIVE = np.array([0.9, 0.7, 0.3, 0.1])
 """Of doses, by age: the older the less."""
 
 
-def posterior() -> dc.Posterior:
+def posterior() -> dc.results.Posterior:
     """Of a release at an epsilon at which the noise does not matter; it has a seed."""
     cells = {"age": SHARES, "dose": np.column_stack([1 - POSITIVE, POSITIVE]), "sex": np.array([0.5, 0.5])}
     rng = np.random.default_rng(2)
-    made_up = dc.sample_records(dc.Tables(NETWORK, cells), 20_000, rng)
+    made_up = dc.tools.simulate_records(dc.Tables(NETWORK, cells), 20_000, rng=rng)
     counts = dc.count(dc.read_records(made_up, NETWORK.schema), NETWORK)
     promise = dc.Guarantee(epsilon=100, delta=0, relation="replace", unit="record")
     made = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
@@ -28,7 +28,7 @@ def posterior() -> dc.Posterior:
 
 
 @pytest.fixture(scope="module")
-def learned() -> dc.Posterior:
+def learned() -> dc.results.Posterior:
     return posterior()
 
 
@@ -38,8 +38,8 @@ def design(*names: str, norm: float | None = None) -> dc.Design:
     return dc.Design(features, dc.Variable("class", ("no", "yes")), norm)
 
 
-def test_points_are_spread_like_the_records(learned: dc.Posterior) -> None:
-    law = dc.released_covariates(learned, design("dose", "age"), rng=np.random.default_rng(1))
+def test_points_are_spread_like_the_records(learned: dc.results.Posterior) -> None:
+    law = dc.designs.released_covariates(learned, design("dose", "age"), rng=np.random.default_rng(1))
     assert law.points.shape == (4096, 3) and np.allclose(law.weights, 1 / 4096)
     dose, age, constant = law.points.T
     assert np.all(constant == 1) and np.all(np.abs(law.points) <= 1)
@@ -51,31 +51,31 @@ def test_points_are_spread_like_the_records(learned: dc.Posterior) -> None:
     assert np.allclose(np.quantile(within, [0.25, 0.5, 0.75]), [0.25, 0.5, 0.75], atol=0.07)
 
 
-def test_the_design_says_how_points_are_scaled(learned: dc.Posterior) -> None:
+def test_the_design_says_how_points_are_scaled(learned: dc.results.Posterior) -> None:
     short = design("age", "dose", norm=0.5)
-    law = dc.released_covariates(learned, short, rng=np.random.default_rng(1), points=100)
+    law = dc.designs.released_covariates(learned, short, rng=np.random.default_rng(1), points=100)
     assert law.points.shape == (100, 3)
     assert np.all(np.linalg.norm(law.points[:, :2], axis=1) <= 0.5 + 1e-9)
     assert np.all(law.points[:, 2] == short.constant)
     older = dc.Design((dc.Variable("age", bounds=(0, 50)),), dc.Variable("class", ("no", "yes")))
-    clipped = dc.released_covariates(learned, older, rng=np.random.default_rng(1)).points[:, 0]
+    clipped = dc.designs.released_covariates(learned, older, rng=np.random.default_rng(1)).points[:, 0]
     assert np.isclose(np.mean(clipped == 1), 0.3, atol=0.04)
 
 
-def test_points_are_drawn_by_seed(learned: dc.Posterior) -> None:
+def test_points_are_drawn_by_seed(learned: dc.results.Posterior) -> None:
     first, again, other = (
-        dc.released_covariates(learned, design("age"), rng=np.random.default_rng(seed), points=200).points
+        dc.designs.released_covariates(learned, design("age"), rng=np.random.default_rng(seed), points=200).points
         for seed in (1, 1, 2)
     )
     assert np.array_equal(first, again) and not np.array_equal(first, other)
 
 
 @pytest.mark.parametrize("name", ["sex", "weight"])
-def test_every_feature_is_a_numeric_variable_of_the_network(learned: dc.Posterior, name: str) -> None:
+def test_every_feature_is_a_numeric_variable_of_the_network(learned: dc.results.Posterior, name: str) -> None:
     with pytest.raises(dc.InputError, match=f"the network needs feature '{name}' as a numeric variable with bins"):
-        dc.released_covariates(learned, design("age", name), rng=np.random.default_rng(1))
+        dc.designs.released_covariates(learned, design("age", name), rng=np.random.default_rng(1))
 
 
-def test_a_law_has_points(learned: dc.Posterior) -> None:
+def test_a_law_has_points(learned: dc.results.Posterior) -> None:
     with pytest.raises(dc.InputError, match="at least 100 points, got 99"):
-        dc.released_covariates(learned, design("age"), rng=np.random.default_rng(1), points=99)
+        dc.designs.released_covariates(learned, design("age"), rng=np.random.default_rng(1), points=99)

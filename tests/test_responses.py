@@ -46,9 +46,9 @@ def targets(kind: str, number: int, seed: int) -> np.ndarray:
     return RNG(seed).choice({"two": CLASSES, "three": THREE, "ten": TEN}[kind].states, number)
 
 
-def rows(design: dc.Design, kind: str, number: int, seed: int) -> dc.Rows:
+def rows(design: dc.Design, kind: str, number: int, seed: int) -> dc.designs.Rows:
     features = RNG(seed).choice([-1, -0.3, 0.5, 1], (number, len(design.features)))
-    return dc.grid_rows(design, features, targets(kind, number, seed))
+    return dc.designs.read_rows(design, features, targets(kind, number, seed))
 
 
 def ends(response: Response) -> np.ndarray:
@@ -130,7 +130,7 @@ def test_what_a_neighbour_changes_lies_between_the_corners_that_are_counted(name
 # ------------------------------------------------------------------------------------------------ sums over records
 
 
-def exact_slope(given: dc.Rows, w: np.ndarray) -> np.ndarray:
+def exact_slope(given: dc.designs.Rows, w: np.ndarray) -> np.ndarray:
     """The gradient of the negative log-likelihood at these floats, to 60 digits."""
     outputs, size = given.design.outputs, given.design.size
     with localcontext() as context:
@@ -155,7 +155,7 @@ def exact_slope(given: dc.Rows, w: np.ndarray) -> np.ndarray:
 @every("size", [1, 4])
 def test_a_gradient_is_as_exact_as_the_proof_takes_it_to_be(kind: str, size: int) -> None:
     given = rows(over(kind, size), kind, 600, 5)
-    statistic, number, outputs = dc.gradients(given), given.design.weights, given.design.outputs
+    statistic, number, outputs = dc.designs.sum_gradients(given), given.design.weights, given.design.outputs
     several = 1 + (outputs > 1)
     for seed in range(12):
         w = RNG(seed).normal(size=number) * (1, 30, 1e3)[seed % 3]
@@ -168,7 +168,7 @@ def test_a_gradient_is_as_exact_as_the_proof_takes_it_to_be(kind: str, size: int
 @every("kind", ["two", "three", "counts"])
 def test_the_curvature_is_the_slope_of_the_gradient_and_its_sums_move_by_a_step_of_one(kind: str) -> None:
     given = rows(over(kind), kind, 400, 6)
-    statistic, w = dc.gradients(given), 0.4 * RNG(7).normal(size=given.design.weights)
+    statistic, w = dc.designs.sum_gradients(given), 0.4 * RNG(7).normal(size=given.design.weights)
     step = 1e-6
     moved = [(statistic.slope(w + step * e)[0] - statistic.slope(w - step * e)[0]) / (2 * step) for e in np.eye(len(w))]
     assert np.allclose(statistic.slope(w)[1], np.array(moved), atol=1e-4)
@@ -186,7 +186,7 @@ def test_the_curvature_is_the_slope_of_the_gradient_and_its_sums_move_by_a_step_
         for k, l, sign in ((one, one, 1), (other, other, 1), (one, other, -1), (other, one, -1)):
             found[k, :, l] += sign * gram if one != other else gram / 2 * (sign > 0)
     assert np.allclose(found.reshape(len(w), len(w)), statistic.slope(w)[1], atol=400 / GRID)
-    alone = [dc.gradients(rows(over(kind), kind, 1, seed)) for seed in range(40)]
+    alone = [dc.designs.sum_gradients(rows(over(kind), kind, 1, seed)) for seed in range(40)]
     for seed, one in enumerate(alone):
         far = RNG(seed).normal(size=len(w)) * 5
         assert max(np.abs(part).max() for part in one.curvature(far)) <= curvature_sensitivity(ADD_REMOVE) == GRID
@@ -207,7 +207,7 @@ def test_a_document_of_many_classes_is_refused_before_it_takes_memory() -> None:
     zeros = np.zeros((1, wide.weights))
     curvature = NoisyCurvature(np.zeros(10, np.int64), (1.0, 1.0, None))
     with pytest.raises(dc.InputError, match="so many classes"):
-        dc.GradientTrace(wide, zeros, zeros, 1.0, zeros[0], None, curvature)
+        dc.kinds.GradientTrace(wide, zeros, zeros, 1.0, zeros[0], None, curvature)
 
 
 @every("kind", ["two", "three", "counts"])
@@ -216,7 +216,7 @@ def test_the_determinant_moves_by_what_is_paid_for_and_no_less(kind: str, norm: 
     """At the record that moves it most, in the corner of the bounds; and never more with others beside it."""
     made = over(kind, 2, norm=norm)
     response, worst = response_of(made), 0.0
-    calibration = dc.objective_perturbation(records=1).calibrate(made, dc.Normal(made, 1.0), promise(1))
+    calibration = dc.objective_perturbation(records=1).calibrate(made, dc.designs.Normal(made, 1.0), promise(1))
     convexity, rng = calibration.regularisation, RNG(8)
     corner = [1.0, 1.0] if norm is None else [norm / math.sqrt(2)] * 2
     for turn in range(100):
@@ -225,8 +225,10 @@ def test_the_determinant_moves_by_what_is_paid_for_and_no_less(kind: str, norm: 
         if kind == "counts" and turn < 2:
             # Means are steepest where they end.
             theta[-1] = (math.log(12) - 1e-9) / made.constant
-        one = dc.gradients(dc.grid_rows(made, [corner], [targets(kind, 1, turn)[0]])).slope(theta)[1]
-        rest = np.zeros_like(one) if others is None else dc.gradients(others).slope(theta)[1]
+        one = dc.designs.sum_gradients(dc.designs.read_rows(made, [corner], [targets(kind, 1, turn)[0]])).slope(theta)[
+            1
+        ]
+        rest = np.zeros_like(one) if others is None else dc.designs.sum_gradients(others).slope(theta)[1]
         logs = [np.linalg.slogdet(part + convexity * np.eye(made.weights))[1] for part in (rest, rest + one)]
         assert -1e-9 <= logs[1] - logs[0] <= float(calibration.curvature) * (1 + 1e-9)
         worst = max(worst, logs[1] - logs[0])
@@ -238,7 +240,7 @@ def test_the_determinant_moves_by_what_is_paid_for_and_no_less(kind: str, norm: 
 
 @every("kind", ["three", "counts"])
 @every("norm", [None, 1.0])
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_gradients_of_neighbours_are_no_further_apart_than_the_sensitivity(
     kind: str, norm: float | None, relation: dc.Relation
 ) -> None:
@@ -246,7 +248,7 @@ def test_gradients_of_neighbours_are_no_further_apart_than_the_sensitivity(
     apart(made, kind, relation)
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_many_classes_have_noise_of_a_diamond(relation: dc.Relation) -> None:
     """Ten classes: numbers whose absolute values sum to 2 at most, instead of ten of at most 1 each."""
     made = over("ten", 3)
@@ -257,13 +259,13 @@ def test_many_classes_have_noise_of_a_diamond(relation: dc.Relation) -> None:
 def apart(made: dc.Design, kind: str, relation: dc.Relation) -> None:
     """How far gradients of neighbours are from each other, beside what the calibration takes."""
     calibration = dc.objective_perturbation(records=1).calibrate(
-        made, dc.Normal(made, 1.0), promise(1, relation)
+        made, dc.designs.Normal(made, 1.0), promise(1, relation)
     )  # fmt: skip
     lattice, worst, rng = 2.0**perturbation.BITS, 0.0, RNG(9)
     euclidean = math.sqrt(squared_gradient_sensitivity(made, relation)) / GRID
     for turn in range(400):
         theta = rng.normal(size=made.weights) * rng.choice([1, 1e3])
-        one, other = (dc.gradients(rows(made, kind, 1, 2 * turn + at)).slope(theta)[0] for at in (0, 1))
+        one, other = (dc.designs.sum_gradients(rows(made, kind, 1, 2 * turn + at)).slope(theta)[0] for at in (0, 1))
         moved = one - other if relation is REPLACE else one
         size = {"cube": np.abs(moved).max(), "ball": np.linalg.norm(moved), "diamond": np.abs(moved).sum()}
         worst = max(worst, size[made.shape])
@@ -280,7 +282,7 @@ def gaussian_delta(mean: float, epsilon: float) -> float:
 
 
 @every("kind", ["two", "three", "counts"])
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every(("delta", "bits"), [("0.2", 32), ("1e-6", 32), ("1e-6", 14)])
 def test_gaussian_noise_is_paid_for_in_all_directions(kind: str, relation: dc.Relation, delta: str, bits: int) -> None:
     """Every part that is asked for, by hand; exact hockey-sticks are a little below what the moments say.
@@ -294,10 +296,10 @@ def test_gaussian_noise_is_paid_for_in_all_directions(kind: str, relation: dc.Re
 def look_at_all_directions(kind: str, relation: dc.Relation, delta: str) -> None:
     made = over(kind, 25 if kind == "three" else 70)
     mechanism, guarantee = dc.objective_perturbation(records=100), promise(2, relation, delta)
-    calibration = mechanism.calibrate(made, dc.Normal(made, 1.0), guarantee)
+    calibration = mechanism.calibrate(made, dc.designs.Normal(made, 1.0), guarantee)
     assert calibration.rho and calibration.measured
     script = GaussianScript()
-    mechanism.draw(dc.gradients(rows(made, kind, 5, 1)), dc.Normal(made, 1.0), calibration, script)
+    mechanism.draw(dc.designs.sum_gradients(rows(made, kind, 5, 1)), dc.designs.Normal(made, 1.0), calibration, script)
     (_, first, scale, _), (_, _, polish, cube), *measured = [call for call in script.asked if call[0] != "laplace"]
     assert not first.any() and cube == "cube" and len(first) == made.weights
     assert [kind for kind, *_ in script.asked if kind != "laplace"] == ["gaussian", "k_norm", *3 * ["gaussian"]]
@@ -345,7 +347,7 @@ Records = dict[tuple[float, float], int]
 
 
 @every("kind", ["two", "counts"])
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_a_perturbed_minimum_keeps_its_delta(kind: str, relation: dc.Relation) -> None:
     """Two weights: the whole law of the ideal minimum, by quadrature over the predictors of two kinds of records.
 
@@ -383,7 +385,10 @@ def around(made: dc.Design, records: Records, convexity: float, scale: float) ->
     """A grid of the predictors at 1 and .5 around the minimum without a tilt, shape (2, points)."""
     x, y = np.array([record for record, number in records.items() for _ in range(number)]).T
     target = np.rint(12 * y) if made.counted else np.where(y > 0, CLASSES.states[1], CLASSES.states[0])
-    statistic, kinds = dc.gradients(dc.grid_rows(made, x[:, None], target)), np.array([[1, 1], [0.5, 1]])
+    statistic, kinds = (
+        dc.designs.sum_gradients(dc.designs.read_rows(made, x[:, None], target)),
+        np.array([[1, 1], [0.5, 1]]),
+    )
     w = perturbation.minimiser(statistic, np.zeros(2), convexity, 1e-6)
     moves = kinds @ np.linalg.inv(statistic.slope(w)[1] + convexity * np.eye(2)) * scale
     return (kinds @ w)[:, None] + np.linalg.norm(moves, axis=1)[:, None] * np.linspace(-14, 14, 1001)
@@ -409,13 +414,13 @@ def minimum_law(records: Records, ends: np.ndarray, made: dc.Design, convexity: 
 def test_with_a_delta_the_noise_is_that_which_is_less() -> None:
     few, many = over("two", 3), over("two", 80)
     found = [
-        dc.objective_perturbation(records=100).calibrate(made, dc.Normal(made, 1.0), promise(1, delta="1e-6"))
+        dc.objective_perturbation(records=100).calibrate(made, dc.designs.Normal(made, 1.0), promise(1, delta="1e-6"))
         for made in (few, many)
     ]
     assert found[0].rho is None and found[1].rho is not None
     for epsilon, delta in ((1, "1e-47"), (600, "1e-6")):
         guarantee = promise(epsilon, delta=delta)
-        found = dc.objective_perturbation(records=100).calibrate(many, dc.Normal(many, 1.0), guarantee)
+        found = dc.objective_perturbation(records=100).calibrate(many, dc.designs.Normal(many, 1.0), guarantee)
         assert found.rho is None and found.total <= guarantee.epsilon
 
 
@@ -423,8 +428,8 @@ def test_with_a_delta_the_noise_is_that_which_is_less() -> None:
 def test_the_released_noise_is_as_stated(kind: str) -> None:
     """Of 200 simulations: the noise that leads to the released weights has the variance that the trace says."""
     made = over(kind, 20)
-    mechanism, prior = dc.objective_perturbation(records=300, curvature=0), dc.Normal(over(kind, 20), 1.0)
-    statistic, squares = dc.gradients(rows(made, kind, 300, 2)), []
+    mechanism, prior = dc.objective_perturbation(records=300, curvature=0), dc.designs.Normal(over(kind, 20), 1.0)
+    statistic, squares = dc.designs.sum_gradients(rows(made, kind, 300, 2)), []
     for delta in ("0", "0.01"):
         calibration = mechanism.calibrate(made, prior, promise(2, delta=delta))
         assert (calibration.rho is None) == (delta == "0")
@@ -441,10 +446,10 @@ def test_the_released_noise_is_as_stated(kind: str) -> None:
 
 def test_counts_are_whole_and_clipped() -> None:
     made = over("counts", 1)
-    assert dc.grid_rows(made, [[0.0]] * 4, [0, 12, 13, 1e9]).target.tolist() == [0, 12, 12, 12]
-    assert dc.grid_rows(made, [[0.0]], [-3]).target.tolist() == [0]
+    assert dc.designs.read_rows(made, [[0.0]] * 4, [0, 12, 13, 1e9]).target.tolist() == [0, 12, 12, 12]
+    assert dc.designs.read_rows(made, [[0.0]], [-3]).target.tolist() == [0]
     with pytest.raises(dc.InputError, match="no whole number") as caught:
-        dc.grid_rows(made, [[0.0]], [2.5])
+        dc.designs.read_rows(made, [[0.0]], [2.5])
     assert "2.5" not in str(caught.value)
     assert made.values(np.array([[GRID, GRID]]), np.array([7]))["visits"].tolist() == [7.0]
 
@@ -459,15 +464,15 @@ def test_each_statistic_has_its_targets() -> None:
     counts, three = (rows(over(kind), kind, 5, 1) for kind in ("counts", "three"))
     for given in (counts, three):
         with pytest.raises(dc.InputError, match="no count, or none"):
-            dc.moments(given)
+            dc.designs.sum_moments(given)
         with pytest.raises(dc.InputError, match="two classes"):
-            dc.noisy_gradients(1, records=5).calibrate(given.design, dc.Normal(given.design, 1.0), promise(1))
+            dc.noisy_gradients(1, records=5).calibrate(given.design, dc.designs.Normal(given.design, 1.0), promise(1))
     for target in (CLASSES, None):
         with pytest.raises(dc.InputError, match="bounds from 0"):
             dc.Design((numeric("x"),), target, counted=True)
     with pytest.raises(dc.InputError, match="at most 1,000 weights"):
         wide = design(400, THREE)
-        dc.objective_perturbation(records=5).calibrate(wide, dc.Normal(wide, 1.0), promise(1))
+        dc.objective_perturbation(records=5).calibrate(wide, dc.designs.Normal(wide, 1.0), promise(1))
 
 
 @every("shape", ["cube", "ball", "diamond", "normal"])

@@ -71,16 +71,16 @@ def test_every_source_gives_the_bits_of_arrays(
     theta = np.array([0.3, -2.0, 0.5])
     for over, name in ((LINEAR, "number"), (LOGISTIC, "class")):
         records = dc.read_records(source, over.schema, table=table, out_of_bounds="clip")
-        streamed = dc.grid_rows(over, records)
-        held = dc.grid_rows(over, frame[["a", "b"]].to_numpy(), frame[name].to_numpy())
+        streamed = dc.designs.read_rows(over, records)
+        held = dc.designs.read_rows(over, frame[["a", "b"]].to_numpy(), frame[name].to_numpy())
         assert [len(coordinates) for coordinates, _ in streamed.blocks()] == [300, 300, 300, 100]
         assert np.array_equal(streamed.coordinates, held.coordinates)
         assert np.array_equal(streamed.target, held.target)
         assert (streamed.records, streamed.policy) == (held.records, held.policy)
         if name == "number":
-            assert np.array_equal(dc.moments(streamed).values, dc.moments(held).values)
+            assert np.array_equal(dc.designs.sum_moments(streamed).values, dc.designs.sum_moments(held).values)
         else:
-            one, other = dc.gradients(streamed), dc.gradients(held)
+            one, other = dc.designs.sum_gradients(streamed), dc.designs.sum_gradients(held)
             assert np.array_equal(one.at(theta), other.at(theta))
             assert np.array_equal(one.signed(), other.signed())
             assert np.array_equal(one.slope(theta)[0], other.slope(theta)[0])
@@ -97,11 +97,13 @@ def test_no_pass_holds_more_than_a_block(frame: pd.DataFrame, monkeypatch: pytes
 
     monkeypatch.setattr(reading, "_on_grid", watched)
     over = dc.Design(FEATURES, CLASSES)
-    rows = dc.grid_rows(over, dc.read_records(frame, over.schema, out_of_bounds="clip"))
+    rows = dc.designs.read_rows(over, dc.read_records(frame, over.schema, out_of_bounds="clip"))
     assert widest == []
     mechanism = dc.objective_perturbation(records=1000)
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
-    dc.simulate(mechanism, dc.gradients(rows), dc.Normal(over, 1.0), promise, rng=np.random.default_rng(1))
+    dc.simulate(
+        mechanism, dc.designs.sum_gradients(rows), dc.designs.Normal(over, 1.0), promise, rng=np.random.default_rng(1)
+    )
     assert max(widest) == 64
     assert sum(widest) % 1000 == 0
 
@@ -118,12 +120,12 @@ def test_a_table_that_is_not_large_is_read_once(frame: pd.DataFrame, monkeypatch
     over = dc.Design(FEATURES, CLASSES)
     records = dc.read_records(frame, over.schema, out_of_bounds="clip")
     monkeypatch.setattr(reading, "HELD_BYTES", 1000 * 4 * reading.STEP_BYTES)
-    rows = dc.grid_rows(over, records)
+    rows = dc.designs.read_rows(over, records)
     first = rows.coordinates
     first[:] = 0
     assert rows.coordinates.any() and sum(widest) == 1000
     monkeypatch.setattr(reading, "HELD_BYTES", 1000 * 4 * reading.STEP_BYTES - 1)
-    rows = dc.grid_rows(over, records)
+    rows = dc.designs.read_rows(over, records)
     assert rows.coordinates.any() and rows.target.any() and sum(widest) == 1000 + 2000
     assert np.iinfo(np.int16).max >= GRID
 
@@ -145,7 +147,7 @@ def test_a_pass_refuses_what_check_counts(policy: str) -> None:
             bad = [fault.variable for fault in dc.check(records)
                    if fault.missing or fault.unknown or (fault.out_of_bounds and policy == "error")]  # fmt: skip
             try:
-                refused = [] if dc.grid_rows(over, records).records == 2 else ["?"]
+                refused = [] if dc.designs.read_rows(over, records).records == 2 else ["?"]
             except dc.InputError as error:
                 refused = [name for name in good if f"in column '{name}';" in str(error)]
             assert refused == bad, (column, value)
@@ -179,7 +181,7 @@ def test_what_is_read_here_is_what_an_engine_reads(kind: pa.DataType, policy: tu
             found = []
             for records in (read, dataclasses.replace(read, local=None)):
                 try:
-                    rows = dc.grid_rows(over, records)
+                    rows = dc.designs.read_rows(over, records)
                     found.append((rows.coordinates.tolist(), rows.target.tolist()))
                 except dc.InputError as error:
                     found.append((str(error), ""))
@@ -191,7 +193,7 @@ def test_an_empty_table_has_an_empty_block(tmp_path: Path) -> None:
     table = pa.table({"a": pa.array([], pa.float64()), "class": pa.array([], pa.string())})
     pyarrow.parquet.write_table(table, tmp_path / "r.parquet")
     for source in (table, tmp_path / "r.parquet"):
-        rows = dc.grid_rows(over, dc.read_records(source, over.schema))
+        rows = dc.designs.read_rows(over, dc.read_records(source, over.schema))
         assert rows.records == 0 and rows.coordinates.shape == (0, 2) and len(rows.target) == 0
 
 
@@ -200,8 +202,8 @@ def test_products_of_a_whole_block_are_exact() -> None:
     assert reading.BLOCK * GRID**2 < 2**53
     over = design(1, NUMBER)
     n = reading.BLOCK + 5
-    rows = dc.grid_rows(over, np.ones((n, 1)), np.full(n, 7.0))
-    assert dc.moments(rows).values.tolist() == [n * GRID**2] * len(over.moments)
+    rows = dc.designs.read_rows(over, np.ones((n, 1)), np.full(n, 7.0))
+    assert dc.designs.sum_moments(rows).values.tolist() == [n * GRID**2] * len(over.moments)
 
 
 def faulty(frame: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
@@ -214,11 +216,11 @@ def faulty(frame: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
 def test_records_at_fault_are_refused_by_column(frame: pd.DataFrame, column: str, value: object) -> None:
     inside = frame.assign(a=frame.a.clip(0, 10))
     over = dc.Design(FEATURES, CLASSES)
-    assert dc.grid_rows(over, dc.read_records(inside, over.schema)).records == 1000
+    assert dc.designs.read_rows(over, dc.read_records(inside, over.schema)).records == 1000
     with pytest.raises(dc.InputError, match=f"out of bounds in column '{column}'; `check` shows"):
-        dc.grid_rows(over, dc.read_records(faulty(inside, column, value), over.schema))
+        dc.designs.read_rows(over, dc.read_records(faulty(inside, column, value), over.schema))
     if value is None or value is np.nan:
-        kept = dc.grid_rows(over, dc.read_records(faulty(inside, column, value), over.schema, missing="drop"))
+        kept = dc.designs.read_rows(over, dc.read_records(faulty(inside, column, value), over.schema, missing="drop"))
         assert (kept.records, len(kept.coordinates), kept.policy.missing) == (999, 999, "drop")
 
 
@@ -227,9 +229,9 @@ def test_records_of_another_schema_or_beside_a_target_are_refused(frame: pd.Data
     other = dc.Design((numeric("a", 0, 11), numeric("b")), NUMBER)
     for over in (LOGISTIC, other):
         with pytest.raises(dc.InputError, match="must be in the records' schema"):
-            dc.grid_rows(over, records)
+            dc.designs.read_rows(over, records)
     with pytest.raises(dc.InputError, match="bring their target"):
-        dc.grid_rows(LINEAR, records, frame["number"])
+        dc.designs.read_rows(LINEAR, records, frame["number"])
 
 
 @pytest.mark.parametrize(
@@ -247,21 +249,23 @@ def test_a_table_that_changes_between_passes_is_noticed(
     base = sqlite3.connect("r.db")
     frame.to_sql("r", base, index=False)
     base.commit()
-    rows = dc.grid_rows(LINEAR, dc.read_records("sqlite:///r.db", LINEAR.schema, table="r", out_of_bounds="clip"))
+    rows = dc.designs.read_rows(
+        LINEAR, dc.read_records("sqlite:///r.db", LINEAR.schema, table="r", out_of_bounds="clip")
+    )
     base.execute(change)
     base.commit()
     base.close()
     with pytest.raises(dc.InputError, match="changed while they were read"):
-        dc.moments(rows)
+        dc.designs.sum_moments(rows)
 
 
 def test_too_many_records_are_refused(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "RECORDS_LIMIT", 999)
     with pytest.raises(dc.InputError, match="at most 999 records"):
-        dc.grid_rows(LINEAR, dc.read_records(frame, LINEAR.schema, out_of_bounds="clip"))
+        dc.designs.read_rows(LINEAR, dc.read_records(frame, LINEAR.schema, out_of_bounds="clip"))
 
 
-def refused_between_blocks(rows: dc.Rows) -> None:
+def refused_between_blocks(rows: dc.designs.Rows) -> None:
     with pytest.raises(dc.InputError, match="could not be read to the end") as refused:
         list(rows.blocks())
     assert "Jane" not in str(refused.value)
@@ -272,7 +276,7 @@ def test_an_engine_that_fails_between_blocks_says_nothing_of_its_records(
     sources: dict[str, Any], monkeypatch: pytest.MonkeyPatch, streaming: None
 ) -> None:
     records = dc.read_records(sources["csv"][0], LINEAR.schema, out_of_bounds="clip")
-    rows = dc.grid_rows(LINEAR, records)
+    rows = dc.designs.read_rows(LINEAR, records)
     whole = reading_sources._batches
 
     def failing(expression: Any, size: int) -> Iterator[Any]:
@@ -289,7 +293,7 @@ def test_a_file_that_fails_between_blocks_says_nothing_of_its_records(
 ) -> None:
     """Parquet and frames are read in this process, without an engine."""
     records = dc.read_records(sources["parquet"][0], LINEAR.schema, out_of_bounds="clip")
-    rows = dc.grid_rows(LINEAR, records)
+    rows = dc.designs.read_rows(LINEAR, records)
     whole = pyarrow.parquet.ParquetFile.iter_batches
 
     def failing(*given: Any, **options: Any) -> Iterator[Any]:
@@ -303,26 +307,26 @@ def test_a_file_that_fails_between_blocks_says_nothing_of_its_records(
 def test_a_frame_is_read_by_the_names_of_its_columns(frame: pd.DataFrame) -> None:
     """Whatever the order of its columns: the class may be one of them, or be given beside the features."""
     over = dc.Design(FEATURES, CLASSES)
-    held = dc.grid_rows(over, frame[["a", "b"]].to_numpy(), frame["class"].to_numpy())
+    held = dc.designs.read_rows(over, frame[["a", "b"]].to_numpy(), frame["class"].to_numpy())
     swapped = frame[["class", "b", "number", "a"]]
     for given in (swapped, pl.from_pandas(swapped), pa.Table.from_pandas(swapped)):
-        for rows in (dc.grid_rows(over, given), dc.grid_rows(over, given, frame["class"])):
+        for rows in (dc.designs.read_rows(over, given), dc.designs.read_rows(over, given, frame["class"])):
             assert np.array_equal(rows.coordinates, held.coordinates)
             assert np.array_equal(rows.target, held.target)
             assert (rows.records, rows.policy) == (held.records, held.policy)
-    score = dc.own_factor(over, lambda r, z: -abs(r["a"][:, None] - z[:, 0]), [1, 9], low=-10, high=0)
+    score = dc.scores.own_factor(over, lambda r, z: -abs(r["a"][:, None] - z[:, 0]), [1, 9], low=-10, high=0)
     of = dc.factored(score)
     read = dc.read_records(swapped, over.schema, out_of_bounds="clip")
-    assert dc.statistic_of(of, swapped, over).values == dc.statistic_of(of, read, over).values
+    assert dc.tools.statistic_of(of, swapped, over).values == dc.tools.statistic_of(of, read, over).values
 
 
 def test_a_frame_without_a_column_is_refused(frame: pd.DataFrame) -> None:
     over = dc.Design(FEATURES, CLASSES)
     with pytest.raises(dc.InputError, match="the records have no column 'a'"):
-        dc.grid_rows(over, frame[["b", "class"]])
+        dc.designs.read_rows(over, frame[["b", "class"]])
     with pytest.raises(dc.InputError, match="the records have no column 'class'"):
-        dc.grid_rows(over, frame[["a", "b"]])
+        dc.designs.read_rows(over, frame[["a", "b"]])
     with pytest.raises(dc.InputError, match="the records have no column 'a'"):
-        dc.grid_rows(over, frame.rename(columns={"a": "A"}), frame["class"])
+        dc.designs.read_rows(over, frame.rename(columns={"a": "A"}), frame["class"])
     with pytest.raises(dc.InputError, match="column 'b' holds a value that is missing or infinite"):
-        dc.grid_rows(over, frame.assign(b="x"), frame["class"])
+        dc.designs.read_rows(over, frame.assign(b="x"), frame["class"])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.posterior import saturated as module
-from discreet.posterior.draws import joint_draws
 from discreet.posterior.evidence import measured_sets
+from discreet.posterior.joint_draws import joint_draws
 from discreet.posterior.saturated import leaves_open, missing_arcs, projected, saturated
 from networks import asia
 from oracle import conditional, full_joint, random_draws, small, with_draws
@@ -38,7 +38,7 @@ def wrong(n: int, seed: int, *, epsilon: float = 1.0, data: dc.Tables | None = N
     rng = np.random.default_rng(seed)
     counts = simulated_counts(data or tied(), n, rng)
     families = dc.Tables(CHILD, {"a": counts.tables["a"], "b": counts.tables["b"].sum(axis=0), "c": counts.tables["c"]})
-    own = dc.Counts(families, counts.policy)
+    own = dc.results.Counts(families, counts.policy)
     return dc.simulate(dc.planned(audit=0), own, dc.Dirichlet.uniform(CHILD), guarantee(epsilon), rng=rng)
 
 
@@ -166,7 +166,7 @@ def test_the_posterior_stays_one_of_the_public_network() -> None:
     assert joint_draws(posterior) is posterior.saturated
     for node in CHILD.nodes:
         np.testing.assert_allclose(posterior.cells[node].sum(axis=-2), 1)
-        assert posterior.draws(7, np.random.default_rng(1))[node].shape == (*CHILD.shape(node), 7)
+        assert posterior.draw(7, rng=np.random.default_rng(1))[node].shape == (*CHILD.shape(node), 7)
     again = posterior.fresh()
     assert again.saturated is not None and again.saturated.network == posterior.saturated.network
     assert again.basis is not None
@@ -184,7 +184,7 @@ def test_a_prior_on_the_rows_trusts_the_network() -> None:
 def test_synthetic_records_and_predictions_come_from_all_that_was_measured() -> None:
     posterior = dc.noise_aware(wrong(50_000, 7), draws=100, rng=np.random.default_rng(8))
     truth = full_joint(with_draws(tied()))[..., 0].sum(axis=2)
-    records = next(iter(dc.synthetic(posterior, 40_000, np.random.default_rng(9)))).read_all().to_pandas()
+    records = next(iter(dc.sample(posterior, 40_000, rng=np.random.default_rng(9)))).read_all().to_pandas()
     made = np.zeros((2, 3))
     for (a, b), number in records.groupby(["a", "b"]).size().items():
         made[int(a[1]), int(b[1])] = number / len(records)
@@ -198,7 +198,7 @@ def test_synthetic_records_and_predictions_come_from_all_that_was_measured() -> 
 
 def test_several_data_sets_are_read_by_what_was_measured_on_all() -> None:
     both = dc.combine(wrong(5_000, 10), wrong(5_000, 11), data="different")
-    assert measured_sets(dc.evidence_of(both)) == (frozenset("abc"),)
+    assert measured_sets(dc.tools.evidence_of(both)) == (frozenset("abc"),)
     posterior = dc.noise_aware(both, draws=100, rng=np.random.default_rng(12))
     assert posterior.method == "sequential" and posterior.saturated is not None
     truth = full_joint(with_draws(tied()))[..., 0].sum(axis=2)
@@ -210,7 +210,7 @@ def test_sets_that_contrasts_tell_are_measured() -> None:
     rng = np.random.default_rng(13)
     counts = simulated_counts(asia(), 1_000, rng)
     release = dc.simulate(dc.fourier(), counts, dc.Dirichlet.uniform(asia().network), guarantee(), rng=rng)
-    found = measured_sets(dc.evidence_of(release))
+    found = measured_sets(dc.tools.evidence_of(release))
     assert frozenset({"tub", "lung", "either"}) in found and frozenset({"smoke", "lung"}) in found
     assert all(any(names <= set(asia().network.family(node)) for node in asia().network.nodes) for names in found)
 
@@ -219,12 +219,12 @@ def test_a_release_of_draws_measured_no_table() -> None:
     rng = np.random.default_rng(14)
     counts = simulated_counts(asia(), 300, rng)
     release = dc.simulate(dc.posterior_sampler(), counts, dc.Dirichlet.uniform(asia().network), guarantee(), rng=rng)
-    assert measured_sets(dc.evidence_of(release)) == ()
+    assert measured_sets(dc.tools.evidence_of(release)) == ()
 
 
 def test_tables_of_families_are_read_as_they_are() -> None:
     release = noisy_release(dc.Dirichlet.uniform(CHILD), {"c": np.full((2, 3, 2), 50)}, 1.0)
-    assert measured_sets(dc.evidence_of(release)) == (frozenset("abc"),)
+    assert measured_sets(dc.tools.evidence_of(release)) == (frozenset("abc"),)
     assert simulated(asia(), 100, guarantee(), np.random.default_rng(15)).network == asia().network
 
 

@@ -31,23 +31,26 @@ def promise(epsilon: object = 1, relation: dc.Relation = ADD_REMOVE) -> dc.Guara
     return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
 
 
-def random_table(network: dc.Network, size: int, seed: int) -> dc.ScoreTable:
+def random_table(network: dc.Network, size: int, seed: int) -> dc.scores.ScoreTable:
     """Scores and a base measure of no shape at all."""
     rng = np.random.default_rng(seed)
     types = math.prod(network.schema[name].size for name in network.nodes)
     steps = rng.integers(0, STEPS + 1, (types, size))
-    return dc.ScoreTable(network, ("z",), np.arange(size)[:, None], rng.normal(0, 2, size), steps)
+    return dc.scores.ScoreTable(network, ("z",), np.arange(size)[:, None], rng.normal(0, 2, size), steps)
 
 
 WAIT = dc.Variable.binned("x", (0, 4), 4)
 TABLES = {
-    "a coin": dc.own_score(COIN, lambda t, z: np.log(np.where(t["a"][:, None] == "s1", z.T, 1 - z.T)),
-                           [0.1, 0.5, 0.8], low=-2.4, high=-0.1),
+    "a coin": dc.scores.own_score(
+        COIN, lambda t, z: np.log(np.where(t["a"][:, None] == "s1", z.T, 1 - z.T)), [0.1, 0.5, 0.8], low=-2.4, high=-0.1
+    ),
     "any scores of one variable": random_table(COIN, 4, 1),
     "any scores of two variables": random_table(PAIR, 3, 2),
-    "a family": dc.Family("exponential", (WAIT,), {"low": 0.25, "high": 4}, points=6).table,
-    "a family with a bound": dc.Family("normal", (WAIT,), {"mean": 2, "low": 0.2, "high": 9}, 5, bound=1.5).table,
-}  # fmt: skip
+    "a family": dc.scores.Family("exponential", (WAIT,), {"low": 0.25, "high": 4}, points=6).table,
+    "a family with a bound": dc.scores.Family(
+        "normal", (WAIT,), {"mean": 2, "low": 0.2, "high": 9}, 5, bound=1.5
+    ).table,
+}
 
 
 # ------------------------------------------------------------------------------------------------------- exact choices
@@ -97,7 +100,7 @@ def test_many_types_and_few_candidates_have_the_same_width_as_the_other_way_roun
     rng = np.random.default_rng(3)
     network = network_of({"a": 40})
     steps = rng.integers(0, STEPS + 1, (40, 3))
-    table = dc.ScoreTable(network, ("z",), np.arange(3)[:, None], np.zeros(3), steps)
+    table = dc.scores.ScoreTable(network, ("z",), np.arange(3)[:, None], np.zeros(3), steps)
     by_rows = max(int(np.ptp(one - other)) for one, other in product(steps, repeat=2))
     assert score_width(table, REPLACE) == by_rows
 
@@ -106,7 +109,7 @@ def test_many_types_and_few_candidates_have_the_same_width_as_the_other_way_roun
 # enumeration
 
 
-def law(table: dc.ScoreTable, calibration: ScoredNoise, mechanism: Any, records: Sequence[Any]) -> np.ndarray:
+def law(table: dc.scores.ScoreTable, calibration: ScoredNoise, mechanism: Any, records: Sequence[Any]) -> np.ndarray:
     """Log-probabilities of a draw, from the exponents that the source of noise is given."""
     given: list[Sequence[Fraction]] = []
 
@@ -177,7 +180,9 @@ def test_sums_of_many_records_are_exact() -> None:
                 source.append(exponents)  # noqa: B023 - called at once
                 return np.zeros(draws, np.int64)
 
-        counts = dc.Counts(dc.Tables(COIN, {"a": np.array(row)}), dc.count_codes(COIN, {"a": np.zeros(1, int)}).policy)
+        counts = dc.results.Counts(
+            dc.Tables(COIN, {"a": np.array(row)}), dc.tools.count_codes(COIN, {"a": np.zeros(1, int)}).policy
+        )
         mechanism.draw(counts, prior, calibration, Spy())
         found.append(source[0])
     moved = [b - a for a, b in zip(*found, strict=True)]
@@ -190,7 +195,9 @@ def test_sums_of_many_records_are_exact() -> None:
 
 
 def test_a_score_is_clamped_and_rounded_type_by_type() -> None:
-    table = dc.own_score(PAIR, lambda t, z: 100 * (t["b"][:, None] == "s2") - z.T, [0.0, 0.25, 50.0], low=-1, high=1)
+    table = dc.scores.own_score(
+        PAIR, lambda t, z: 100 * (t["b"][:, None] == "s2") - z.T, [0.0, 0.25, 50.0], low=-1, high=1
+    )
     assert table.steps[:3].tolist() == [[STEPS // 2, 3 * STEPS // 8, 0], [STEPS // 2, 3 * STEPS // 8, 0], [STEPS] * 3]
     assert score_width(table, ADD_REMOVE) <= STEPS
 
@@ -241,7 +248,7 @@ def fails(types: Any, candidates: Any) -> Any:
 )
 def test_a_score_that_is_none_is_refused_before_any_record(score: Any, why: str) -> None:
     with pytest.raises(dc.InputError, match=why):
-        dc.own_score(COIN, score, [0.2, 0.8], low=0, high=1)
+        dc.scores.own_score(COIN, score, [0.2, 0.8], low=0, high=1)
 
 
 def test_a_score_cannot_change_what_it_is_given() -> None:
@@ -250,7 +257,7 @@ def test_a_score_cannot_change_what_it_is_given() -> None:
         types["a"][:] = "s0"
         return np.zeros((2, 2)) + [[0, 1], [1, 0]][0]
 
-    table = dc.own_score(COIN, greedy, [0.2, 0.8], low=0, high=1)
+    table = dc.scores.own_score(COIN, greedy, [0.2, 0.8], low=0, high=1)
     assert table.candidates.ravel().tolist() == [0.2, 0.8]
     assert record_types(COIN)["a"].tolist() == ["s0", "s1"]
 
@@ -258,21 +265,30 @@ def test_a_score_cannot_change_what_it_is_given() -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: dc.own_score(COIN, lambda t, z: np.zeros((2, 1)), [0.5], low=0, high=1), "at least two candidates"),
-        (lambda: dc.own_score(COIN, lambda t, z: t, [0, 1], low=1, high=1), "a range from low to high"),
-        (lambda: dc.own_score(COIN, lambda t, z: t, [0, 1], low=0, high=math.inf), "a range from low to high"),
-        (lambda: dc.own_score(COIN, lambda t, z: t, ["x", "y"], low=0, high=1), "rows of numbers"),
-        (lambda: dc.own_score(network_of({"a": 9000}), lambda t, z: t, [0, 1], low=0, high=1), "than a table holds"),
-        (lambda: dc.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, 0], [[0, STEPS + 1], [0, 0]]), "needs steps from 0"),
-        (lambda: dc.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, math.nan], [[0, 1], [0, 0]]), "log weight"),
+        (
+            lambda: dc.scores.own_score(COIN, lambda t, z: np.zeros((2, 1)), [0.5], low=0, high=1),
+            "at least two candidates",
+        ),
+        (lambda: dc.scores.own_score(COIN, lambda t, z: t, [0, 1], low=1, high=1), "a range from low to high"),
+        (lambda: dc.scores.own_score(COIN, lambda t, z: t, [0, 1], low=0, high=math.inf), "a range from low to high"),
+        (lambda: dc.scores.own_score(COIN, lambda t, z: t, ["x", "y"], low=0, high=1), "rows of numbers"),
+        (
+            lambda: dc.scores.own_score(network_of({"a": 9000}), lambda t, z: t, [0, 1], low=0, high=1),
+            "than a table holds",
+        ),
+        (
+            lambda: dc.scores.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, 0], [[0, STEPS + 1], [0, 0]]),
+            "needs steps from 0",
+        ),
+        (lambda: dc.scores.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, math.nan], [[0, 1], [0, 0]]), "log weight"),
         (lambda: dc.scored(TABLES["a coin"], 0), "from 1 to 10,000 draws"),
         (lambda: dc.scored(random_table(network_of({"a": 1100}), 1000, 1)), "takes one of at most 1,048,576 cells"),
         (lambda: dc.sampled(TABLES["a coin"]), "only a family has a posterior"),
         (lambda: dc.sampled(TABLES["a family"], temper=-1), "temper must be"),
-        (lambda: dc.own_family(COIN, lambda t, z: np.full((2, 2), -math.inf), [0, 1]), "a likelihood of 0"),
-        (lambda: dc.own_family(COIN, bernoulli, [0, 1]), "state a bound"),
-        (lambda: dc.own_family(COIN, lambda t, z: np.zeros((2, 2)), [0, 1]), "the same for all candidates"),
-        (lambda: dc.own_family(COIN, bernoulli, [0.1, 0.5], prior=[1, 0]), "greater than 0"),
+        (lambda: dc.scores.own_family(COIN, lambda t, z: np.full((2, 2), -math.inf), [0, 1]), "a likelihood of 0"),
+        (lambda: dc.scores.own_family(COIN, bernoulli, [0, 1]), "state a bound"),
+        (lambda: dc.scores.own_family(COIN, lambda t, z: np.zeros((2, 2)), [0, 1]), "the same for all candidates"),
+        (lambda: dc.scores.own_family(COIN, bernoulli, [0.1, 0.5], prior=[1, 0]), "greater than 0"),
     ],
 )
 def test_what_is_no_score_is_refused(make: Any, why: str) -> None:
@@ -284,7 +300,7 @@ def test_bad_promises_cost_nothing(tmp_path: Any) -> None:
     account = dc.Ledger(f"sqlite:///{tmp_path}/l.db").open("a", promise(100))
     table, prior = TABLES["a coin"], dc.Dirichlet.uniform(COIN)
     counts = counts_of(COIN, [(0,), (1,)])
-    alike = dc.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, 0], [[5, 5], [7, 7]])
+    alike = dc.scores.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, 0], [[5, 5], [7, 7]])
     delta = dc.Guarantee(epsilon=1, delta="1e-6", relation=ADD_REMOVE, unit="record")
     for score, asked, why in (
         (alike, promise(1), "nothing to choose"),
@@ -295,7 +311,7 @@ def test_bad_promises_cost_nothing(tmp_path: Any) -> None:
         with pytest.raises(dc.InputError, match=why):
             dc.release(dc.scored(score), counts, prior, asked, account=account)
     joined = counts_of(PAIR, [(0, 0)])
-    unjoined = dc.Counts(joined.tables, joined.policy)
+    unjoined = dc.results.Counts(joined.tables, joined.policy)
     with pytest.raises(dc.InputError, match="no table that was counted holds"):
         dc.release(
             dc.scored(TABLES["any scores of two variables"]),
@@ -329,8 +345,8 @@ def test_a_release_reads_back_as_itself(name: str, relation: dc.Relation) -> Non
 
 
 def test_a_family_is_written_by_its_parameters() -> None:
-    family = dc.Family("exponential", (dc.Variable.binned("x", (0, 4), 64),), {"low": 0.25, "high": 4})
-    counts = dc.count_codes(family.network, {"x": np.arange(64) // 2}, scopes=())
+    family = dc.scores.Family("exponential", (dc.Variable.binned("x", (0, 4), 64),), {"low": 0.25, "high": 4})
+    counts = dc.tools.count_codes(family.network, {"x": np.arange(64) // 2}, scopes=())
     release = dc.simulate(
         dc.sampled(family), counts, dc.Dirichlet.uniform(family.network), promise(), rng=np.random.default_rng(0)
     )

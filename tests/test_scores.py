@@ -38,14 +38,14 @@ from sources import CANARY, said
 
 KINDS = ("PrivateNaiveBayes", "PrivateLogisticRegression", "PrivateLinearRegression")
 EACH = pytest.mark.parametrize("kind", KINDS)
-RELATIONS = pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+RELATIONS = pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 
 
 def promise(epsilon: Any = 1, relation: str = "add-remove", delta: Any = 0) -> dc.Guarantee:
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
 
 
-def opened(folder: Path, limit: Any = 1000, relation: str = "add-remove") -> dc.Account:
+def opened(folder: Path, limit: Any = 1000, relation: str = "add-remove") -> dc.results.Account:
     return dc.Ledger(f"sqlite:///{folder / 'ledger.db'}").open("records", promise(limit, relation))
 
 
@@ -55,7 +55,7 @@ def records(n: int = 200) -> tuple[np.ndarray, np.ndarray]:
     return X, (X[:, 0] > 0).astype(int)
 
 
-def made(kind: str, account: dc.Account | None, guarantee: dc.Guarantee | None = None, **others: Any) -> Any:
+def made(kind: str, account: dc.results.Account | None, guarantee: dc.Guarantee | None = None, **others: Any) -> Any:
     """An estimator that can be fitted to `records`."""
     own: dict[str, dict[str, Any]] = {
         "PrivateNaiveBayes": {"classes": (0, 1), "bins": 4, "draws": 40},
@@ -67,7 +67,7 @@ def made(kind: str, account: dc.Account | None, guarantee: dc.Guarantee | None =
 
 
 def scaled(estimator: Any) -> Pipeline:
-    return make_pipeline(dc.PublicScaler(bounds=(-1, 1)), estimator)
+    return make_pipeline(dc.estimators.PublicScaler(bounds=(-1, 1)), estimator)
 
 
 # ------------------------------------------------------------------------------------ exact scores are refused
@@ -270,9 +270,9 @@ def test_designs_have_a_stated_number_of_moments(tmp_path: Path) -> None:
         _ = dc.Design(features).moments
     paying, design = opened(tmp_path), dc.Design(features)
     with pytest.raises(dc.InputError, match="more than the 1,048,576 that can be held"):
-        dc.noisy_moments().calibrate(design, dc.Normal(design, 1), promise())
+        dc.noisy_moments().calibrate(design, dc.designs.Normal(design, 1), promise())
     with pytest.raises(dc.InputError, match="more than the 1,048,576 that can be held"):
-        dc.moments(dc.grid_rows(design, np.zeros((2, 1447))))
+        dc.designs.sum_moments(dc.designs.read_rows(design, np.zeros((2, 1447))))
     assert len(dc.Design(features[:1446], intercept=False).moments) == 1446 * 1447 // 2
     assert not paying.charges()
 
@@ -297,7 +297,7 @@ def test_a_released_score_is_right_charged_once_and_before_its_noise(
 
             monkeypatch.setattr(ExactNoise, name, watched)
     asked = promise("1/3", relation)
-    score = dc.release_score(fitted, X, y, guarantee=asked, account=paying, random_state=1)
+    score = dc.estimators.release_score(fitted, X, y, guarantee=asked, account=paying, random_state=1)
     assert seen and set(seen) == {2}
     assert paying.charges()[-1].guarantee == asked == score.release.guarantee
     assert paying.charges()[-1].release == score.release.id
@@ -307,7 +307,7 @@ def test_a_released_score_is_right_charged_once_and_before_its_noise(
     exact = np.mean(np.abs(y - predicted)) if kind == "PrivateLinearRegression" else np.mean(y == predicted)
     # Noise of scale 3 or 6 on counts of 200, or of sums: ten times its deviation.
     assert abs(score.mean - exact) < 0.5
-    sharp = dc.release_score(fitted, X, y, guarantee=promise(100, relation), account=paying, random_state=1)
+    sharp = dc.estimators.release_score(fitted, X, y, guarantee=promise(100, relation), account=paying, random_state=1)
     assert sharp.lower - 0.03 <= exact <= sharp.upper + 0.03
     assert abs(sharp.mean - exact) < 0.03
     assert 0 <= sharp.lower < sharp.mean < sharp.upper <= 1
@@ -318,24 +318,24 @@ def test_whoever_has_the_file_reads_the_same_score(kind: str, tmp_path: Path) ->
     X, y = records()
     paying = opened(tmp_path)
     fitted = made(kind, paying).fit(X, y)
-    score = dc.release_score(fitted, X, y, guarantee=promise(2), account=paying, random_state=1)
+    score = dc.estimators.release_score(fitted, X, y, guarantee=promise(2), account=paying, random_state=1)
     score.release.save(tmp_path / "score.json")
-    read = dc.read_score(dc.Release.load(tmp_path / "score.json"), level=0.95, rng=np.random.default_rng(1))
+    read = dc.tools.read_score(dc.Release.load(tmp_path / "score.json"), level=0.95, rng=np.random.default_rng(1))
     assert (read.metric, read.mean, read.lower, read.upper) == (score.metric, score.mean, score.lower, score.upper)
-    wide = dc.read_score(score.release, level=0.5, rng=np.random.default_rng(1))
+    wide = dc.tools.read_score(score.release, level=0.5, rng=np.random.default_rng(1))
     # Where hardly an answer is wrong both reach up to 1; where chance puts no draw near it, the wider one may not.
     assert score.lower < wide.lower < wide.upper <= score.upper
     with pytest.raises(dc.InputError, match="this release is not of a score"):
-        dc.read_score(fitted.release_, level=0.95, rng=np.random.default_rng(1))
+        dc.tools.read_score(fitted.release_, level=0.95, rng=np.random.default_rng(1))
     with pytest.raises(dc.InputError, match="a level lies between 0 and 1"):
-        dc.read_score(score.release, level=1.0, rng=np.random.default_rng(1))
+        dc.tools.read_score(score.release, level=1.0, rng=np.random.default_rng(1))
 
 
 def test_an_accuracy_is_the_mean_of_its_posterior() -> None:
     """Of few records behind much noise, so that the mean is not the median."""
     prior = dc.Dirichlet.uniform(accuracy_network(), 1.0)
     release = noisy_release(prior, {"prediction": np.array([2, 9])}, 3.0)
-    score = dc.read_score(release, level=0.9, draws=500, rng=np.random.default_rng(1))
+    score = dc.tools.read_score(release, level=0.9, draws=500, rng=np.random.default_rng(1))
     posterior = dc.noise_aware(release, draws=500, rng=np.random.default_rng(1), prior=prior, method="pooled")
     right = posterior.cells["prediction"][1]
     assert score.mean == right.mean() != np.median(right)
@@ -346,10 +346,10 @@ def test_a_pipeline_that_learns_nothing_is_scored(tmp_path: Path) -> None:
     X, y = records()
     paying = opened(tmp_path)
     pipeline = scaled(made("PrivateNaiveBayes", paying)).fit(X, y)
-    assert dc.release_score(pipeline, X, y, guarantee=promise(50), account=paying).mean > 0.8
+    assert dc.estimators.release_score(pipeline, X, y, guarantee=promise(50), account=paying).mean > 0.8
 
 
-REFUSED: dict[str, Callable[[dc.Account, np.ndarray, np.ndarray], Any]] = {
+REFUSED: dict[str, Callable[[dc.results.Account, np.ndarray, np.ndarray], Any]] = {
     "another's estimator": lambda paying, X, y: DummyClassifier().fit(X, y),
     "a scaler that learns": lambda paying, X, y: make_pipeline(MinMaxScaler(), made("PrivateNaiveBayes", paying)).fit(
         X, y
@@ -357,7 +357,7 @@ REFUSED: dict[str, Callable[[dc.Account, np.ndarray, np.ndarray], Any]] = {
     "a search": lambda paying, X, y: GridSearchCV(
         made("PrivateNaiveBayes", paying), {"bins": [3]}, cv=2, scoring=lambda *_: 1
     ).fit(X, y),
-    "a direction": lambda paying, X, y: dc.PrivatePrincipalDirection(
+    "a direction": lambda paying, X, y: dc.estimators.PrivatePrincipalDirection(
         bounds=(-1, 1), directions=3, draws=100, guarantee=promise(), account=paying
     ).fit(X),
 }
@@ -370,9 +370,9 @@ def test_only_what_predicts_from_a_release_is_scored(refused: str, tmp_path: Pat
     estimator = REFUSED[refused](paying, X, y)
     before = len(paying.charges())
     with pytest.raises(dc.InputError, match=r"a score needs a p|predicts nothing"):
-        dc.release_score(estimator, X, y, guarantee=promise(), account=paying)
+        dc.estimators.release_score(estimator, X, y, guarantee=promise(), account=paying)
     with pytest.raises(dc.InputError, match=r"a score needs a p|predicts nothing"):
-        dc.private_scorer(promise())(estimator, X, y)
+        dc.estimators.private_scorer(promise())(estimator, X, y)
     assert len(paying.charges()) == before
 
 
@@ -411,7 +411,7 @@ def test_bad_input_costs_nothing_and_is_not_quoted(kind: str, bad: str, tmp_path
     fitted = made(kind, paying).fit(X, y)
     spoil, options = BAD[bad]
     with pytest.raises(dc.InputError) as refused:
-        dc.release_score(fitted, *spoil(X, y), **{"guarantee": promise(), "account": paying, **options})
+        dc.estimators.release_score(fitted, *spoil(X, y), **{"guarantee": promise(), "account": paying, **options})
     text = str(refused.value)
     assert "\n" not in text and CANARY not in said(refused.value) and "73519" not in said(refused.value)
     assert not any(number in text for number in ("97", "96"))
@@ -423,9 +423,9 @@ def test_an_empty_account_pays_for_no_score(tmp_path: Path) -> None:
     paying = opened(tmp_path, limit=1)
     fitted = made("PrivateNaiveBayes", paying, promise(1)).fit(X, y)
     with pytest.raises(dc.BudgetError):
-        dc.release_score(fitted, X, y, guarantee=promise("0.1"), account=paying)
+        dc.estimators.release_score(fitted, X, y, guarantee=promise("0.1"), account=paying)
     with pytest.raises(dc.InputError, match="account"):
-        dc.release_score(fitted, X, y, guarantee=promise("0.1"), account=None)
+        dc.estimators.release_score(fitted, X, y, guarantee=promise("0.1"), account=None)
     assert len(paying.charges()) == 1
 
 
@@ -435,7 +435,7 @@ def test_numbers_far_out_are_clipped_without_a_word(tmp_path: Path) -> None:
     y = np.where(np.arange(200) % 2, 1e308, -1e308)
     paying = opened(tmp_path)
     fitted = made("PrivateLinearRegression", paying).fit(X, y)
-    score = dc.release_score(fitted, X, y, guarantee=promise(100), account=paying)
+    score = dc.estimators.release_score(fitted, X, y, guarantee=promise(100), account=paying)
     assert score.upper > 0.999  # every error counts as the width of the bounds; noise was seen to take 2e-6
     assert score.lower > 0.9
 
@@ -443,7 +443,7 @@ def test_numbers_far_out_are_clipped_without_a_word(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------- privacy, by enumeration
 
 
-class Recorded(dc.Account):
+class Recorded(dc.results.Account):
     """Test only: an account that never refuses, because nothing leaves."""
 
     def __init__(self) -> None: ...
@@ -464,7 +464,7 @@ def asked_of_noise(monkeypatch: pytest.MonkeyPatch, fitted: Any, data: Any, guar
     monkeypatch.setattr("discreet.mechanisms.crossing.ExactNoise", lambda: source)
     X = np.array([[u, 0.0] for u, _ in data])
     monkeypatch.setattr(scores, "read_score", lambda released, **_: released)
-    released = dc.release_score(fitted, X, [y for _, y in data], guarantee=guarantee, account=Recorded())
+    released = dc.estimators.release_score(fitted, X, [y for _, y in data], guarantee=guarantee, account=Recorded())
     assert released.records == (len(data) if guarantee.relation is dc.Relation.REPLACE else None)
     return asked[0] if asked else (tuple(source.values), source.scales[0], "laplace")
 
@@ -551,9 +551,9 @@ def test_a_prediction_depends_on_its_own_record_to_the_last_bit(kind: str, tmp_p
 def test_cross_validation_charges_every_fit_and_every_score(kind: str, jobs: int, tmp_path: Path) -> None:
     X, y = records()
     paying = opened(tmp_path)
-    scorer = dc.private_scorer(promise("1/7"))
+    scorer = dc.estimators.private_scorer(promise("1/7"))
     found = cross_val_score(
-        made(kind, paying), X, y, scoring=scorer, cv=dc.IndependentFolds(3), n_jobs=jobs, error_score="raise"
+        made(kind, paying), X, y, scoring=scorer, cv=dc.estimators.IndependentFolds(3), n_jobs=jobs, error_score="raise"
     )
     assert paying.balance().epsilon_spent == 3 * 100 + Fraction(3, 7)
     assert len(paying.charges()) == 6
@@ -566,7 +566,7 @@ def test_a_search_charges_every_fit_score_and_the_last_fit(jobs: int, tmp_path: 
     """3 folds of 2 candidates, fits of 100 each: 6 fits, 6 scores, and the last fit."""
     X, y = records()
     paying = opened(tmp_path)
-    scorer = pickle.loads(pickle.dumps(dc.private_scorer(promise("1/10"))))  # noqa: S301 - our own bytes
+    scorer = pickle.loads(pickle.dumps(dc.estimators.private_scorer(promise("1/10"))))  # noqa: S301 - our own bytes
     search = GridSearchCV(
         made("PrivateNaiveBayes", paying), {"bins": [2, 40]}, scoring=scorer, cv=KFold(3), n_jobs=jobs,
         error_score="raise",
@@ -583,19 +583,19 @@ def test_a_scorer_charges_the_account_that_it_was_given(tmp_path: Path) -> None:
     paying = opened(tmp_path)
     other = dc.Ledger(f"sqlite:///{tmp_path / 'ledger.db'}").open("scores", promise(1))
     fitted = scaled(made("PrivateNaiveBayes", paying)).fit(X, y)
-    dc.private_scorer(promise("0.3"), other)(fitted, X, y)
+    dc.estimators.private_scorer(promise("0.3"), other)(fitted, X, y)
     assert (len(paying.charges()), other.balance().epsilon_spent) == (1, Fraction(3, 10))
-    dc.private_scorer(promise("0.3"))(fitted, X, y)
+    dc.estimators.private_scorer(promise("0.3"))(fitted, X, y)
     assert (len(paying.charges()), other.balance().epsilon_spent) == (2, Fraction(3, 10))
 
 
 def test_a_scorer_is_made_of_a_guarantee_and_an_account() -> None:
     with pytest.raises(dc.InputError, match="needs a Guarantee"):
-        dc.private_scorer(1)  # type: ignore[arg-type]
+        dc.estimators.private_scorer(1)  # type: ignore[arg-type]
     with pytest.raises(dc.InputError, match="takes an account"):
-        dc.private_scorer(promise(), "account")  # type: ignore[arg-type]
+        dc.estimators.private_scorer(promise(), "account")  # type: ignore[arg-type]
     with pytest.raises(dc.InputError, match="draws is a whole number, at least 40"):
-        dc.private_scorer(promise(), draws=39)
+        dc.estimators.private_scorer(promise(), draws=39)
 
 
 def test_a_grown_table_moves_no_other_record_between_folds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -607,13 +607,13 @@ def test_a_grown_table_moves_no_other_record_between_folds(monkeypatch: pytest.M
         for name, bits in (("with", coins), ("without", without)):
             monkeypatch.setattr(folds.os, "urandom", lambda n, bits=bits: bits)
             rows = np.arange(40) if name == "with" else np.delete(np.arange(40), place)
-            split[name] = [set(rows[test].tolist()) for _, test in dc.IndependentFolds(4).split(rows)]
+            split[name] = [set(rows[test].tolist()) for _, test in dc.estimators.IndependentFolds(4).split(rows)]
         moved = [one ^ other for one, other in zip(split["with"], split["without"], strict=True)]
         assert sorted(map(len, moved)) == [0, 0, 0, 1] and {place} in moved
 
 
 def test_folds_part_the_records_and_are_drawn_anew() -> None:
-    splitter = dc.IndependentFolds(3)
+    splitter = dc.estimators.IndependentFolds(3)
     drawn = [list(splitter.split(np.zeros(60))) for _ in range(2)]
     for parts in drawn:
         assert sorted(np.concatenate([test for _, test in parts]).tolist()) == list(range(60))
@@ -623,4 +623,4 @@ def test_folds_part_the_records_and_are_drawn_anew() -> None:
     assert splitter.get_n_splits() == 3
     for odd in (1, 2.5, "3"):
         with pytest.raises(dc.InputError, match="folds is a whole number"):
-            dc.IndependentFolds(odd)  # type: ignore[arg-type]
+            dc.estimators.IndependentFolds(odd)  # type: ignore[arg-type]

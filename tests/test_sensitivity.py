@@ -23,7 +23,7 @@ from tiny import TINY, Record, all_records, counts_of, network_of
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 
 
-def distance(one: dc.Counts, other: dc.Counts) -> Sensitivity:
+def distance(one: dc.results.Counts, other: dc.results.Counts) -> Sensitivity:
     """L1 and L2 distance over all tables together."""
     moved = np.concatenate([(one.tables[node] - other.tables[node]).ravel() for node in one.network.nodes])
     return Sensitivity(float(np.abs(moved).sum()), math.sqrt(float((moved**2).sum())))
@@ -38,12 +38,12 @@ def neighbouring(draw: st.DrawFn, network: dc.Network, relation: dc.Relation) ->
     return one, ([*rest, draw(record)] if relation is REPLACE else rest)
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @given(data=st.data())
 def test_neighbours_are_no_further_apart_than_the_sensitivity(relation: dc.Relation, data: st.DataObject) -> None:
     network = data.draw(networks())
     one, other = (counts_of(network, records) for records in data.draw(neighbouring(network, relation)))
-    bound, found = dc.sensitivity(network, relation), distance(one, other)
+    bound, found = dc.tools.sensitivity(network, relation), distance(one, other)
     assert one.sensitivity(relation) == bound
     assert found.l1 <= bound.l1
     assert found.l2 <= bound.l2
@@ -56,24 +56,24 @@ def test_neighbours_are_no_further_apart_than_the_sensitivity(relation: dc.Relat
 @every("network", TINY.values(), ids=TINY)
 def test_the_sensitivity_is_reached(network: dc.Network) -> None:
     first, last = all_records(network)[0], all_records(network)[-1]
-    assert distance(counts_of(network, [first]), counts_of(network, [])) == dc.sensitivity(network, ADD_REMOVE)
-    assert distance(counts_of(network, [first]), counts_of(network, [last])) == dc.sensitivity(network, REPLACE)
+    assert distance(counts_of(network, [first]), counts_of(network, [])) == dc.tools.sensitivity(network, ADD_REMOVE)
+    assert distance(counts_of(network, [first]), counts_of(network, [last])) == dc.tools.sensitivity(network, REPLACE)
 
 
 def test_the_formula() -> None:
     network = network_of({"a": 2, "b": 1, "c": 3}, "a>c b>c")
-    assert dc.sensitivity(network, ADD_REMOVE) == Sensitivity(3.0, math.sqrt(3))
-    assert dc.sensitivity(network, REPLACE) == Sensitivity(6.0, math.sqrt(6))
+    assert dc.tools.sensitivity(network, ADD_REMOVE) == Sensitivity(3.0, math.sqrt(3))
+    assert dc.tools.sensitivity(network, REPLACE) == Sensitivity(6.0, math.sqrt(6))
     with pytest.raises(TypeError, match="relation"):
-        dc.sensitivity(network)
+        dc.tools.sensitivity(network)
 
 
 def test_a_smaller_bound_would_be_seen() -> None:
     """The planted bug: the sensitivity of ADD_REMOVE under REPLACE."""
     network = TINY["chain"]
     found = distance(counts_of(network, [(0, 0, 0)]), counts_of(network, [(1, 1, 1)]))
-    assert found.l1 > dc.sensitivity(network, ADD_REMOVE).l1
-    assert found.l2 > dc.sensitivity(network, ADD_REMOVE).l2
+    assert found.l1 > dc.tools.sensitivity(network, ADD_REMOVE).l1
+    assert found.l2 > dc.tools.sensitivity(network, ADD_REMOVE).l2
 
 
 # ------------------------------------------------------------------------------------- through the real way of counting
@@ -85,7 +85,7 @@ NETWORK = dc.Network(
 ROW = st.tuples(*(st.sampled_from((*states, None)) for states in STATES.values()))
 
 
-def counted(rows: list[tuple[str | None, ...]], missing: str) -> dc.Counts:
+def counted(rows: list[tuple[str | None, ...]], missing: str) -> dc.results.Counts:
     columns = {name: pa.array([row[place] for row in rows], pa.string()) for place, name in enumerate(STATES)}
     return dc.count(dc.read_records(pa.table(columns), NETWORK.schema, missing=missing), NETWORK)
 
@@ -97,7 +97,7 @@ def test_dropping_incomplete_records_keeps_the_add_remove_sensitivity(
     rest: list[tuple[str | None, ...]], row: tuple[str | None, ...]
 ) -> None:
     found = distance(counted([*rest, row], "drop"), counted(rest, "drop"))
-    bound = dc.sensitivity(NETWORK, ADD_REMOVE)
+    bound = dc.tools.sensitivity(NETWORK, ADD_REMOVE)
     assert found == (Sensitivity(0.0, 0.0) if None in row else bound)
 
 
@@ -112,7 +112,7 @@ def test_counting_a_table_agrees_with_counting_by_hand(data: st.DataObject) -> N
         both.append(counted(rows, "error"))
         by_hand = counts_of(NETWORK, records)
         assert all(np.array_equal(both[-1].tables[node], by_hand.tables[node]) for node in NETWORK.nodes)
-    assert distance(*both).l1 <= dc.sensitivity(NETWORK, REPLACE).l1
+    assert distance(*both).l1 <= dc.tools.sensitivity(NETWORK, REPLACE).l1
 
 
 @PEER_WARNINGS

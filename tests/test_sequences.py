@@ -29,7 +29,7 @@ NETWORK = dc.Network(
 )
 PEOPLE = {"p": "ab", "P": "bbab", "q": "a", "r": "aaaaaa"}
 """Units, and their states in order; one has no pair, and a collation may take two of them for one."""
-ADD_REMOVE = dc.RECORD_RELATIONS[0]
+ADD_REMOVE = dc.tools.RECORD_RELATIONS[0]
 
 
 def visits(people: dict[str, str], seed: int = 0, kind: str = "number") -> pa.Table:
@@ -50,7 +50,7 @@ def pairs(people: dict[str, str]) -> list[int]:
     return [found[pair] for pair in product("ab", repeat=2)]
 
 
-def read(table: Any, most: int = 100, salt: str = "s", **how: Any) -> dc.Records:
+def read(table: Any, most: int = 100, salt: str = "s", **how: Any) -> dc.results.Records:
     given = table if isinstance(table, dict) else {"source": table}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(secrets, "token_hex", lambda size: salt * size if size > 4 else "0" * 8)

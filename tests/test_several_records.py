@@ -29,7 +29,7 @@ from test_units import ENGINES, KINDS, NEW, PAIR, PEOPLE, Person, frame, table
 
 pytestmark = PEER_WARNINGS
 
-ADD_REMOVE, REPLACE = dc.RECORD_RELATIONS
+ADD_REMOVE, REPLACE = dc.tools.RECORD_RELATIONS
 ROWS = {most: RecordsPolicy("error", "error", "who", most) for most in (2, 3)}
 SHARED = {most: RecordsPolicy("error", "error", "who", most, "unit") for most in (2, 3)}
 
@@ -95,7 +95,7 @@ def test_check_tells_the_curator_how_units_have_records() -> None:
 # -------------------------------------------------------------------------------------------- what mechanisms reveal
 
 
-def losses(variant: Variant, relation: dc.Relation, policy: RecordsPolicy) -> list[dc.Finding]:
+def losses(variant: Variant, relation: dc.Relation, policy: RecordsPolicy) -> list[dc.results.Finding]:
     """What the audit finds on one network, or on all designs and choices that there are."""
     arc = audit_networks()["a -> b"]
     small = variant.mechanism in SMALL
@@ -172,7 +172,7 @@ def test_gaussian_noise_for_k_records_is_hardly_more_than_k_times_that_for_one()
 # ------------------------------------------------------------------------------------------------- what is published
 
 
-def two_years(most: int, weights: str, seed: int = 1) -> tuple[dc.Counts, np.random.Generator]:
+def two_years(most: int, weights: str, seed: int = 1) -> tuple[dc.results.Counts, np.random.Generator]:
     """200 people with up to three alike records."""
     rng = np.random.default_rng(seed)
     people = [(f"p{at}", [KINDS[rng.integers(6)]] * int(rng.integers(1, 4))) for at in range(200)]
@@ -202,7 +202,7 @@ def test_releases_say_it_and_are_read_by_people(mechanism: str) -> None:
     posterior = dc.noise_aware(release, draws=400, rng=rng, prior=PRIOR)
     width = float(posterior.cells["a"][1].std())
     assert width > 0.9 * math.sqrt(0.25 / 202)
-    plain = dc.plug_in(release, draws=400, rng=rng, prior=PRIOR)
+    plain = dc.tools.plug_in(release, draws=400, rng=rng, prior=PRIOR)
     if mechanism in ("planned", "laplace", "fourier"):
         assert 0.8 < float(plain.cells["a"][1].std()) / math.sqrt(0.25 / 202) < 1.25
 
@@ -260,7 +260,7 @@ def test_explain_says_what_a_unit_can_change_and_not_one_of_its_records() -> Non
         assert found[name, 2] == pytest.approx(found[name, 1], rel=0.02)
 
 
-def mechanism_prior(mechanism: dc.Mechanism[Any]) -> dc.Dirichlet:
+def mechanism_prior(mechanism: dc.tools.Mechanism[Any]) -> dc.Dirichlet:
     return PRIOR if mechanism.only is None else dc.Dirichlet.uniform(mechanism.only)
 
 
@@ -272,9 +272,9 @@ def test_the_noise_in_a_choice_of_pairs_is_told_in_units() -> None:
     release = dc.simulate(
         dc.planned(audit="0.4"), dc.count(read, network), dc.Dirichlet.uniform(network), promised(4), rng=rng
     )
-    assert isinstance(release.payload, dc.AuditedTables) and release.payload.chosen
+    assert isinstance(release.payload, dc.kinds.AuditedTables) and release.payload.chosen
     wanted = float(release.calibration.choice_scale(release.payload.chosen)) / 2
-    assert set(choice_scales(dc.evidence_of(release)).values()) == {wanted}
+    assert set(choice_scales(dc.tools.evidence_of(release)).values()) == {wanted}
 
 
 def test_over_a_design_each_record_counts_once() -> None:
@@ -285,9 +285,9 @@ def test_over_a_design_each_record_counts_once() -> None:
     read = dc.read_records(data, design.schema, unit_column="who", max_records=2)
     one, two = (
         dc.simulate(
-            dc.MECHANISMS["noisy_moments"](),
-            dc.moments(dc.grid_rows(design, records)),
-            dc.Normal(design, 1.0),
+            dc.tools.MECHANISMS["noisy_moments"](),
+            dc.designs.sum_moments(dc.designs.read_rows(design, records)),
+            dc.designs.Normal(design, 1.0),
             promised(50),
             rng=rng,
         )
@@ -295,10 +295,10 @@ def test_over_a_design_each_record_counts_once() -> None:
     )
     assert two.payload.scale == pytest.approx(2 * one.payload.scale, rel=1e-6)
     assert two.told.sums[0] == pytest.approx(200, abs=1) and one.told.sums[0] == pytest.approx(400, abs=1)
-    widths = [dc.weights(part, draws=400, rng=rng).weights[:, 0].std() for part in (one, two)]
+    widths = [dc.read_weights(part, draws=400, rng=rng).weights[:, 0].std() for part in (one, two)]
     assert 1.2 < widths[1] / widths[0] < 1.7
     with pytest.raises(dc.InputError, match="each record counts once"):
-        dc.grid_rows(design, replace(read, policy=SHARED[2]))
+        dc.designs.read_rows(design, replace(read, policy=SHARED[2]))
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_a_killed_process_leaves_records_in_its_private_folder_alone(kind: str, 
     assert sorted(data.iterdir()) == before
 
 
-def folder_of(records: dc.Records) -> Path:
+def folder_of(records: dc.results.Records) -> Path:
     """Where the engine of a table spills."""
     ((name,),) = records.table.get_backend().con.execute("SELECT current_setting('temp_directory')").fetchall()
     return Path(name)

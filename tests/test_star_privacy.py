@@ -26,7 +26,11 @@ SMALL = {"two tables": NETWORKS["two tables"]}
 @every(
     ("name", "epsilon", "relation"),
     [
-        *(("two tables", epsilon, relation) for epsilon in ("1/10", "1", "4") for relation in dc.RECORD_RELATIONS),
+        *(
+            ("two tables", epsilon, relation)
+            for epsilon in ("1/10", "1", "4")
+            for relation in dc.tools.RECORD_RELATIONS
+        ),
         ("three tables", "1", ADD_REMOVE),
     ],
 )
@@ -40,7 +44,7 @@ def test_a_star_is_spent_once_and_every_table_beside_it() -> None:
     ab, ac, cd = ("a", "b"), ("a", "c"), ("c", "d")
     budgets = {ab: Fraction(1, 3), ac: Fraction(1, 3), cd: Fraction(1, 4)}
     scales = {ab: 3.0, ac: 3.0, cd: 4.0}
-    plan = dc.PlannedNoise("discrete_laplace", 1, budgets, scales, Fraction(1, 2), {"a": 1.0}, {ab: 1, ac: 1})
+    plan = dc.kinds.PlannedNoise("discrete_laplace", 1, budgets, scales, Fraction(1, 2), {"a": 1.0}, {ab: 1, ac: 1})
     assert plan.total == Fraction(7, 12)
     assert replace(plan, stars={}).total == Fraction(11, 12)
     with pytest.raises(dc.InputError, match="share one budget"):
@@ -68,14 +72,14 @@ def test_a_star_moves_by_its_largest_row_in_each_block() -> None:
     assert star_length([one, other + np.array([[0, 0, 1], [0, 0, 0]])]) == math.inf
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_a_release_by_stars_is_read(relation: dc.Relation) -> None:
     """From records to intervals, and through the file."""
     network = NETWORKS["three tables"]
     rng = np.random.default_rng(4)
     codes = {name: rng.integers(network.schema[name].size, size=500) for name in network.nodes}
     prior = dc.Dirichlet.uniform(network, 1.0)
-    made = dc.simulate(starred(), dc.count_codes(network, codes), prior, promise(1, relation), rng=rng)
+    made = dc.simulate(starred(), dc.tools.count_codes(network, codes), prior, promise(1, relation), rng=rng)
     again = dc.Release.loads(made.dumps())
     assert again.dumps() == made.dumps() and dict(again.payload.stars) == dict(made.payload.stars)
     row = dc.noise_aware(again, draws=200, rng=rng).cells["b"]

@@ -29,11 +29,11 @@ STAR = (("a", "b"), ("a", "c"))
 SCALE = 3.0
 
 
-def payload(network: dc.Network = NETWORK, seed: int = 1, records: int = 60) -> dc.NoisyTables:
+def payload(network: dc.Network = NETWORK, seed: int = 1, records: int = 60) -> dc.kinds.NoisyTables:
     """A star over `a`, and a table beside it, of made-up records."""
     rng = np.random.default_rng(seed)
     codes = {name: rng.integers(network.schema[name].size, size=records) for name in network.nodes}
-    counts = dc.count_codes(network, codes)
+    counts = dc.tools.count_codes(network, codes)
     joints = {scope: counts.joint(scope) for scope in (*STAR, ("c", "d"))}
     rows = SimulatedNoise(rng).star([by_rows(joints[scope], scope, ("a",)) for scope in STAR], SCALE)
     tables = {
@@ -42,13 +42,13 @@ def payload(network: dc.Network = NETWORK, seed: int = 1, records: int = 60) -> 
     }
     tables["c", "d"] = SimulatedNoise(rng).discrete_laplace(joints["c", "d"], 2.0)
     scales = {**dict.fromkeys(STAR, SCALE), ("c", "d"): 2.0}
-    return dc.NoisyTables(network, tables, scales, "discrete_laplace", dict.fromkeys(STAR, 1))
+    return dc.kinds.NoisyTables(network, tables, scales, "discrete_laplace", dict.fromkeys(STAR, 1))
 
 
 GIVEN = payload()
 
 
-def covariance(given: dc.NoisyTables) -> np.ndarray:
+def covariance(given: dc.kinds.NoisyTables) -> np.ndarray:
     """Of the noise in all cells, one table after the other: by the law's symmetries, from its two variances each."""
     scopes, network = list(given.tables), given.network
     found = star_variances([3, 2], SCALE)
@@ -224,7 +224,7 @@ def test_what_is_no_star_is_refused(name: str) -> None:
     stars, message = BROKEN[name]
     scales = dict.fromkeys(GIVEN.tables, 2.0) | ({("a", "c"): 3.0} if name == "two scales" else {})
     with pytest.raises(dc.InputError, match=message):
-        dc.NoisyTables(NETWORK, GIVEN.tables, scales, "discrete_laplace", stars)
+        dc.kinds.NoisyTables(NETWORK, GIVEN.tables, scales, "discrete_laplace", stars)
 
 
 def test_tables_that_disagree_are_no_star() -> None:
@@ -241,7 +241,7 @@ def test_a_star_too_large_to_be_read_in_time_is_refused() -> None:
     network = network_of({"a": 2, "b": 200, "c": 200}, "a>b a>c")
     tables = {scope: np.zeros((2, 200), np.int64) for scope in STAR}
     with pytest.raises(dc.InputError, match="at most 256 dimensions, and one has 399"):
-        dc.NoisyTables(network, tables, dict.fromkeys(STAR, 2.0), "discrete_laplace", dict.fromkeys(STAR, 1))
+        dc.kinds.NoisyTables(network, tables, dict.fromkeys(STAR, 2.0), "discrete_laplace", dict.fromkeys(STAR, 1))
 
 
 @every("lengths", [(256,), (128, 129), (2,) * 255, (255, 2), (86, 86, 86)])

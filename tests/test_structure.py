@@ -25,7 +25,7 @@ from discreet.sensitive.dependence import dependence, dependence_sensitivity
 from folding import every
 from tiny import STRICT, Record, all_datasets, counts_of, neighbours, network_of
 
-ADD_REMOVE, REPLACE = dc.RECORD_RELATIONS
+ADD_REMOVE, REPLACE = dc.tools.RECORD_RELATIONS
 Cells = tuple[tuple[int, ...], ...]
 
 THREE = network_of({"a": 2, "b": 2, "c": 2})
@@ -38,7 +38,7 @@ def promise(epsilon: object = 1, relation: dc.Relation = ADD_REMOVE) -> dc.Guara
 
 
 @pytest.fixture
-def account(tmp_path: Path) -> dc.Account:
+def account(tmp_path: Path) -> dc.results.Account:
     return dc.Ledger(f"sqlite:///{tmp_path}/budget.db").open("a", promise(100))
 
 
@@ -117,7 +117,7 @@ def test_scores_are_exact_for_few_records_and_for_very_many(total: int) -> None:
     assert dependence(table.reshape(3, 2, 2)[..., :1]) >= 0
 
 
-def test_more_records_than_scores_are_exact_for_are_refused_and_cost_nothing(account: dc.Account) -> None:
+def test_more_records_than_scores_are_exact_for_are_refused_and_cost_nothing(account: dc.results.Account) -> None:
     table = np.zeros((2, 2, 2), np.int64)
     table[0, 0, 0] = 2**48 + 1
     counts = of_joint(THREE, table)
@@ -142,7 +142,7 @@ class Asked:
         return self.path[place] if place < len(self.path) else 0
 
 
-def law(mechanism: dc.Mechanism, calibration: Any, counts: dc.Counts) -> dict[Any, float]:
+def law(mechanism: dc.tools.Mechanism, calibration: Any, counts: dc.results.Counts) -> dict[Any, float]:
     """Log-probability of everything that can be released."""
     found: dict[Any, list[float]] = {}
     todo: list[tuple[int, ...]] = [()]
@@ -166,7 +166,7 @@ def gap(one: dict[Any, float], other: dict[Any, float]) -> float:
 
 
 def largest(
-    mechanism: dc.Mechanism,
+    mechanism: dc.tools.Mechanism,
     network: dc.Network,
     guarantee: dc.Guarantee,
     crowds: Iterable[tuple[Record, ...]] = (),
@@ -185,7 +185,7 @@ def largest(
     return max(losses)
 
 
-CASES: dict[str, tuple[dc.Network, Callable[[], dc.Mechanism]]] = {
+CASES: dict[str, tuple[dc.Network, Callable[[], dc.tools.Mechanism]]] = {
     "tree": (THREE, lambda: dc.structure(1)),
     "two parents": (THREE, dc.structure),
     "three states": (MIXED, dc.structure),
@@ -197,7 +197,7 @@ CASES: dict[str, tuple[dc.Network, Callable[[], dc.Mechanism]]] = {
 CROWDS = ([(0, 0, 0)] * 9, [(0, 0, 0), (1, 1, 1)] * 4)
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", CASES)
 def test_the_guarantee_holds_for_all_neighbours_of_few_records(name: str, relation: dc.Relation) -> None:
     network, make = CASES[name]
@@ -208,18 +208,18 @@ def test_the_guarantee_holds_for_all_neighbours_of_few_records(name: str, relati
         assert 0.02 * float(epsilon) < reached <= float(guarantee.epsilon) * (1 + 1e-9)
 
 
-def of_joint(network: dc.Network, table: np.ndarray) -> dc.Counts:
+def of_joint(network: dc.Network, table: np.ndarray) -> dc.results.Counts:
     """Counts of a table over all variables of a network without arcs."""
     axes = range(table.ndim)
     margins = {node: table.sum(axis=tuple(set(axes) - {axis})) for axis, node in enumerate(network.nodes)}
-    return dc.Counts(dc.Tables(network, margins), STRICT, {network.nodes: table})
+    return dc.results.Counts(dc.Tables(network, margins), STRICT, {network.nodes: table})
 
 
 SHARP = network_of({"a": 3, "b": 3, "c": 3})
 ORDER = ("a", "b", "c")
 
 
-def sharp(record: Record | None) -> dc.Counts:
+def sharp(record: Record | None) -> dc.results.Counts:
     """So many records that one more adds 2 to the score of a -> c, which is far ahead, and takes 2 from that of b -> c.
 
     The record is the first with a = 1; with b = 1 or c = 1 there are many, none with both. That a = 2 comes with c = 2
@@ -235,7 +235,7 @@ def sharp(record: Record | None) -> dc.Counts:
 FOURFOLD = network_of({"a": 4, "b": 2, "c": 4})
 
 
-def replaced(record: Record) -> dc.Counts:
+def replaced(record: Record) -> dc.results.Counts:
     """So many records that (1, 0, 1) for (2, 1, 2) adds 3 to the score of a -> c, far ahead, and takes 2 from b's."""
     table = np.zeros((4, 2, 4), np.int64)
     table[0, 0, 0], table[0, 0, 2], table[2, 0, 0], table[3, 0, 3] = 10**10, 10**5, 10**5, 10**3
@@ -243,7 +243,7 @@ def replaced(record: Record) -> dc.Counts:
     return of_joint(FOURFOLD, table)
 
 
-def sharp_loss(mechanism: dc.Mechanism, relation: dc.Relation) -> float:
+def sharp_loss(mechanism: dc.tools.Mechanism, relation: dc.Relation) -> float:
     """The log ratio of two neighbours that differ as much as we know how."""
     if relation is ADD_REMOVE:
         network, pair = SHARP, (sharp(None), sharp((1, 1, 1)))
@@ -267,7 +267,7 @@ def test_all_rounds_together_cost_epsilon_exactly_and_no_more() -> None:
         (FOUR, dc.structure(2, first=tuple("abcd")), 1),
         (THREE, dc.structure(1, first=ORDER), 1),
     ):
-        for relation, epsilon in product(dc.RECORD_RELATIONS, ("1", "1/3", "0.1", "7.3")):
+        for relation, epsilon in product(dc.tools.RECORD_RELATIONS, ("1", "1/3", "0.1", "7.3")):
             guarantee = promise(epsilon, relation)
             calibration = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
             assert calibration.rounds == rounds
@@ -288,7 +288,7 @@ def test_no_path_has_more_rounds_than_were_paid_for(name: str) -> None:
 # ----------------------------------------------------------------------------------------------------- planted bugs
 
 
-def normalised(scale: float) -> dc.Mechanism:
+def normalised(scale: float) -> dc.tools.Mechanism:
     """Scores as shares of the exact number of records, with a scale that is as much smaller."""
     plain = dc.structure(1, first=ORDER)
 
@@ -300,7 +300,7 @@ def normalised(scale: float) -> dc.Mechanism:
         def noisy_max(self, scores: np.ndarray, _: float) -> int:
             return self.noise.noisy_max(scores / max(self.total, 1), scale)
 
-    def draw(statistic: dc.Counts, prior: dc.Dirichlet, by: Any, noise: Any) -> Any:
+    def draw(statistic: dc.results.Counts, prior: dc.Dirichlet, by: Any, noise: Any) -> Any:
         return plain.draw(statistic, prior, by, Shares(noise, statistic.records))
 
     return replace(plain, draw=draw)
@@ -361,7 +361,7 @@ def test_arcs_that_the_records_require_are_found() -> None:
     """The arc of the largest score is taken without noise."""
     plain = dc.structure(1)
 
-    def draw(statistic: dc.Counts, prior: dc.Dirichlet, calibration: Any, noise: Any) -> Any:
+    def draw(statistic: dc.results.Counts, prior: dc.Dirichlet, calibration: Any, noise: Any) -> Any:
         pairs = [("a", "b"), ("a", "c")]
         best = max(pairs, key=lambda pair: dependence(statistic.joint(pair)))
         return dc.structure(1, required=[best]).draw(statistic, prior, calibration, noise)
@@ -395,7 +395,7 @@ def test_candidates_that_the_records_rule_out_are_found(monkeypatch: pytest.Monk
     assert largest(bare, THREE, promise()) == math.inf
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_the_audit_knows_it(relation: dc.Relation) -> None:
     findings = dc.audit(dc.structure(), promise(1, relation), most=2)
     assert len(findings) == 2
@@ -406,9 +406,9 @@ def test_the_audit_knows_it(relation: dc.Relation) -> None:
 
 
 def learned(
-    network: dc.Network, codes: dict[str, np.ndarray], mechanism: dc.Mechanism, epsilon: object = 10**4
+    network: dc.Network, codes: dict[str, np.ndarray], mechanism: dc.tools.Mechanism, epsilon: object = 10**4
 ) -> dc.Network:
-    counts = dc.count_codes(network, codes, mechanism.scopes(network))
+    counts = dc.tools.count_codes(network, codes, mechanism.scopes(network))
     made = dc.simulate(
         mechanism, counts, dc.Dirichlet.uniform(network), promise(epsilon), rng=np.random.default_rng(3)
     )  # fmt: skip
@@ -457,7 +457,7 @@ def test_a_node_without_possible_parents_comes_first() -> None:
     assert learned(FOUR, chain(), mechanism).arcs == (("b", "a"), ("c", "b"), ("d", "c"))
 
 
-REFUSED: dict[str, tuple[Callable[[], dc.Mechanism], str]] = {
+REFUSED: dict[str, tuple[Callable[[], dc.tools.Mechanism], str]] = {
     "a cycle": (lambda: dc.structure(required="a -> b\nb -> a"), "required arcs: the network has a cycle: a -> b -> a"),
     "an unknown name": (lambda: dc.structure(required="a -> z"), "required arcs, line 1: .*'z'"),
     "an unknown name, forbidden": (lambda: dc.structure(forbidden=[("z", "a")]), "forbidden arc 1: .*'z'"),
@@ -475,7 +475,7 @@ REFUSED: dict[str, tuple[Callable[[], dc.Mechanism], str]] = {
 
 
 @every("name", REFUSED)
-def test_rules_that_no_network_keeps_are_refused_and_cost_nothing(name: str, account: dc.Account) -> None:
+def test_rules_that_no_network_keeps_are_refused_and_cost_nothing(name: str, account: dc.results.Account) -> None:
     make, message = REFUSED[name]
     counts, prior = counts_of(FOUR, [(0, 0, 0, 0)]), dc.Dirichlet.uniform(FOUR)
     with pytest.raises(dc.InputError, match=message) as caught:
@@ -503,9 +503,9 @@ def test_budgets_arcs_and_sizes_that_cannot_be_are_refused() -> None:
     assert scoring.GRID * dependence_sensitivity(ADD_REMOVE) == 32  # whole steps: rounding costs nothing
 
 
-def test_counts_without_the_tables_of_the_candidates_are_refused(account: dc.Account) -> None:
+def test_counts_without_the_tables_of_the_candidates_are_refused(account: dc.results.Account) -> None:
     large = network_of({f"v{place}": 2 for place in range(25)})
-    counts = dc.count_codes(large, {name: np.zeros(3, np.int64) for name in large.nodes})
+    counts = dc.tools.count_codes(large, {name: np.zeros(3, np.int64) for name in large.nodes})
     with pytest.raises(dc.InputError, match="no table that was counted"):
         dc.release(dc.structure(), counts, dc.Dirichlet.uniform(large), promise(), account=account)
     assert account.charges() == ()
@@ -514,27 +514,27 @@ def test_counts_without_the_tables_of_the_candidates_are_refused(account: dc.Acc
 # ------------------------------------------------------------------------------------------------- the release
 
 
-def released(account: dc.Account) -> dc.Release:
-    counts = dc.count_codes(FOUR, chain(500), dc.structure().scopes(FOUR))
+def released(account: dc.results.Account) -> dc.Release:
+    counts = dc.tools.count_codes(FOUR, chain(500), dc.structure().scopes(FOUR))
     return dc.release(dc.structure(), counts, dc.Dirichlet.uniform(FOUR), promise("0.3"), account=account)
 
 
-def test_a_choice_is_a_release_like_any_other(account: dc.Account) -> None:
+def test_a_choice_is_a_release_like_any_other(account: dc.results.Account) -> None:
     made = released(account)
     assert [(charge.release, charge.mechanism) for charge in account.charges()] == [(made.id, "structure")]
     again = dc.Release.loads(made.dumps())
     assert again.dumps() == made.dumps()
     assert again.calibration == made.calibration
     assert again.learned_network == made.learned_network
-    origin = dc.Learned(made.id, "0.3", "add-remove", "record", True)
+    origin = dc.results.Learned(made.id, "0.3", "add-remove", "record", True)
     assert made.learned_network.learned == again.learned_network.learned == origin
     assert str(origin) == f"learned from the records by release {made.id[:8]} for epsilon 0.3 (add-remove, unit record)"
     assert "simulation" in str(replace(origin, private=False))
 
 
-def test_what_is_made_with_the_network_says_where_it_comes_from(account: dc.Account) -> None:
+def test_what_is_made_with_the_network_says_where_it_comes_from(account: dc.results.Account) -> None:
     network = released(account).learned_network
-    counts = dc.count_codes(network, chain(500))
+    counts = dc.tools.count_codes(network, chain(500))
     made = dc.release(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise(), account=account)
     again = dc.Release.loads(made.dumps())
     assert json.loads(made.dumps())["network"]["learned"]["release"] == network.learned.release
@@ -549,8 +549,8 @@ def test_what_is_made_with_the_network_says_where_it_comes_from(account: dc.Acco
 @every(
     "change", [{"release": "x"}, {"epsilon": "much"}, {"relation": "any"}, {"unit": ""}, {"private": 1}, {"more": 1}]
 )
-def test_a_damaged_origin_is_refused(change: dict[str, Any], account: dc.Account) -> None:
-    network = replace(FOUR, learned=dc.Learned("0" * 32, "0.3", "replace", "record", True))
+def test_a_damaged_origin_is_refused(change: dict[str, Any], account: dc.results.Account) -> None:
+    network = replace(FOUR, learned=dc.results.Learned("0" * 32, "0.3", "replace", "record", True))
     counts = counts_of(network, [])
     rng = np.random.default_rng(1)
     document = json.loads(dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise(), rng=rng).dumps())
@@ -560,11 +560,11 @@ def test_a_damaged_origin_is_refused(change: dict[str, Any], account: dc.Account
         dc.Release.loads(json.dumps(document))
 
 
-def test_a_choice_has_no_posterior(account: dc.Account) -> None:
+def test_a_choice_has_no_posterior(account: dc.results.Account) -> None:
     made, rng = released(account), np.random.default_rng(1)
     for read in (
         lambda: dc.noise_aware(made, draws=10, rng=rng),
-        lambda: dc.plug_in(made, draws=10, rng=rng),
+        lambda: dc.tools.plug_in(made, draws=10, rng=rng),
         lambda: dc.fit(made),
         lambda: dc.combine(made, data="same"),
     ):
@@ -576,7 +576,7 @@ def test_a_choice_has_no_posterior(account: dc.Account) -> None:
 
 
 @every("part", ["calibration", "payload"])
-def test_no_field_of_a_choice_can_be_left_out_or_be_another_thing(part: str, account: dc.Account) -> None:
+def test_no_field_of_a_choice_can_be_left_out_or_be_another_thing(part: str, account: dc.results.Account) -> None:
     whole = json.loads(released(account).dumps())
     fields = [field for field in whole[part] if whole[part][field] not in ([], {})]
     for field_ in fields:
@@ -612,7 +612,7 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 @every("name", DAMAGE)
-def test_a_damaged_choice_is_refused(name: str, account: dc.Account) -> None:
+def test_a_damaged_choice_is_refused(name: str, account: dc.results.Account) -> None:
     document = json.loads(released(account).dumps())
     DAMAGE[name](document)
     with pytest.raises(dc.InputError, match="the release is damaged"):

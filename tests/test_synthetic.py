@@ -18,10 +18,10 @@ from discreet.inference import sampling
 from discreet.queries.bin_laws import BinLaw
 from discreet.queries.synthetic import (
     FORMATS,
+    sample,
     sample_codes,
-    sample_records,
+    simulate_records,
     stream_records,
-    synthetic,
     write_records,
 )
 from folding import every
@@ -58,7 +58,7 @@ def test_frequencies_are_those_of_the_joint(source: str) -> None:
         cells = random_draws(theta.network, 1, seed=1)
         theta = dc.Tables(theta.network, {node: cells[node][..., 0] for node in cells})
     joint = full_joint(with_draws(theta)).ravel()
-    observed = joint_counts(sample_records(theta, 40_000, np.random.default_rng(2)), theta.network.schema)
+    observed = joint_counts(simulate_records(theta, 40_000, rng=np.random.default_rng(2)), theta.network.schema)
     assert observed.sum() == 40_000
     assert not observed[joint == 0].any()
     assert chi_square(observed, joint) > FALSE_ALARM
@@ -67,7 +67,7 @@ def test_frequencies_are_those_of_the_joint(source: str) -> None:
 def test_the_chi_square_would_notice_swapped_states() -> None:
     theta = asia()
     swapped = dc.Tables(theta.network, {n: t[..., ::-1] if n == "bronc" else t for n, t in theta.items()})
-    observed = joint_counts(sample_records(swapped, 40_000, np.random.default_rng(2)), theta.network.schema)
+    observed = joint_counts(simulate_records(swapped, 40_000, rng=np.random.default_rng(2)), theta.network.schema)
     assert chi_square(observed, full_joint(with_draws(theta)).ravel()) < FALSE_ALARM
 
 
@@ -77,7 +77,7 @@ def test_parents_in_any_order_and_sizes() -> None:
     network = dc.Network(parts, {"c": ("b", "a"), "a": (), "b": ("a",)})
     cells = random_draws(network, 1, seed=3)
     theta = dc.Tables(network, {node: cells[node][..., 0] for node in cells})
-    table = sample_records(theta, 30_000, np.random.default_rng(4))
+    table = simulate_records(theta, 30_000, rng=np.random.default_rng(4))
     assert table.column_names == ["c", "a", "b"]
     joint = full_joint(with_draws(theta)).ravel()
     assert chi_square(joint_counts(table, network.schema), joint) > FALSE_ALARM
@@ -94,7 +94,7 @@ def numeric() -> dc.Tables:
 def test_numbers_fall_into_their_bins_by_the_smooth_law() -> None:
     theta = numeric()
     n = 20_000
-    table = sample_records(theta, n, np.random.default_rng(5))
+    table = simulate_records(theta, n, rng=np.random.default_rng(5))
     codes = sample_codes(theta, n, np.random.default_rng(5))
     assert table.schema.types == [pa.float64(), pa.float64()]
     for variable in theta.network.schema:
@@ -119,14 +119,14 @@ def test_numbers_of_narrow_bins_stay_in_them() -> None:
     cuts = (start + 1e-6, start + 2e-6)
     clock = dc.Variable("clock", ("first", "second", "third"), bounds=(start, start + 3e-6), bins=cuts)
     theta = dc.Tables(dc.Network((clock,), {"clock": ()}), {"clock": [0.0, 1.0, 0.0]})
-    values = sample_records(theta, 1000, np.random.default_rng(6))["clock"].to_numpy()
+    values = simulate_records(theta, 1000, rng=np.random.default_rng(6))["clock"].to_numpy()
     assert np.all((values >= clock.bins[0]) & (values < clock.bins[1]))
 
 
 def test_records_pass_their_own_schema() -> None:
     """What is sampled can be read and counted again."""
     for theta in (numeric(), asia(), theta_of("child")):
-        table = sample_records(theta, 500, np.random.default_rng(7))
+        table = simulate_records(theta, 500, rng=np.random.default_rng(7))
         counts = dc.count(dc.read_records(table, theta.network.schema, missing="error"), theta.network)
         codes = sample_codes(theta, 500, np.random.default_rng(7))
         for node in theta.network.nodes:
@@ -137,21 +137,21 @@ def test_records_pass_their_own_schema() -> None:
 
 def test_no_records() -> None:
     for theta in (asia(), numeric()):
-        table = sample_records(theta, 0, np.random.default_rng(8))
+        table = simulate_records(theta, 0, rng=np.random.default_rng(8))
         assert table.num_rows == 0
         assert table.column_names == list(theta.network.nodes)
-        assert table.schema == sample_records(theta, 3, np.random.default_rng(8)).schema
+        assert table.schema == simulate_records(theta, 3, rng=np.random.default_rng(8)).schema
 
 
 def test_seeds() -> None:
-    first, second, other = (sample_records(asia(), 50, np.random.default_rng(seed)) for seed in (9, 9, 10))
+    first, second, other = (simulate_records(asia(), 50, rng=np.random.default_rng(seed)) for seed in (9, 9, 10))
     assert first == second
     assert first != other
 
 
 def test_a_negative_number_of_records() -> None:
     with pytest.raises(dc.InputError, match="cannot sample -1 records"):
-        sample_records(asia(), -1, np.random.default_rng(0))
+        simulate_records(asia(), -1, rng=np.random.default_rng(0))
 
 
 def test_states_of_probability_0_are_never_drawn() -> None:
@@ -179,23 +179,23 @@ def test_looking_up_probabilities_in_parts_changes_nothing(monkeypatch: pytest.M
 # ------------------------------------------------------------------------------------------ sets from a posterior
 
 
-def certain(draws: int) -> dc.PosteriorDraws:
+def certain(draws: int) -> dc.results.PosteriorDraws:
     """Two independent variables; in draw s both are surely in state s."""
     states = tuple(str(state) for state in range(draws))
     network = dc.Network((dc.Variable("a", states), dc.Variable("b", states)), {"a": (), "b": ()})
-    return dc.PosteriorDraws(dc.Tables(network, {"a": np.eye(draws), "b": np.eye(draws)}, draws=draws))
+    return dc.results.PosteriorDraws(dc.Tables(network, {"a": np.eye(draws), "b": np.eye(draws)}, draws=draws))
 
 
-def coin(draws: int, rng: np.random.Generator) -> dc.PosteriorDraws:
+def coin(draws: int, rng: np.random.Generator) -> dc.results.PosteriorDraws:
     """A coin of which nothing is known: its probability is uniform."""
     network = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
-    return dc.PosteriorDraws(dc.Dirichlet.uniform(network, 1.0).draws(draws, rng))
+    return dc.results.PosteriorDraws(dc.Dirichlet.uniform(network, 1.0).draw(draws, rng=rng))
 
 
 def test_the_records_of_a_set_have_the_joint_law_of_its_draw() -> None:
     """Over blocks of all sizes; one chi-square test over 256 joint states."""
     theta = asia()
-    (stream,) = synthetic(dc.PosteriorDraws(with_draws(theta)), 40_000, np.random.default_rng(12), block=7_001)
+    (stream,) = sample(dc.results.PosteriorDraws(with_draws(theta)), 40_000, rng=np.random.default_rng(12), block=7_001)
     batches = list(stream)
     assert [batch.num_rows for batch in batches] == [7_001] * 5 + [40_000 - 5 * 7_001]
     observed = joint_counts(pa.Table.from_batches(batches), theta.network.schema)
@@ -205,7 +205,7 @@ def test_the_records_of_a_set_have_the_joint_law_of_its_draw() -> None:
 
 
 def test_every_set_is_of_one_joint_draw_and_no_two_sets_of_the_same() -> None:
-    tables = [stream.read_all() for stream in synthetic(certain(9), 20, np.random.default_rng(13), sets=9, block=6)]
+    tables = [stream.read_all() for stream in sample(certain(9), 20, rng=np.random.default_rng(13), sets=9, block=6)]
     assert all(table["a"] == table["b"] for table in tables)
     assert all(len(set(table["a"].to_pylist())) == 1 for table in tables)
     assert sorted(table["a"][0].as_py() for table in tables) == [str(state) for state in range(9)]
@@ -214,7 +214,7 @@ def test_every_set_is_of_one_joint_draw_and_no_two_sets_of_the_same() -> None:
 def test_records_of_a_set_share_what_is_not_known() -> None:
     """Two flips of an unknown coin agree with probability 2/3, of the mean coin 1/2; binomial, false alarm 1e-8."""
     rng = np.random.default_rng(14)
-    flips = [stream.read_all()["coin"].to_pylist() for stream in synthetic(coin(3000, rng), 2, rng, sets=3000)]
+    flips = [stream.read_all()["coin"].to_pylist() for stream in sample(coin(3000, rng), 2, rng=rng, sets=3000)]
     agree = sum(first == second for first, second in flips)
     assert stats.binomtest(agree, 3000, 2 / 3).pvalue > FALSE_ALARM
     assert stats.binomtest(agree, 3000, 1 / 2).pvalue < FALSE_ALARM
@@ -222,14 +222,14 @@ def test_records_of_a_set_share_what_is_not_known() -> None:
 
 def test_one_set_by_itself_is_of_the_mean_of_all_draws() -> None:
     """Two draws that have a and b in the same state; their mean has both states, and a tells b."""
-    table = synthetic(certain(2), 4_000, np.random.default_rng(14))[0].read_all()
+    table = sample(certain(2), 4_000, rng=np.random.default_rng(14))[0].read_all()
     joint = joint_counts(table, certain(2).network.schema).reshape(2, 2)
     # No arc joins a and b: the network's rows are all that a mean of rows can hold, whatever draws have in common.
     assert chi_square(joint.ravel(), np.full(4, 0.25)) > FALSE_ALARM
     chain = dc.Network(certain(2).network.variables, {"a": (), "b": ("a",)})
     rows = np.stack([np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([[0.5, 0.5], [0.0, 1.0]])], axis=-1)
-    posterior = dc.PosteriorDraws(dc.Tables(chain, {"a": np.eye(2), "b": rows}, draws=2))
-    table = synthetic(posterior, 4_000, np.random.default_rng(15))[0].read_all()
+    posterior = dc.results.PosteriorDraws(dc.Tables(chain, {"a": np.eye(2), "b": rows}, draws=2))
+    table = sample(posterior, 4_000, rng=np.random.default_rng(15))[0].read_all()
     joint = joint_counts(table, chain.schema).reshape(2, 2)
     # P(b | a) is that of the draws that have a: rows of impossible parents count for nothing.
     assert joint[0, 1] == joint[1, 0] == 0
@@ -237,17 +237,17 @@ def test_one_set_by_itself_is_of_the_mean_of_all_draws() -> None:
 
 
 def test_sets_differ_even_where_their_probabilities_do_not() -> None:
-    posterior = dc.PosteriorDraws(
+    posterior = dc.results.PosteriorDraws(
         dc.Tables(asia().network, lambda node: with_draws(asia())[node].repeat(2, -1), draws=2)
     )
-    first, second = (stream.read_all() for stream in synthetic(posterior, 100, np.random.default_rng(15), sets=2))
+    first, second = (stream.read_all() for stream in sample(posterior, 100, rng=np.random.default_rng(15), sets=2))
     assert first != second
 
 
 def test_a_seed_gives_the_same_sets_in_any_order_of_reading() -> None:
     def read(seed: int, order: tuple[int, ...]) -> list[pa.Table]:
         rng = np.random.default_rng(seed)
-        streams = synthetic(coin(10, rng), 50, rng, sets=3, block=20)
+        streams = sample(coin(10, rng), 50, rng=rng, sets=3, block=20)
         tables = {index: streams[index].read_all() for index in order}
         return [tables[index] for index in range(3)]
 
@@ -259,16 +259,16 @@ def test_many_columns_take_smaller_blocks() -> None:
     parts = tuple(dc.Variable(f"v{index}", ("x", "y")) for index in range(1000))
     network = dc.Network(parts, {part.name: () for part in parts})
     cells = dc.Tables(network, lambda _: np.full((2, 1), 0.5), draws=1)
-    (stream,) = synthetic(dc.PosteriorDraws(cells), 5000, np.random.default_rng(18))
+    (stream,) = sample(dc.results.PosteriorDraws(cells), 5000, rng=np.random.default_rng(18))
     assert [batch.num_rows for batch in stream] == [2097, 2097, 806]
 
 
 @every("theta", [asia(), numeric()], ids=["asia", "numeric"])
 def test_streams_have_one_schema_and_may_be_empty(theta: dc.Tables) -> None:
-    posterior = dc.PosteriorDraws(with_draws(theta))
-    wanted = sample_records(theta, 1, np.random.default_rng(19)).schema
+    posterior = dc.results.PosteriorDraws(with_draws(theta))
+    wanted = simulate_records(theta, 1, rng=np.random.default_rng(19)).schema
     for n in (0, 3):
-        (stream,) = synthetic(posterior, n, np.random.default_rng(19))
+        (stream,) = sample(posterior, n, rng=np.random.default_rng(19))
         assert stream.schema == wanted
         assert stream.read_all().num_rows == n
 
@@ -277,11 +277,11 @@ def test_what_cannot_be_made_is_refused() -> None:
     posterior = coin(5, np.random.default_rng(20))
     for sets in (0, -1, 6):
         with pytest.raises(dc.InputError, match=f"asked for {sets} sets, the posterior has 5 draws"):
-            synthetic(posterior, 10, np.random.default_rng(0), sets=sets)
+            sample(posterior, 10, rng=np.random.default_rng(0), sets=sets)
     with pytest.raises(dc.InputError, match="cannot sample -1 records"):
-        synthetic(posterior, -1, np.random.default_rng(0))
+        sample(posterior, -1, rng=np.random.default_rng(0))
     with pytest.raises(dc.InputError, match="a block needs at least one record, got 0"):
-        synthetic(posterior, 10, np.random.default_rng(0), block=0)
+        sample(posterior, 10, rng=np.random.default_rng(0), block=0)
 
 
 # ------------------------------------------------------------------------------------------ files
@@ -300,7 +300,7 @@ def awkward() -> dc.Tables:
 
 def stream_of(theta: dc.Tables, n: int, seed: int, block: int = 100) -> pa.RecordBatchReader:
     """One set."""
-    (stream,) = synthetic(dc.PosteriorDraws(with_draws(theta)), n, np.random.default_rng(seed), block=block)
+    (stream,) = sample(dc.results.PosteriorDraws(with_draws(theta)), n, rng=np.random.default_rng(seed), block=block)
     return stream
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import discreet as dc
 from discreet.inference import elimination
-from discreet.posterior.draws import joint_draws
+from discreet.posterior.joint_draws import joint_draws
 from discreet.posterior.pooled import table_draws
 from oracle import full_joint, small, with_draws
 from releases import guarantee, simulated_counts
@@ -42,12 +42,12 @@ def released(n: int, seed: int) -> dc.Release:
             "c": counts.tables["c"],
         },
     )
-    own = dc.Counts(tables, counts.policy)
+    own = dc.results.Counts(tables, counts.policy)
     return dc.simulate(dc.planned(audit=0), own, dc.Dirichlet.uniform(NETWORK), guarantee(3.0), rng=rng)
 
 
 @pytest.fixture(scope="module")
-def posterior() -> dc.PosteriorDraws:
+def posterior() -> dc.results.PosteriorDraws:
     return dc.noise_aware(released(50_000, 1), draws=300, rng=np.random.default_rng(2))
 
 
@@ -56,7 +56,7 @@ TRUTH = full_joint(with_draws(law()))[..., 0]
 
 
 @pytest.mark.parametrize("names", [("c",), ("a", "b"), ("b", "c"), ("a", "b", "c"), ("c", "a", "b")])
-def test_measured_sets_are_what_tables_say(posterior: dc.PosteriorDraws, names: tuple[str, ...]) -> None:
+def test_measured_sets_are_what_tables_say(posterior: dc.results.PosteriorDraws, names: tuple[str, ...]) -> None:
     assert posterior.tables is not None and posterior.tables.say(names)
     found = posterior.tables.joint(joint_draws(posterior).cells, names)
     assert found is not None
@@ -72,14 +72,14 @@ def test_measured_sets_are_what_tables_say(posterior: dc.PosteriorDraws, names: 
     assert twin is not None and not np.array_equal(twin, found)
 
 
-def test_what_the_network_leaves_open_is_its_own(posterior: dc.PosteriorDraws) -> None:
+def test_what_the_network_leaves_open_is_its_own(posterior: dc.results.PosteriorDraws) -> None:
     assert posterior.tables is not None
     for names in (("a",), ("x",), ("b",), ("x", "b")):
         assert not posterior.tables.say(names)
         assert posterior.tables.joint(joint_draws(posterior).cells, names) is None
 
 
-def test_answers_agree_with_each_other_and_with_the_tables(posterior: dc.PosteriorDraws) -> None:
+def test_answers_agree_with_each_other_and_with_the_tables(posterior: dc.results.PosteriorDraws) -> None:
     trusted = dc.noise_aware(released(50_000, 1), draws=300, rng=np.random.default_rng(2), trust_network=True)
     truth = TRUTH.sum(axis=(1, 3))
     rows = [row["mean"] for row in dc.answer(posterior, "P(a, b)", level=0.95).rows]
@@ -103,7 +103,7 @@ def test_answers_agree_with_each_other_and_with_the_tables(posterior: dc.Posteri
         np.testing.assert_allclose([row["mean"] for row in part.rows], [row["mean"] for row in same.rows], rtol=1e-12)
 
 
-def test_predictions_are_the_answers(posterior: dc.PosteriorDraws) -> None:
+def test_predictions_are_the_answers(posterior: dc.results.PosteriorDraws) -> None:
     found = dc.predict(posterior, {"a": ["s0", "s1", None], "c": ["s1", "s1", "s0"]}, "b", level=0.9)
     for index, query in enumerate(("P(b | a=s0, c=s1)", "P(b | a=s1, c=s1)", "P(b | c=s0)")):
         rows = dc.answer(posterior, query, level=0.9).rows
@@ -111,20 +111,20 @@ def test_predictions_are_the_answers(posterior: dc.PosteriorDraws) -> None:
         np.testing.assert_allclose(found.lower[index], [row["lower"] for row in rows], rtol=1e-9)
 
 
-def test_predictive_answers_weigh_by_the_evidence_as_tables_have_it(posterior: dc.PosteriorDraws) -> None:
+def test_predictive_answers_weigh_by_the_evidence_as_tables_have_it(posterior: dc.results.PosteriorDraws) -> None:
     both = [dc.answer(posterior, "P(b | a=s0)", level=0.95, predictive=predictive) for predictive in (False, True)]
     assert both[0].rows[0]["mean"] == pytest.approx(both[1].rows[0]["mean"], abs=0.01)
     assert both[0].rows != both[1].rows
 
 
-def test_a_decision_reads_what_an_answer_reads(posterior: dc.PosteriorDraws) -> None:
-    pays = dc.payoff(NETWORK, "P(b | a=s0)", {"go": {"s0": 1.0, "s1": 0.0}, "stay": {"s0": 0.5, "s1": 0.5}})
+def test_a_decision_reads_what_an_answer_reads(posterior: dc.results.PosteriorDraws) -> None:
+    pays = dc.decisions.payoff(NETWORK, "P(b | a=s0)", {"go": {"s0": 1.0, "s1": 0.0}, "stay": {"s0": 0.5, "s1": 0.5}})
     decision = dc.decide(posterior, pays, ["go", "stay"], level=0.95, bounds=(0, 1), queries=1, fresh=False)
     told = dc.answer(posterior, "P(b=s0 | a=s0)", level=0.95).rows[0]
     assert decision.rows[0]["mean"] == pytest.approx(told["mean"], rel=1e-9)
 
 
-def test_other_margins_keep_what_the_network_says(posterior: dc.PosteriorDraws) -> None:
+def test_other_margins_keep_what_the_network_says(posterior: dc.results.PosteriorDraws) -> None:
     """Of a and x, which lie in no table together, the network's independence stays."""
     assert posterior.tables is not None
     cells = joint_draws(posterior).cells
@@ -137,7 +137,7 @@ def test_other_margins_keep_what_the_network_says(posterior: dc.PosteriorDraws) 
     np.testing.assert_allclose(moved.sum(axis=1), wanted, atol=1e-3)
 
 
-def test_pairs_in_no_table_have_the_margins_that_tables_say(posterior: dc.PosteriorDraws) -> None:
+def test_pairs_in_no_table_have_the_margins_that_tables_say(posterior: dc.results.PosteriorDraws) -> None:
     """The network's own law of x and c has a margin of c that the table of c contradicts; its odds stay."""
     assert posterior.tables is not None
     cells = joint_draws(posterior).cells
@@ -162,9 +162,9 @@ def test_what_is_asked_first_changes_no_answer() -> None:
     assert dc.answer(one, "P(a, b)", level=0.95) == dc.answer(other, "P(a, b)", level=0.95)
 
 
-def test_made_up_records_are_what_tables_say(posterior: dc.PosteriorDraws) -> None:
+def test_made_up_records_are_what_tables_say(posterior: dc.results.PosteriorDraws) -> None:
     """a and b go together, which no family holds: rows are moved."""
-    records = next(iter(dc.synthetic(posterior, 60_000, np.random.default_rng(5)))).read_all().to_pandas()
+    records = next(iter(dc.sample(posterior, 60_000, rng=np.random.default_rng(5)))).read_all().to_pandas()
     for names in (("a", "b"), ("b", "c"), ("c",), ("x", "b")):
         axes = ["a", "x", "b", "c"]
         truth = TRUTH.sum(axis=tuple(index for index, name in enumerate(axes) if name not in names))
@@ -175,12 +175,12 @@ def test_made_up_records_are_what_tables_say(posterior: dc.PosteriorDraws) -> No
 
 
 @pytest.mark.parametrize("sets", [None, 1])
-def test_made_up_records_have_the_law_that_answers_have(posterior: dc.PosteriorDraws, sets: int | None) -> None:
+def test_made_up_records_have_the_law_that_answers_have(posterior: dc.results.PosteriorDraws, sets: int | None) -> None:
     """Of the mean of all draws, or of one draw, to sampling error: six deviations of a share of 60,000 records."""
     tables, cells = posterior.tables, joint_draws(posterior).cells
     assert tables is not None
     drawn = np.random.default_rng(5).permutation(300)[0]
-    (stream,) = dc.synthetic(posterior, 60_000, np.random.default_rng(5), sets=sets)
+    (stream,) = dc.sample(posterior, 60_000, rng=np.random.default_rng(5), sets=sets)
     records = stream.read_all().to_pandas()
     for names in (("a", "b"), ("b", "c"), ("x", "b"), ("a", "b", "c")):
         law = tables.joint(cells, names)
@@ -193,7 +193,7 @@ def test_made_up_records_have_the_law_that_answers_have(posterior: dc.PosteriorD
         assert np.abs(made - wanted).max() < 6 * np.sqrt(0.25 / 60_000) + 0.003, names
 
 
-def test_what_records_are_moved_by(posterior: dc.PosteriorDraws) -> None:
+def test_what_records_are_moved_by(posterior: dc.results.PosteriorDraws) -> None:
     """b and a lie in the table of c and in no family; a and x in no table, so that the network's law of them stays."""
     tables, cells = posterior.tables, joint_draws(posterior).cells
     assert tables is not None
@@ -246,7 +246,9 @@ def test_what_pairs_leave_open_is_an_interaction_that_keeps_them(monkeypatch: py
     np.testing.assert_allclose(some, law[..., picked], atol=1e-9)
 
 
-def test_laws_that_are_too_large_stay_and_say_so(posterior: dc.PosteriorDraws, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_laws_that_are_too_large_stay_and_say_so(
+    posterior: dc.results.PosteriorDraws, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert dc.answer(posterior, "P(a, b)", level=0.95).basis == "measured"
     monkeypatch.setattr(table_draws, "MOST_VALUES", 100)
     told = dc.answer(posterior, "P(a, b)", level=0.95)

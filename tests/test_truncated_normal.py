@@ -21,7 +21,7 @@ FALSE_ALARM = 1e-8
 """Of each statistical test; a parametrised one has at most nine cases."""
 SIGMAS = 6.0
 """A normal mean is farther out with a probability of 2e-9."""
-BOTH = pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+BOTH = pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 
 
 def drawn(precision: npt.ArrayLike, shift: npt.ArrayLike, radius: float, draws: int, seed: int = 1) -> Floats:

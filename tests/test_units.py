@@ -64,13 +64,13 @@ ENGINES: dict[str, Callable[[pd.DataFrame, Path], dict[str, Any]]] = {
 }
 
 
-def counted(data: pd.DataFrame, engine: str, folder: Path, salt: str, network: dc.Network = PAIR) -> dc.Counts:
+def counted(data: pd.DataFrame, engine: str, folder: Path, salt: str, network: dc.Network = PAIR) -> dc.results.Counts:
     given = ENGINES[engine](data, folder)
     records = dc.read_records(given.pop("source"), network.schema, unit_column="who", **given)
     return dc.count(replace(records, unit=Unit("who", salt=salt)), network)
 
 
-def table(counts: dc.Counts) -> np.ndarray:
+def table(counts: dc.results.Counts) -> np.ndarray:
     return np.asarray(counts.tables["b"])
 
 
@@ -211,7 +211,7 @@ def test_rows_of_a_design_are_one_of_each_unit() -> None:
     over = dc.Design((dc.Variable("x", bounds=(0, 10)),), intercept=False)
     data = pd.DataFrame({"who": np.repeat(np.arange(50), 4), "x": np.repeat(np.arange(50) / 5, 4)})
     source = pa.Table.from_pandas(data, preserve_index=False)
-    rows = dc.grid_rows(over, dc.read_records(source, over.schema, unit_column="who"))
+    rows = dc.designs.read_rows(over, dc.read_records(source, over.schema, unit_column="who"))
     assert rows.records == 50 and len(np.unique(rows.coordinates)) == 50
 
 
@@ -266,7 +266,7 @@ def test_estimators_protect_units_of_one_row_if_the_curator_says_so() -> None:
         dc.PrivateNaiveBayes: ({"classes": ("n", "y"), "bins": 2}, classes),
         dc.PrivateLogisticRegression: ({"classes": ("n", "y"), "records": 200, "find_bounds": None}, classes),
         dc.PrivateLinearRegression: ({"target_bounds": (0, 1), "find_bounds": None}, numbers),
-        dc.PrivatePrincipalDirection: ({}, None),
+        dc.estimators.PrivatePrincipalDirection: ({}, None),
     }
     for at, (kind, (more, y)) in enumerate(made.items()):
         with pytest.raises(dc.InputError, match="one_record_a_unit=True"):
@@ -275,11 +275,13 @@ def test_estimators_protect_units_of_one_row_if_the_curator_says_so() -> None:
         fitted = kind(**paid, **more, one_record_a_unit=True).fit(X, y)
         assert "is the curator's word" in " ".join(fitted.release_.unit_lines)
         if kind is dc.PrivateLinearRegression:
-            score = dc.release_score(fitted, X, y, guarantee=promise, account=another_account(promise), draws=100)
+            score = dc.estimators.release_score(
+                fitted, X, y, guarantee=promise, account=another_account(promise), draws=100
+            )
             assert score.release.policy.one_record_a_unit
 
 
-def another_account(promise: dc.Guarantee) -> dc.Account:
+def another_account(promise: dc.Guarantee) -> dc.results.Account:
     return dc.Ledger("sqlite://").open("b", promise)
 
 

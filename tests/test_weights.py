@@ -12,7 +12,7 @@ import discreet as dc
 from discreet.model.design import GRID
 from discreet.posterior.design import weight_posterior as module
 from discreet.posterior.design.extra import sampler
-from discreet.posterior.design.weight_posterior import WeightPosterior, even_law, require_known, require_level, tails
+from discreet.posterior.design.weight_posterior import WeightPosterior, require_known, require_level, tails, uniform_law
 from folding import every
 
 FEATURES = (dc.Variable("age", bounds=(20, 90)), dc.Variable("pressure", bounds=(80, 200)))
@@ -36,30 +36,30 @@ def released(kind: str, relation: str = "add-remove", design: dc.Design | None =
     match kind:
         case "moments":
             over, mechanism = LINEAR, dc.noisy_moments()
-            statistic = dc.moments(dc.grid_rows(over, X, days))
+            statistic = dc.designs.sum_moments(dc.designs.read_rows(over, X, days))
         case "groups":
             over, mechanism = LINEAR, dc.grouped_moments()
-            statistic = dc.moments(dc.grid_rows(over, X, days))
+            statistic = dc.designs.sum_moments(dc.designs.read_rows(over, X, days))
         case "draws":
             over, mechanism = LINEAR, dc.truncated_posterior(50, variance=0.1)
-            statistic = dc.moments(dc.grid_rows(over, X, days))
+            statistic = dc.designs.sum_moments(dc.designs.read_rows(over, X, days))
         case "gradients":
             over, mechanism = design or LOGISTIC, dc.noisy_gradients(2, records=300)
-            statistic = dc.gradients(dc.grid_rows(over, X, state))
+            statistic = dc.designs.sum_gradients(dc.designs.read_rows(over, X, state))
         case "direction":
-            factor = dc.DirectionFactor(dc.spread_candidates(2, 3, (0.3,)), noise_variance=0.1, tau=4.0)
-            over, mechanism, statistic = PLANE, dc.factored(factor), dc.grid_rows(PLANE, X)
+            factor = dc.scores.DirectionFactor(dc.scores.spread_candidates(2, 3, (0.3,)), noise_variance=0.1, tau=4.0)
+            over, mechanism, statistic = PLANE, dc.factored(factor), dc.designs.read_rows(PLANE, X)
         case _:
             over = dc.Design((dc.Variable("code", bounds=(0, 1)),), None, None, False)
-            mechanism = dc.factored(dc.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1))
-            statistic = dc.grid_rows(over, rng.integers(0, 2, (300, 1)))
-    return dc.simulate(mechanism, statistic, dc.Normal(over, 2.0), promise(relation), rng=rng)
+            mechanism = dc.factored(dc.scores.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1))
+            statistic = dc.designs.read_rows(over, rng.integers(0, 2, (300, 1)))
+    return dc.simulate(mechanism, statistic, dc.designs.Normal(over, 2.0), promise(relation), rng=rng)
 
 
 def drawn(release: dc.Release, draws: int = 60, seed: int = 1, **others: Any) -> WeightPosterior:
-    if isinstance(release.payload, dc.GradientTrace):
-        others = {"covariates": dc.even_law(release.design), **others}
-    return dc.weights(release, draws=draws, rng=np.random.default_rng(seed), **others)
+    if isinstance(release.payload, dc.kinds.GradientTrace):
+        others = {"covariates": dc.designs.uniform_law(release.design), **others}
+    return dc.read_weights(release, draws=draws, rng=np.random.default_rng(seed), **others)
 
 
 @every("relation", ["replace", "add-remove"])
@@ -96,7 +96,7 @@ def test_rows_have_the_units_of_the_columns() -> None:
     for row, values in zip(rows, by_hand, strict=True):
         wanted = [values.mean(), *np.quantile(values, [0.05, 0.95])]
         assert np.allclose([row["mean"], row["lower"], row["upper"]], wanted)
-    lower, upper = found.interval(0.9)
+    lower, upper = found.interval(level=0.9)
     assert np.allclose([lower, upper], np.quantile(found.weights, [0.05, 0.95], axis=0))
 
 
@@ -156,7 +156,7 @@ def test_the_sampler_is_told_the_release(monkeypatch: pytest.MonkeyPatch) -> Non
     assert np.array_equal(found["points"], payload.points) and np.array_equal(found["gradients"], payload.gradients)
     assert (found["scale"], found["shape"], found["prior_deviation"]) == (payload.scale, "cube", 2.0)
     assert (found["records"], found["count_scale"]) == (payload.total.value, payload.total.scale)
-    assert found["law"] == dc.UniformBox(2, 1.0) and found["public"] is None
+    assert found["law"] == dc.designs.UniformBox(2, 1.0) and found["public"] is None
 
 
 def test_a_public_number_of_records_has_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,8 +165,8 @@ def test_a_public_number_of_records_has_no_noise(monkeypatch: pytest.MonkeyPatch
 
 
 def test_laws_and_public_records_are_passed_in_the_designs_coordinates(monkeypatch: pytest.MonkeyPatch) -> None:
-    law = dc.PublicRows(np.array([[0.5, -0.5]]), 1.0)
-    known = dc.PublicRecords([[55, 200], [90, 80]], [1, 0])
+    law = dc.designs.PublicRows(np.array([[0.5, -0.5]]), 1.0)
+    known = dc.designs.PublicRecords([[55, 200], [90, 80]], [1, 0])
     found = told(monkeypatch, released("gradients"), covariates=law, public=known)
     assert found["law"] is law
     public = found["public"]
@@ -176,16 +176,16 @@ def test_laws_and_public_records_are_passed_in_the_designs_coordinates(monkeypat
 def test_a_ball_has_a_sphere_for_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
     found = told(monkeypatch, released("gradients", design=BALL))
     assert found["shape"] == "ball"
-    assert found["law"] == even_law(BALL) == dc.UniformSphere(2, 0.5, BALL.constant)
-    assert even_law(dc.Design(FEATURES, LOGISTIC.target, 0.5, False)) == dc.UniformSphere(2, 0.5, None)
+    assert found["law"] == uniform_law(BALL) == dc.designs.UniformSphere(2, 0.5, BALL.constant)
+    assert uniform_law(dc.Design(FEATURES, LOGISTIC.target, 0.5, False)) == dc.designs.UniformSphere(2, 0.5, None)
 
 
 LAWS: dict[str, tuple[Any, str]] = {
     "no law": (3, "a law of covariates is one of those"),
-    "size": (dc.UniformBox(3, 1.0), "has 4 coordinates, the design 3"),
-    "no constant": (dc.UniformBox(3, None), "the law of covariates has another"),
-    "constant": (dc.UniformSphere(2, 0.5, 1.0), "the law of covariates has another"),
-    "constants of points": (dc.WeightedPoints([[0, 0, 1], [0, 0, 0.5]], [0.5, 0.5]), "has another"),
+    "size": (dc.designs.UniformBox(3, 1.0), "has 4 coordinates, the design 3"),
+    "no constant": (dc.designs.UniformBox(3, None), "the law of covariates has another"),
+    "constant": (dc.designs.UniformSphere(2, 0.5, 1.0), "the law of covariates has another"),
+    "constants of points": (dc.designs.WeightedPoints([[0, 0, 1], [0, 0, 0.5]], [0.5, 0.5]), "has another"),
 }  # fmt: skip
 
 
@@ -201,11 +201,11 @@ def test_a_law_is_of_the_design(which: str) -> None:
 @every(
     "law",
     [
-        dc.UniformSphere(2, 0.5, 0.5 / 2**0.5),
-        dc.UniformBox(2, BALL.constant + 0.5 / GRID),
-        dc.PublicRows([[0.1, 0.1]], BALL.constant),
-        dc.WeightedPoints([[0, 0, BALL.constant]], [1.0]),
-        dc.Histograms((np.array([-1, 1]),) * 2, (np.array([1.0]),) * 2, BALL.constant),
+        dc.designs.UniformSphere(2, 0.5, 0.5 / 2**0.5),
+        dc.designs.UniformBox(2, BALL.constant + 0.5 / GRID),
+        dc.designs.PublicRows([[0.1, 0.1]], BALL.constant),
+        dc.designs.WeightedPoints([[0, 0, BALL.constant]], [1.0]),
+        dc.designs.Histograms((np.array([-1, 1]),) * 2, (np.array([1.0]),) * 2, BALL.constant),
     ],
 )
 def test_laws_of_all_kinds_are_taken(law: Any) -> None:
@@ -218,10 +218,10 @@ def test_laws_of_all_kinds_are_taken(law: Any) -> None:
 )
 def test_public_records_are_a_table_with_labels(features: Any, labels: Any) -> None:
     with pytest.raises(dc.InputError, match="public records"):
-        dc.PublicRecords(features, labels)
+        dc.designs.PublicRecords(features, labels)
 
 
-@every("known", [([[1, 2]], [1]), dc.PublicRecords([[1.0]], [1])])
+@every("known", [([[1, 2]], [1]), dc.designs.PublicRecords([[1.0]], [1])])
 def test_public_records_are_of_the_design(known: Any) -> None:
     with pytest.raises(dc.InputError, match="public records"):
         drawn(released("gradients"), public=known)
@@ -236,14 +236,14 @@ def test_gradients_need_the_law_of_the_features() -> None:
 
 
 def test_one_feature_within_a_norm_is_at_either_end() -> None:
-    law = dc.even_law(dc.Design(FEATURES[:1], LOGISTIC.target, 0.5))
-    assert isinstance(law, dc.WeightedPoints)
+    law = dc.designs.uniform_law(dc.Design(FEATURES[:1], LOGISTIC.target, 0.5))
+    assert isinstance(law, dc.designs.WeightedPoints)
     assert law.points.tolist() == [[-0.5, 0.5], [0.5, 0.5]]
 
 
 @every("kind", ["moments", "draws", "direction"])
 def test_other_releases_have_no_law_of_covariates(kind: str) -> None:
-    for others in ({"covariates": dc.UniformBox(2, 1.0)}, {"public": dc.PublicRecords([[1, 2]], [1])}):
+    for others in ({"covariates": dc.designs.UniformBox(2, 1.0)}, {"public": dc.designs.PublicRecords([[1, 2]], [1])}):
         with pytest.raises(dc.InputError, match="are for releases of gradients"):
             drawn(released(kind), **others)
 
@@ -261,7 +261,7 @@ def test_a_posterior_has_draws(draws: int) -> None:
 
 def test_a_release_over_a_network_is_read_otherwise() -> None:
     network = dc.Network((dc.Variable("a", ("0", "1")),), {"a": ()})
-    counts = dc.count_codes(network, {"a": np.array([0, 1, 1])})
+    counts = dc.tools.count_codes(network, {"a": np.array([0, 1, 1])})
     rng = np.random.default_rng(1)
     made = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise(), rng=rng)
     with pytest.raises(dc.InputError, match="over a network, not a design"):

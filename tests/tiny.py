@@ -47,7 +47,7 @@ def measured(network: dc.Network) -> list[Scope]:
     return [scope for group in star_cover(network) for scope in group]
 
 
-def counts_of(network: dc.Network, records: Iterable[Record]) -> dc.Counts:
+def counts_of(network: dc.Network, records: Iterable[Record]) -> dc.results.Counts:
     """Counts of the families and of what `planned` may measure, slow and obvious: one record at a time.
 
     Small networks are counted as a whole, so that any table can be taken from the counts.
@@ -62,7 +62,7 @@ def counts_of(network: dc.Network, records: Iterable[Record]) -> dc.Counts:
             tables[node][tuple(code[name] for name in network.family(node))] += 1
         for scope in scopes:
             joints[scope][tuple(code[name] for name in scope)] += 1
-    return dc.Counts(dc.Tables(network, tables), STRICT, joints)
+    return dc.results.Counts(dc.Tables(network, tables), STRICT, joints)
 
 
 def all_records(network: dc.Network) -> list[Record]:

@@ -79,7 +79,7 @@ def _lemma_11() -> tuple[float, float]:
     The bet is worth 0 under the posterior, which is continuous: no draw of it is seen twice.
     """
     coin, draws, queries, failure, sure = binary({"a": ()}), 1000, 10, 0.05, 0.5
-    seen = dc.PosteriorDraws(dc.Dirichlet.uniform(coin, 1.0).draws(draws, np.random.default_rng(SEED)))
+    seen = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin, 1.0).draw(draws, rng=np.random.default_rng(SEED)))
     known = set(seen.cells["a"][0].tolist())
 
     def utility(cells: dc.Tables, response: str) -> Floats:
@@ -87,7 +87,7 @@ def _lemma_11() -> tuple[float, float]:
         return among if response == "bet" else np.full(among.shape, sure)
 
     chosen = dc.decide(seen, utility, ("bet", "pass"), queries=queries, failure=failure).response
-    fresh = dc.Dirichlet.uniform(coin, 1.0).draws(20 * draws, np.random.default_rng(SEED + 1))
+    fresh = dc.Dirichlet.uniform(coin, 1.0).draw(20 * draws, rng=np.random.default_rng(SEED + 1))
     worth = {response: float(utility(fresh, response).mean()) for response in ("bet", "pass")}
     return response_error(draws, 2, queries, failure), max(worth.values()) - worth[chosen]
 
@@ -100,7 +100,7 @@ def _lemma_11_by_answers() -> tuple[float, float]:
     """
     coin, draws, queries, failure = binary({"a": ()}), 1000, 1000, 0.05
     rng = np.random.default_rng(SEED)
-    seen = dc.PosteriorDraws(dc.Dirichlet.uniform(coin, 1.0).draws(draws, rng))
+    seen = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin, 1.0).draw(draws, rng=rng))
 
     def answer(inside: npt.NDArray[np.bool_]) -> str:
         def utility(cells: dc.Tables, response: str) -> Floats:

@@ -34,7 +34,7 @@ SEED = 2020
 
 def _some_theta(network: dc.Network, number: int) -> dc.Tables:
     """Arbitrary probabilities of all rows."""
-    drawn = dc.Dirichlet.uniform(network, 1.0).draws(1, np.random.default_rng([SEED, number]))
+    drawn = dc.Dirichlet.uniform(network, 1.0).draw(1, rng=np.random.default_rng([SEED, number]))
     return dc.Tables(network, {node: table[..., 0] for node, table in drawn.items()})
 
 

@@ -22,15 +22,15 @@ from oracle import conditional, event, most_probable, random_draws, with_draws
 from strategies import networks
 
 CELLS = random_draws(asia().network, 200, seed=1)
-POSTERIOR = dc.PosteriorDraws(CELLS)
-ONE = dc.PosteriorDraws(with_draws(dc.Tables(CELLS.network, {node: CELLS[node][..., 0] for node in CELLS})))
+POSTERIOR = dc.results.PosteriorDraws(CELLS)
+ONE = dc.results.PosteriorDraws(with_draws(dc.Tables(CELLS.network, {node: CELLS[node][..., 0] for node in CELLS})))
 
 
-def check_rows(answer: dc.Answer, names: list[str], draws: np.ndarray) -> None:
+def check_rows(answer: dc.results.Answer, names: list[str], draws: np.ndarray) -> None:
     """Rows in the order of the states, the last variable fastest, with means and intervals of these draws."""
     schema = CELLS.network.schema
     states = list(product(*(schema[name].states for name in names)))
-    lower, upper = dc.credible_interval(draws.reshape(len(states), -1), answer.level)
+    lower, upper = dc.tools.credible_interval(draws.reshape(len(states), -1), answer.level)
     assert [row["state"] for row in answer.rows] == [dict(zip(names, state, strict=True)) for state in states]
     np.testing.assert_allclose([row["mean"] for row in answer.rows], draws.reshape(len(states), -1).mean(axis=-1))
     np.testing.assert_allclose([row["lower"] for row in answer.rows], lower, atol=1e-12)
@@ -59,11 +59,11 @@ def test_conditional_answer_in_the_order_of_the_query() -> None:
 )
 def test_fixed_states_keep_their_rows_of_the_joint(text: str, evidence: dict[str, int]) -> None:
     answer = dc.answer(POSTERIOR, text, level=0.8)
-    names = [name for name, _ in dc.parse_query(text, CELLS.network.schema).targets]
+    names = [name for name, _ in dc.tools.parse_query(text, CELLS.network.schema).targets]
     joint = conditional(CELLS, tuple(names), evidence)
     index = tuple({"tub": slice(1, 2), "lung": slice(0, 1)}.get(name, slice(None)) for name in names)
     expected = joint[index].reshape(-1, 200)
-    lower, upper = dc.credible_interval(expected, 0.8)
+    lower, upper = dc.tools.credible_interval(expected, 0.8)
     assert len(answer.rows) == len(expected)
     for row, draws, low, high in zip(answer.rows, expected, lower, upper, strict=True):
         assert (row["state"]["tub"], row["state"]["lung"]) == ("no", "yes")
@@ -98,7 +98,7 @@ def test_explanation_of_many_draws_is_best_on_average() -> None:
     assert list(rows[0]["state"].values()) == [("yes", "no")[code] for code in best]
     for row in rows:
         at = tuple(("yes", "no").index(state) for state in row["state"].values())
-        lower, upper = dc.credible_interval(table[at], 0.9)
+        lower, upper = dc.tools.credible_interval(table[at], 0.9)
         found = (row["mean"], row["lower"], row["upper"], row["best"])
         assert found == pytest.approx((table[at].mean(), float(lower), float(upper), shares[at]))
     assert len(rows) == np.count_nonzero(shares)
@@ -130,7 +130,7 @@ def test_levels(level: float) -> None:
     for ask in (
         lambda: dc.answer(POSTERIOR, "P(lung)", level=level),
         lambda: dc.marginals(POSTERIOR, {}, level=level),
-        lambda: dc.credible_interval(np.zeros(3), level),
+        lambda: dc.tools.credible_interval(np.zeros(3), level),
     ):
         with pytest.raises(dc.InputError, match="between 0 and 1"):
             ask()
@@ -148,7 +148,7 @@ def test_unknown_evidence_of_all_marginals() -> None:
 )
 def test_impossible_evidence(text: str) -> None:
     """In the bundled network `either` is the disjunction of `lung` and `tub`: with certainty."""
-    posterior = dc.PosteriorDraws(with_draws(asia()))
+    posterior = dc.results.PosteriorDraws(with_draws(asia()))
     with pytest.raises(dc.InputError, match="the evidence is impossible under 1 of 1 draws"):
         dc.answer(posterior, text.format("either=no, lung=yes"), level=0.9)
     with pytest.raises(dc.InputError, match="impossible"):
@@ -156,7 +156,7 @@ def test_impossible_evidence(text: str) -> None:
 
 
 def test_an_impossible_target_is_an_answer() -> None:
-    posterior = dc.PosteriorDraws(with_draws(asia()))
+    posterior = dc.results.PosteriorDraws(with_draws(asia()))
     answer = dc.answer(posterior, "P(either=no, smoke | lung=yes)", level=0.9)
     assert [(row["mean"], row["lower"], row["upper"]) for row in answer.rows] == [(0, 0, 0)] * 2
 
@@ -174,7 +174,7 @@ def test_answers_stay_within_0_and_1() -> None:
         (dc.Variable("root", ("a", "b", "c")), dc.Variable("sure", ("only",))), {"root": (), "sure": ("root",)}
     )
     for seed in range(60):
-        posterior = dc.PosteriorDraws(random_draws(network, 1, seed=seed))
+        posterior = dc.results.PosteriorDraws(random_draws(network, 1, seed=seed))
         for query in ("P(sure=only)", "MAP(sure)", "P(sure)", "P(sure=only, root)"):
             for row in dc.answer(posterior, query, level=0.99).rows:
                 assert 0 <= row["lower"] <= row["upper"] <= 1
@@ -193,7 +193,7 @@ def test_evidence_probability_is_not_needed_for_the_mean_of_means() -> None:
 def test_map_is_best_on_average_even_where_it_wins_under_no_draw() -> None:
     network = dc.Network((dc.Variable("x", tuple("abcd")),), {"x": ()})
     table = np.array([[0.5, 0.05, 0.05, 0.4], [0.05, 0.5, 0.05, 0.4], [0.05, 0.05, 0.5, 0.4]]).T
-    rows = dc.answer(dc.PosteriorDraws(dc.Tables(network, {"x": table}, draws=3)), "MAP(x)", level=0.9).rows
+    rows = dc.answer(dc.results.PosteriorDraws(dc.Tables(network, {"x": table}, draws=3)), "MAP(x)", level=0.9).rows
     assert rows[0]["state"] == {"x": "d"} and rows[0]["mean"] == pytest.approx(0.4)
     assert [row["best"] for row in rows] == pytest.approx([0, 1 / 3, 1 / 3, 1 / 3])
 
@@ -201,7 +201,7 @@ def test_map_is_best_on_average_even_where_it_wins_under_no_draw() -> None:
 def test_explanations_are_at_most_sixteen_and_the_first_is_the_best_on_average() -> None:
     network = dc.Network((dc.Variable("x", tuple(f"s{k}" for k in range(40))),), {"x": ()})
     cells = random_draws(network, 300, seed=4)
-    rows = dc.answer(dc.PosteriorDraws(cells), "MAP(x)", level=0.9).rows
+    rows = dc.answer(dc.results.PosteriorDraws(cells), "MAP(x)", level=0.9).rows
     shares = np.bincount(cells["x"].argmax(axis=0), minlength=40) / 300
     assert len(rows) == 16 < np.count_nonzero(shares)
     assert rows[0]["mean"] == pytest.approx(cells["x"].mean(axis=-1).max())
@@ -214,7 +214,7 @@ def test_explanations_are_at_most_sixteen_and_the_first_is_the_best_on_average()
 @pytest.mark.parametrize("text", ["MAP(tub, lung | dysp=yes)", "MPE(| dysp=yes, smoke=no)", "MAP(bronc)"])
 def test_explanations_too_many_to_list_are_the_same(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With more joint states than rows are allowed, elimination finds the states; row by row the numbers agree."""
-    posterior = dc.PosteriorDraws(CELLS, twins=random_draws(CELLS.network, 200, seed=9))
+    posterior = dc.results.PosteriorDraws(CELLS, twins=random_draws(CELLS.network, 200, seed=9))
     listed = {str(row["state"]): row for row in dc.answer(posterior, text, level=0.9).rows}
     monkeypatch.setattr(module, "ROW_LIMIT", 1)
     rows = dc.answer(posterior, text, level=0.9).rows
@@ -229,7 +229,7 @@ def test_explanations_too_many_to_list_are_the_same(text: str, monkeypatch: pyte
 # -------------------------------------------------------------------------------------------------------------- noise
 
 
-def coin(draws: int, seed: int) -> tuple[dc.PosteriorDraws, float]:
+def coin(draws: int, seed: int) -> tuple[dc.results.PosteriorDraws, float]:
     """A coin whose count of heads is 2, 5 or 9 of 10, known by noise only, and the exact share of the noise.
 
     Given n heads theta is Beta(1 + n, 1 + 10 - n): mean (1 + n) / 12, variance mean (1 - mean) / 13.
@@ -242,7 +242,7 @@ def coin(draws: int, seed: int) -> tuple[dc.PosteriorDraws, float]:
     counts = rng.choice(heads, size=draws, p=weights)
     one, other = (rng.beta(1 + counts, 11 - counts) for _ in range(2))
     cells, twins = (dc.Tables(network, {"x": np.stack([p, 1 - p])}, draws=draws) for p in (one, other))
-    return dc.PosteriorDraws(cells, twins=twins), known / (known + weights @ (mean * (1 - mean)) / 13)
+    return dc.results.PosteriorDraws(cells, twins=twins), known / (known + weights @ (mean * (1 - mean)) / 13)
 
 
 def test_share_of_the_noise() -> None:
@@ -268,12 +268,12 @@ def test_draws_and_twins_tell_the_variance_alike() -> None:
 @every("text", ["P(lung | xray=yes)", "P(lung=yes, bronc)", "MAP(tub, lung)", "MPE(| dysp=yes)"])
 def test_known_counts_have_no_noise_and_known_probabilities_only_noise(text: str) -> None:
     """Twins that are the draws themselves: all of the variance is noise; of independent ones, none but by chance."""
-    same = dc.answer(dc.PosteriorDraws(CELLS, twins=CELLS), text, level=0.9)
+    same = dc.answer(dc.results.PosteriorDraws(CELLS, twins=CELLS), text, level=0.9)
     assert [row["noise"] for row in same.rows] == pytest.approx([1.0] * len(same.rows))
     cells, twins = (random_draws(CELLS.network, 10_000, seed=seed) for seed in (2, 3))
-    other = dc.answer(dc.PosteriorDraws(cells, twins=twins), text, level=0.9)
+    other = dc.answer(dc.results.PosteriorDraws(cells, twins=twins), text, level=0.9)
     assert all(0 <= row["noise"] < 0.08 for row in other.rows)  # eight standard deviations
-    alone = dc.answer(dc.PosteriorDraws(cells), text, level=0.9)
+    alone = dc.answer(dc.results.PosteriorDraws(cells), text, level=0.9)
     strip = [{**row, "noise": None, "noise_error": None} for row in other.rows]
     assert list(alone.rows) == strip
 
@@ -291,7 +291,9 @@ def test_the_error_of_the_share_is_how_far_it_varies() -> None:
     # Draws of chains that are worth a quarter of their number tell it half as well.
     assert float(noise_share(*pair, effective=10_000)[1]) == pytest.approx(2 * float(noise_share(*pair)[1]))
     made, _ = coin(300, 1)
-    alone, chained = (dc.PosteriorDraws(made.cells, twins=made.twins, worth=worth) for worth in (None, lambda: 75.0))
+    alone, chained = (
+        dc.results.PosteriorDraws(made.cells, twins=made.twins, worth=worth) for worth in (None, lambda: 75.0)
+    )
     one, other = (dc.answer(part, "P(x=head)", level=0.9).rows[0]["noise_error"] for part in (alone, chained))
     assert other == pytest.approx(2 * one)
 
@@ -302,7 +304,7 @@ def test_noise_is_unknown_without_twins_and_with_one_draw() -> None:
 
         network, cells = CELLS.network, CELLS
 
-    one = dc.PosteriorDraws(ONE.cells, twins=ONE.cells)
+    one = dc.results.PosteriorDraws(ONE.cells, twins=ONE.cells)
     for posterior in (POSTERIOR, Bare(), one):
         for text in ("P(lung | smoke=yes)", "MPE(| dysp=yes)"):
             assert dc.answer(posterior, text, level=0.9).rows[0]["noise"] is None
@@ -314,7 +316,7 @@ def test_what_does_not_vary_has_no_noise() -> None:
         (dc.Variable("root", ("a", "b", "c")), dc.Variable("sure", ("only",))), {"root": (), "sure": ("root",)}
     )
     cells = random_draws(network, 50, seed=1)
-    posterior = dc.PosteriorDraws(cells, twins=cells)
+    posterior = dc.results.PosteriorDraws(cells, twins=cells)
     for text in ("P(sure)", "P(sure=only)", "MAP(sure)"):
         assert [row["noise"] for row in dc.answer(posterior, text, level=0.9).rows] == [0.0]
     for part in noise_share(np.full((2, 9), 0.3), np.full((2, 9), 0.3)):
@@ -334,7 +336,7 @@ def test_noise_of_impossible_twins() -> None:
     twins = dc.Tables(
         certain.network, {node: np.repeat(table, 200, axis=-1) for node, table in certain.items()}, draws=200
     )
-    posterior = dc.PosteriorDraws(CELLS, twins=twins)
+    posterior = dc.results.PosteriorDraws(CELLS, twins=twins)
     rows = dc.answer(posterior, "P(tub | either=no, lung=yes)", level=0.9).rows
     assert [row["noise"] for row in rows] == [None, None]
 
@@ -356,10 +358,10 @@ QUERIES = (
 
 
 def test_many_queries_are_answered_as_one_by_one() -> None:
-    posterior = dc.PosteriorDraws(CELLS, twins=random_draws(CELLS.network, 200, seed=9))
+    posterior = dc.results.PosteriorDraws(CELLS, twins=random_draws(CELLS.network, 200, seed=9))
     one_by_one = tuple(dc.answer(posterior, query, level=0.9) for query in QUERIES)
     assert answer_many(posterior, QUERIES, level=0.9) == one_by_one
-    parsed = [dc.parse_query(query, CELLS.network.schema) for query in QUERIES]
+    parsed = [dc.tools.parse_query(query, CELLS.network.schema) for query in QUERIES]
     assert answer_many(posterior, iter(parsed), level=0.9) == one_by_one
     assert answer_many(posterior, [], level=0.9) == ()
 
@@ -394,7 +396,9 @@ def asked(draw: st.DrawFn) -> tuple[dc.Network, list[Query]]:
 @given(asked(), st.sampled_from((1, 2, 7)))
 def test_many_queries_of_any_network(question: tuple[dc.Network, list[Query]], draws: int) -> None:
     network, queries = question
-    posterior = dc.PosteriorDraws(random_draws(network, draws, seed=1), twins=random_draws(network, draws, seed=2))
+    posterior = dc.results.PosteriorDraws(
+        random_draws(network, draws, seed=1), twins=random_draws(network, draws, seed=2)
+    )
     one_by_one = tuple(dc.answer(posterior, query, level=0.8) for query in queries)
     assert answer_many(posterior, queries, level=0.8) == one_by_one
 
@@ -432,7 +436,7 @@ FAULTS: list[tuple[list[object], str]] = [
 def test_an_error_names_the_query(queries: list[object], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROW_LIMIT", 4)
     with pytest.raises(dc.InputError, match=message):
-        answer_many(dc.PosteriorDraws(with_draws(asia())), queries, level=0.9)
+        answer_many(dc.results.PosteriorDraws(with_draws(asia())), queries, level=0.9)
 
 
 def test_many_queries_are_a_list_and_have_a_level() -> None:

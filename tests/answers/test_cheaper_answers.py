@@ -26,11 +26,11 @@ def around(centre: dc.Tables, records: float, draws: int, seed: int) -> dc.Table
     )
 
 
-def posterior(records: float, draws: int = 400, seed: int = 1) -> dc.PosteriorDraws:
+def posterior(records: float, draws: int = 400, seed: int = 1) -> dc.results.PosteriorDraws:
     """Whose rows are as certain as so many records in each make them."""
-    centre = dc.Dirichlet.uniform(NETWORK, 0.3).draws(1, np.random.default_rng(seed))
+    centre = dc.Dirichlet.uniform(NETWORK, 0.3).draw(1, rng=np.random.default_rng(seed))
     cells, twins = (around(centre, records, draws, seed + part) for part in (1, 2))
-    return dc.PosteriorDraws(cells, twins=twins)
+    return dc.results.PosteriorDraws(cells, twins=twins)
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_of_a_probability_near_1_the_rest_is_kept(precisions: list[object]) -> N
     coin = dc.Network((dc.Variable("x", ("no", "yes")), dc.Variable("y", ("no", "yes"))), {"x": (), "y": ("x",)})
     rare = np.random.default_rng(4).uniform(1e-9, 2e-9, 200)
     cells = {"x": np.stack([1 - rare, rare]), "y": np.stack([[1 - rare, rare]] * 2)}
-    rows = dc.answer(dc.PosteriorDraws(dc.Tables(coin, cells, draws=200)), "P(y)", level=0.9).rows
+    rows = dc.answer(dc.results.PosteriorDraws(dc.Tables(coin, cells, draws=200)), "P(y)", level=0.9).rows
     assert set(precisions) == {np.float32}
     assert 1 - rows[0]["lower"] == pytest.approx(rows[1]["upper"], rel=1e-5)
     assert rows[1]["mean"] == pytest.approx(rare.mean(), rel=1e-5)
@@ -96,7 +96,7 @@ def test_every_third_twin_is_read_beside_its_own_draw(draws: int, step: int) -> 
     drawn = posterior(20.0, draws)
     # Twins that have most of their variance in common with their draws.
     mixed = {node: 0.7 * drawn.cells[node] + 0.3 * drawn.twins[node] for node in NETWORK.nodes}
-    drawn = dc.PosteriorDraws(drawn.cells, twins=dc.Tables(NETWORK, mixed, draws=draws))
+    drawn = dc.results.PosteriorDraws(drawn.cells, twins=dc.Tables(NETWORK, mixed, draws=draws))
     one, other = (elimination.joint(part, ("d",), {})[..., ::step] for part in (drawn.cells, drawn.twins))
     share, error = noise_share(one, other)
     rows = dc.answer(drawn, "P(d)", level=0.9).rows

@@ -42,7 +42,7 @@ def one(draws: dc.Tables, at: int = 0) -> dc.Tables:
 
 
 def candidates(network: dc.Network, number: int, seed: int = 1) -> list[dc.Tables]:
-    drawn = dc.Dirichlet.uniform(network, 1.0).draws(number, rng(seed))
+    drawn = dc.Dirichlet.uniform(network, 1.0).draw(number, rng=rng(seed))
     return [one(drawn, at) for at in range(number)]
 
 
@@ -105,7 +105,7 @@ def by_enumeration(network: dc.Network, told: Sequence[Scores], records: int, ce
 
 @pytest.mark.parametrize("records", [0, 1, 4])
 def test_several_choices_are_as_likely_as_enumeration_says(records: int) -> None:
-    told, cells = made_up(ARC), dc.Dirichlet.uniform(ARC, 0.7).draws(5, rng(4))
+    told, cells = made_up(ARC), dc.Dirichlet.uniform(ARC, 0.7).draw(5, rng=rng(4))
     numbers = np.full(5, records)
     found = choice_log_likelihood(told, numbers, cells, rng(), likelihood="exact")
     np.testing.assert_allclose(found, by_enumeration(ARC, told, records, cells), rtol=0, atol=1e-11)
@@ -114,7 +114,7 @@ def test_several_choices_are_as_likely_as_enumeration_says(records: int) -> None
 @pytest.mark.parametrize("network", [ARC, FIVE], ids=["types", "records"])
 def test_made_up_data_sets_are_right_on_average(network: dc.Network, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six standard errors; 3 records, whose types are gone through or whose values are drawn one by one."""
-    told, cells = made_up(network), dc.Dirichlet.uniform(network, 0.7).draws(3, rng(4))
+    told, cells = made_up(network), dc.Dirichlet.uniform(network, 0.7).draw(3, rng=rng(4))
     exact = choice_log_likelihood(told, np.full(3, 3), cells, rng(), likelihood="exact")
     if network is FIVE:
         monkeypatch.setattr(choices, "MOST_TYPES", 1)
@@ -144,7 +144,7 @@ def test_each_data_set_has_its_own_number_of_records(monkeypatch: pytest.MonkeyP
 
 def test_the_limit_theorem_is_near_where_records_are_many() -> None:
     release = chosen(ARC, candidates(ARC, 6), 60, promise(1))
-    told, cells = [scores_of(release)] * 2, dc.Dirichlet.uniform(ARC, 1.0).draws(200, rng(4))
+    told, cells = [scores_of(release)] * 2, dc.Dirichlet.uniform(ARC, 1.0).draw(200, rng=rng(4))
     found, exact = (
         np.exp(choice_log_likelihood(told, np.full(200, 12), cells, rng(), likelihood=name))
         for name in ("clt", "exact")
@@ -155,7 +155,7 @@ def test_the_limit_theorem_is_near_where_records_are_many() -> None:
 
 def test_bounds_hold_with_a_base_measure() -> None:
     told = [made_up(ARC)[1]]
-    cells, numbers = dc.Dirichlet.uniform(ARC, 0.7).draws(50, rng(4)), np.full(50, 5)
+    cells, numbers = dc.Dirichlet.uniform(ARC, 0.7).draw(50, rng=rng(4)), np.full(50, 5)
     below, exact, above = (
         choice_log_likelihood(told, numbers, cells, rng(), likelihood=name) for name in ("lower", "exact", "upper")
     )
@@ -169,7 +169,7 @@ def test_bounds_hold_with_a_base_measure() -> None:
 def test_moments_are_those_of_all_records() -> None:
     """Of families, and of sets of variables that no family holds."""
     network, draw = asia().network, rng(6)
-    cells = dc.Dirichlet.uniform(network, 0.3).draws(7, draw)
+    cells = dc.Dirichlet.uniform(network, 0.3).draw(7, rng=draw)
     parts = {network.family(node): draw.normal(size=(*network.shape(node), 5)) for node in network.nodes}
     parts[("dysp", "asia", "smoke")] = draw.normal(size=(2, 2, 2, 5))
     mean, covariance = additive_moments(cells, parts, 3)
@@ -232,18 +232,22 @@ def test_the_papers_coin_has_the_posterior_that_enumeration_gives() -> None:
     assert 0.6 < drawn.mean() < 0.8
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_a_coin_by_a_factor_is_the_same_coin(relation: dc.Relation) -> None:
     design = dc.Design((dc.Variable("x", bounds=(0, 1)),), None, None, False)
     flips = (rng(1).random((300, 1)) < 0.7).astype(float)
-    factor = dc.CategoricalFactor(np.stack([1 - SIDES, SIDES], axis=1), floor=0.1)
+    factor = dc.scores.CategoricalFactor(np.stack([1 - SIDES, SIDES], axis=1), floor=0.1)
     release = dc.simulate(
-        dc.factored(factor), dc.grid_rows(design, flips), dc.Normal(design, 1.0), promise(2, relation), rng=rng(4)
+        dc.factored(factor),
+        dc.designs.read_rows(design, flips),
+        dc.designs.Normal(design, 1.0),
+        promise(2, relation),
+        rng=rng(4),
     )
     release = dc.Release.loads(release.dumps())
     posterior = dc.noise_aware(release, draws=1000, rng=rng())
     assert posterior.network.schema["x"].states == ("0", "1")
-    assert isinstance(release.payload, dc.FactoredChoice)
+    assert isinstance(release.payload, dc.kinds.FactoredChoice)
     peak = SIDES[release.payload.index]
     assert abs(posterior.mean()["x"][1] - peak) < 0.15
     (row,) = dc.answer(posterior, "P(x=1)", level=0.95).rows
@@ -260,14 +264,14 @@ def test_a_coin_by_a_factor_is_the_same_coin(relation: dc.Relation) -> None:
     with pytest.raises(dc.InputError, match="there is: choice"):
         dc.noise_aware(release, draws=10, rng=rng(), method="exact")
     with pytest.raises(dc.InputError, match="read it from Python with `noise_aware`"):
-        dc.weights(release, draws=10, rng=rng())
+        dc.read_weights(release, draws=10, rng=rng())
 
 
 def test_a_direction_is_read_by_weights() -> None:
     plane = dc.Design((dc.Variable("x", bounds=(-1, 1)), dc.Variable("y", bounds=(-1, 1))), None, None, False)
-    rows = dc.grid_rows(plane, rng().uniform(-1, 1, (9, 2)))
-    factor = dc.DirectionFactor([[0.9, 0.0], [0.0, 0.9]], noise_variance=0.1, tau=2.0)
-    release = dc.simulate(dc.factored(factor), rows, dc.Normal(plane, 1.0), promise(1), rng=rng())
+    rows = dc.designs.read_rows(plane, rng().uniform(-1, 1, (9, 2)))
+    factor = dc.scores.DirectionFactor([[0.9, 0.0], [0.0, 0.9]], noise_variance=0.1, tau=2.0)
+    release = dc.simulate(dc.factored(factor), rows, dc.designs.Normal(plane, 1.0), promise(1), rng=rng())
     with pytest.raises(dc.InputError, match="read it with `weights`"):
         coin_posterior(release, None, 10, rng())
 
@@ -281,7 +285,7 @@ def test_networks_to_choose_from_answer_a_query(relation: dc.Relation, likelihoo
     told, prior, draw = scores_of(release), dc.Dirichlet.uniform(ARC, 1.0), rng(9)
     total = None if relation is REPLACE else (8, 2.0)
     many = 20_000
-    cells = prior.draws(many, draw)
+    cells = prior.draw(many, rng=draw)
     told = Scores(told.tables, told.chosen, total=total)
     numbers = np.full(many, 8) if total is None else told_law([total]).sample(many, draw)
     weight = np.exp(choice_log_likelihood([told], numbers, cells, draw, likelihood="simulated"))
@@ -297,7 +301,7 @@ def test_networks_to_choose_from_answer_a_query(relation: dc.Relation, likelihoo
         assert moved > 0.05  # the choice says something
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_noise_aware_reads_a_choice(relation: dc.Relation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choices, "PARTICLES", (800, 2))
     network = asia().network
@@ -311,7 +315,7 @@ def test_noise_aware_reads_a_choice(relation: dc.Relation, monkeypatch: pytest.M
     again = dc.noise_aware(release, draws=400, rng=rng())
     assert all(np.array_equal(again.cells[node], posterior.cells[node]) for node in network.nodes)
     assert not np.array_equal(posterior.fresh().cells["lung"], posterior.cells["lung"])
-    public = count_codes(network, sample_codes(one(prior.draws(1, rng(5))), 2000, rng(6)), ()).tables
+    public = count_codes(network, sample_codes(one(prior.draw(1, rng=rng(5))), 2000, rng(6)), ()).tables
     both = dc.noise_aware(dc.combine(release, data="different", public=public), draws=400, rng=rng())
     frequency = public["smoke"] / public["smoke"].sum()
     np.testing.assert_allclose(both.mean()["smoke"], frequency, atol=0.03)
@@ -348,7 +352,7 @@ def test_two_choices_of_the_same_records_say_more_than_one() -> None:
 
 def test_a_table_of_scores_is_read() -> None:
     """With a base measure and several draws; candidates are fractions of the state that the score counts."""
-    score = dc.own_score(
+    score = dc.scores.own_score(
         COIN,
         lambda types, z: np.where(types["a"][:, None] == COIN.schema["a"].states[1], np.log(z.T), np.log(1 - z.T)),
         SIDES,
@@ -356,7 +360,7 @@ def test_a_table_of_scores_is_read() -> None:
         high=math.log(0.9),
         base=np.log(SIDES),
     )
-    counts = dc.count_codes(COIN, {"a": (rng(1).random(200) < 0.3).astype(np.int64)}, ())
+    counts = dc.tools.count_codes(COIN, {"a": (rng(1).random(200) < 0.3).astype(np.int64)}, ())
     prior = dc.Dirichlet.uniform(COIN, 1.0)
     release = dc.simulate(dc.scored(score, draws=3), counts, prior, promise(3, ADD_REMOVE), rng=rng(2))
     posterior = dc.noise_aware(dc.Release.loads(release.dumps()), draws=1000, rng=rng())
@@ -402,7 +406,7 @@ def test_moves_leave_the_prior_as_it_is() -> None:
 # --------------------------------------------------------------------------------------------------------- calibration
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 @pytest.mark.parametrize("epsilon", ["0.1", "3"])
 def test_ranks_of_the_truth_are_uniform(epsilon: str, relation: dc.Relation, monkeypatch: pytest.MonkeyPatch) -> None:
     """A coin's truths from the prior; 12 bins; false alarms below 1e-7. See `docs/posterior.md` for more runs."""
@@ -424,7 +428,7 @@ def ranks_of(records: int, epsilon: str, relation: dc.Relation) -> np.ndarray:
     draw, prior, found = rng(11), dc.Dirichlet.uniform(COIN, 1.0), []
     mechanism = dc.map_estimate(coins())
     for _ in range(240):
-        truth = one(prior.draws(1, draw))
+        truth = one(prior.draw(1, rng=draw))
         counts = count_codes(COIN, sample_codes(truth, records, draw), ())
         release = dc.simulate(mechanism, counts, prior, promise(epsilon, relation), rng=draw)
         cells, _ = choice_cells([scores_of(release)], release.records, prior, 59, draw)
@@ -436,7 +440,7 @@ def ranks_of(records: int, epsilon: str, relation: dc.Relation) -> np.ndarray:
 
 
 def test_what_cannot_be_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = dc.Dirichlet.uniform(ARC, 1.0).draws(2, rng())
+    cells = dc.Dirichlet.uniform(ARC, 1.0).draw(2, rng=rng())
     with pytest.raises(dc.InputError, match="for one choice"):
         choice_log_likelihood(made_up(ARC), np.array([3, 3]), cells, rng(), likelihood="upper")
     with pytest.raises(dc.InputError, match="histograms are more than"):
@@ -481,9 +485,9 @@ def test_the_shell_answers_from_a_choice(run: Shell) -> None:
     told = run.json("query networks.json --json")
     assert told["method"] == "choice" and told["answers"]
     design = dc.Design((dc.Variable("x", bounds=(0, 1)),), None, None, False)
-    factor = dc.CategoricalFactor(np.stack([1 - SIDES, SIDES], axis=1), floor=0.1)
-    rows = dc.grid_rows(design, (rng(1).random((50, 1)) < 0.7).astype(float))
-    dc.simulate(dc.factored(factor), rows, dc.Normal(design, 1.0), promise(1), rng=rng()).save("coin.json")
+    factor = dc.scores.CategoricalFactor(np.stack([1 - SIDES, SIDES], axis=1), floor=0.1)
+    rows = dc.designs.read_rows(design, (rng(1).random((50, 1)) < 0.7).astype(float))
+    dc.simulate(dc.factored(factor), rows, dc.designs.Normal(design, 1.0), promise(1), rng=rng()).save("coin.json")
     coin = run.json('query coin.json "P(x=1)" --json')
     (value,) = coin["answers"][0]["values"]
     assert coin["method"] == "choice" and value["lower"] < value["mean"] < value["upper"]

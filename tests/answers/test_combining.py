@@ -10,7 +10,7 @@ from scipy import stats
 import discreet as dc
 from discreet.inference.sampling import sample_codes
 from discreet.queries.pooled_estimates import PooledEstimate, pool_estimates
-from discreet.queries.synthetic import synthetic
+from discreet.queries.synthetic import sample
 from folding import every
 
 FALSE_ALARM = 1e-8
@@ -183,12 +183,12 @@ def tabulated(table: pa.Table) -> np.ndarray:
 def one_release(seed: int, n: int, rows: int, sets: int) -> tuple[PooledEstimate, np.ndarray, np.ndarray]:
     """Records, a Laplace release at epsilon 1/2, its posterior: pooled estimates of sets, and those of the draws."""
     rng = np.random.default_rng([8, seed])
-    counts = dc.count_codes(NETWORK, sample_codes(TRUTH, n, rng))
+    counts = dc.tools.count_codes(NETWORK, sample_codes(TRUTH, n, rng))
     prior = dc.Dirichlet.uniform(NETWORK, 1.0)
     promise = dc.Guarantee(epsilon="0.5", delta=0, relation="add-remove", unit="record")
-    release = dc.simulate(dc.MECHANISMS["laplace"](), counts, prior, promise, rng=rng)
+    release = dc.simulate(dc.tools.MECHANISMS["laplace"](), counts, prior, promise, rng=rng)
     posterior = dc.noise_aware(release, draws=400, rng=rng, prior=prior)
-    found = [estimates(tabulated(stream.read_all())) for stream in synthetic(posterior, rows, rng, sets=sets)]
+    found = [estimates(tabulated(stream.read_all())) for stream in sample(posterior, rows, rng=rng, sets=sets)]
     pooled = pool_estimates([q for q, _ in found], [u for _, u in found], level=0.95)
     tables = joint(posterior.cells)
     exact = np.array([estimates(tables[..., draw])[0] for draw in range(tables.shape[-1])])

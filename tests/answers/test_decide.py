@@ -11,7 +11,7 @@ import pytest
 from scipy.special import betainc
 
 import discreet as dc
-from discreet.posterior.draws import Source
+from discreet.posterior.joint_draws import Source
 from folding import every
 from releases import guarantee, simulated, simulated_counts
 from tiny import network_of
@@ -20,13 +20,15 @@ NETWORK = network_of({"a": 2, "b": 3}, "a>b")
 TABLE = {"treat": {"s0": 0.9, "s1": 0.3, "s2": 0.2}, "wait": {"s0": 0.1, "s1": 0.5, "s2": 1.0}}
 
 
-def posterior(draws: int = 500, seed: int = 1) -> dc.PosteriorDraws:
-    return dc.PosteriorDraws(dc.Dirichlet.uniform(NETWORK, 2.0).draws(draws, np.random.default_rng(seed)))
+def posterior(draws: int = 500, seed: int = 1) -> dc.results.PosteriorDraws:
+    return dc.results.PosteriorDraws(dc.Dirichlet.uniform(NETWORK, 2.0).draw(draws, rng=np.random.default_rng(seed)))
 
 
 def test_a_decision_is_the_largest_mean_payoff() -> None:
     made = posterior()
-    decision = dc.decide(made, dc.payoff(NETWORK, "P(b | a=s1)", TABLE), ["treat", "wait"], level=0.9, queries=7)
+    decision = dc.decide(
+        made, dc.decisions.payoff(NETWORK, "P(b | a=s1)", TABLE), ["treat", "wait"], level=0.9, queries=7
+    )
     theta = made.cells["b"][1]
     values = {name: theta.T @ [row["s0"], row["s1"], row["s2"]] for name, row in TABLE.items()}
     assert decision.response == max(values, key=lambda name: values[name].mean())
@@ -50,7 +52,7 @@ def test_the_mean_decides_and_no_end_of_an_interval() -> None:
 
 def test_a_payoff_of_a_marginal() -> None:
     made = posterior(50)
-    found = dc.payoff(NETWORK, "P(b)", TABLE)(made.cells, "wait")
+    found = dc.decisions.payoff(NETWORK, "P(b)", TABLE)(made.cells, "wait")
     exact = np.einsum("as,abs,b->s", made.cells["a"], made.cells["b"], [0.1, 0.5, 1.0])
     np.testing.assert_allclose(found, exact)
 
@@ -70,9 +72,9 @@ def test_utilities_in_other_units_scale(low: float, high: float, sure: tuple[flo
     """
     network, span = network_of({"b": 2}), high - low
     prior = dc.Dirichlet(dc.Tables(network, {"b": np.array(sure)}))
-    made = dc.PosteriorDraws(prior.draws(500, np.random.default_rng(4)))
+    made = dc.results.PosteriorDraws(prior.draw(500, rng=np.random.default_rng(4)))
     table = {"treat": {"s0": 1.0, "s1": 0.0}, "wait": {"s0": 0.25, "s1": 0.5}}
-    unit = dc.payoff(network, "P(b)", table)
+    unit = dc.decisions.payoff(network, "P(b)", table)
     plain = dc.decide(made, unit, list(table))
     money = dc.decide(made, lambda cells, name: low + span * unit(cells, name), list(table), bounds=(low, high))
     assert money.response == plain.response
@@ -84,7 +86,7 @@ def test_utilities_in_other_units_scale(low: float, high: float, sure: tuple[flo
 
 
 def test_the_regret_never_exceeds_the_range() -> None:
-    decision = dc.decide(posterior(3), dc.payoff(NETWORK, "P(b)", TABLE), list(TABLE), bounds=(-1, 4))
+    decision = dc.decide(posterior(3), dc.decisions.payoff(NETWORK, "P(b)", TABLE), list(TABLE), bounds=(-1, 4))
     assert decision.regret == 5.0
 
 
@@ -98,7 +100,7 @@ def test_the_regret_bound_holds_for_many_queries_at_once() -> None:
     thresholds = np.linspace(0.3, 0.9, 10)
     held = 0
     for rng in np.random.default_rng(5).spawn(200):
-        made = dc.PosteriorDraws(prior.draws(60, rng))
+        made = dc.results.PosteriorDraws(prior.draw(60, rng=rng))
         losses, bound = [], 0.0
         for threshold in thresholds:
 
@@ -127,7 +129,7 @@ def test_the_regret_bound_holds_for_many_queries_at_once() -> None:
     ],
 )
 def test_what_is_refused(arguments: dict[str, object], message: str) -> None:
-    utility = dc.payoff(NETWORK, "P(b)", TABLE)
+    utility = dc.decisions.payoff(NETWORK, "P(b)", TABLE)
     options: dict[str, object] = {"responses": list(TABLE)} | arguments
     responses = options.pop("responses")
     with pytest.raises(dc.InputError, match=message):
@@ -144,17 +146,17 @@ def test_utilities_of_another_shape_or_that_are_no_numbers() -> None:
 @every("query", ["P(a, b)", "P(b=s0)", "MAP(b)", "MPE(| b=s0)"])
 def test_payoffs_of_other_queries(query: str) -> None:
     with pytest.raises(dc.InputError, match="payoff needs"):
-        dc.payoff(NETWORK, query, TABLE)
+        dc.decisions.payoff(NETWORK, query, TABLE)
 
 
 @every("states", [{"s0": 1.0}, {"s0": 1.0, "s1": 0.0, "s3": 1.0}])
 def test_payoffs_must_name_every_state(states: dict[str, float]) -> None:
     with pytest.raises(dc.InputError, match="'wait' must name every state of 'b' once"):
-        dc.payoff(NETWORK, "P(b)", {"wait": states})
+        dc.decisions.payoff(NETWORK, "P(b)", {"wait": states})
 
 
 def test_a_sole_response_is_chosen() -> None:
-    decision = dc.decide(posterior(20), dc.payoff(NETWORK, "P(b)", TABLE), ["wait"])
+    decision = dc.decide(posterior(20), dc.decisions.payoff(NETWORK, "P(b)", TABLE), ["wait"])
     assert decision.response == "wait" and decision.rows[0]["best"] == 1.0
 
 
@@ -184,7 +186,7 @@ def bet_on(seen: dc.Tables) -> Callable[[dc.Tables, str], np.ndarray]:
 
 
 @every("method", ["pooled", "exact", "particles"])
-def test_a_query_that_was_chosen_after_looking_is_within_the_bound(method: dc.Method) -> None:
+def test_a_query_that_was_chosen_after_looking_is_within_the_bound(method: dc.tools.Method) -> None:
     """The bet on the draws that were seen loses .5, where the bound is .12 for independent draws."""
     evidence = TOLD if method == "particles" else RELEASE
     posterior = dc.noise_aware(evidence, draws=1000, rng=np.random.default_rng(4), prior=RELEASE.prior, method=method)
@@ -200,7 +202,7 @@ def test_nothing_new_is_promised_of_draws_that_are_all_there_are() -> None:
     assert old.response == "bet" and not old.fresh
     assert str(old).endswith("if it was fixed before the draws were looked at")
     assert not dc.decide(posterior(20), lambda cells, response: np.zeros(20), ["x"]).fresh
-    told = dc.plug_in(TOLD, draws=50, rng=np.random.default_rng(0))
+    told = dc.tools.plug_in(TOLD, draws=50, rng=np.random.default_rng(0))
     assert not dc.decide(told, lambda cells, response: np.zeros(50), ["x"]).fresh
     with pytest.raises(dc.InputError, match="these draws are all there are"):
         told.fresh()
@@ -209,7 +211,7 @@ def test_nothing_new_is_promised_of_draws_that_are_all_there_are() -> None:
 def test_every_decision_has_draws_of_its_own_and_the_posterior_keeps_its_own() -> None:
     for made in (
         dc.noise_aware(RELEASE, draws=30, rng=np.random.default_rng(4)),
-        dc.plug_in(RELEASE, draws=30, rng=np.random.default_rng(4)),
+        dc.tools.plug_in(RELEASE, draws=30, rng=np.random.default_rng(4)),
     ):
         before, seen = made.cells["x"].copy(), list[np.ndarray]()
 
@@ -231,20 +233,20 @@ def test_every_decision_has_draws_of_its_own_and_the_posterior_keeps_its_own() -
 def test_a_program_that_is_run_again_decides_as_before() -> None:
     payoffs = {"go": {"s0": 1.0, "s1": 0.0}, "stay": {"s0": 0.5, "s1": 0.6}}
     told = [
-        [dc.decide(made, dc.payoff(COIN, "P(x)", payoffs), list(payoffs)).rows for _ in range(2)]
+        [dc.decide(made, dc.decisions.payoff(COIN, "P(x)", payoffs), list(payoffs)).rows for _ in range(2)]
         for made in (dc.noise_aware(RELEASE, draws=50, rng=np.random.default_rng(4)) for _ in range(2))
     ]
     assert told[0] == told[1] and told[0][0] != told[0][1]
 
 
 def test_what_makes_no_sense_is_refused_before_draws_are_made() -> None:
-    def never(rng: np.random.Generator) -> dc.PosteriorDraws:
+    def never(rng: np.random.Generator) -> dc.results.PosteriorDraws:
         raise AssertionError
 
     made = replace(posterior(20), source=Source(never, np.random.default_rng(0)))
     for options, message in (({"failure": 2.0}, "failure"), ({"level": 0.0}, "level"), ({"queries": 0}, "queries")):
         with pytest.raises(dc.InputError, match=message):
-            dc.decide(made, dc.payoff(NETWORK, "P(b)", TABLE), list(TABLE), **options)
+            dc.decide(made, dc.decisions.payoff(NETWORK, "P(b)", TABLE), list(TABLE), **options)
 
 
 # ------------------------------------------------------------------------------------------ draws that depend on others
@@ -257,14 +259,14 @@ def test_the_bound_counts_what_draws_of_chains_are_worth() -> None:
     theta = np.where(stuck, 0.9, 0.1) + rng.uniform(-0.05, 0.05, stuck.shape)
     yes = theta.T.ravel()  # in turn from four chains
     cells = dc.Tables(COIN, {"x": np.stack([1 - yes, yes])}, draws=yes.size)
-    mixing = dc.Mixing(4, 1000, 400.0, "P(x=s1)", 1.0)
-    made = dc.PosteriorDraws(cells, "exact", mixing=mixing, worth=lambda: 400.0)
+    mixing = dc.results.Mixing(4, 1000, 400.0, "P(x=s1)", 1.0)
+    made = dc.results.PosteriorDraws(cells, "exact", mixing=mixing, worth=lambda: 400.0)
     quick = dc.decide(made, lambda cells, response: rng.random(yes.size), ["x"])
     slow = dc.decide(made, lambda cells, response: (cells["x"][1] > 0.5).astype(float), ["x"])
     assert quick.effective == 400
     assert 20 < slow.effective < 100  # 40 blocks
     assert slow.regret == pytest.approx(math.sqrt(2 * math.log(2 / 0.05) / slow.effective))
-    apart = dc.PosteriorDraws(cells, "exact", mixing=mixing, worth=lambda: 10.0)
+    apart = dc.results.PosteriorDraws(cells, "exact", mixing=mixing, worth=lambda: 10.0)
     assert dc.decide(apart, lambda cells, response: rng.random(yes.size), ["x"]).effective == 10
 
 
@@ -275,7 +277,7 @@ def test_a_few_draws_of_long_chains_are_worth_their_part() -> None:
 
 
 def test_released_draws_are_worth_no_more_than_there_are() -> None:
-    told = dc.plug_in(TOLD, draws=5000, rng=np.random.default_rng(7))
+    told = dc.tools.plug_in(TOLD, draws=5000, rng=np.random.default_rng(7))
     assert 2.9 < told.effective() <= 3
     assert dc.decide(told, lambda cells, response: np.zeros(5000), ["x"]).effective == told.effective()
 

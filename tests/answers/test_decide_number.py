@@ -23,27 +23,32 @@ from tiny import network_of
 pytestmark = PEER_WARNINGS
 
 LOSSES: list[NumberLoss] = [
-    dc.Squared(), dc.Absolute(), dc.Quantile(0.1), dc.Quantile(0.9), dc.Interval(0.5), dc.Interval(0.9)
-]  # fmt: skip
+    dc.decisions.Squared(),
+    dc.decisions.Absolute(),
+    dc.decisions.Quantile(0.1),
+    dc.decisions.Quantile(0.9),
+    dc.decisions.Interval(0.5),
+    dc.decisions.Interval(0.9),
+]
 NETWORK = network_of({"a": 2, "b": 3}, "a>b")
 COIN = network_of({"x": 2}, "")
 RELEASE = simulated(dc.Tables(COIN, {"x": [0.7, 0.3]}), 100, guarantee(1, "replace"), np.random.default_rng(1))
 
 
-def posterior(draws: int = 500, seed: int = 1) -> dc.PosteriorDraws:
-    return dc.PosteriorDraws(dc.Dirichlet.uniform(NETWORK, 2.0).draws(draws, np.random.default_rng(seed)))
+def posterior(draws: int = 500, seed: int = 1) -> dc.results.PosteriorDraws:
+    return dc.results.PosteriorDraws(dc.Dirichlet.uniform(NETWORK, 2.0).draw(draws, rng=np.random.default_rng(seed)))
 
 
 def written_out(loss: NumberLoss, x: np.ndarray, response: np.ndarray) -> np.ndarray:
     """The losses as textbooks have them."""
     match loss:
-        case dc.Squared():
+        case dc.decisions.Squared():
             return (x - response) ** 2
-        case dc.Absolute():
+        case dc.decisions.Absolute():
             return np.abs(x - response)
-        case dc.Quantile(q):
+        case dc.decisions.Quantile(q):
             return np.where(x >= response, q * (x - response), (1 - q) * (response - x))
-        case dc.Interval(level):
+        case dc.decisions.Interval(level):
             low, high = response
             outside = np.maximum(low - x, 0) + np.maximum(x - high, 0)
             return high - low + 2 / (1 - level) * outside
@@ -60,7 +65,7 @@ def test_no_response_has_less_loss_under_the_draws(loss: NumberLoss, size: int) 
     found = loss.of(draws, response).mean()
     assert found == pytest.approx(written_out(loss, draws, np.array(response)).mean())
     others = [*draws, *np.linspace(0, 1, 101)]
-    tried = [(low, high) for low in others for high in others] if isinstance(loss, dc.Interval) else others
+    tried = [(low, high) for low in others for high in others] if isinstance(loss, dc.decisions.Interval) else others
     assert found <= min(written_out(loss, draws, np.array(other)).mean() for other in tried) + 1e-12
 
 
@@ -68,24 +73,24 @@ def test_a_number_is_that_of_the_query_and_of_the_function() -> None:
     made = posterior()
     theta = made.cells["b"][1, 2]
     for quantity in ("P(b=s2 | a=s1)", lambda cells: cells["b"][1, 2]):
-        found = dc.decide_number(made, quantity, "squared", level=0.9)
+        found = dc.decisions.decide_number(made, quantity, "squared", level=0.9)
         assert found.response == pytest.approx(theta.mean())
         assert found.expected == pytest.approx(theta.var())
         assert [found.lower, found.upper] == pytest.approx(np.quantile(theta, [0.05, 0.95]))
-        assert (found.level, found.loss, found.effective, found.fresh) == (0.9, dc.Squared(), 500, False)
+        assert (found.level, found.loss, found.effective, found.fresh) == (0.9, dc.decisions.Squared(), 500, False)
         assert str(found).endswith("if it was fixed before the draws were looked at")
-    low, high = dc.decide_number(made, "P(b=s2 | a=s1)", dc.Interval(0.9)).response
+    low, high = dc.decisions.decide_number(made, "P(b=s2 | a=s1)", dc.decisions.Interval(0.9)).response
     ordered = np.sort(theta)
     assert (low, high) == pytest.approx((ordered[24], ordered[474]))
-    joint = dc.decide_number(made, "P(a=s0, b=s1)", "absolute").response
+    joint = dc.decisions.decide_number(made, "P(a=s0, b=s1)", "absolute").response
     assert joint == pytest.approx(np.sort(made.cells["a"][0] * made.cells["b"][0, 1])[249])
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_quantities_in_other_units_scale(loss: NumberLoss) -> None:
     made = posterior()
-    plain = dc.decide_number(made, lambda cells: cells["b"][0, 0], loss)
-    money = dc.decide_number(made, lambda cells: -50 + 200 * cells["b"][0, 0], loss, bounds=(-50, 150))
+    plain = dc.decisions.decide_number(made, lambda cells: cells["b"][0, 0], loss)
+    money = dc.decisions.decide_number(made, lambda cells: -50 + 200 * cells["b"][0, 0], loss, bounds=(-50, 150))
     scale = 200**loss.power
     assert np.array(money.response) == pytest.approx(-50 + 200 * np.array(plain.response))
     assert (money.expected, money.regret) == pytest.approx((scale * plain.expected, scale * plain.regret))
@@ -149,7 +154,7 @@ def test_the_bound_holds_and_is_not_absurdly_loose(loss: NumberLoss) -> None:
             assert binom.sf(sum(np.array(lost) > np.array(bounds)) - 1, 200, 0.05) > 1e-7
             assert max(bounds) <= loss.widest(band_width(draws, 0.05)) * (1 + 1e-9)
             # Of squared loss what is told of a spread of .006 is little: the bound knows of the range.
-            if draws == 1000 and not (isinstance(loss, dc.Squared) and (a, b) == SHAPES[-1]):
+            if draws == 1000 and not (isinstance(loss, dc.decisions.Squared) and (a, b) == SHAPES[-1]):
                 assert np.mean(bounds) < 50 * np.quantile(lost, 0.95)
     sharp, wide = (
         loss.regret(Band(np.sort(np.random.default_rng(3).beta(*law, 1000)), 0.0, 1.0, 1000, 0.05), response)
@@ -164,9 +169,9 @@ def test_one_band_holds_for_all_losses_however_they_are_chosen() -> None:
     for rng in np.random.default_rng(8).spawn(100):
         drawn = np.sort(rng.random(200))
         band = Band(drawn, 0.0, 1.0, 200, 0.05)
-        responses = [dc.Quantile(q).best(drawn) for q in levels]
+        responses = [dc.decisions.Quantile(q).best(drawn) for q in levels]
         lost = [(response - q) ** 2 / 2 for q, response in zip(levels, responses, strict=True)]  # uniform law
-        bounds = [dc.Quantile(q).regret(band, r) for q, r in zip(levels, responses, strict=True)]
+        bounds = [dc.decisions.Quantile(q).regret(band, r) for q, r in zip(levels, responses, strict=True)]
         if max(np.abs(np.searchsorted(drawn, grid, side="right") / 200 - grid) for grid in levels) <= band.width:
             assert all(one <= other for one, other in zip(lost, bounds, strict=True))
 
@@ -192,7 +197,7 @@ def test_the_band_fails_as_rarely_as_is_said() -> None:
 def test_draws_and_the_worst_bound_are_inverse(
     wanted: float, loss: NumberLoss, queries: int, failure: float, span: float
 ) -> None:
-    draws = dc.draws_for_loss(wanted, responses=loss, queries=queries, failure=failure, span=span)
+    draws = dc.decisions.plan_draws(wanted, responses=loss, queries=queries, failure=failure, span=span)
     most = [loss.widest(band_width(max(n, 1), failure / queries)) * span**loss.power for n in (draws - 1, draws)]
     assert most[1] <= wanted * (1 + 1e-12)
     assert draws == 1 or most[0] > wanted * (1 - 1e-12)
@@ -200,9 +205,9 @@ def test_draws_and_the_worst_bound_are_inverse(
 
 def test_a_decision_keeps_to_the_draws_for_a_loss() -> None:
     for loss in LOSSES:
-        draws = dc.draws_for_loss(0.2, responses=loss, queries=3)
-        assert dc.decide_number(posterior(draws), "P(b=s0)", loss, queries=3).regret <= 0.2
-    draws = dc.draws_for_loss(0.2, responses=2, queries=3)
+        draws = dc.decisions.plan_draws(0.2, responses=loss, queries=3)
+        assert dc.decisions.decide_number(posterior(draws), "P(b=s0)", loss, queries=3).regret <= 0.2
+    draws = dc.decisions.plan_draws(0.2, responses=2, queries=3)
     assert draws == math.ceil(2 * math.log(2 * 2 * 3 / 0.05) / 0.04)
 
 
@@ -233,13 +238,13 @@ def test_what_makes_no_sense_is_refused() -> None:
     for arguments, message in REFUSED:
         options = {"quantity": "P(b=s0)", "loss": "squared"} | arguments
         with pytest.raises(dc.InputError, match=message):
-            dc.decide_number(posterior(20), options.pop("quantity"), options.pop("loss"), **options)
+            dc.decisions.decide_number(posterior(20), options.pop("quantity"), options.pop("loss"), **options)
 
 
 # ----------------------------------------------------------------------------------------------------------- sequences
 
 
-def drawn_for(release: dc.Release = RELEASE, draws: int = 400) -> dc.PosteriorDraws:
+def drawn_for(release: dc.Release = RELEASE, draws: int = 400) -> dc.results.PosteriorDraws:
     return dc.noise_aware(release, draws=draws, rng=np.random.default_rng(4))
 
 
@@ -247,8 +252,8 @@ PAYOFFS = {"go": {"s0": 1.0, "s1": 0.0}, "stay": {"s0": 0.5, "s1": 0.6}}
 
 
 def test_a_responder_draws_anew_and_keeps_its_failure_over_any_sequence() -> None:
-    responder = dc.Responder(drawn_for(), failure=0.05)
-    go = dc.payoff(COIN, "P(x)", PAYOFFS)
+    responder = dc.decisions.Responder(drawn_for(), failure=0.05)
+    go = dc.decisions.payoff(COIN, "P(x)", PAYOFFS)
     for _ in range(3):
         assert responder.decide(go, list(PAYOFFS)).fresh
         assert responder.number("P(x=s0)", "absolute").fresh
@@ -258,15 +263,15 @@ def test_a_responder_draws_anew_and_keeps_its_failure_over_any_sequence() -> Non
     assert responder.regret == pytest.approx(sum(answer.regret for answer in responder.answers))
     assert len({answer.response for answer in responder.answers[1::2]}) == 3  # of new draws each
     again = (
-        dc.Responder(drawn_for(), rng=np.random.default_rng(1)),
-        dc.Responder(drawn_for(), rng=np.random.default_rng(1)),
+        dc.decisions.Responder(drawn_for(), rng=np.random.default_rng(1)),
+        dc.decisions.Responder(drawn_for(), rng=np.random.default_rng(1)),
     )
     told = [[part.number("P(x=s0)", "squared").response for _ in range(2)] for part in again]
     assert told[0] == told[1] and told[0][0] != told[0][1]
 
 
 def test_a_responder_of_a_known_number_of_queries_gives_each_its_part() -> None:
-    responder = dc.Responder(drawn_for(), failure=0.05, queries=2)
+    responder = dc.decisions.Responder(drawn_for(), failure=0.05, queries=2)
     assert [responder.number("P(x=s0)", "squared").failure for _ in range(2)] == [0.025, 0.025]
     with pytest.raises(dc.InputError, match="was to have 2 queries, and has had them"):
         responder.number("P(x=s0)", "squared")
@@ -275,7 +280,7 @@ def test_a_responder_of_a_known_number_of_queries_gives_each_its_part() -> None:
 def test_an_asker_who_bets_on_what_was_seen_is_within_the_bound() -> None:
     """Each bet is on the draws of the posterior that the asker holds, and on the answers before."""
     made = drawn_for(draws=1000)
-    responder = dc.Responder(made, failure=0.05)
+    responder = dc.decisions.Responder(made, failure=0.05)
     seen = set(made.cells["x"][0].tolist())
     for _ in range(5):
 
@@ -289,7 +294,7 @@ def test_an_asker_who_bets_on_what_was_seen_is_within_the_bound() -> None:
 
 def test_draws_that_are_all_there_are_answer_for_named_quantities_alone() -> None:
     fixed = posterior(300)
-    responder = dc.Responder(fixed, quantities=("P(b=s0)", "P(b=s1 | a=s0)"), failure=0.1)
+    responder = dc.decisions.Responder(fixed, quantities=("P(b=s0)", "P(b=s1 | a=s0)"), failure=0.1)
     found = [responder.number("P(b=s0)", loss) for loss in ("absolute", "quantile:0.3", "interval:0.8", "squared")]
     assert [answer.failure for answer in found] == [0.05] * 4
     assert not any(answer.fresh for answer in found)
@@ -307,9 +312,9 @@ def test_what_no_responder_is_made_of() -> None:
         ({"quantities": ("P(b=s0)",), "queries": 0}, "at least one query"),
     ):
         with pytest.raises(dc.InputError, match=message):
-            dc.Responder(posterior(20), **options)
+            dc.decisions.Responder(posterior(20), **options)
     with pytest.raises(dc.InputError, match="leave out the quantities"):
-        dc.Responder(drawn_for(), quantities=("P(x=s0)",))
+        dc.decisions.Responder(drawn_for(), quantities=("P(x=s0)",))
 
 
 # ----------------------------------------------------------------------------------------------------------- the shell
@@ -335,10 +340,14 @@ def test_several_decisions_on_the_command_line(run: Shell) -> None:
     posterior = dc.noise_aware(dc.Release.load("r.json"), draws=200, rng=np.random.default_rng(3))
     table = json.loads(Path("payoffs.json").read_text())
     direct = dc.decide(
-        posterior, dc.payoff(posterior.network, "P(lung | smoke=yes)", table), list(table), queries=3, fresh=False
+        posterior,
+        dc.decisions.payoff(posterior.network, "P(lung | smoke=yes)", table),
+        list(table),
+        queries=3,
+        fresh=False,
     )
     assert (one["response"], one["regret"], one["values"]) == (direct.response, direct.regret, list(direct.rows))
-    number = dc.decide_number(posterior, "P(bronc=yes)", "interval:0.8", queries=3, fresh=False)
+    number = dc.decisions.decide_number(posterior, "P(bronc=yes)", "interval:0.8", queries=3, fresh=False)
     assert (tuple(three["response"]), three["regret"], three["loss"]) == (
         number.response,
         number.regret,
@@ -362,7 +371,7 @@ def test_without_a_seed_draws_are_new(run: Shell) -> None:
 def test_draws_for_a_loss_on_the_command_line(run: Shell) -> None:
     inline = '\'{"a": {"yes": 10, "no": 0}, "b": {"yes": 0, "no": 10}}\''
     found = run.json(f"decide r.json --query 'P(bronc)' --payoffs {inline} --within 2")
-    assert found["draws"] == dc.draws_for_loss(2, responses=2, span=10)
+    assert found["draws"] == dc.decisions.plan_draws(2, responses=2, span=10)
     assert found["decisions"][0]["regret"] <= 2
     assert "more than 100,000" in run.fails("decide r.json --quantity 'P(bronc=yes)' --loss absolute --within 1e-4")
 

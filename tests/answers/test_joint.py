@@ -71,7 +71,7 @@ def enumerated(
     return mean, {node: np.sqrt(square[node] - mean[node] ** 2) for node in mean}
 
 
-def agrees(posterior: dc.PosteriorDraws, mean: dict[str, np.ndarray], deviation: dict[str, np.ndarray]) -> None:
+def agrees(posterior: dc.results.PosteriorDraws, mean: dict[str, np.ndarray], deviation: dict[str, np.ndarray]) -> None:
     """Means within the errors of 400 draws; deviations within 6.5 times their own (at most 1 / sqrt(2 x 100))."""
     assert posterior.method == "exact"
     assert posterior.mixing is not None and posterior.mixing.effective >= 400 and posterior.mixing.r_hat <= 1.01
@@ -109,7 +109,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_private_number_of_records() -> None:
     """Its prior is flat; data sets beyond 16 records have less than 1e-4 of the mass."""
-    posterior = joint(dc.evidence_of(told(Z, 0.8, None, 1)), PRIOR, 1000, np.random.default_rng(2))
+    posterior = joint(dc.tools.evidence_of(told(Z, 0.8, None, 1)), PRIOR, 1000, np.random.default_rng(2))
     agrees(posterior, *enumerated(laplace(Z, 0.8), data_sets(16, exactly=False)))
 
 
@@ -155,7 +155,7 @@ TOLD = (np.array([[3, 0], [-1, 4]]), np.array([[1, 2], [2, 1]]))
 
 def star_release(records: int | None, scale: float) -> dc.Release:
     """A release of both tables of a fork, as one star."""
-    counts = dc.count_codes(FORK, {name: np.zeros(records or 0, np.int64) for name in FORK.nodes})
+    counts = dc.tools.count_codes(FORK, {name: np.zeros(records or 0, np.int64) for name in FORK.nodes})
     relation = "add-remove" if records is None else "replace"
     prior = dc.Dirichlet.uniform(FORK, 0.5)
     made = dc.simulate(dc.planned(audit=0), counts, prior, guarantee(1, relation), rng=np.random.default_rng(0))
@@ -187,7 +187,7 @@ def test_stars_of_tables(by_type: bool, records: int | None, most: int, scale: f
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "TYPE", 0 if by_type else 10**6)
         posterior = joint(
-            dc.evidence_of(star_release(records, scale)),
+            dc.tools.evidence_of(star_release(records, scale)),
             dc.Dirichlet.uniform(FORK, 0.5),
             2000,
             np.random.default_rng(5),
@@ -209,7 +209,7 @@ def test_stars_of_several_releases_are_told_apart() -> None:
     both = dc.combine(replace(one, id=f"{1:032x}"), replace(one, id=f"{2:032x}"), data="same")
     prior, rng = dc.Dirichlet.uniform(FORK, 0.5), np.random.default_rng(6)
     twice = joint(both, prior, 2000, rng)
-    sharper = joint(dc.evidence_of(star_release(6, 0.75)), prior, 2000, rng)
+    sharper = joint(dc.tools.evidence_of(star_release(6, 0.75)), prior, 2000, rng)
     for node in FORK.nodes:
         off = twice.cells[node].mean(axis=-1) - sharper.cells[node].mean(axis=-1)
         assert (np.abs(off) / sharper.cells[node].std(axis=-1)).max() < ERRORS * math.sqrt(2 / 400)
@@ -243,7 +243,7 @@ def test_of_the_draws_of_all_chains_in_turn_the_last_are_taken() -> None:
 
 def test_twins_share_the_counts_and_nothing_else() -> None:
     """Their covariance is the variance of the mean given the counts: by enumeration, to a tenth of the variance."""
-    posterior = joint(dc.evidence_of(told(Z, 1.5, 6, 1)), PRIOR, 4000, np.random.default_rng(5))
+    posterior = joint(dc.tools.evidence_of(told(Z, 1.5, 6, 1)), PRIOR, 4000, np.random.default_rng(5))
     assert posterior.twins is not None
     sets = data_sets(6, exactly=True)
     logs = np.array([log_prior(counts, 0.5, np.zeros((2, 3))) + laplace(Z, 1.5)(counts) for counts in sets])
@@ -256,7 +256,7 @@ def test_twins_share_the_counts_and_nothing_else() -> None:
 
 
 def test_draws_are_the_same_for_a_seed_and_any_number_of_them() -> None:
-    evidence = dc.evidence_of(told(Z, 1.5, 6, 1))
+    evidence = dc.tools.evidence_of(told(Z, 1.5, 6, 1))
     one, again = (joint(evidence, PRIOR, 90, np.random.default_rng(6)) for _ in range(2))
     assert np.array_equal(one.cells["y"], again.cells["y"])
     assert one.cells.draws == 90
@@ -268,12 +268,17 @@ def test_draws_are_the_same_for_a_seed_and_any_number_of_them() -> None:
 
 def test_chains_that_do_not_mix_are_refused_and_say_why() -> None:
     release = simulated(asia(), 2000, guarantee("0.1"), np.random.default_rng(7))
-    seen: list[dc.Mixing] = []
+    seen: list[dc.results.Mixing] = []
     with pytest.raises(
         dc.DiscreetError, match=r"not mixed after 1,000 sweeps.*independent draws of 400.*another method"
     ):
         joint(
-            dc.evidence_of(release), release.prior, 100, np.random.default_rng(8), progress=seen.append, most_visits=1.0
+            dc.tools.evidence_of(release),
+            release.prior,
+            100,
+            np.random.default_rng(8),
+            progress=seen.append,
+            most_visits=1.0,
         )
     assert [mixing.sweeps for mixing in seen] == [1000]
     assert seen[0].worst.startswith("P(") and seen[0].chains == 4
@@ -287,7 +292,7 @@ def test_the_number_of_records_is_not_cut_off_where_the_noise_was_low() -> None:
     network = dc.Network((dc.Variable("x", ("no", "yes")),), {"x": ()})
     prior = dc.Dirichlet.uniform(network, 1.0)
     release = noisy_release(prior, {"x": np.array([-50, -10])}, 2000.0)
-    posterior = joint(dc.evidence_of(release), prior, 4000, np.random.default_rng(3))
+    posterior = joint(dc.tools.evidence_of(release), prior, 4000, np.random.default_rng(3))
     n = np.arange(0, 60_000, 50.0)
     # P(n | z): every split of n is equally likely under a uniform prior.
     weights = np.array([np.mean(np.exp(-(np.abs(-50 - k) + np.abs(-10 - (m - k))) / 2000)) for m in n
@@ -295,7 +300,7 @@ def test_the_number_of_records_is_not_cut_off_where_the_noise_was_low() -> None:
     weights /= weights.sum()
     mean = float(weights @ n)
     assert mean > 1900
-    told = module._Task.of(dc.evidence_of(release), prior)
+    told = module._Task.of(dc.tools.evidence_of(release), prior)
     assert told.most[0] > n[np.searchsorted(weights.cumsum(), 0.9999)]
     assert abs(posterior.cells["x"][0].mean() - 0.5) < 0.05
     # A uniform split of n records leaves theta uniform but for what the two numbers say of it.
@@ -312,7 +317,7 @@ def test_numbers_beyond_memory_are_refused() -> None:
     tables = {name: np.array([[10**10, 0], [0, 0]]) for name in names[1:]}
     release = noisy_release(dc.Dirichlet.uniform(network), tables, 1.0)
     with pytest.raises(dc.DiscreetError, match="memory"):
-        joint(dc.evidence_of(release), release.prior, 10, np.random.default_rng(0))
+        joint(dc.tools.evidence_of(release), release.prior, 10, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("records", [10**9, pytest.param(10**12, marks=pytest.mark.thorough)])
@@ -320,17 +325,17 @@ def test_so_many_records_of_few_types_are_counted_by_type(records: int) -> None:
     """Steps of chains of 10^12 records take half a minute to find their length."""
     tenth = records // 10
     release = told([[4 * tenth, tenth, 0], [tenth, 0, 4 * tenth]], 1.0, records, 1)
-    posterior = joint(dc.evidence_of(release), PRIOR, 400, np.random.default_rng(0))
+    posterior = joint(dc.tools.evidence_of(release), PRIOR, 400, np.random.default_rng(0))
     assert np.abs(posterior.cells["x"][0] - 0.5).max() < 10 / math.sqrt(records)
 
 
 def test_payloads_that_are_no_sums_are_refused() -> None:
     made = dc.simulate(
-        dc.posterior_sampler(), dc.count_codes(NETWORK, {"x": np.array([0, 1]), "y": np.array([0, 2])}), PRIOR,
+        dc.posterior_sampler(), dc.tools.count_codes(NETWORK, {"x": np.array([0, 1]), "y": np.array([0, 2])}), PRIOR,
         guarantee(), rng=np.random.default_rng(0),
     )  # fmt: skip
     with pytest.raises(dc.InputError, match="noisy counts"):
-        joint(dc.evidence_of(made), PRIOR, 10, np.random.default_rng(0))
+        joint(dc.tools.evidence_of(made), PRIOR, 10, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("mechanism", ["planned", "laplace", "fourier", "allocated", "sampled"])
@@ -342,12 +347,12 @@ def test_every_payload_is_read(mechanism: str, relation: str) -> None:
     """
     if mechanism == "sampled" and relation == "replace":
         pytest.skip("sampling: records are sampled under add-remove only")
-    make = {"sampled": lambda: dc.allocated(sampling="0.5")}.get(mechanism, dc.MECHANISMS.get(mechanism))
+    make = {"sampled": lambda: dc.allocated(sampling="0.5")}.get(mechanism, dc.tools.MECHANISMS.get(mechanism))
     assert make is not None
     rng = np.random.default_rng(9)
-    counts = dc.count_codes(NETWORK, {"x": rng.integers(0, 2, 60), "y": rng.integers(0, 3, 60)})
+    counts = dc.tools.count_codes(NETWORK, {"x": rng.integers(0, 2, 60), "y": rng.integers(0, 3, 60)})
     release = dc.simulate(make(), counts, PRIOR, guarantee(60 if mechanism == "fourier" else 500, relation), rng=rng)
-    posterior = joint(dc.evidence_of(release), PRIOR, 2000, rng)
+    posterior = joint(dc.tools.evidence_of(release), PRIOR, 2000, rng)
     exact = PRIOR.updated(counts.tables).mean()
     for node in ("x", "y"):
         off = np.abs(posterior.mean()[node] - exact[node]) / posterior.cells[node].std(axis=-1)
@@ -365,12 +370,14 @@ EDGES = dc.Network(
 @every("mechanism", ["laplace", "planned", "fourier", "sampled"])
 def test_no_records_one_state_and_nodes_apart(mechanism: str, n: int, hasty: None) -> None:
     """Chains mix, and rows are probabilities; a node may even be called what the memberships of samples are."""
-    make = {"sampled": lambda: dc.allocated(sampling="0.5")}.get(mechanism, dc.MECHANISMS.get(mechanism))
+    make = {"sampled": lambda: dc.allocated(sampling="0.5")}.get(mechanism, dc.tools.MECHANISMS.get(mechanism))
     assert make is not None
     rng = np.random.default_rng(10)
-    counts = dc.count_codes(EDGES, {variable.name: rng.integers(0, variable.size, n) for variable in EDGES.schema})
+    counts = dc.tools.count_codes(
+        EDGES, {variable.name: rng.integers(0, variable.size, n) for variable in EDGES.schema}
+    )
     release = dc.simulate(make(), counts, dc.Dirichlet.uniform(EDGES, 0.5), guarantee(), rng=rng)
-    posterior = joint(dc.evidence_of(release), release.prior, 200, rng)
+    posterior = joint(dc.tools.evidence_of(release), release.prior, 200, rng)
     for node in EDGES.nodes:
         assert np.allclose(posterior.cells[node].sum(axis=-2), 1)
         assert np.all(posterior.cells[node] > 0)
@@ -379,8 +386,8 @@ def test_no_records_one_state_and_nodes_apart(mechanism: str, n: int, hasty: Non
 def test_the_cost_that_is_predicted() -> None:
     network = asia().network
     release = simulated(asia(), 700, guarantee(1, "replace"), np.random.default_rng(1))
-    assert module.visits(dc.evidence_of(release)) == 700 * len(network.nodes)
+    assert module.visits(dc.tools.evidence_of(release)) == 700 * len(network.nodes)
     many = simulated(asia(), 70_000, guarantee(1, "replace"), np.random.default_rng(1))
-    assert module.visits(dc.evidence_of(many)) == module.TYPE * 256 * len(network.nodes)
+    assert module.visits(dc.tools.evidence_of(many)) == module.TYPE * 256 * len(network.nodes)
     private = simulated(asia(), 700, guarantee(1), np.random.default_rng(1))
-    assert 700 < module.visits(dc.evidence_of(private)) / len(network.nodes) < 1500
+    assert 700 < module.visits(dc.tools.evidence_of(private)) / len(network.nodes) < 1500

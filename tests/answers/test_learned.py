@@ -41,14 +41,14 @@ NETWORKS = {
 
 
 def random_theta(network: dc.Network, seed: int, concentration: float = 1.0) -> dc.Tables:
-    drawn = dc.Dirichlet.uniform(network, concentration).draws(1, np.random.default_rng(seed))
+    drawn = dc.Dirichlet.uniform(network, concentration).draw(1, rng=np.random.default_rng(seed))
     return dc.Tables(network, {node: drawn[node][..., 0] for node in network.nodes})
 
 
 def planned(theta: dc.Tables, n: int, epsilon: float = 1.0, relation: str = "add-remove", seed: int = 0) -> dc.Release:
     rng = np.random.default_rng(seed)
     network = theta.network
-    counts = dc.count_codes(network, sample_codes(theta, n, rng))
+    counts = dc.tools.count_codes(network, sample_codes(theta, n, rng))
     return dc.simulate(
         dc.planned(audit=0), counts, dc.Dirichlet.uniform(network), guarantee(epsilon, relation), rng=rng
     )
@@ -86,7 +86,7 @@ def check_world(found: Worlds, draws: int) -> None:
         assert family[-1] == node
 
 
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 @every("n", [0, 1, 400])
 @every("name", NETWORKS)
 def test_counts_of_a_world_agree(name: str, n: int, relation: dc.Relation) -> None:
@@ -108,7 +108,7 @@ def test_counts_of_a_world_agree(name: str, n: int, relation: dc.Relation) -> No
     st.integers(0, 10**6),
     st.integers(0, 300),
     st.sampled_from((0.01, 1.0, 1e5)),
-    st.sampled_from(dc.RECORD_RELATIONS),
+    st.sampled_from(dc.tools.RECORD_RELATIONS),
 )
 def test_counts_of_any_world_are_finite(
     network: dc.Network, seed: int, n: int, epsilon: float, relation: dc.Relation
@@ -279,7 +279,7 @@ def test_the_rule_of_priors(release: dc.Release) -> None:
 
 
 def test_other_releases_are_refused() -> None:
-    counts = dc.count_codes(NETWORKS["one node"], {"a": np.array([0, 1, 1])})
+    counts = dc.tools.count_codes(NETWORKS["one node"], {"a": np.array([0, 1, 1])})
     made = dc.simulate(
         dc.posterior_sampler(),
         counts,
@@ -476,7 +476,7 @@ def test_only_the_learned_prior_of_intervals_is_doubted(release: dc.Release, mon
 
 def test_made_up_records_are_weighted_to_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_RECORDS", 50)
-    cells = dc.Dirichlet.uniform(NETWORKS["five"], 1.0).draws(4, np.random.default_rng(12))
+    cells = dc.Dirichlet.uniform(NETWORKS["five"], 1.0).draw(4, rng=np.random.default_rng(12))
     made = module._made_up(cells, [("a", "b", "c"), ("c", "d")], 1234.5, np.random.default_rng(13))
     for scope, table in made.items():
         assert table.shape == (*(NETWORKS["five"].schema[name].size for name in scope), 4)
@@ -489,12 +489,12 @@ def test_made_up_records_are_weighted_to_the_total(monkeypatch: pytest.MonkeyPat
 
 
 @every("loss", ["squared", "absolute"])
-@every("relation", dc.RECORD_RELATIONS)
+@every("relation", dc.tools.RECORD_RELATIONS)
 def test_the_estimate_is_that_of_many_draws(relation: str, loss: Literal["squared", "absolute"]) -> None:
     """A tenth of a deviation, as it says; half a deviation in the worst of 30 cells, five times as much."""
     made = planned(random_theta(NETWORKS["five"], 6, 0.5), 1000, 0.3, relation)
     fast = estimate(made, rng=np.random.default_rng(14), loss=loss)
-    posterior = dc.PosteriorDraws(worlds(made, 2000, np.random.default_rng(14), doubt=False).cells)
+    posterior = dc.results.PosteriorDraws(worlds(made, 2000, np.random.default_rng(14), doubt=False).cells)
     off = []
     for node, exact in (posterior.mean() if loss == "squared" else posterior.median()).items():
         assert fast[node].shape == exact.shape

@@ -38,7 +38,7 @@ def promise(epsilon: Any = AMPLE, relation: str = "replace", delta: Any = 0) -> 
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
 
 
-def opened(relation: str = "replace") -> dc.Account:
+def opened(relation: str = "replace") -> dc.results.Account:
     return dc.Ledger("sqlite://").open("ward", promise(10**7, relation, "0.5"))
 
 
@@ -49,7 +49,7 @@ def patients(n: int = 400, seed: int = 1, residual: float = 1.0) -> tuple[pd.Dat
     return frame, START + frame.to_numpy() @ SLOPES + residual * rng.standard_normal(n)
 
 
-def estimator(account: dc.Account | None = None, **others: Any) -> PrivateLinearRegression:
+def estimator(account: dc.results.Account | None = None, **others: Any) -> PrivateLinearRegression:
     options: dict[str, Any] = {"bounds": BOUNDS, "target_bounds": DAYS, "guarantee": promise(), "draws": 400}
     options["find_bounds"] = None  # tests/test_found_bounds.py has that
     return PrivateLinearRegression(account=account or opened(), random_state=4, **{**options, **others})
@@ -61,9 +61,9 @@ def simulated(
     """A release whose noise has a seed: tests that look at numbers never fail by chance."""
     features = tuple(dc.Variable(name, bounds=BOUNDS.get(str(name), (0, 1))) for name in frame)
     design = dc.Design(features, dc.Variable("target", bounds=DAYS))
-    statistic = dc.moments(dc.grid_rows(design, frame.to_numpy(), days))
+    statistic = dc.designs.sum_moments(dc.designs.read_rows(design, frame.to_numpy(), days))
     rng = np.random.default_rng(seed)
-    return dc.simulate(sampler or dc.noisy_moments(), statistic, dc.Normal(design, 1.0), guarantee, rng=rng)
+    return dc.simulate(sampler or dc.noisy_moments(), statistic, dc.designs.Normal(design, 1.0), guarantee, rng=rng)
 
 
 @cache
@@ -294,15 +294,21 @@ def test_other_releases_are_refused() -> None:
     X, _ = patients()
     target = dc.Variable("class", ("a", "b"))
     design = dc.Design(tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items()), target)
-    statistic = dc.gradients(dc.grid_rows(design, X.to_numpy(), np.repeat(["a", "b"], 200)))
+    statistic = dc.designs.sum_gradients(dc.designs.read_rows(design, X.to_numpy(), np.repeat(["a", "b"], 200)))
     other = dc.simulate(
-        dc.noisy_gradients(1, records=400), statistic, dc.Normal(design, 1), promise(1), rng=np.random.default_rng(1)
+        dc.noisy_gradients(1, records=400),
+        statistic,
+        dc.designs.Normal(design, 1),
+        promise(1),
+        rng=np.random.default_rng(1),
     )
     with pytest.raises(dc.InputError, match="not of a linear regression"):
         PrivateLinearRegression.from_release(other)
     plain = dataclasses.replace(design, target=None)
-    moments = dc.moments(dc.grid_rows(plain, X.to_numpy()))
-    none = dc.simulate(dc.noisy_moments(), moments, dc.Normal(plain, 1), promise(1), rng=np.random.default_rng(1))
+    moments = dc.designs.sum_moments(dc.designs.read_rows(plain, X.to_numpy()))
+    none = dc.simulate(
+        dc.noisy_moments(), moments, dc.designs.Normal(plain, 1), promise(1), rng=np.random.default_rng(1)
+    )
     with pytest.raises(dc.InputError, match="not of a linear regression"):
         PrivateLinearRegression.from_release(none)
 
@@ -473,10 +479,10 @@ def test_intervals_are_calibrated(relation: str, epsilon: int) -> None:
     for rng in np.random.default_rng([epsilon, relation == "replace"]).spawn(runs):
         X = rng.uniform(-1, 1, (2000, 3))
         y = start + X @ slopes + 0.2 * rng.standard_normal(2000)
-        statistic = dc.moments(dc.grid_rows(design, X, y))
-        prior, told = dc.Normal(design, 1.0), promise(epsilon, relation)
+        statistic = dc.designs.sum_moments(dc.designs.read_rows(design, X, y))
+        prior, told = dc.designs.Normal(design, 1.0), promise(epsilon, relation)
         made = dc.simulate(dc.noisy_moments(), statistic, prior, told, rng=rng)
-        rows = dc.weights(made, draws=400, rng=rng).rows(level=0.95)
+        rows = dc.read_weights(made, draws=400, rng=rng).rows(level=0.95)
         held += [row["lower"] < truth < row["upper"] for row, truth in zip(rows, [*slopes, start], strict=True)]
     print(f"\n{relation:10s} epsilon {epsilon}: held {held.tolist()} of {runs}, at least {least} wanted")
     assert np.all(held >= least)

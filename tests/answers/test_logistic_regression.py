@@ -28,7 +28,7 @@ def promise(epsilon: Any = 1, relation: str = "add-remove", delta: Any = 0) -> d
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
 
 
-def opened(relation: str = "add-remove") -> dc.Account:
+def opened(relation: str = "add-remove") -> dc.results.Account:
     return dc.Ledger("sqlite://").open("ward", promise(10**7, relation, "0.5"))
 
 
@@ -40,7 +40,7 @@ def patients(n: int = 1000, seed: int = 1) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, np.where(rng.random(n) < expit(scaled @ SLOPES + START), "well", "ill")
 
 
-def estimator(account: dc.Account | None = None, **others: Any) -> PrivateLogisticRegression:
+def estimator(account: dc.results.Account | None = None, **others: Any) -> PrivateLogisticRegression:
     options: dict[str, Any] = {"classes": CLASSES, "bounds": BOUNDS, "records": 1000, "guarantee": promise()}
     options["find_bounds"] = None  # tests/test_found_bounds.py has that
     return PrivateLogisticRegression(account=account or opened(), random_state=4, **{**options, **others})
@@ -51,17 +51,17 @@ def simulated(epsilon: float, relation: str = "add-remove", *, n: int = 1000, me
     X, y = patients(n)
     features = tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items())
     design = dc.Design(features, dc.Variable("class", ("ill", "well")))
-    statistic = dc.gradients(dc.grid_rows(design, X.to_numpy(), y))
+    statistic = dc.designs.sum_gradients(dc.designs.read_rows(design, X.to_numpy(), y))
     chosen = mechanism or dc.objective_perturbation(records=n)
     told, rng = promise(epsilon, relation), np.random.default_rng(3)
-    return dc.simulate(chosen, statistic, dc.Normal(design, 5.0), told, rng=rng)
+    return dc.simulate(chosen, statistic, dc.designs.Normal(design, 5.0), told, rng=rng)
 
 
 @cache
 def read() -> PrivateLogisticRegression:
     """A fitted estimator, of a release at epsilon 5."""
     release = simulated(5)
-    law = dc.even_law(release.design)
+    law = dc.designs.uniform_law(release.design)
     return PrivateLogisticRegression.from_release(release, covariates=law, draws=400, random_state=4)
 
 
@@ -161,7 +161,7 @@ def test_coefficients_are_log_odds_for_a_unit_of_a_column() -> None:
     assert read().coef_.shape == (1, 2) and read().intercept_.shape == (1,)
     assert np.allclose(read().decision_function(X), read().intercept_[0] + X.to_numpy() @ read().coef_[0])
     assert np.allclose(read().coef_[0], quick_estimate(read().release_)[:2] / [35, 60])
-    lower, upper = read().sample_posterior(1000).interval(0.95)
+    lower, upper = read().sample_posterior(1000).interval(level=0.95)
     own = quick_estimate(read().release_)
     assert np.all((lower < own) & (own < upper))
 
@@ -218,8 +218,11 @@ def test_others_releases_are_refused() -> None:
     design = dc.Design(
         tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items()), dc.Variable("y", bounds=(0, 1))
     )
-    statistic, rng = dc.moments(dc.grid_rows(design, X.to_numpy(), np.zeros(1000))), np.random.default_rng(1)
-    made = dc.simulate(dc.noisy_moments(), statistic, dc.Normal(design, 1), promise(), rng=rng)
+    statistic, rng = (
+        dc.designs.sum_moments(dc.designs.read_rows(design, X.to_numpy(), np.zeros(1000))),
+        np.random.default_rng(1),
+    )
+    made = dc.simulate(dc.noisy_moments(), statistic, dc.designs.Normal(design, 1), promise(), rng=rng)
     with pytest.raises(dc.InputError, match="not of a logistic"):
         PrivateLogisticRegression.from_release(made)
 
@@ -251,7 +254,7 @@ def test_intervals_are_those_of_the_draws_in_the_order_of_the_classes() -> None:
     wanted = np.quantile(expit(drawn.weights @ scaled.T), [0.05, 0.95], axis=0)
     assert np.allclose([lower[:, 1], upper[:, 1]], wanted)
     # The declared law is the true one; the noise has a seed.
-    low, high = drawn.interval(0.99)
+    low, high = drawn.interval(level=0.99)
     assert np.all((low < [*SLOPES, START]) & (high > [*SLOPES, START]))
     for level in (0, 1):
         with pytest.raises(dc.InputError, match="between 0 and 1"):
@@ -262,11 +265,11 @@ def test_intervals_are_those_of_the_draws_in_the_order_of_the_classes() -> None:
 
 def test_public_records_sharpen_the_posterior() -> None:
     frame, labels = patients(2000, seed=6)
-    known = dc.PublicRecords(frame.to_numpy(), (labels == "well").astype(int))
+    known = dc.designs.PublicRecords(frame.to_numpy(), (labels == "well").astype(int))
     release = simulated(0.5)
     plain, helped = (
         PrivateLogisticRegression.from_release(
-            release, covariates=dc.even_law(release.design), public_records=public, draws=400, random_state=1
+            release, covariates=dc.designs.uniform_law(release.design), public_records=public, draws=400, random_state=1
         )
         .sample_posterior(400)
         .weights
@@ -279,8 +282,8 @@ def test_public_records_sharpen_the_posterior() -> None:
 def test_a_law_of_covariates_reaches_the_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr("discreet.estimators.gradient_regression.weights", lambda *given, **other: asked.append(other))
-    law = dc.UniformSphere(2, 1.0, 1.0)
-    known = dc.PublicRecords([[50.0, 100.0]], [1])
+    law = dc.designs.UniformSphere(2, 1.0, 1.0)
+    known = dc.designs.PublicRecords([[50.0, 100.0]], [1])
     X, y = patients()
     estimator(covariates=law, public_records=known).fit(X, y).sample_posterior(5)
     assert asked[0]["covariates"] is law and asked[0]["public"] is known and asked[0]["draws"] == 5
@@ -350,11 +353,14 @@ ASKED: dict[str, tuple[dict[str, Any], str]] = {
     "prior": ({"prior_deviation": None}, "prior_deviation is a finite number greater than 0"),
     "draws": ({"draws": 1}, "draws is a whole number, at least 2"),
     "no law": ({"covariates": "sphere"}, "a law of covariates is one of those"),
-    "a law of another size": ({"covariates": dc.UniformSphere(3, 1.0, 1.0)}, "has 4 coordinates, the design 3"),
-    "a law of another constant": ({"covariates": dc.UniformBox(2, 0.5)}, "constant feature is 1.0"),
+    "a law of another size": ({"covariates": dc.designs.UniformSphere(3, 1.0, 1.0)}, "has 4 coordinates, the design 3"),
+    "a law of another constant": ({"covariates": dc.designs.UniformBox(2, 0.5)}, "constant feature is 1.0"),
     "public records": ({"public_records": ([[1, 2]], [1])}, "public records are PublicRecords"),
-    "public records of another size": ({"public_records": dc.PublicRecords([[1.0]], [1])}, "design's 2 features"),
-    "delta": ({"guarantee": promise(1, delta="0.1"), "covariates": dc.UniformBox(2, 1.0)}, "read with delta 0"),
+    "public records of another size": (
+        {"public_records": dc.designs.PublicRecords([[1.0]], [1])},
+        "design's 2 features",
+    ),
+    "delta": ({"guarantee": promise(1, delta="0.1"), "covariates": dc.designs.UniformBox(2, 1.0)}, "read with delta 0"),
     "delta of gradients": ({"method": "one_shot", "guarantee": promise(1, delta="0.1")}, "keeps a pure guarantee"),
 }
 

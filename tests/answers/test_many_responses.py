@@ -33,7 +33,7 @@ def truth_of(kind: str, features: int, seed: int) -> np.ndarray:
     return centred(found.ravel(), outputs)
 
 
-def drawn(kind: str, truth: np.ndarray, records: int, seed: int, **options: Any) -> tuple[dc.Design, dc.Rows]:
+def drawn(kind: str, truth: np.ndarray, records: int, seed: int, **options: Any) -> tuple[dc.Design, dc.designs.Rows]:
     """Correlated features, and targets of the model."""
     rng, outputs = RNG(seed), 3 if kind == "three" else 1
     features = truth.size // outputs - 1
@@ -50,16 +50,16 @@ def drawn(kind: str, truth: np.ndarray, records: int, seed: int, **options: Any)
     v = np.column_stack([X, np.ones(records)])
     a = v @ truth.reshape(outputs, -1).T
     if kind == "counts":
-        return design, dc.grid_rows(design, X, rng.poisson(np.exp(a[:, 0])))
+        return design, dc.designs.read_rows(design, X, rng.poisson(np.exp(a[:, 0])))
     shares = np.exp(a) / np.exp(a).sum(axis=1, keepdims=True)
     states = np.array(THREE.states)[(rng.random(records)[:, None] > shares.cumsum(axis=1)[:, :-1]).sum(axis=1)]
-    return design, dc.grid_rows(design, X, states)
+    return design, dc.designs.read_rows(design, X, states)
 
 
-def released(rows: dc.Rows, epsilon: object, seed: int, delta: object = 0, **options: Any) -> dc.Release:
+def released(rows: dc.designs.Rows, epsilon: object, seed: int, delta: object = 0, **options: Any) -> dc.Release:
     mechanism = dc.objective_perturbation(records=rows.records, **options)
-    prior = dc.Normal(rows.design, 1.0)
-    return dc.simulate(mechanism, dc.gradients(rows), prior, promise(epsilon, delta=delta), rng=RNG(seed))
+    prior = dc.designs.Normal(rows.design, 1.0)
+    return dc.simulate(mechanism, dc.designs.sum_gradients(rows), prior, promise(epsilon, delta=delta), rng=RNG(seed))
 
 
 @every("kind", ["three", "counts"])
@@ -68,12 +68,12 @@ def test_without_noise_intervals_are_the_usual_ones(kind: str, delta: object) ->
     """Most likely weights, and the inverse of Fisher's information about them."""
     design, rows = drawn(kind, truth_of(kind, 3, 1), 8000, 2)
     release = released(rows, 300, 3, delta)
-    statistic = dc.gradients(rows)
+    statistic = dc.designs.sum_gradients(rows)
     exact = centred(minimiser(statistic, np.zeros(design.weights), 1e-6, 1e-9), design.outputs)
     information = statistic.slope(exact)[1] * (20 if kind == "counts" else 1)
     deviation = np.sqrt(np.diag(np.linalg.pinv(information, rcond=1e-9)))
     assert np.all(np.abs(quick_estimate(release) - exact) < 0.35 * deviation)
-    found = dc.weights(release, draws=4000, rng=RNG(4)).weights
+    found = dc.read_weights(release, draws=4000, rng=RNG(4)).weights
     assert np.all(np.abs(found.mean(axis=0) - exact) < 0.35 * deviation)
     assert np.allclose(found.std(axis=0), deviation, rtol=0.12)
     assert np.allclose(found.reshape(4000, design.outputs, -1).sum(axis=1), 0, atol=1e-9) or kind == "counts"
@@ -91,7 +91,9 @@ def test_intervals_hold_the_truth(kind: str, epsilon: float) -> None:
     for seed in range(80):
         truth = truth_of(kind, 4, 100 + seed)
         _, rows = drawn(kind, truth, 6000, 200 + seed)
-        lower, upper = dc.weights(released(rows, epsilon, 300 + seed), draws=500, rng=RNG(seed)).interval(0.95)
+        lower, upper = dc.read_weights(released(rows, epsilon, 300 + seed), draws=500, rng=RNG(seed)).interval(
+            level=0.95
+        )
         few += np.mean((lower <= truth) & (truth <= upper)) < 0.8
     assert few < 18
 
@@ -125,17 +127,17 @@ def test_a_posterior_needs_the_curvature() -> None:
     _, rows = drawn("counts", truth_of("counts", 2, 1), 500, 1)
     release = released(rows, 1, 1, curvature=0)
     with pytest.raises(dc.InputError, match="no curvature"):
-        dc.weights(release, draws=10, rng=RNG(0))
+        dc.read_weights(release, draws=10, rng=RNG(0))
     design, rows = drawn("three", truth_of("three", 2, 1), 500, 1)
     release = released(rows, 1, 1, curvature=0)
     assert np.allclose(quick_estimate(release).reshape(3, -1).sum(axis=0), 0)
     with pytest.raises(dc.InputError, match="two classes"):
-        dc.weights(release, draws=10, rng=RNG(0), covariates=dc.even_law(design))
+        dc.read_weights(release, draws=10, rng=RNG(0), covariates=dc.designs.uniform_law(design))
 
 
 def test_rows_of_several_classes_name_them() -> None:
     design, rows = drawn("three", truth_of("three", 2, 1), 3000, 1)
-    posterior = dc.weights(released(rows, 5, 1), draws=100, rng=RNG(0))
+    posterior = dc.read_weights(released(rows, 5, 1), draws=100, rng=RNG(0))
     told = posterior.rows(level=0.9)
     assert [(row["class"], row["name"]) for row in told] == [
         (state, name) for state in THREE.states for name in (*design.names, "intercept")
@@ -148,7 +150,7 @@ def test_rows_of_several_classes_name_them() -> None:
 # ----------------------------------------------------------------------------------------------------- estimators
 
 
-def opened(epsilon: object = 1000) -> dc.Account:
+def opened(epsilon: object = 1000) -> dc.results.Account:
     return dc.Ledger("sqlite://").open("here", promise(epsilon, delta="0.1"))
 
 
@@ -181,7 +183,7 @@ def test_more_than_two_classes_are_learned() -> None:
     read = PrivateLogisticRegression.from_release(dc.Release.loads(made.release_.dumps()), classes=(0, 1, 2))
     assert np.array_equal(read.coef_, made.coef_)
     assert np.array_equal(read.predict(X), made.predict(X))
-    score = dc.release_score(made, X, y, guarantee=promise(1), account=account)
+    score = dc.estimators.release_score(made, X, y, guarantee=promise(1), account=account)
     assert score.lower > 0.85
     with pytest.raises(dc.InputError, match="PrivateLogisticRegression reads it"):
         PrivatePoissonRegression.from_release(made.release_)
@@ -200,7 +202,7 @@ def test_gradients_are_of_two_classes(options: dict[str, Any]) -> None:
 def test_a_law_of_features_is_for_two_classes() -> None:
     X, y = flowers()
     account = opened()
-    law = dc.UniformBox(4, 1.0)
+    law = dc.designs.UniformBox(4, 1.0)
     made = PrivateLogisticRegression(classes=(0, 1, 2), bounds=BOUNDS, epsilon=1, account=account, covariates=law)
     with pytest.raises(dc.InputError, match="two classes"):
         made.fit(X, y)
@@ -241,7 +243,7 @@ def visits(seed: int = 1, records: int = 5000) -> tuple[pd.DataFrame, np.ndarray
     return frame, rng.poisson(np.exp(0.03 * (frame.age - 50) + 0.5 * (frame.sex == "m"))).clip(0, 25)
 
 
-def counter(account: dc.Account | None = None, **others: Any) -> PrivatePoissonRegression:
+def counter(account: dc.results.Account | None = None, **others: Any) -> PrivatePoissonRegression:
     given = {"bounds": {"age": (20, 80), "sex": ("f", "m")}, "target_bounds": (0, 25), "epsilon": 5}
     return PrivatePoissonRegression(**given | {"account": account or opened(), "random_state": 0} | others)
 
@@ -266,7 +268,7 @@ def test_counts_are_learned() -> None:
     with pytest.raises(dc.InputError, match="score is an exact function"):
         made.score(X, y)
     assert counter(scored_records="public").fit(X, y).score(X, y) > 0.2
-    score = dc.release_score(made, X, y, guarantee=promise(1), account=account)
+    score = dc.estimators.release_score(made, X, y, guarantee=promise(1), account=account)
     assert score.metric != "accuracy" and 0 < score.lower < score.upper < 25
     assert made.predict(pd.DataFrame({"age": [1e9], "sex": ["m"]}))[0] <= 25
     with pytest.raises(dc.InputError, match="PrivatePoissonRegression reads it"):

@@ -36,7 +36,7 @@ NETWORKS = (
 )
 """Of all that is asked here; ALARM is for a test of its own, and for the thorough ones."""
 ALARM = pytest.param("alarm", marks=pytest.mark.thorough)
-CASES = [(mechanism, relation) for mechanism in mechanisms_over("network") for relation in dc.RECORD_RELATIONS]
+CASES = [(mechanism, relation) for mechanism in mechanisms_over("network") for relation in dc.tools.RECORD_RELATIONS]
 DRAWN = ("posterior_sampler", "map_estimate")
 """Mechanisms that release rows; the posterior of all families takes them seconds."""
 
@@ -74,7 +74,7 @@ def case_of(name: str, folder: Path) -> Case:
     else:
         shutil.copy(ASIA if name == "asia" else network_path(name), bif)
     theta = dc.Tables.read(bif)
-    table = dc.sample_records(theta, RECORDS, np.random.default_rng(4))
+    table = dc.tools.simulate_records(theta, RECORDS, rng=np.random.default_rng(4))
     pq.write_table(table, folder / "records.parquet")
     return Case(name, bif, folder / "records.parquet", theta)
 
@@ -84,12 +84,12 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return case_of(request.param, tmp_path_factory.mktemp("network"))
 
 
-def counted(case: Case) -> dc.Counts:
+def counted(case: Case) -> dc.results.Counts:
     return dc.count(dc.read_records(case.parquet, case.theta.network.schema), case.theta.network)
 
 
 @pytest.fixture(scope="module")
-def counts(case: Case) -> dc.Counts:
+def counts(case: Case) -> dc.results.Counts:
     return counted(case)
 
 
@@ -97,7 +97,7 @@ def counts(case: Case) -> dc.Counts:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
     monkeypatch.chdir(tmp_path)
     ledger = dc.Ledger("sqlite:///discreet-ledger.db")
-    for relation in dc.RECORD_RELATIONS:
+    for relation in dc.tools.RECORD_RELATIONS:
         ledger.open(relation.value, dc.Guarantee(epsilon=9, delta="1e-3", relation=relation, unit="record"))
     return Shell(capfd)
 
@@ -148,7 +148,7 @@ def test_from_the_command_line(case: Case, mechanism: str, relation: dc.Relation
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", DRAWN)
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_export_of_released_rows(case: Case, mechanism: str, relation: dc.Relation, run: Shell) -> None:
     if case.name != "asia":
         pytest.skip("the posterior of all rows of a larger network takes minutes")
@@ -158,14 +158,14 @@ def test_export_of_released_rows(case: Case, mechanism: str, relation: dc.Relati
 
 
 def test_gaussian_noise_without_a_delta_is_refused(case: Case, run: Shell) -> None:
-    for relation in dc.RECORD_RELATIONS:
+    for relation in dc.tools.RECORD_RELATIONS:
         assert "needs a guarantee with a delta" in run.fails(command(case, "gaussian", relation, "0"))
         assert charges(relation) == 0
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "fourier", "allocated", "map_estimate"])
 def test_a_delta_that_would_not_be_used_is_refused(case: Case, mechanism: str, run: Shell) -> None:
-    for relation in dc.RECORD_RELATIONS:
+    for relation in dc.tools.RECORD_RELATIONS:
         assert "pure guarantee" in run.fails(command(case, mechanism, relation, "1e-6"))
         assert charges(relation) == 0
 
@@ -189,7 +189,9 @@ def test_an_untrimmed_sample_costs_a_delta(case: Case, run: Shell) -> None:
 
 
 @pytest.mark.parametrize(("mechanism", "relation"), CASES)
-def test_from_python(case: Case, counts: dc.Counts, mechanism: str, relation: dc.Relation, tmp_path: Path) -> None:
+def test_from_python(
+    case: Case, counts: dc.results.Counts, mechanism: str, relation: dc.Relation, tmp_path: Path
+) -> None:
     check_from_python(case, counts, mechanism, relation, tmp_path)
 
 
@@ -197,42 +199,46 @@ def test_alarm_from_python(tmp_path: Path) -> None:
     """Each mechanism on a network of 37 nodes with up to four parents, the two relations in turn."""
     case = case_of("alarm", tmp_path)
     counts = counted(case)
-    for mechanism, relation in zip(mechanisms_over("network"), itertools.cycle(dc.RECORD_RELATIONS), strict=False):
+    for mechanism, relation in zip(
+        mechanisms_over("network"), itertools.cycle(dc.tools.RECORD_RELATIONS), strict=False
+    ):
         folder = tmp_path / mechanism
         folder.mkdir()
         check_from_python(case, counts, mechanism, relation, folder)
 
 
-def check_from_python(case: Case, counts: dc.Counts, mechanism: str, relation: dc.Relation, folder: Path) -> None:
+def check_from_python(
+    case: Case, counts: dc.results.Counts, mechanism: str, relation: dc.Relation, folder: Path
+) -> None:
     """A release is charged, written, read, and answers a query."""
     promise = dc.Guarantee(epsilon=2, delta=delta_of(mechanism), relation=relation, unit="record")
     account = dc.Ledger(f"sqlite:///{folder}/budget.db").open("a", promise)
     prior = dc.Dirichlet.uniform(counts.network)
-    made = dc.release(dc.MECHANISMS[mechanism](), counts, prior, promise, account=account)
+    made = dc.release(dc.tools.MECHANISMS[mechanism](), counts, prior, promise, account=account)
     assert account.balance().epsilon_left == 0
     assert made.payload.network == case.theta.network
     again = dc.Release.loads(made.dumps())
     assert json.loads(again.dumps()) == json.loads(made.dumps())
     size = case.theta.network.schema[case.root].size
-    for read in (dc.noise_aware, dc.plug_in):
+    for read in (dc.noise_aware, dc.tools.plug_in):
         posterior = read(again, draws=100, rng=np.random.default_rng(0))
         answer = dc.answer(posterior, f"P({case.root})", level=0.9)
         assert_probabilities([dict(row) for row in answer.rows], size)
 
 
-@pytest.mark.parametrize("relation", dc.RECORD_RELATIONS)
-def test_a_choice_among_candidates_from_python(case: Case, counts: dc.Counts, relation: dc.Relation) -> None:
+@pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
+def test_a_choice_among_candidates_from_python(case: Case, counts: dc.results.Counts, relation: dc.Relation) -> None:
     flat = dc.Tables(counts.network, {node: np.full(a.shape, 1 / a.shape[-1]) for node, a in case.theta.items()})
     near = dc.Tables(counts.network, {node: 0.7 * case.theta[node] + 0.3 * flat[node] for node in flat})
     promise = dc.Guarantee(epsilon=50, delta=0, relation=relation, unit="record")
     prior = dc.Dirichlet.uniform(counts.network)
     made = dc.simulate(dc.map_estimate([flat, near]), counts, prior, promise, rng=np.random.default_rng(1))
     assert made.payload.index == 1
-    posterior = dc.plug_in(dc.Release.loads(made.dumps()), draws=2, rng=np.random.default_rng(0))
+    posterior = dc.tools.plug_in(dc.Release.loads(made.dumps()), draws=2, rng=np.random.default_rng(0))
     assert np.array_equal(posterior.cells[case.root][..., 0], near[case.root])
 
 
-def test_a_large_budget_answers_what_the_records_say(case: Case, counts: dc.Counts) -> None:
+def test_a_large_budget_answers_what_the_records_say(case: Case, counts: dc.results.Counts) -> None:
     """At epsilon 20,000 every mechanism's posterior of a root is that of the records, to what its draws can tell."""
     table = counts.tables[case.root]
     exact = (table + 0.25) / (table.sum() + 0.25 * table.size)
@@ -244,7 +250,7 @@ def test_a_large_budget_answers_what_the_records_say(case: Case, counts: dc.Coun
         promise = dc.Guarantee(epsilon=epsilon, delta=delta_of(mechanism), relation="replace", unit="record")
         # A hundred draws tell the mean to a tenth of a draw's deviation, at most 0.025 for 400 records.
         made = dc.simulate(
-            dc.posterior_sampler(20) if mechanism == "posterior_sampler" else dc.MECHANISMS[mechanism](),
+            dc.posterior_sampler(20) if mechanism == "posterior_sampler" else dc.tools.MECHANISMS[mechanism](),
             counts, prior, promise, rng=np.random.default_rng(2),
         )  # fmt: skip
         found = dc.noise_aware(made, draws=400, rng=np.random.default_rng(3)).cells[case.root].mean(axis=-1)

@@ -34,15 +34,15 @@ RNG = np.random.default_rng
 PRIOR_OF_ASIA = dc.Dirichlet.uniform(asia().network)
 
 
-def made(mechanism: dc.Mechanism, n: int, seed: int, epsilon: float = 1, relation: str = "replace") -> dc.Release:
+def made(mechanism: dc.tools.Mechanism, n: int, seed: int, epsilon: float = 1, relation: str = "replace") -> dc.Release:
     counts = simulated_counts(THETA, n, RNG(seed))
-    counts = dc.Counts(counts.tables, counts.policy, {("x", "y"): np.array(counts.tables["y"])})
+    counts = dc.results.Counts(counts.tables, counts.policy, {("x", "y"): np.array(counts.tables["y"])})
     return dc.simulate(
         mechanism, counts, PRIOR, guarantee(epsilon, relation), rng=RNG([seed, round(1000 * float(epsilon))])
     )
 
 
-def drawn(evidence: dc.Release | dc.Combined, **given: object) -> dc.PosteriorDraws:
+def drawn(evidence: dc.Release | dc.results.Combined, **given: object) -> dc.results.PosteriorDraws:
     return dc.noise_aware(evidence, draws=2000, rng=RNG(5), **given)  # type: ignore[arg-type]
 
 
@@ -75,7 +75,7 @@ CHOSEN = [
 )
 @pytest.mark.parametrize(("evidence", "prior", "method"), CHOSEN)
 def test_the_method_that_is_chosen(
-    evidence: dc.Release | dc.Combined,
+    evidence: dc.Release | dc.results.Combined,
     prior: dc.Dirichlet | None,
     method: str,
     compiled: bool,
@@ -83,7 +83,9 @@ def test_the_method_that_is_chosen(
 ) -> None:
     """The exact one if its chains are compiled, a Dirichlet prior is given, and it reads all of the evidence."""
     monkeypatch.setattr(module, "COMPILED", compiled)
-    sampled = any(isinstance(release.payload, dc.ParameterDraws) for release in dc.evidence_of(evidence).releases)
+    sampled = any(
+        isinstance(release.payload, dc.kinds.ParameterDraws) for release in dc.tools.evidence_of(evidence).releases
+    )
     expected = "exact" if compiled and prior is not None and not sampled else method
     posterior = dc.noise_aware(evidence, draws=50, rng=RNG(1), prior=prior)
     assert posterior.method == expected
@@ -108,7 +110,7 @@ def test_what_takes_too_long_is_not_chosen() -> None:
         (dc.combine(LAPLACE, PLANNED, data="different"), "pooled"),
     ],
 )
-def test_methods_that_cannot_read_it(evidence: dc.Release, method: dc.Method) -> None:
+def test_methods_that_cannot_read_it(evidence: dc.Release, method: dc.tools.Method) -> None:
     with pytest.raises(dc.InputError, match="cannot read this evidence; there is: "):
         dc.noise_aware(evidence, draws=10, rng=RNG(0), method=method)
 
@@ -127,7 +129,7 @@ def test_chains_that_do_not_mix_are_replaced(monkeypatch: pytest.MonkeyPatch) ->
     assert dc.noise_aware(release, draws=50, rng=RNG(8), prior=release.prior).method == "pooled"
 
 
-def near(posteriors: Sequence[dc.PosteriorDraws], node: str, width: float) -> None:
+def near(posteriors: Sequence[dc.results.PosteriorDraws], node: str, width: float) -> None:
     """Means within 6.5 errors of each other, and deviations within a share."""
     first, *others = posteriors
     for other in others:
@@ -179,7 +181,7 @@ def test_public_records_are_certain() -> None:
 def test_public_records_beside_a_learned_prior() -> None:
     """They narrow intervals of a learned prior, too."""
     release = simulated(asia(), 500, guarantee("0.5"), RNG(13))
-    public = dc.public_counts(dc.sample_records(asia(), 2000, RNG(14)), asia().network)
+    public = dc.external.public_counts(dc.tools.simulate_records(asia(), 2000, rng=RNG(14)), asia().network)
     alone = dc.noise_aware(release, draws=400, rng=RNG(15))
     beside = dc.noise_aware(dc.combine(release, data="same", public=public), draws=400, rng=RNG(15))
     assert alone.method == beside.method == "pooled"
@@ -198,7 +200,7 @@ def test_the_exact_posterior_learns_no_prior_and_takes_the_curators() -> None:
 def test_a_posterior_as_a_prior_keeps_two_moments() -> None:
     """Of 200,000 draws of beta laws: concentrations come back within 3 %, about six standard errors."""
     prior = dc.Dirichlet(dc.Tables(NETWORK, {"x": [3.0, 9.0], "y": [[0.5, 0.5], [40.0, 2.0]]}))
-    again = dc.Dirichlet.matching(prior.draws(200_000, RNG(17)))
+    again = dc.Dirichlet.matching(prior.draw(200_000, rng=RNG(17)))
     for node in NETWORK.nodes:
         assert np.abs(again.alpha[node] / prior.alpha[node] - 1).max() < 0.03
 
@@ -210,16 +212,16 @@ def test_matching_at_the_edges() -> None:
     found = dc.Dirichlet.matching(ends).alpha["x"]
     assert found.sum() == pytest.approx(1e-2) and np.all(found > 0)
     with pytest.raises(dc.InputError, match="two draws"):
-        dc.Dirichlet.matching(PRIOR.draws(1, RNG(0)))
+        dc.Dirichlet.matching(PRIOR.draw(1, rng=RNG(0)))
     one = dc.Network((dc.Variable("z", ("only",)),), {"z": ()})
-    assert dc.Dirichlet.matching(dc.Dirichlet.uniform(one).draws(3, RNG(0))).alpha["z"].shape == (1,)
+    assert dc.Dirichlet.matching(dc.Dirichlet.uniform(one).draw(3, rng=RNG(0))).alpha["z"].shape == (1,)
 
 
 def test_twins_must_be_draws_of_the_same_families() -> None:
-    cells = PRIOR.draws(10, RNG(0))
+    cells = PRIOR.draw(10, rng=RNG(0))
     with pytest.raises(dc.InputError, match="twins"):
-        dc.PosteriorDraws(cells, twins=PRIOR.draws(9, RNG(0)))
-    assert dc.PosteriorDraws(cells, twins=PRIOR.draws(10, RNG(1))).twins is not None
+        dc.results.PosteriorDraws(cells, twins=PRIOR.draw(9, rng=RNG(0)))
+    assert dc.results.PosteriorDraws(cells, twins=PRIOR.draw(10, rng=RNG(1))).twins is not None
 
 
 @every("release", [LAPLACE, PLANNED, FOURIER, STAGES])
@@ -247,12 +249,12 @@ def test_priors_of_another_network_and_no_draws_are_refused() -> None:
 
 
 @every(("prior", "method"), [(None, "pooled"), (PRIOR_OF_ASIA, "pooled")])
-def test_threads_draw_what_one_thread_draws(prior: dc.Dirichlet | None, method: dc.Method) -> None:
+def test_threads_draw_what_one_thread_draws(prior: dc.Dirichlet | None, method: dc.tools.Method) -> None:
     """Each asks for the families in another order, and for draws and twins at the same time."""
     release = simulated(asia(), 500, guarantee(), RNG(21))
     nodes = asia().network.nodes
 
-    def read(posterior: dc.PosteriorDraws, turn: int) -> None:
+    def read(posterior: dc.results.PosteriorDraws, turn: int) -> None:
         for node in nodes[turn:] + nodes[:turn]:
             assert posterior.twins is not None
             assert posterior.cells[node].shape == posterior.twins[node].shape
@@ -297,7 +299,7 @@ import numpy as np
 import discreet as dc
 
 for _ in range(2):
-    made = dc.noise_aware(dc.loads(sys.argv[1]), draws=20, rng=np.random.default_rng(3))
+    made = dc.noise_aware(dc.tools.loads(sys.argv[1]), draws=20, rng=np.random.default_rng(3))
     print(made.cells["y"].tolist())
 """
 

@@ -39,7 +39,7 @@ LIMIT = dc.Guarantee(epsilon=10**6, delta="0.1", relation="add-remove", unit="re
 
 
 @pytest.fixture
-def paying() -> dc.Account:
+def paying() -> dc.results.Account:
     return dc.Ledger("sqlite://").open("records", LIMIT)
 
 
@@ -56,14 +56,14 @@ def people(n: int, seed: int = 1) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, np.where(rng.random(n) < 0.3 + 0.4 * (frame["smokes"] == "yes"), "ill", "well")
 
 
-def estimator(account: dc.Account | None, **others: Any) -> PrivateNaiveBayes:
+def estimator(account: dc.results.Account | None, **others: Any) -> PrivateNaiveBayes:
     options: dict[str, Any] = {"classes": ("well", "ill"), "features": FEATURES, "guarantee": PROMISE, "draws": 60}
     return PrivateNaiveBayes(account=account, random_state=4, **{**options, **others})
 
 
 def reading(estimator: PrivateNaiveBayes, tables: dc.Tables) -> PrivateNaiveBayes:
     """The estimator with other draws as its posterior."""
-    estimator._later = DrawnLater(1, 0, reader=lambda *_, **__: dc.PosteriorDraws(tables))
+    estimator._later = DrawnLater(1, 0, reader=lambda *_, **__: dc.results.PosteriorDraws(tables))
     return estimator
 
 
@@ -74,7 +74,9 @@ def made_up(features: int, draws: int, seed: int, classes: int = 3, states: int 
     names = tuple(f"c{k}" for k in range(classes))
     network = module._star("class", np.array(names), variables)
     codes = {node: rng.integers(0, network.schema[node].size, 50) for node in network.nodes}
-    release = dc.simulate(dc.laplace(), dc.count_codes(network, codes), dc.Dirichlet.uniform(network), PROMISE, rng=rng)
+    release = dc.simulate(
+        dc.laplace(), dc.tools.count_codes(network, codes), dc.Dirichlet.uniform(network), PROMISE, rng=rng
+    )
     found = PrivateNaiveBayes.from_release(release, draws=2)
     cells = {node: rng.dirichlet(np.full(network.shape(node)[-1], 0.3), (*network.shape(node)[:-1], draws))
              for node in network.nodes}  # fmt: skip
@@ -85,7 +87,7 @@ def made_up(features: int, draws: int, seed: int, classes: int = 3, states: int 
 # ------------------------------------------------------------------------------------------------------------ counts
 
 
-def test_what_is_released_counts_the_records(paying: dc.Account) -> None:
+def test_what_is_released_counts_the_records(paying: dc.results.Account) -> None:
     frame, y = people(500)
     fitted = estimator(paying, guarantee=AMPLE, mechanism="laplace").fit(frame, y)
     table = pa.table({**{name: frame[name].astype(str) for name in ("smokes", "children")},
@@ -110,7 +112,7 @@ def test_bins_are_those_of_read_records(values: list[float]) -> None:
     assert np.bincount(codes, minlength=3).tolist() == dc.count(read, network).tables["age"].tolist()
 
 
-def test_a_record_counts_once_in_every_table_and_moves_nothing_else(paying: dc.Account) -> None:
+def test_a_record_counts_once_in_every_table_and_moves_nothing_else(paying: dc.results.Account) -> None:
     frame, y = people(40)
     extreme = pd.DataFrame({"children": [2], "age": [1e300], "smokes": ["no"]})
     found = [
@@ -136,7 +138,7 @@ FRAMES: dict[str, Callable[[pd.DataFrame], Any]] = {
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_any_table_tells_the_same(kind: str, paying: dc.Account) -> None:
+def test_any_table_tells_the_same(kind: str, paying: dc.results.Account) -> None:
     frame, y = people(300)
     plain = estimator(paying, guarantee=AMPLE, mechanism="laplace").fit(frame, y)
     X = FRAMES[kind](frame)
@@ -146,7 +148,7 @@ def test_any_table_tells_the_same(kind: str, paying: dc.Account) -> None:
     assert np.array_equal(other.predict_proba(X), plain.predict_proba(frame))
 
 
-def test_logical_columns_and_labels(paying: dc.Account) -> None:
+def test_logical_columns_and_labels(paying: dc.results.Account) -> None:
     flag = dc.Variable("flag", ("true", "false"))
     X = pd.DataFrame({"flag": [True] * 30 + [False] * 20})
     fitted = estimator(paying, features=(flag,), classes=(True, False), guarantee=AMPLE).fit(X, X["flag"])
@@ -155,7 +157,7 @@ def test_logical_columns_and_labels(paying: dc.Account) -> None:
     assert fitted.predict(X).dtype == bool
 
 
-def test_bounds_stand_for_numeric_features(paying: dc.Account) -> None:
+def test_bounds_stand_for_numeric_features(paying: dc.results.Account) -> None:
     X = np.array([[0.0, 10.0], [4.0, 20.0]] * 20)
     fitted = estimator(paying, features=None, bounds=([0, 10], [4, 20]), bins=4, classes=(0, 1), guarantee=AMPLE)
     fitted.fit(X, [0, 1] * 20)
@@ -165,7 +167,7 @@ def test_bounds_stand_for_numeric_features(paying: dc.Account) -> None:
     assert fitted.predict(X).tolist() == [0, 1] * 20
 
 
-def test_names_of_columns_reach_the_release_only_if_they_were_declared(paying: dc.Account) -> None:
+def test_names_of_columns_reach_the_release_only_if_they_were_declared(paying: dc.results.Account) -> None:
     frame = pd.DataFrame({"5.1": [0.0, 1.0] * 10, "3.5": [1.0, 0.0] * 10})  # a record taken for the header
     fitted = estimator(paying, features=None, bounds=(0, 1), bins=2, classes=(0, 1)).fit(frame, [0, 1] * 10)
     assert "5.1" not in fitted.release_.dumps()
@@ -223,7 +225,7 @@ def test_intervals_cover_the_true_probabilities(runs: int) -> None:
             network,
             {n: rng.dirichlet(np.full(network.shape(n)[-1], 2.0), network.shape(n)[:-1]) for n in network.nodes},
         )
-        counts = dc.count_codes(network, sample_codes(true, 2000, rng))
+        counts = dc.tools.count_codes(network, sample_codes(true, 2000, rng))
         release = dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(network), PROMISE, rng=rng)
         fitted = PrivateNaiveBayes.from_release(release, draws=200, random_state=8)
         X = rng.uniform(0, 3, (20, 4))
@@ -240,7 +242,7 @@ def test_a_level_that_is_none() -> None:
 
 
 @pytest.mark.parametrize("classes", [(1, 0), ("b", "a"), (3, -2), (10, 9), (2.0, 1.0)])
-def test_classes_are_sorted_so_that_scores_read_the_right_column(classes: Any, paying: dc.Account) -> None:
+def test_classes_are_sorted_so_that_scores_read_the_right_column(classes: Any, paying: dc.results.Account) -> None:
     X = np.repeat([[0.0], [1.0]], 40, axis=0)
     y = np.repeat(sorted(classes), 40)
     fitted = estimator(paying, features=None, bounds=(0, 1), bins=2, classes=classes, guarantee=AMPLE)
@@ -252,7 +254,7 @@ def test_classes_are_sorted_so_that_scores_read_the_right_column(classes: Any, p
     assert get_scorer("roc_auc")(fitted, X, y) == 1
 
 
-def test_a_class_that_nobody_has_is_there_all_the_same(paying: dc.Account) -> None:
+def test_a_class_that_nobody_has_is_there_all_the_same(paying: dc.results.Account) -> None:
     X, y = np.repeat([[0.0], [1.0]], 40, axis=0), np.repeat([0, 1], 40)
     fitted = estimator(paying, features=None, bounds=(0, 1), bins=2, classes=(0, 1, 2)).fit(X, y)
     assert fitted.predict_proba(X).shape == (80, 3)
@@ -263,7 +265,7 @@ def test_a_class_that_nobody_has_is_there_all_the_same(paying: dc.Account) -> No
 
 
 @pytest.mark.parametrize("name", ["planned", "laplace", "fourier", "gaussian", "allocated", "posterior_sampler"])
-def test_any_mechanism_of_tables_fits(name: str, paying: dc.Account) -> None:
+def test_any_mechanism_of_tables_fits(name: str, paying: dc.results.Account) -> None:
     frame, y = people(400)
     delta = "1e-6" if name == "gaussian" else 0
     guarantee = dc.Guarantee(epsilon=50, delta=delta, relation="add-remove", unit="record")
@@ -279,12 +281,12 @@ def test_any_mechanism_of_tables_fits(name: str, paying: dc.Account) -> None:
     assert len(paying.charges()) == 1
 
 
-def test_features_may_be_a_schema(paying: dc.Account) -> None:
+def test_features_may_be_a_schema(paying: dc.results.Account) -> None:
     frame, y = people(50)
     assert estimator(paying, features=dc.Schema(FEATURES)).fit(frame, y).predict(frame).shape == (50,)
 
 
-def test_a_mechanism_with_options(paying: dc.Account) -> None:
+def test_a_mechanism_with_options(paying: dc.results.Account) -> None:
     frame, y = people(100)
     mechanism = dc.planned(audit=0, workload=["P(class | smokes=yes)"])
     assert estimator(paying, mechanism=mechanism).fit(frame, y).release_.mechanism == "planned"
@@ -341,7 +343,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused_costs_nothing(case: str, paying: dc.Account) -> None:
+def test_what_is_refused_costs_nothing(case: str, paying: dc.results.Account) -> None:
     options, message = REFUSED[case]
     with pytest.raises(dc.InputError, match=message):
         estimator(paying, **options).fit(*people(60))
@@ -349,7 +351,7 @@ def test_what_is_refused_costs_nothing(case: str, paying: dc.Account) -> None:
 
 
 @pytest.mark.parametrize("value", [None, "maybe", 7.5, datetime.date(2020, 1, 2), ["a"]])
-def test_a_value_that_is_no_state(value: Any, paying: dc.Account) -> None:
+def test_a_value_that_is_no_state(value: Any, paying: dc.results.Account) -> None:
     frame, y = people(60)
     X = frame.astype(object)
     X.at[5, "smokes"] = value
@@ -372,7 +374,7 @@ def test_not_fitted_yet() -> None:
 
 
 def test_a_release_that_was_paid_for_survives_a_posterior_that_fails(
-    paying: dc.Account, monkeypatch: pytest.MonkeyPatch
+    paying: dc.results.Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame, y = people(60)
     fitted = estimator(paying).fit(frame, y)
@@ -393,7 +395,7 @@ def test_a_release_that_was_paid_for_survives_a_posterior_that_fails(
 # ---------------------------------------------------------------------------------------------------- from a release
 
 
-def test_an_analyst_predicts_by_names_and_in_text(paying: dc.Account, tmp_path: Path) -> None:
+def test_an_analyst_predicts_by_names_and_in_text(paying: dc.results.Account, tmp_path: Path) -> None:
     frame, y = people(300)
     fitted = estimator(paying).fit(frame, y)
     fitted.release_.save(tmp_path / "r.json")
@@ -409,7 +411,7 @@ def test_an_analyst_predicts_by_names_and_in_text(paying: dc.Account, tmp_path: 
     assert 0 < answer.rows[0]["lower"] < answer.rows[0]["upper"] < 1
 
 
-def test_labels_of_numbers_come_back_with_their_type(paying: dc.Account) -> None:
+def test_labels_of_numbers_come_back_with_their_type(paying: dc.results.Account) -> None:
     X = np.repeat([[0.0], [1.0]], 40, axis=0)
     y = np.repeat([9, 10], 40)  # as text, 10 comes first
     fitted = estimator(paying, features=None, bounds=(0, 1), bins=2, classes=(9, 10), guarantee=AMPLE).fit(X, y)
@@ -427,14 +429,14 @@ def test_labels_of_numbers_come_back_with_their_type(paying: dc.Account) -> None
 )
 def test_a_release_of_another_network(parents: dict[str, tuple[str, ...]]) -> None:
     network = dc.Network(tuple(dc.Variable(name, ("no", "yes")) for name in "abc"), parents)
-    counts = dc.count_codes(network, {name: np.zeros(5, int) for name in "abc"})
+    counts = dc.tools.count_codes(network, {name: np.zeros(5, int) for name in "abc"})
     rng = np.random.default_rng(1)
     release = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), PROMISE, rng=rng)
     with pytest.raises(dc.InputError, match="no naive Bayes"):
         PrivateNaiveBayes.from_release(release)
 
 
-def test_samples_of_the_posterior(paying: dc.Account) -> None:
+def test_samples_of_the_posterior(paying: dc.results.Account) -> None:
     fitted = estimator(paying).fit(*people(200))
     drawn = fitted.sample_posterior(30)
     assert drawn["class"].shape == (2, 30) and drawn["age"].shape == (2, 3, 30)

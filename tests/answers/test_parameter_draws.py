@@ -44,7 +44,7 @@ Records = int | tuple[int, float] | None
 
 def draws_release(told: np.ndarray, temper: float, floor: float, records: Records, used: float) -> dc.Release:
     """A release of these rows of one variable."""
-    total = dc.NoisyTotal(*records) if isinstance(records, tuple) else None
+    total = dc.kinds.NoisyTotal(*records) if isinstance(records, tuple) else None
     scale = None if total is None else total.scale
     size, draws = told.shape
     network = network_of({"x": size})
@@ -59,7 +59,7 @@ def draws_release(told: np.ndarray, temper: float, floor: float, records: Record
         calibration = Trimming(floors, temper, draws, {"x": resolution_for(size)}, Fraction(1), scale)
     else:
         calibration = Tempering(temper, draws, 9, Fraction(1), scale)
-    payload = dc.ParameterDraws(dc.Tables(network, {"x": told}, draws=draws), temper, floors, total)
+    payload = dc.kinds.ParameterDraws(dc.Tables(network, {"x": told}, draws=draws), temper, floors, total)
     public = records if isinstance(records, int) else None
     return replace(made, payload=payload, calibration=calibration, records=public)
 
@@ -296,9 +296,9 @@ def test_a_draw_on_the_lowest_step_is_read_as_one() -> None:
     for _ in range(runs):
         theta = rng.beta(0.25, 0.25)
         ones = int(rng.binomial(10_000, theta))
-        counts = dc.count_codes(coin, {"a": np.repeat([0, 1], [ones, 10_000 - ones])})
+        counts = dc.tools.count_codes(coin, {"a": np.repeat([0, 1], [ones, 10_000 - ones])})
         promise = dc.Guarantee(epsilon=10, delta=0, relation="replace", unit="record")
         release = dc.simulate(dc.map_estimate(), counts, prior, promise, rng=rng)
-        lower, upper = dc.credible_interval(dc.noise_aware(release, draws=400, rng=rng).cells["a"], 0.95)
+        lower, upper = dc.tools.credible_interval(dc.noise_aware(release, draws=400, rng=rng).cells["a"], 0.95)
         held += bool(lower[0] <= theta <= upper[0])
     assert held >= 51  # of 60 at 95 %: a fixed seed; fewer than 51 with a probability of 2e-3

@@ -23,7 +23,7 @@ LEVEL = 0.95
 NETWORK = network_of({"a": 2, "b": 3, "c": 2, "d": 3, "e": 2}, "a>b a>c b>c c>d d>e")
 PRIOR = dc.Dirichlet.uniform(NETWORK)
 
-KINDS: dict[str, tuple[Callable[[], dc.Mechanism], object]] = {
+KINDS: dict[str, tuple[Callable[[], dc.tools.Mechanism], object]] = {
     "planned": (lambda: dc.planned(audit=0), 0),
     "planned, delta": (lambda: dc.planned(audit=0), "1e-6"),
     "laplace": (dc.laplace, 0),
@@ -54,7 +54,7 @@ def often(kind: str, relation: str) -> list[pytest.MarkDecorator]:
 CELLS = [
     pytest.param(kind, relation, id=f"{kind}-{relation}", marks=often(kind, relation))
     for kind in KINDS
-    for relation in dc.RECORD_RELATIONS
+    for relation in dc.tools.RECORD_RELATIONS
     if not (kind == "allocated, sampled" and relation is dc.Relation.REPLACE)
 ]
 
@@ -75,18 +75,18 @@ def simulated(
     make, delta = KINDS[kind]
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
     if kind.startswith("planned"):
-        counts = dc.count_codes(NETWORK, sample_codes(theta, n, rng))
+        counts = dc.tools.count_codes(NETWORK, sample_codes(theta, n, rng))
     else:
         counts = simulated_counts(theta, n, rng)
     return dc.simulate(make(), counts, PRIOR, promise, rng=rng)
 
 
 def held(draws: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    lower, upper = dc.credible_interval(draws, LEVEL)
+    lower, upper = dc.tools.credible_interval(draws, LEVEL)
     return (lower <= truth) & (truth <= upper)
 
 
-READINGS: dict[str, tuple[dc.Dirichlet | None, dc.Method]] = {
+READINGS: dict[str, tuple[dc.Dirichlet | None, dc.tools.Method]] = {
     "": (None, "auto"),
     ", its own prior": (PRIOR, "pooled"),
 }
@@ -94,7 +94,7 @@ READINGS: dict[str, tuple[dc.Dirichlet | None, dc.Method]] = {
 READ = [
     pytest.param(kind, relation, reading, id=f"{kind}{reading}-{relation}", marks=often(kind, relation))
     for kind in KINDS
-    for relation in dc.RECORD_RELATIONS
+    for relation in dc.tools.RECORD_RELATIONS
     for reading in (READINGS if kind in COUNTS else ("",))
     if not (kind == "allocated, sampled" and relation is dc.Relation.REPLACE)
 ]
@@ -107,7 +107,7 @@ def coverage(
     entries, margins = [], []
     seed = [n, round(10 * epsilon), relation == dc.Relation.REPLACE, sum(map(ord, kind))]
     for rng in np.random.default_rng(seed).spawn(replications):
-        theta = PRIOR.draws(1, rng)
+        theta = PRIOR.draw(1, rng=rng)
         truth = one(theta)
         release = simulated(kind, relation, epsilon, n, truth, rng)
         prior, method = READINGS[reading]
@@ -144,7 +144,7 @@ def test_intervals_are_not_far_off(kind: str, relation: str, reading: str) -> No
     nodes = quick(kind)
     found = []
     for rng in np.random.default_rng(12).spawn(4 if kind in COUNTS else 2):
-        truth = one(PRIOR.draws(1, rng))
+        truth = one(PRIOR.draw(1, rng=rng))
         release = simulated(kind, relation, 0.3, 500, truth, rng)
         prior, method = READINGS[reading]
         cells = dc.noise_aware(release, draws=200, rng=rng, prior=prior, method=method).cells
@@ -158,10 +158,10 @@ def test_intervals_are_not_far_off(kind: str, relation: str, reading: str) -> No
 @pytest.mark.parametrize(("kind", "relation"), CELLS)
 def test_a_release_that_was_written_and_read_has_the_same_posterior(kind: str, relation: str) -> None:
     rng = np.random.default_rng(4)
-    made = simulated(kind, relation, 1, 300, one(PRIOR.draws(1, rng)), rng)
+    made = simulated(kind, relation, 1, 300, one(PRIOR.draw(1, rng=rng)), rng)
     read = dc.Release.loads(made.dumps())
     assert read.dumps() == made.dumps()
-    for read_with in (dc.noise_aware, dc.plug_in):
+    for read_with in (dc.noise_aware, dc.tools.plug_in):
         first, second = (read_with(each, draws=20, rng=np.random.default_rng(5)).cells for each in (made, read))
         for node in quick(kind):
             np.testing.assert_array_equal(first[node], second[node])
@@ -169,7 +169,7 @@ def test_a_release_that_was_written_and_read_has_the_same_posterior(kind: str, r
 
 def choice() -> dc.Release:
     rng = np.random.default_rng(1)
-    candidates = [one(PRIOR.draws(1, rng)) for _ in range(3)]
+    candidates = [one(PRIOR.draw(1, rng=rng)) for _ in range(3)]
     candidates = [part.map(lambda table: 0.9 * table + 0.1 / table.shape[-1]) for part in candidates]
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     return dc.simulate(
@@ -180,9 +180,9 @@ def choice() -> dc.Release:
 def test_a_choice_is_read_as_it_is_by_the_plug_in_and_again_by_its_likelihood() -> None:
     made = choice()
     read = dc.Release.loads(made.dumps())
-    assert isinstance(read.payload, dc.Choice) and isinstance(made.payload, dc.Choice)
+    assert isinstance(read.payload, dc.kinds.Choice) and isinstance(made.payload, dc.kinds.Choice)
     assert read.dumps() == made.dumps()
-    cells = dc.plug_in(read, draws=3, rng=np.random.default_rng(0)).cells
+    cells = dc.tools.plug_in(read, draws=3, rng=np.random.default_rng(0)).cells
     chosen = made.payload.candidates[made.payload.index]
     for node in NETWORK.nodes:
         np.testing.assert_allclose(cells[node], np.repeat(chosen[node][..., None], 3, axis=-1), atol=1e-15)
@@ -198,9 +198,9 @@ def expected_counts(release: dc.Release) -> dict[str, np.ndarray]:
     """What the plug-in takes for counts."""
     payload = release.payload
     match payload:
-        case dc.NoisyCounts():
+        case dc.kinds.NoisyCounts():
             return {node: payload.table(node) for node in NETWORK.nodes}
-        case dc.NoisyTables():
+        case dc.kinds.NoisyTables():
             noisy = measured(NETWORK, payload.measurements)
             fit = nonnegative(noisy, max(least_squares(noisy, release.records).total[0], 1.0))
             return {
@@ -210,10 +210,10 @@ def expected_counts(release: dc.Release) -> dict[str, np.ndarray]:
                 )
                 for node in NETWORK.nodes
             }
-        case dc.NoisyCoefficients():
+        case dc.kinds.NoisyCoefficients():
             unshifted = {**payload.components, (): payload.components[()] - payload.shift}
             return dict(family_tables(NETWORK, unshifted))
-        case dc.TwoStageCounts():
+        case dc.kinds.TwoStageCounts():
             margins = pooled_margins(NETWORK, payload.measurements, release.records)
             return {node: margins.table(NETWORK.family(node)) for node in NETWORK.nodes}
     raise AssertionError
@@ -223,8 +223,8 @@ def expected_counts(release: dc.Release) -> dict[str, np.ndarray]:
 def test_the_plug_in_takes_noisy_counts_for_counts(kind: str) -> None:
     """Means of Dirichlet(alpha + max(z, 0)): 32 of 4,000 draws within 7 standard errors, below 1e-10."""
     rng = np.random.default_rng(6)
-    made = simulated(kind, "add-remove", 0.5, 300, one(PRIOR.draws(1, rng)), rng)
-    cells = dc.plug_in(made, draws=4000, rng=rng).cells
+    made = simulated(kind, "add-remove", 0.5, 300, one(PRIOR.draw(1, rng=rng)), rng)
+    cells = dc.tools.plug_in(made, draws=4000, rng=rng).cells
     for node, table in expected_counts(made).items():
         alpha = PRIOR.alpha[node] + np.maximum(table, 0)
         mean = alpha / alpha.sum(axis=-1, keepdims=True)
@@ -235,9 +235,9 @@ def test_the_plug_in_takes_noisy_counts_for_counts(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["posterior_sampler, two draws", "posterior_sampler, delta", "map_estimate"])
 def test_the_plug_in_takes_released_draws_as_they_are(kind: str) -> None:
     rng = np.random.default_rng(7)
-    made = simulated(kind, "replace", 1, 300, one(PRIOR.draws(1, rng)), rng)
-    assert isinstance(made.payload, dc.ParameterDraws)
-    cells = dc.plug_in(made, draws=200, rng=rng).cells
+    made = simulated(kind, "replace", 1, 300, one(PRIOR.draw(1, rng=rng)), rng)
+    assert isinstance(made.payload, dc.kinds.ParameterDraws)
+    cells = dc.tools.plug_in(made, draws=200, rng=rng).cells
     told = made.payload.cells
     # Draws of all nodes stay together: the same one in every family.
     matches = np.ones((200, told.draws or 1), bool)
@@ -311,6 +311,6 @@ def test_a_family_read_from_anothers_table_is_nearly_exact(
 
 def test_the_sampling_probability_is_kept_exactly() -> None:
     rng = np.random.default_rng(2)
-    made = simulated("allocated, sampled", "add-remove", 1, 100, one(PRIOR.draws(1, rng)), rng)
+    made = simulated("allocated, sampled", "add-remove", 1, 100, one(PRIOR.draw(1, rng=rng)), rng)
     read = dc.Release.loads(made.dumps()).payload
-    assert isinstance(read, dc.TwoStageCounts) and read.sampling == Fraction(3, 10)
+    assert isinstance(read, dc.kinds.TwoStageCounts) and read.sampling == Fraction(3, 10)

@@ -27,8 +27,8 @@ def promise(epsilon: object = 1, relation: str = "add-remove", delta: object = 0
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
 
 
-def rows(guarantee: dc.Guarantee, records: int = 2000, **options: object) -> dict[str, dc.Expected]:
-    found = dc.compare(THETA, guarantee, records, rng=np.random.default_rng(3), **options)
+def rows(guarantee: dc.Guarantee, records: int = 2000, **options: object) -> dict[str, dc.results.Expected]:
+    found = dc.plan(THETA, guarantee, records, rng=np.random.default_rng(3), **options)
     return {row.mechanism: row for row in found}
 
 
@@ -55,7 +55,7 @@ def test_what_is_refused_says_why_and_has_no_numbers() -> None:
     "name", ["laplace", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("fourier", "allocated"))]
 )
 def test_errors_fall_with_epsilon_to_the_sampling_error(name: str) -> None:
-    only = {name: dc.MECHANISMS[name]()}
+    only = {name: dc.tools.MECHANISMS[name]()}
     small, large, huge = (rows(promise(e), repeats=8, mechanisms=only)[name].cells for e in (0.02, 1, 200))
     alone = rows(promise(200), repeats=8, mechanisms=only)[SAMPLING_ALONE].cells
     assert small > 3 * large > 3 * 0.9 * huge
@@ -67,7 +67,7 @@ def test_the_sampling_error_is_that_of_the_conjugate_posterior() -> None:
     """Mean absolute error of a proportion: sqrt(2 p (1 - p) / (pi n)) in the mean over many data sets."""
     coin = network_of({"a": 2})
     theta = dc.Tables(coin, {"a": [0.3, 0.7]})
-    found = dc.compare(theta, promise(), 400, rng=np.random.default_rng(5), repeats=400, mechanisms={})
+    found = dc.plan(theta, promise(), 400, rng=np.random.default_rng(5), repeats=400, mechanisms={})
     wanted = math.sqrt(2 * 0.21 / (math.pi * 400))
     # The standard error of the mean of 400 half-normal errors is 0.75 / 20 of it; 6 of them: 1e-9.
     assert found[0].cells == pytest.approx(wanted, rel=6 * 0.0378)
@@ -77,10 +77,10 @@ def test_the_sampling_error_is_that_of_the_conjugate_posterior() -> None:
 
 def test_what_cannot_be_compared_is_refused() -> None:
     rng = np.random.default_rng(0)
-    drawn = dc.Dirichlet.uniform(NETWORK).draws(2, rng)
+    drawn = dc.Dirichlet.uniform(NETWORK).draw(2, rng=rng)
     for theta, records, repeats in ((THETA, 0, 1), (THETA, 1, 0), (drawn, 1, 1)):
         with pytest.raises(dc.InputError, match="at least one record and one repeat"):
-            dc.compare(theta, promise(), records, rng=rng, repeats=repeats)
+            dc.plan(theta, promise(), records, rng=rng, repeats=repeats)
 
 
 # ------------------------------------------------------------------------------------------------------- from the shell
@@ -135,7 +135,7 @@ def test_codes_are_counted_like_records() -> None:
     rng = np.random.default_rng(1)
     for network in TINY.values():
         codes = {variable.name: rng.integers(0, variable.size, 50) for variable in network.variables}
-        counted = dc.count_codes(network, codes)
+        counted = dc.tools.count_codes(network, codes)
         slow = counts_of(network, zip(*(codes[node].tolist() for node in network.nodes), strict=True))
         assert all(np.array_equal(counted.tables[node], slow.tables[node]) for node in network.nodes)
         assert counted.records == 50
@@ -153,9 +153,9 @@ def test_codes_are_counted_like_records() -> None:
 def test_codes_that_are_no_records_are_refused(change: dict[str, object], message: str) -> None:
     codes = {node: np.array([0, 1]) for node in NETWORK.nodes} | change
     with pytest.raises(dc.InputError, match=message):
-        dc.count_codes(NETWORK, {node: column for node, column in codes.items() if column is not None})
+        dc.tools.count_codes(NETWORK, {node: column for node, column in codes.items() if column is not None})
 
 
 def test_no_records_are_counted_too() -> None:
-    counted = dc.count_codes(NETWORK, {node: np.zeros(0, np.int64) for node in NETWORK.nodes})
+    counted = dc.tools.count_codes(NETWORK, {node: np.zeros(0, np.int64) for node in NETWORK.nodes})
     assert counted.records == 0

@@ -32,7 +32,7 @@ def promise(epsilon: Any = 1, relation: str = "replace") -> dc.Guarantee:
     return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
 
 
-def opened(relation: str = "replace") -> dc.Account:
+def opened(relation: str = "replace") -> dc.results.Account:
     return dc.Ledger("sqlite://").open("ward", promise(10**6, relation))
 
 
@@ -48,9 +48,9 @@ def patients(n: int = 2000, seed: int = 1) -> pd.DataFrame:
 def simulated(epsilon: float, relation: str, *, n: int = 2000, seed: int = 1) -> dc.Release:
     """A release whose noise has a seed."""
     design = dc.Design(tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items()), None, None, True)
-    sums = dc.moments(dc.grid_rows(design, patients(n, seed).to_numpy()))
+    sums = dc.designs.sum_moments(dc.designs.read_rows(design, patients(n, seed).to_numpy()))
     rng = np.random.default_rng([seed, 3])
-    return dc.simulate(dc.noisy_moments(), sums, dc.Normal(design, 0.5), promise(epsilon, relation), rng=rng)
+    return dc.simulate(dc.noisy_moments(), sums, dc.designs.Normal(design, 0.5), promise(epsilon, relation), rng=rng)
 
 
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
@@ -232,7 +232,7 @@ def test_what_is_declared_wrongly_costs_nothing(asked: str) -> None:
 
 def test_there_are_no_weights_without_a_target() -> None:
     with pytest.raises(dc.InputError, match=r"read by PrivatePCA\.from_release"):
-        dc.weights(simulated(1, "replace"), draws=100, rng=np.random.default_rng(0))
+        dc.read_weights(simulated(1, "replace"), draws=100, rng=np.random.default_rng(0))
 
 
 def test_few_records_and_other_releases_are_refused() -> None:
@@ -241,8 +241,8 @@ def test_few_records_and_other_releases_are_refused() -> None:
         PrivatePCA(bounds=BOUNDS, guarantee=promise(), account=account).fit(patients(4))
     assert not account.charges()
     design = dc.Design((dc.Variable("code", bounds=(0, 1)),), dc.Variable("y", bounds=(0, 1)), None, True)
-    sums, rng = dc.moments(dc.grid_rows(design, [[0.0]] * 9, [1.0] * 9)), np.random.default_rng(1)
-    made = dc.simulate(dc.noisy_moments(), sums, dc.Normal(design, 1), promise(), rng=rng)
+    sums, rng = dc.designs.sum_moments(dc.designs.read_rows(design, [[0.0]] * 9, [1.0] * 9)), np.random.default_rng(1)
+    made = dc.simulate(dc.noisy_moments(), sums, dc.designs.Normal(design, 1), promise(), rng=rng)
     for read in (PrivatePCA.from_release, quick_components):
         with pytest.raises(dc.InputError, match="not of principal components"):
             read(made)  # type: ignore[operator]

@@ -25,7 +25,7 @@ def promise(epsilon: Any = 50, relation: str = "replace", delta: Any = 0) -> dc.
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
 
 
-def opened(relation: str = "replace") -> dc.Account:
+def opened(relation: str = "replace") -> dc.results.Account:
     return dc.Ledger("sqlite://").open("ward", promise(10**6, relation, "0.5"))
 
 
@@ -36,7 +36,7 @@ def patients(n: int = 1000, seed: int = 1) -> pd.DataFrame:
     return pd.DataFrame({"age": 50 + 50 * scaled[:, 0], "pressure": 140 + 50 * scaled[:, 1]})
 
 
-def estimator(account: dc.Account | None = None, **others: Any) -> PrivatePrincipalDirection:
+def estimator(account: dc.results.Account | None = None, **others: Any) -> PrivatePrincipalDirection:
     options: dict[str, Any] = {"bounds": BOUNDS, "guarantee": promise(), "directions": 4, "lengths": (0.2,)}
     return PrivatePrincipalDirection(account=account or opened(), random_state=4, **{"draws": 100, **options, **others})
 
@@ -44,9 +44,9 @@ def estimator(account: dc.Account | None = None, **others: Any) -> PrivatePrinci
 def simulated(epsilon: float, relation: str, *, directions: int = 12) -> dc.Release:
     """A release whose choice has a seed."""
     design = dc.Design(tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items()), None, None, False)
-    factor = dc.DirectionFactor(dc.spread_candidates(2, directions, (0.2,)), noise_variance=0.01, tau=4.0)
-    rows, rng = dc.grid_rows(design, patients().to_numpy()), np.random.default_rng(3)
-    return dc.simulate(dc.factored(factor), rows, dc.Normal(design, 0.5), promise(epsilon, relation), rng=rng)
+    factor = dc.scores.DirectionFactor(dc.scores.spread_candidates(2, directions, (0.2,)), noise_variance=0.01, tau=4.0)
+    rows, rng = dc.designs.read_rows(design, patients().to_numpy()), np.random.default_rng(3)
+    return dc.simulate(dc.factored(factor), rows, dc.designs.Normal(design, 0.5), promise(epsilon, relation), rng=rng)
 
 
 @pytest.fixture(scope="module")
@@ -124,17 +124,20 @@ def test_likelihoods_differ(read: PrivatePrincipalDirection) -> None:
 
 def test_other_releases_are_refused() -> None:
     design = dc.Design((dc.Variable("code", bounds=(0, 1)),), dc.Variable("y", bounds=(0, 1)), None, False)
-    statistic, rng = dc.moments(dc.grid_rows(design, [[0.0]] * 9, [1.0] * 9)), np.random.default_rng(1)
-    made = dc.simulate(dc.noisy_moments(), statistic, dc.Normal(design, 1), promise(), rng=rng)
+    statistic, rng = (
+        dc.designs.sum_moments(dc.designs.read_rows(design, [[0.0]] * 9, [1.0] * 9)),
+        np.random.default_rng(1),
+    )
+    made = dc.simulate(dc.noisy_moments(), statistic, dc.designs.Normal(design, 1), promise(), rng=rng)
     with pytest.raises(dc.InputError, match="not of a principal direction"):
         PrivatePrincipalDirection.from_release(made)
 
 
 def test_a_choice_of_another_kind_is_refused() -> None:
     design = dc.Design((dc.Variable("code", bounds=(0, 1)),), None, None, False)
-    factor, rng = dc.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1), np.random.default_rng(1)
-    rows = dc.grid_rows(design, [[0.0], [1.0]])
-    made = dc.simulate(dc.factored(factor), rows, dc.Normal(design, 1), promise(1), rng=rng)
+    factor, rng = dc.scores.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1), np.random.default_rng(1)
+    rows = dc.designs.read_rows(design, [[0.0], [1.0]])
+    made = dc.simulate(dc.factored(factor), rows, dc.designs.Normal(design, 1), promise(1), rng=rng)
     with pytest.raises(dc.InputError):
         PrivatePrincipalDirection.from_release(made)
 

@@ -63,7 +63,7 @@ def declaring(case: Case) -> Any:
     return globals()[name](guarantee=promise(case.ample), **public, **case.options)
 
 
-def account() -> dc.Account:
+def account() -> dc.results.Account:
     """An account that never runs dry, made when a check first needs it."""
     ledger = dc.Ledger(f"sqlite:///{FOLDER.name}/checks.db")
     limit = dc.Guarantee(epsilon=10**9, delta=0, relation="add-remove", unit="record")

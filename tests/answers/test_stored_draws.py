@@ -22,9 +22,9 @@ PRIOR = dc.Dirichlet.uniform(NETWORK, 0.5)
 THETA = dc.Tables(NETWORK, {"x": [0.3, 0.7], "y": [[0.8, 0.2], [0.4, 0.6]]})
 
 
-def made(mechanism: dc.Mechanism, n: int, seed: int) -> dc.Release:
+def made(mechanism: dc.tools.Mechanism, n: int, seed: int) -> dc.Release:
     counts = simulated_counts(THETA, n, RNG(seed))
-    counts = dc.Counts(counts.tables, counts.policy, {("x", "y"): np.array(counts.tables["y"])})
+    counts = dc.results.Counts(counts.tables, counts.policy, {("x", "y"): np.array(counts.tables["y"])})
     return dc.simulate(mechanism, counts, PRIOR, guarantee(1, "replace"), rng=RNG([seed, 1]))
 
 
@@ -36,7 +36,7 @@ LAPLACE, PLANNED, STAGES = (
 DRAWS, FEW = made(dc.posterior_sampler(), 5000, 5), made(dc.laplace(), 40, 6)
 ASIA = simulated(asia(), 2_000, guarantee(), RNG(20))
 PUBLIC = dc.Tables(NETWORK, {"x": np.array([3, 5]), "y": np.array([[2, 1], [2, 3]])})
-KINDS: dict[str, tuple[dc.Release | dc.Combined, dict[str, object]]] = {
+KINDS: dict[str, tuple[dc.Release | dc.results.Combined, dict[str, object]]] = {
     "pooled, learned": (PLANNED, {}),
     "pooled, of a larger network": (ASIA, {}),
     "pooled, the network trusted": (ASIA, {"trust_network": True}),
@@ -54,7 +54,7 @@ QUERIES = {
 }
 
 
-def posterior_of(kind: str) -> dc.PosteriorDraws:
+def posterior_of(kind: str) -> dc.results.PosteriorDraws:
     evidence, options = KINDS[kind]
     return dc.noise_aware(evidence, draws=60, rng=RNG(7), **options)  # type: ignore[arg-type]
 
@@ -69,7 +69,7 @@ def test_every_answer_is_the_same_to_the_last_digit(kind: str, tmp_path: Path) -
     posterior = posterior_of(kind)
     posterior.save(tmp_path / "made.draws")
     # What was asked before does not matter: the file is of a posterior of its own.
-    back, other = dc.PosteriorDraws.load(tmp_path / "made.draws"), posterior_of(kind)
+    back, other = dc.results.PosteriorDraws.load(tmp_path / "made.draws"), posterior_of(kind)
     assert (back.method, back.mixing, back.network, back.doubtable) == (
         other.method,
         posterior.mixing,
@@ -77,7 +77,11 @@ def test_every_answer_is_the_same_to_the_last_digit(kind: str, tmp_path: Path) -
         other.doubtable,
     )
     assert (back.twins is None) == (other.twins is None) and (back.saturated is None) == (other.saturated is None)
-    for one, two in ((back, other), (back.fresh(), posterior.fresh()), (back.fresh(RNG(3)), other.fresh(RNG(3)))):
+    for one, two in (
+        (back, other),
+        (back.fresh(), posterior.fresh()),
+        (back.fresh(rng=RNG(3)), other.fresh(rng=RNG(3))),
+    ):
         for node in other.network.nodes:
             np.testing.assert_array_equal(one.cells[node], two.cells[node])
             if one.twins is not None and two.twins is not None:
@@ -168,7 +172,10 @@ def test_a_generator_of_another_kind_is_left_out() -> None:
 
 
 def test_draws_that_no_release_makes_are_refused(tmp_path: Path) -> None:
-    for posterior in (dc.plug_in(LAPLACE, draws=5, rng=RNG(1)), dc.PosteriorDraws(posterior_of("particles").cells)):
+    for posterior in (
+        dc.tools.plug_in(LAPLACE, draws=5, rng=RNG(1)),
+        dc.results.PosteriorDraws(posterior_of("particles").cells),
+    ):
         with pytest.raises(dc.InputError, match="only draws that noise_aware made"):
             posterior.save(tmp_path / "none.draws")
     assert not list(tmp_path.iterdir())
@@ -177,9 +184,9 @@ def test_draws_that_no_release_makes_are_refused(tmp_path: Path) -> None:
 def test_other_files_are_refused(tmp_path: Path) -> None:
     PLANNED.save(tmp_path / "release.json")
     with pytest.raises(dc.InputError, match="no file of posterior draws; `discreet draw` makes one of a release"):
-        dc.PosteriorDraws.load(tmp_path / "release.json")
+        dc.results.PosteriorDraws.load(tmp_path / "release.json")
     with pytest.raises(dc.InputError, match="cannot read posterior draws"):
-        dc.PosteriorDraws.load(tmp_path / "absent.draws")
+        dc.results.PosteriorDraws.load(tmp_path / "absent.draws")
     posterior_of("pooled, learned").save(tmp_path / "made.draws")
     with pytest.raises(FileExistsError):
         posterior_of("pooled, learned").save(tmp_path / "made.draws", replace=False)

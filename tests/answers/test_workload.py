@@ -35,7 +35,7 @@ MERGED: tuple[Group, ...] = (
 
 def named(network: dc.Network, *texts: str) -> list[Query]:
     """Parsed queries."""
-    return [dc.parse_query(text, network.schema) for text in texts]
+    return [dc.tools.parse_query(text, network.schema) for text in texts]
 
 
 def in_order(network: dc.Network, names: tuple[str, ...]) -> Scope:
@@ -115,7 +115,7 @@ def brute_force(theta: dc.Tables, query: Query, subset: Scope) -> float:
     ],
 )
 def test_the_sensitivities_are_those_of_brute_force(text: str) -> None:
-    theta = dc.Dirichlet.uniform(ASIA, 3.0).draws(2, np.random.default_rng(5))
+    theta = dc.Dirichlet.uniform(ASIA, 3.0).draw(2, rng=np.random.default_rng(5))
     (query,) = named(ASIA, text)
     (found,) = workload_variances(theta, [query])
     for draw in range(2):
@@ -134,7 +134,7 @@ def test_variables_with_more_states_and_a_row_too_many_for_one_chunk(monkeypatch
     variables = [dc.Variable(name, tuple("abcd"[:size])) for name, size in (("X", 3), ("Y", 2), ("Z", 4), ("W", 3))]
     # Parents in another order than the schema's, children before parents.
     network = dc.Network(tuple(variables), {"X": ("W", "Z"), "Y": ("Z", "X"), "Z": (), "W": ("Z",)})
-    theta = dc.Dirichlet.uniform(network, 2.0).draws(3, np.random.default_rng(1))
+    theta = dc.Dirichlet.uniform(network, 2.0).draw(3, rng=np.random.default_rng(1))
     queries = named(network, "P(X, Z | Y=a)", "P(W=b | X=c)", "P(Y=b, X, W)")
     whole = workload_variances(theta, queries)
     for query, found in zip(queries, whole, strict=True):
@@ -161,7 +161,7 @@ def test_variables_with_more_states_and_a_row_too_many_for_one_chunk(monkeypatch
     ],
 )
 def test_what_cannot_matter_has_exactly_no_part(text: str, nodes: list[str]) -> None:
-    (found,) = workload_variances(PRIOR.draws(3, np.random.default_rng(0)), named(ASIA, text))
+    (found,) = workload_variances(PRIOR.draw(3, rng=np.random.default_rng(0)), named(ASIA, text))
     assert set(found) == set(subsets(in_order(ASIA, ASIA.family(node)) for node in nodes))
 
 
@@ -263,7 +263,7 @@ def test_no_other_shares_promise_less_error(noise: workload.Noise) -> None:
     texts = ["P(lung | smoke=yes)", "P(tub | asia=yes)", "P(xray)"]
     shares = workload_shares(ASIA, PRIOR, texts, MERGED, noise)
     alpha = PRIOR.alpha.map(lambda table: np.maximum(table, workload.LEAST_CONCENTRATION))
-    theta = dc.Dirichlet(alpha).draws(workload.DRAWS, np.random.default_rng(0))
+    theta = dc.Dirichlet(alpha).draw(workload.DRAWS, rng=np.random.default_rng(0))
     sensitivities = workload_variances(theta, named(ASIA, *texts))
     floor = default_shares(ASIA, MERGED, noise)
 

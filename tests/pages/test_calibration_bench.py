@@ -35,33 +35,33 @@ def counted(release: dc.Release) -> dc.Tables:
 
 def exact(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
     """The posterior where there is no noise."""
-    return prior.updated(counted(release)).draws(draws, rng)
+    return prior.updated(counted(release)).draw(draws, rng=rng)
 
 
 def half_width(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
     """Concentrations four times as large: the same means, half the standard deviations."""
-    return dc.Dirichlet(prior.updated(counted(release)).alpha.map(lambda alpha: 4 * alpha)).draws(draws, rng)
+    return dc.Dirichlet(prior.updated(counted(release)).alpha.map(lambda alpha: 4 * alpha)).draw(draws, rng=rng)
 
 
 def double_width(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
     """Twice the standard deviations."""
-    return dc.Dirichlet(prior.updated(counted(release)).alpha.map(lambda alpha: alpha / 4)).draws(draws, rng)
+    return dc.Dirichlet(prior.updated(counted(release)).alpha.map(lambda alpha: alpha / 4)).draw(draws, rng=rng)
 
 
 def shifted(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
     """Three records more in the first state of every row."""
     more = counted(release).map(lambda table: table + 3 * (np.arange(table.shape[-1]) == 0))
-    return prior.updated(more).draws(draws, rng)
+    return prior.updated(more).draw(draws, rng=rng)
 
 
 def wrong_prior(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
     """A prior of 20 records in each cell."""
-    return dc.Dirichlet.uniform(release.network, 20).updated(counted(release)).draws(draws, rng)
+    return dc.Dirichlet.uniform(release.network, 20).updated(counted(release)).draw(draws, rng=rng)
 
 
 def ignorant(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
     """The prior."""
-    return prior.draws(draws, rng)
+    return prior.draw(draws, rng=rng)
 
 
 def gives_up(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
@@ -144,7 +144,7 @@ def test_thinned_draws_are_the_last_ones_of_all_chains(draws: int, apart: int) -
 
 def test_too_few_draws_and_truths_that_are_not_drawn_are_refused() -> None:
     with pytest.raises(ValueError, match="99 draws are wanted, there are 3"):
-        ranks.thinned(dc.Dirichlet.uniform(THETA.network).draws(3, np.random.default_rng(0)), 99)
+        ranks.thinned(dc.Dirichlet.uniform(THETA.network).draw(3, rng=np.random.default_rng(0)), 99)
     fixed = coverage.Cell("tiny", "laplace", dc.Relation.REPLACE, "1", 20, None)
     with pytest.raises(ValueError, match="drawn from a prior"):
         ranks.ranked(fixed, THETA, {"exact": (exact, 1)})

@@ -40,7 +40,7 @@ TINY = intervals.tiny()
 
 def tables(network: dc.Network, seed: int) -> dc.Tables:
     """Probabilities drawn from Dirichlet(1), without an axis of draws."""
-    drawn = dc.Dirichlet.uniform(network, 1.0).draws(1, np.random.default_rng(seed))
+    drawn = dc.Dirichlet.uniform(network, 1.0).draw(1, rng=np.random.default_rng(seed))
     return dc.Tables(network, {node: table[..., 0] for node, table in drawn.items()})
 
 
@@ -94,9 +94,9 @@ def test_regressions_are_covered_as_counted_by_hand() -> None:
 def test_moments_without_noise_are_least_squares() -> None:
     """Means of 4,000 draws are within 8 standard errors (1e-15 each), deviations within 10 % (9 standard errors)."""
     task = regressions.linear(2000, np.random.default_rng(2))
-    statistic = dc.moments(dc.grid_rows(regressions.LINEAR, task.features, task.target))
+    statistic = dc.designs.sum_moments(dc.designs.read_rows(regressions.LINEAR, task.features, task.target))
     promise = dc.Guarantee(epsilon=10**6, delta=0, relation="replace", unit="record")
-    prior = dc.Normal(regressions.LINEAR, 1.0)
+    prior = dc.designs.Normal(regressions.LINEAR, 1.0)
     made = dc.simulate(dc.noisy_moments(), statistic, prior, promise, rng=np.random.default_rng(3))
     draws = regressions.taken_for_exact(regressions.moments_of(made), 4000, np.random.default_rng(4))
     best, squares, *_ = np.linalg.lstsq(task.features, task.target, rcond=None)
@@ -455,7 +455,7 @@ def test_datasynthesizer_learns_networks_and_its_noise_is_of_the_stated_scale() 
     assert sorted(len(parents) for parents in network.parents.values()) == [0, 1, 1]
     # Two tables of two variables: without noise (an epsilon of 0 in its language) they are relative frequencies.
     exact = peer_adapters.noisy_tables(network, codes, 0, rng)
-    counts = dc.count_codes(network, codes).tables
+    counts = dc.tools.count_codes(network, codes).tables
     for node in network.nodes[1:]:
         assert exact[node] == pytest.approx(counts[node] / counts[node].sum(axis=-1, keepdims=True))
     assert module.laplace_noise_parameter(1, 3, 300, 0.5) == 2 / 0.5

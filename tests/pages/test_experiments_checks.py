@@ -115,12 +115,12 @@ def test_limits_beyond_what_can_be_have_no_power() -> None:
 NETWORK = network_of({"a": 2, "b": 2}, "a>b")
 
 
-def counts_of_some() -> dc.Counts:
+def counts_of_some() -> dc.results.Counts:
     codes = np.random.default_rng(1).integers(2, size=(2, 500))
-    return dc.count_codes(NETWORK, dict(zip("ab", codes, strict=True)))
+    return dc.tools.count_codes(NETWORK, dict(zip("ab", codes, strict=True)))
 
 
-def simulated(mechanism: dc.Mechanism, relation: str, epsilon: float, repeats: int) -> pd.DataFrame:
+def simulated(mechanism: dc.tools.Mechanism, relation: str, epsilon: float, repeats: int) -> pd.DataFrame:
     counts, rng = counts_of_some(), np.random.default_rng(2)
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
     prior = dc.Dirichlet.uniform(NETWORK)
@@ -137,7 +137,7 @@ def test_the_law_of_noise_by_summation(scale: float) -> None:
 
 @every("relation", ["add-remove", "replace"])
 @every("mechanism", [dc.planned(audit=0), dc.laplace()], ids=["planned", "laplace"])
-def test_simulated_noise_is_that_of_epsilon(mechanism: dc.Mechanism, relation: str) -> None:
+def test_simulated_noise_is_that_of_epsilon(mechanism: dc.tools.Mechanism, relation: str) -> None:
     """400 releases of four cells or more: the mean is within 2.5 % (one standard error); it may be off by .2, 1e-15."""
     rows = simulated(mechanism, relation, 0.5, 400)
     assert abs(rows["value"].mean() - 1) < 0.2

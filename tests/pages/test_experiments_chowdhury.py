@@ -26,13 +26,13 @@ from tiny import network_of
 ASIA = asia()
 NETWORK = ASIA.network
 CODES = sample_codes(ASIA, 10_000, np.random.default_rng(3))
-COUNTS = dc.count_codes(NETWORK, CODES)
+COUNTS = dc.tools.count_codes(NETWORK, CODES)
 EXAMPLE = parts.EXAMPLE
 
 
 def some_theta(network: dc.Network, seed: int) -> dc.Tables:
     """Arbitrary probabilities."""
-    drawn = dc.Dirichlet.uniform(network, 1.0).draws(1, np.random.default_rng(seed))
+    drawn = dc.Dirichlet.uniform(network, 1.0).draw(1, rng=np.random.default_rng(seed))
     return dc.Tables(network, {node: table[..., 0] for node, table in drawn.items()})
 
 
@@ -58,7 +58,7 @@ def test_counts_and_samples() -> None:
     network = network_of({"a": 2, "b": 3, "c": 2}, "c>a b>a")
     records = [(0, 2, 1), (1, 2, 1), (1, 0, 0), (1, 2, 1)]
     codes = {name: np.array(column) for name, column in zip("abc", zip(*records, strict=True), strict=True)}
-    found, wanted = dc.count_codes(network, codes), counted_slowly(network, records)
+    found, wanted = dc.tools.count_codes(network, codes), counted_slowly(network, records)
     assert all(np.array_equal(found.tables[node], wanted.tables[node]) for node in network.nodes)
     everyone = d_ind.sampled(network, codes, 1.0, 2, np.random.default_rng(0))
     assert all(np.array_equal(everyone[node][..., 1], wanted.tables[node]) for node in network.nodes)

@@ -29,13 +29,13 @@ from tiny import network_of
 ASIA = asia()
 NETWORK = ASIA.network
 CODES = sample_codes(ASIA, 10_000, np.random.default_rng(3))
-COUNTS = dc.count_codes(NETWORK, CODES)
+COUNTS = dc.tools.count_codes(NETWORK, CODES)
 EXAMPLE = parts.EXAMPLE
 
 
 def some_theta(network: dc.Network, seed: int) -> dc.Tables:
     """Arbitrary probabilities."""
-    drawn = dc.Dirichlet.uniform(network, 1.0).draws(1, np.random.default_rng(seed))
+    drawn = dc.Dirichlet.uniform(network, 1.0).draw(1, rng=np.random.default_rng(seed))
     return dc.Tables(network, {node: table[..., 0] for node, table in drawn.items()})
 
 
@@ -183,7 +183,7 @@ def joint_of(theta: dc.Tables) -> np.ndarray:
 
 def test_favourites_are_those_of_enumeration() -> None:
     """40 arbitrary tables, more than are worked on at once."""
-    theta = dc.Dirichlet.uniform(NETWORK, 1.0).draws(40, np.random.default_rng(20))
+    theta = dc.Dirichlet.uniform(NETWORK, 1.0).draw(40, rng=np.random.default_rng(20))
     joint, names = joint_of(theta), list(NETWORK.nodes)
     assert joint.sum(axis=tuple(range(8))) == pytest.approx(1)
     evidence, targets = {"xray": 1, "asia": 0}, ("smoke", "either", "lung")

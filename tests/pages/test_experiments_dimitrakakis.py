@@ -299,7 +299,7 @@ def test_a_bit_as_a_number_has_two_readings_a_unit_apart() -> None:
 
 def test_what_bins_allow_by_hand() -> None:
     """Four bins of 1/4, rate in [1, 3]: half a nat a bin, two bins of a replaced record, and one over eight a unit."""
-    wait = dc.Family("exponential", (dc.Variable.binned("x", (0, 1), 4),), {"low": 1, "high": 3}, 50)
+    wait = dc.scores.Family("exponential", (dc.Variable.binned("x", (0, 1), 4),), {"low": 1, "high": 3}, 50)
     compared = shipped.Compared(wait, 2.0, 1.5, 0.5, 0.4, covered=0.9)
     tiny = 4 / 2**20 * wait.table.span
     assert compared.band(REPLACE) == pytest.approx((2.0, 0.9 * 1.0 - tiny, 2.0 + tiny))
@@ -313,7 +313,7 @@ def test_what_bins_allow_by_hand() -> None:
 def test_probabilities_are_those_of_the_enumerated_network() -> None:
     truth = asia()
     network = truth.network
-    drawn = dc.Dirichlet.uniform(network, 2.0).draws(3, np.random.default_rng(1))
+    drawn = dc.Dirichlet.uniform(network, 2.0).draw(3, rng=np.random.default_rng(1))
     found = games.probabilities(drawn)
     joint: dict[tuple[int, ...], float] = {}
     for record in product((0, 1), repeat=8):
@@ -347,16 +347,16 @@ def test_games_by_hand() -> None:
 
 def test_the_package_decides_by_the_same_rule() -> None:
     network = asia().network
-    counts = dc.count_codes(network, dict.fromkeys(network.nodes, np.array([0, 1, 1, 0])))
+    counts = dc.tools.count_codes(network, dict.fromkeys(network.nodes, np.array([0, 1, 1, 0])))
     guarantee = dc.Guarantee(epsilon=10, delta=0, relation="replace", unit="record")
     rng = np.random.default_rng(3)
     release = dc.simulate(dc.posterior_sampler(draws=9), counts, dc.Dirichlet.uniform(network, 1.0), guarantee, rng=rng)
-    posterior = dc.plug_in(release, draws=9, rng=rng)
+    posterior = dc.tools.plug_in(release, draws=9, rng=rng)
     played = games.game("state", games.probabilities(posterior.cells))
     states = network.schema["lung"].states
     evidence = network.schema["xray"].states[0]
     table = {named: {state: float(state == named) for state in states} for named in states}
-    utility = dc.payoff(network, f"P(lung | xray={evidence})", table)
+    utility = dc.decisions.payoff(network, f"P(lung | xray={evidence})", table)
     decided = dc.decide(posterior, utility, list(states), queries=120)
     assert decided.response == states[int(played.means()[played.single].argmax())]
     assert decided.regret == pytest.approx(min(1.0, 2 * games.deviation(9, 120 * 2)))
@@ -364,7 +364,7 @@ def test_the_package_decides_by_the_same_rule() -> None:
 
 def test_the_page_sees_what_the_package_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same losses by the rule and by `dc.decide`; and a `dc.decide` that takes the last response is noticed."""
-    cells = dc.Dirichlet.uniform(asia().network, 1.0).draws(60, np.random.default_rng(5))
+    cells = dc.Dirichlet.uniform(asia().network, 1.0).draw(60, rng=np.random.default_rng(5))
     times = np.random.default_rng(6).multinomial(7, np.full(60, 1 / 60))
     played = games.game("state", games.probabilities(cells))
     estimated = played.means(times[:, None])[..., 0]
@@ -376,7 +376,7 @@ def test_the_page_sees_what_the_package_decides(monkeypatch: pytest.MonkeyPatch)
     assert 0 < guessed["number worst"] < guessed["number bound"] <= 1
     decide = dc.decide
 
-    def last(posterior: dc.Posterior, utility: Any, responses: Any, **options: Any) -> dc.Decision:
+    def last(posterior: dc.results.Posterior, utility: Any, responses: Any, **options: Any) -> dc.decisions.Decision:
         return replace(decide(posterior, utility, responses, **options), response=responses[-1])
 
     monkeypatch.setattr(dc, "decide", last)
@@ -440,7 +440,7 @@ def test_the_page_of_regret_reacts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert failed(regret.present(loose)) == ["bound that dc.decide reports, state game, 1000 draws"]
     over = changed(changed(certain, 0.1, metric="number worst"), 0.05, metric="number bound", draws=1000)
     over = changed(over, 0.2, metric="number bound", draws=100)
-    assert len(failed(regret.present(over))) == 1 and "dc.decide_number" in failed(regret.present(over))[0]
+    assert len(failed(regret.present(over))) == 1 and "dc.decisions.decide_number" in failed(regret.present(over))[0]
     lost = changed(certain, 0.04, game="epsilon 1", scope="shipped")
     assert failed(regret.present(lost)) == ["loss of the default, epsilon 1, against 60 samples of other seeds"]
     lost = changed(certain, 0.02, game="epsilon 10", scope="shipped")
@@ -498,7 +498,7 @@ def test_draws_share_the_stated_epsilon(epsilon: int, monkeypatch: pytest.Monkey
     sampled = frame[frame["scope"] == "sampler"]["draws"].tolist()
     for draws, release in zip(sampled, releases, strict=False):
         payload = release.payload
-        assert isinstance(payload, dc.ParameterDraws) and payload.cells.draws == draws
+        assert isinstance(payload, dc.kinds.ParameterDraws) and payload.cells.draws == draws
         cost = draws * payload.temper * record_loss(release.network, payload.floors, REPLACE)
         assert 0.99 * epsilon < cost <= epsilon * (1 + 1e-9)
 

@@ -47,9 +47,9 @@ def small_release(size: int, steps: int, *, relation: str = "add-remove", epsilo
     labels = rng.random(500) < expit(2 * points[:, 0])
     features = tuple(dc.Variable(f"x{j}", bounds=(-1, 1)) for j in range(size))
     design = dc.Design(features, dc.Variable("y", states=("0", "1")))
-    statistic = dc.gradients(dc.grid_rows(design, points, np.where(labels, "1", "0")))
+    statistic = dc.designs.sum_gradients(dc.designs.read_rows(design, points, np.where(labels, "1", "0")))
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
-    return dc.simulate(noisy_gradients(steps, records=500), statistic, dc.Normal(design, 2.5), promise, rng=rng)
+    return dc.simulate(noisy_gradients(steps, records=500), statistic, dc.designs.Normal(design, 2.5), promise, rng=rng)
 
 
 # ------------------------------------------------------------------------------------------ the heuristic
@@ -198,7 +198,7 @@ def test_public_records_alone_against_a_grid() -> None:
 
 def test_laplace_noise_on_coordinates_as_a_mixture() -> None:
     """Integrating the latents by hand gives the convolution of a Laplace and a normal law, for one coordinate."""
-    law, scale, records = dc.UniformBox(1, None), 6.0, 400
+    law, scale, records = dc.designs.UniformBox(1, None), 6.0, 400
     at, weights = np.array([0.3]), np.array([[-1.0], [0.0], [1.5]])
     few = pinq.sums_evidence(at, np.array([40.0]), scale, records, law)
     logs = np.linspace(-14, 5, 4001)
@@ -220,7 +220,7 @@ def test_laplace_noise_on_coordinates_as_a_mixture() -> None:
 
 def test_more_gradients_at_one_price_say_less() -> None:
     """Replace: the number of records is public. Ten gradients leave weights more uncertain than one."""
-    law = dc.UniformBox(2, 1.0)
+    law = dc.designs.UniformBox(2, 1.0)
     wide = []
     for steps in (1, 10):
         release = small_release(2, steps, relation="replace")
@@ -332,7 +332,7 @@ def table_rows() -> pd.DataFrame:
         for method, reading in pinq.READINGS.items():
             methods[f"heuristic, {method}"] = 30.0 if reading.in_turn else float(next(texts))
         # Chains differ in the second repeat alone, so that their difference has an error.
-        chained = {CHAINED: mean + 0.2, f"{OURS}, at the mean, dc.weights": mean}
+        chained = {CHAINED: mean + 0.2, f"{OURS}, at the mean, dc.read_weights": mean}
         same = {HEURISTIC: 30.0, f"{SAME}, expected": 25.0, f"{SAME}, at the mean": 24.0}
         parts = {"learned": methods, "chains": {**methods, **chained}, "same sums": same if name in KNOWN else {}}
         for part, found in parts.items():
@@ -354,7 +354,7 @@ def test_tables_conclude() -> None:
     apart = frame.copy()
     apart.loc[apart["method"] == CHAINED, "value"] += 1
     broken = [check.what for check in williams_tables.present(apart).checks if not check.holds]
-    assert len(broken) == 1 and broken[0].startswith("dc.weights less weighted draws of the same 20 releases")
+    assert len(broken) == 1 and broken[0].startswith("dc.read_weights less weighted draws of the same 20 releases")
     assert [check.what for check in page.checks if not check.holds] == []
     worse = frame.copy()
     cell = (worse["set"] == "CM2") & (worse["method"] == "shipped rule") & (worse["epsilon"] == 1.0)

@@ -133,7 +133,7 @@ def test_trimmed_draws_follow_the_cut_beta_law() -> None:
     records["y"][1:] = 1
     for name in zhang_naive_bayes.FEATURES:
         records[name][4:] = 1
-    counts = dc.count_codes(zhang_naive_bayes.NETWORK, records)
+    counts = dc.tools.count_codes(zhang_naive_bayes.NETWORK, records)
     task = Learning(counts, np.zeros((16, 0), np.int64), np.zeros(0, np.int64))
     rng, epsilon = np.random.default_rng(19), 6.0
     drawn = [zhang_naive_bayes.sampler_for_features(task, epsilon, rng) for _ in range(250)]
@@ -184,7 +184,7 @@ def test_what_one_draw_costs() -> None:
 def test_accuracy_is_that_of_enumeration() -> None:
     task = zhang_naive_bayes.repeat(np.random.default_rng(12))
     few = Learning(task.counts, task.tested[:, :15], task.classes[:15])
-    cells = dc.Dirichlet.uniform(zhang_naive_bayes.NETWORK, 1.0).draws(3, np.random.default_rng(13))
+    cells = dc.Dirichlet.uniform(zhang_naive_bayes.NETWORK, 1.0).draw(3, rng=np.random.default_rng(13))
     right = 0
     for record, label in zip(few.tested.T, few.classes, strict=True):
         joint = [

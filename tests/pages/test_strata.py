@@ -30,7 +30,7 @@ SETTING = strata.Setting("1", "add-remove", records=200, draws=60)
 def known() -> strata.Known:
     """The network of three variables with rows that are not uniform, and one that is certain."""
     rng = np.random.default_rng(4)
-    drawn = dc.Dirichlet.uniform(TINY.network, 1.0).draws(1, rng)
+    drawn = dc.Dirichlet.uniform(TINY.network, 1.0).draw(1, rng=rng)
     cells = {node: np.array(table[..., 0]) for node, table in drawn.items()}
     cells["c"][0, 0] = [0.0, 1.0]
     return strata.Known.of("three", dc.Tables(TINY.network, cells))
@@ -175,7 +175,7 @@ def test_a_posterior_that_ignores_the_noise_is_found(monkeypatch: pytest.MonkeyP
     """The same releases of asia at epsilon .1, read with the noisy counts taken for counts."""
     network, setting = strata.Known.of("asia", asia()), strata.Setting("0.1", "add-remove", draws=100)
     right = [strata.measured(network, setting, (3, run)).tallies["entries"] for run in range(3)]
-    monkeypatch.setattr(dc, "noise_aware", dc.plug_in)
+    monkeypatch.setattr(dc, "noise_aware", dc.tools.plug_in)
     wrong = [strata.measured(network, setting, (3, run)).tallies["entries"] for run in range(3)]
     assert sum(one.hits for one in right) > 0.8 * sum(one.number for one in right)
     assert sum(one.hits for one in wrong) < 0.6 * sum(one.number for one in wrong)

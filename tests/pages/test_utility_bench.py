@@ -165,8 +165,8 @@ def test_d_ind_without_noise_is_what_was_counted() -> None:
 
 def test_replacing_costs_d_ind_twice() -> None:
     """Twice the noise; the mean of 30 runs has a standard error of a few percent, the errors differ by more than 20."""
-    both = [baselines.on_grid(DATA, relation, 3, np.random.default_rng(1)) for relation in dc.RECORD_RELATIONS]
-    moved = [cells_moved(relation) for relation in dc.RECORD_RELATIONS]
+    both = [baselines.on_grid(DATA, relation, 3, np.random.default_rng(1)) for relation in dc.tools.RECORD_RELATIONS]
+    moved = [cells_moved(relation) for relation in dc.tools.RECORD_RELATIONS]
     assert sorted(moved) == [1, 2]
     errors = {m: grid["D-Ind"]["wcpt"].mean(axis=1)[4:10] for m, grid in zip(moved, both, strict=True)}
     assert np.all(errors[2] > 1.2 * errors[1])
@@ -211,7 +211,7 @@ def test_a_release_is_read_beside_us(read: Callable[[dc.Release, np.random.Gener
     """Rows that sum to 1, near the truth at an epsilon at which noise hardly shows."""
     network, guarantee = TRUTH.theta.network, dc.Guarantee(epsilon=100, delta=0, relation=RELATION, unit="record")
     rng = np.random.default_rng(3)
-    counts = dc.count_codes(network, DATA.codes)
+    counts = dc.tools.count_codes(network, DATA.codes)
     release = dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(network, 1.0), guarantee, rng=rng)
     found = read(release, rng)
     np.testing.assert_allclose(found["bronc"].sum(axis=-1), 1)

@@ -46,12 +46,14 @@ from discreet.app.terminal import answer_document, check_output, check_writable,
 from discreet.errors import InputError, listed, shown
 from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
 from discreet.model.query_grammar import parse_regression
+from discreet.posterior.family_draws import of_family
 from discreet.releases.combined import Evidence
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from discreet.model.bif import Bif
+    from discreet.posterior.design.laws import Law
 
 __all__ = ["export", "fit", "query", "sample"]
 
@@ -146,7 +148,7 @@ def query(
     how = Drawing(method, draws, seed, trust_network=trust_network)
     check_draws(how.with_stored(stored), level)
     if isinstance(evidence, dc.Release) and evidence.over_design:
-        categorical = isinstance(evidence.payload, dc.FactoredChoice) and evidence.payload.kind == "categorical"
+        categorical = isinstance(evidence.payload, dc.kinds.FactoredChoice) and evidence.payload.kind == "categorical"
         if categorical and prior is None and not regressions:
             posterior = posterior_of(evidence, how)
             show_states(posterior, _answers(posterior, asked, level, predictive, assume, inside), as_json)
@@ -157,7 +159,7 @@ def query(
         return
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
-    if not (queries or regress) and dc.of_family(evidence):
+    if not (queries or regress) and of_family(evidence):
         more = prior is not None or method not in (None, "noise-aware", "family") or predictive or trust_network
         show_parameters(evidence, more, level, how, as_json)
         return
@@ -174,7 +176,7 @@ Found = tuple[dict[str, object], str, bool]
 """Replies as JSON and as text, and whether any is about a pair that no table holds."""
 
 
-def _answered(posterior: dc.PosteriorDraws, asked: list[str] | None, level: float, *how: Any) -> Found:
+def _answered(posterior: dc.results.PosteriorDraws, asked: list[str] | None, level: float, *how: Any) -> Found:
     """Answers to queries."""
     answers = _answers(posterior, asked, level, *how)
     told: dict[str, object] = {"answers": [answer_document(part) for part in answers]}
@@ -182,7 +184,7 @@ def _answered(posterior: dc.PosteriorDraws, asked: list[str] | None, level: floa
 
 
 def _regressed(
-    posterior: dc.PosteriorDraws,
+    posterior: dc.results.PosteriorDraws,
     asked: list[tuple[str, tuple[str, ...]]],
     kind: str,
     level: float,
@@ -198,7 +200,7 @@ def _regressed(
 
 
 def _show_replies(
-    evidence: Evidence, posterior: dc.PosteriorDraws, found: Found, draws: int, by_itself: bool, as_json: bool
+    evidence: Evidence, posterior: dc.results.PosteriorDraws, found: Found, draws: int, by_itself: bool, as_json: bool
 ) -> None:
     """Print replies, and what they were read from."""
     (told, lines), (replies, text, unmeasured) = _read_from(evidence, posterior), found
@@ -221,9 +223,9 @@ def _check_regressions(asked: bool, kind: str, more: bool) -> None:
         raise InputError("--kind is for --regress")
 
 
-def _read_from(evidence: Evidence, posterior: dc.PosteriorDraws) -> tuple[dict[str, object], list[str]]:
+def _read_from(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tuple[dict[str, object], list[str]]:
     """How a posterior was drawn, and what it was read from: as JSON and in lines."""
-    checked, combined = dc.fit(evidence), dc.evidence_of(evidence)
+    checked, combined = dc.fit(evidence), dc.tools.evidence_of(evidence)
     networks = [part.network for part in combined.parts]
     told: dict[str, object] = {
         "method": posterior.method,
@@ -253,13 +255,13 @@ def fit(release: ReleaseFile, as_json: Json = False) -> None:
 
 
 def _answers(
-    posterior: dc.PosteriorDraws,
+    posterior: dc.results.PosteriorDraws,
     asked: list[str] | None,
     level: float,
     predictive: bool,
     assume: str | None,
     inside: str,
-) -> tuple[dc.Answer, ...]:
+) -> tuple[dc.results.Answer, ...]:
     """To the queries, or to all marginals without any."""
     if asked:
         how: Any = {"assume": assume, "inside": inside}
@@ -279,23 +281,23 @@ def _show_weights(
             "method; predictions are the estimators' (see the README)"
         )
     trace = release.payload
-    if covariates is None and isinstance(trace, dc.GradientTrace) and trace.curvature is None:
+    if covariates is None and isinstance(trace, dc.kinds.GradientTrace) and trace.curvature is None:
         raise InputError(
             "a logistic regression needs the law of its features: --covariates FILE, a release over a network of them, "
             "binned; or --covariates even, if they are known to fill their bounds evenly"
         )
     law = None if covariates is None else _law(covariates, release.design, how)
-    posterior = dc.weights(release, draws=how.number, rng=how.rng(), covariates=law, exact=how.method == "exact")
+    posterior = dc.read_weights(release, draws=how.number, rng=how.rng(), covariates=law, exact=how.method == "exact")
     show_rows("coefficient", posterior.rows(level=level), posterior.method, level, as_json)
 
 
-def _law(covariates: str, design: dc.Design, how: Drawing) -> dc.WeightedPoints | dc.UniformBox | dc.UniformSphere:
+def _law(covariates: str, design: dc.Design, how: Drawing) -> Law:
     """The law of features: even, or what a release over a network says."""
     if covariates == "even":
-        return dc.even_law(design)
+        return dc.designs.uniform_law(design)
     evidence, stored = load_asked(covariates)
     drawing = Drawing(draws=200, seed=how.seed) if stored is None else Drawing()
-    return dc.released_covariates(posterior_of(evidence, drawing, stored=stored), design, rng=how.rng(2))
+    return dc.designs.released_covariates(posterior_of(evidence, drawing, stored=stored), design, rng=how.rng(2))
 
 
 def export(
@@ -340,7 +342,7 @@ def export(
     posterior = posterior_of(made, Drawing(method, draws, seed, trust_network=trust_network), missing, stored)
     _say_unmeasured(posterior)
     if to == "arviz":
-        dc.to_arviz(posterior).to_netcdf(output)
+        dc.tools.to_arviz(posterior).to_netcdf(output)
     else:
         bif = _bif(made, posterior, loss or "absolute", plain)
         if output == "-":
@@ -350,7 +352,7 @@ def export(
     show(as_json, {"output": output, "format": to}, f"wrote {output}")
 
 
-def _say_unmeasured(posterior: dc.PosteriorDraws) -> None:
+def _say_unmeasured(posterior: dc.results.PosteriorDraws) -> None:
     """What a whole network's probabilities have of the prior alone, on stderr."""
     from discreet.posterior.basis import prior_only_words
 
@@ -359,9 +361,9 @@ def _say_unmeasured(posterior: dc.PosteriorDraws) -> None:
         say(prior_only_words(parts))
 
 
-def _bif(made: Evidence, posterior: dc.PosteriorDraws, loss: str, plain: bool) -> Bif:
+def _bif(made: Evidence, posterior: dc.results.PosteriorDraws, loss: str, plain: bool) -> Bif:
     """The tables of least expected loss as a network file, which says what was promised for them."""
-    combined = dc.evidence_of(made)
+    combined = dc.tools.evidence_of(made)
     promises = [
         " ".join("; ".join([f"released with {part.guarantee}", *part.unit_lines]).split())
         if part.private
@@ -407,7 +409,7 @@ def sample(
     Without --sets they come from the posterior's mean. With it, each set has the probabilities of one of the draws that
     `query` answers from, given the same seed and draws: sets differ by what the release leaves open.
     """
-    from discreet.queries.synthetic import stream_records, synthetic
+    from discreet.queries.synthetic import sample, stream_records
 
     to_stdout = output == "-"
     _check_sample(to_stdout, sets or 1, kind, as_json)
@@ -419,7 +421,7 @@ def sample(
     posterior = posterior_of(made, how, missing, stored)
     _say_unmeasured(posterior)
     # A stream of random numbers of its own: the posterior's are those of `query`.
-    streams = synthetic(posterior, records, Drawing(seed=seed).rng(1), sets=sets)
+    streams = sample(posterior, records, rng=Drawing(seed=seed).rng(1), sets=sets)
     if to_stdout:
         stream_records(streams[0], sys.stdout.buffer, kind or "")
         return
@@ -427,7 +429,7 @@ def sample(
     told = {
         "outputs": [str(target) for target in targets],
         "records": records,
-        "releases": [part.id for part in dc.evidence_of(made).parts],
+        "releases": [part.id for part in dc.tools.evidence_of(made).parts],
     }
     show(as_json, told, "\n".join(f"wrote {target}: {records:,} synthetic records" for target in targets))
 

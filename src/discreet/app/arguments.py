@@ -178,7 +178,7 @@ def registered(name: str, structure: dc.Network | dc.Design | None = None) -> En
 
 def mechanism_of(
     entry: Entry, options: list[str] | None, workload: list[str] | None, stands: Mapping[str, str] | None = None
-) -> dc.Mechanism[Any, Any, Any, Any]:
+) -> dc.tools.Mechanism[Any, Any, Any, Any]:
     """A mechanism with options given as NAME=VALUE (`stands` otherwise), and the queries that it shall serve."""
     if not workload:
         return entry.from_text(options or (), stands)
@@ -196,7 +196,7 @@ def described(over: Over) -> str:
 
 def score_of(
     score: Path, mechanism: str | None, option: list[str] | None, others: Iterable[object]
-) -> tuple[dc.Network, dc.Mechanism[Any, Any, Any, Any]]:
+) -> tuple[dc.Network, dc.tools.Mechanism[Any, Any, Any, Any]]:
     """The variables and the mechanism of a score's file: a family is sampled, another score drawn by."""
     if any(other is not None for other in others):
         raise InputError(
@@ -204,8 +204,8 @@ def score_of(
         )
     if any(part.partition("=")[0].strip() == "score" for part in option or ()):
         raise InputError("the score is said by --score: leave out --option score=...")
-    read = dc.read_score_file(str(score))
-    name = mechanism or ("sampled" if isinstance(read, dc.Family) else "scored")
+    read = dc.scores.read_score_file(str(score))
+    name = mechanism or ("sampled" if isinstance(read, dc.scores.Family) else "scored")
     entry = registered(name)
     if not entry.brings:
         known = ", ".join(other.name for other in MECHANISMS.values() if other.brings)
@@ -276,12 +276,12 @@ def network_in(text: str, where: str, schema: dc.Schema | None) -> dc.Network:
     return found.with_variables([variable for variable in schema if variable.name in found.schema])
 
 
-def belief_of(structure: dc.Network | dc.Design, text: str | None, records: float) -> dc.Dirichlet | dc.Normal:
+def belief_of(structure: dc.Network | dc.Design, text: str | None, records: float) -> dc.Dirichlet | dc.designs.Normal:
     """The prior: over a network a concentration or a prior network, over a design the deviation of each weight."""
     if isinstance(structure, dc.Network):
         return prior_of(structure, DEFAULT_CONCENTRATION if text is None else text, records)
     try:
-        return dc.Normal(structure, DEFAULT_DEVIATION if text is None else float(text))
+        return dc.designs.Normal(structure, DEFAULT_DEVIATION if text is None else float(text))
     except ValueError as error:
         reason = error if isinstance(error, InputError) else f"{shown(text)} is no number"
         raise InputError(f"over a design --prior is the standard deviation of each weight: {reason}") from None

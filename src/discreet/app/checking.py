@@ -50,7 +50,7 @@ def schema(
     as_json: Json = False,
 ) -> None:
     """Draft a schema from a codebook or a sample that is NOT private, for you to edit; prints JSON."""
-    draft = dc.draft_schema(source_of(data), table=table, na_values=words_in(na_values))
+    draft = dc.tools.draft_schema(source_of(data), table=table, na_values=words_in(na_values))
     say("drafted from the data: every state and bound below is a value of it; edit it, and never publish a draft")
     say("made from private records")
     show(as_json, draft, json.dumps(draft, indent=1, ensure_ascii=False))
@@ -109,7 +109,7 @@ def _variables(data: str, table: str | None, na_values: list[str]) -> tuple[dc.V
     """The variables of JSON, or of a sample that is public."""
     if data.endswith(".json"):
         return dc.Schema.read(data).variables
-    draft = dc.draft_schema(source_of(data), table=table, na_values=na_values)
+    draft = dc.tools.draft_schema(source_of(data), table=table, na_values=na_values)
     return schema_of_parts(draft["variables"], "the draft").variables
 
 

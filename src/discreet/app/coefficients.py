@@ -20,7 +20,7 @@ def show_rows(what: str, rows: Sequence[Mapping[str, object]], method: str, leve
     show(as_json, told, f"{_table(what, rows, level)}\n\nposterior: {method}")
 
 
-def regression_document(found: dc.Regression, level: float) -> dict[str, object]:
+def regression_document(found: dc.results.Regression, level: float) -> dict[str, object]:
     """A regression as JSON."""
     return {
         "target": found.target,
@@ -35,7 +35,7 @@ def regression_document(found: dc.Regression, level: float) -> dict[str, object]
     }
 
 
-def regression_lines(found: dc.Regression, level: float) -> str:
+def regression_lines(found: dc.results.Regression, level: float) -> str:
     """A regression as a table, and what it rests on."""
     unit = f"log odds of {found.target}" if found.kind == "logistic" else found.target
     lines = [f"{unit} on {', '.join(found.on)}", _table("coefficient", found.rows(level=level), level)]
@@ -66,11 +66,11 @@ def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, 
             "without queries a family's release answers with its parameters, under its own prior: leave out the prior "
             "and other options of networks, or name queries"
         )
-    posterior = dc.family_posterior(evidence, draws=how.number, rng=how.rng())
+    posterior = dc.scores.read_family(evidence, draws=how.number, rng=how.rng())
     show_rows("parameter", posterior.rows(level=level), "family", level, as_json)
 
 
-def show_states(posterior: dc.PosteriorDraws, answers: tuple[dc.Answer, ...], as_json: bool) -> None:
+def show_states(posterior: dc.results.PosteriorDraws, answers: tuple[dc.results.Answer, ...], as_json: bool) -> None:
     """The probabilities of a choice by a categorical factor: of its one variable, whose states are whole numbers."""
     told = {"method": posterior.method, "answers": [answer_document(part) for part in answers]}
     show(as_json, told, "\n".join([answer_lines(answers), "", f"posterior: {posterior.method}"]))

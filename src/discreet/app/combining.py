@@ -78,7 +78,7 @@ def combine(
 # ----------------------------------------------------------------------------------------------------------- helpers
 
 
-def _readable(made: dc.Combined) -> dc.Combined:
+def _readable(made: dc.results.Combined) -> dc.results.Combined:
     """The same, unless nobody could read it."""
     from discreet.posterior.methods import able_methods
 
@@ -86,7 +86,7 @@ def _readable(made: dc.Combined) -> dc.Combined:
     return made
 
 
-def _counted(group: Sequence[dc.Release | dc.External]) -> str:
+def _counted(group: Sequence[dc.Release | dc.external.External]) -> str:
     """How many releases and figures by others a data set has."""
     releases = sum(isinstance(part, dc.Release) for part in group)
     kinds = {"release(s)": releases, "document(s) of figures by others": len(group) - releases}

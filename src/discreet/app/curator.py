@@ -153,11 +153,11 @@ def structure(
 
 
 def _pay(
-    chosen: dc.Mechanism[Any, Any, Any, Any],
-    records: dc.Records,
-    believed: dc.Dirichlet | dc.Normal,
+    chosen: dc.tools.Mechanism[Any, Any, Any, Any],
+    records: dc.results.Records,
+    believed: dc.Dirichlet | dc.designs.Normal,
     promise: dc.Guarantee,
-    payer: dc.Account,
+    payer: dc.results.Account,
     output: Path | None,
     as_json: bool,
 ) -> None:

@@ -44,7 +44,7 @@ class Demo:
 
     release: dc.Release
     balance: Balance
-    pairs: tuple[tuple[dc.Answer, dc.Answer], ...]
+    pairs: tuple[tuple[dc.results.Answer, dc.results.Answer], ...]
     kept: Path | None
 
 
@@ -69,7 +69,7 @@ def run_demo(keep: Path | None, seed: int) -> Demo:
         (folder / "asia.bif").write_bytes(bundled.read_bytes())
         theta = dc.Tables.read(folder / "asia.bif")
         network = theta.network
-        pq.write_table(dc.sample_records(theta, RECORDS, rng), folder / "records.parquet")
+        pq.write_table(dc.tools.simulate_records(theta, RECORDS, rng=rng), folder / "records.parquet")
 
         ledger = dc.Ledger(f"sqlite:///{folder / 'ledger.db'}")
         limit = dc.Guarantee(epsilon=3, delta=0, relation="add-remove", unit="record")
@@ -82,7 +82,7 @@ def run_demo(keep: Path | None, seed: int) -> Demo:
         made.save(folder / "release.json")
 
         posterior = dc.noise_aware(dc.Release.load(folder / "release.json"), draws=DRAWS, rng=rng)
-        truth = dc.PosteriorDraws(
+        truth = dc.results.PosteriorDraws(
             dc.Tables(network, {node: table[..., None] for node, table in theta.items()}, draws=1)
         )
         pairs = tuple(

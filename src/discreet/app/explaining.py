@@ -38,7 +38,7 @@ def explain(
     """
     asked = asked_queries(queries, release) or []
     evidence = load_evidence(release)
-    if isinstance(evidence, dc.External):
+    if isinstance(evidence, dc.external.External):
         raise InputError(
             "these are figures by others, whose promise is their source's: explain tells what a release of this "
             "package can give away; `query` reads them"

@@ -56,11 +56,11 @@ def external(
     structure = structure_of(network, None, schema)
     assert isinstance(structure, dc.Network)
     stated = noise.replace("-", "_")
-    law: Any = stated if scale is None else dc.StatedNoise(cast(Any, stated), scale)
+    law: Any = stated if scale is None else dc.external.StatedNoise(cast(Any, stated), scale)
     words = _promise(epsilon, delta, relation, unit, promise)
     if output != "-":
         check_output(Path(output), replace_file)
-    parts = [dc.measured_cells(path, structure, law, guarantee=words, source=source) for path in cells]
+    parts = [dc.external.measured_cells(path, structure, law, guarantee=words, source=source) for path in cells]
     made = reduce(lambda one, other: replace(one, measurements=(*one.measurements, *other.measurements)), parts)
     if output == "-":
         sys.stdout.write(made.dumps())
@@ -84,12 +84,12 @@ def _promise(
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
 
 
-def external_lines(*parts: dc.External) -> list[str]:
+def external_lines(*parts: dc.external.External) -> list[str]:
     """What figures by others are, and who guarantees what."""
     return [line for part in parts for line in (f"by others: {part.summary()}", part.promise)]
 
 
-def external_document(part: dc.External) -> dict[str, object]:
+def external_document(part: dc.external.External) -> dict[str, object]:
     """The same for JSON."""
     promise = part.guarantee
     tables = [

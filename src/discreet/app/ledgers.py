@@ -227,7 +227,7 @@ def _ledger(given: str | None) -> dc.Ledger:
     return dc.Ledger(ledger_address(given))
 
 
-def _account(account: dc.Account) -> dict[str, Any]:
+def _account(account: dc.results.Account) -> dict[str, Any]:
     """An account as JSON."""
     balance = account.balance()
     return {

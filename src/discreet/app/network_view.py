@@ -64,10 +64,10 @@ def _network(source: str, schema: Path | None) -> dc.Network:
         return network_in(text, "stdin" if source == "-" else source, variables)
     if schema is not None:
         raise InputError("a release has its schema itself; leave out --schema")
-    release = dc.loads(text)
+    release = dc.tools.loads(text)
     if isinstance(release, dc.Release) and release.over_design:
         raise InputError("a release over a design has no network to show; `discreet query` prints its coefficients")
-    if isinstance(release, dc.Release) and isinstance(release.payload, dc.ChosenNetwork):
+    if isinstance(release, dc.Release) and isinstance(release.payload, dc.kinds.ChosenNetwork):
         return release.learned_network
     return release.network
 

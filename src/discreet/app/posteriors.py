@@ -15,14 +15,14 @@ from discreet.app.terminal import say
 from discreet.errors import InputError, shown
 from discreet.model.json_files import decoded, taken
 from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
-from discreet.posterior.draws import BEGINS
+from discreet.posterior.joint_draws import BEGINS
 from discreet.releases.combined import Evidence
 
 __all__ = ["GAPS", "Drawing", "asked_queries", "believed_prior", "load_asked", "load_evidence", "posterior_of"]
 
 SNIFFED = 4096
 """Bytes of a file that tell what it holds."""
-METHODS: dict[str, dc.Method] = {
+METHODS: dict[str, dc.tools.Method] = {
     "noise-aware": "auto",
     "exact": "exact",
     "pooled": "pooled",
@@ -54,7 +54,7 @@ class Drawing:
         """Draws."""
         return DEFAULT_DRAWS if self.draws is None else self.draws
 
-    def with_stored(self, stored: dc.PosteriorDraws | None) -> int:
+    def with_stored(self, stored: dc.results.PosteriorDraws | None) -> int:
         """Draws that there will be: those of a file, if one holds them."""
         return self.number if stored is None else stored.cells.draws or self.number
 
@@ -67,13 +67,13 @@ class Drawing:
 
 
 def posterior_of(
-    evidence: Evidence, how: Drawing, missing: str | None = None, stored: dc.PosteriorDraws | None = None
-) -> dc.PosteriorDraws:
+    evidence: Evidence, how: Drawing, missing: str | None = None, stored: dc.results.PosteriorDraws | None = None
+) -> dc.results.PosteriorDraws:
     """The posterior that a command asks; of complete records, where values may be missing and nothing else is said.
 
     Draws that are stored are taken as they are: options that would make others are refused.
     """
-    complete = (isinstance(evidence, dc.Release) and evidence.over_design) or not dc.evidence_of(
+    complete = (isinstance(evidence, dc.Release) and evidence.over_design) or not dc.tools.evidence_of(
         evidence
     ).network.may_be_missing
     if missing is not None and missing not in GAPS:
@@ -82,7 +82,7 @@ def posterior_of(
         raise InputError(
             "--missing is for releases of variables with a state of missing values, which this one has not"
         )
-    private = evidence.private if isinstance(evidence, dc.Release) else dc.evidence_of(evidence).private
+    private = evidence.private if isinstance(evidence, dc.Release) else dc.tools.evidence_of(evidence).private
     if not private:
         say("this release is a simulation: it protects nobody")
     if stored is not None and how != Drawing():
@@ -91,18 +91,18 @@ def posterior_of(
             "release that they were made of"
         )
     drawn = _drawn(evidence, how) if stored is None else stored
-    return drawn if complete or missing == "state" else dc.at_random(drawn)
+    return drawn if complete or missing == "state" else dc.tools.assume_at_random(drawn)
 
 
-def _drawn(evidence: Evidence, how: Drawing) -> dc.PosteriorDraws:
+def _drawn(evidence: Evidence, how: Drawing) -> dc.results.PosteriorDraws:
     """The posterior of what was released."""
     method, draws, rng = how.method or "noise-aware", how.number, how.rng()
     if method not in METHODS:
         raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
     if method == "plug-in":
-        if not isinstance(evidence, dc.Release | dc.External):
+        if not isinstance(evidence, dc.Release | dc.external.External):
             raise InputError("plug-in reads one release, not several")
-        return dc.plug_in(evidence, draws=draws, rng=rng, prior=how.prior)
+        return dc.tools.plug_in(evidence, draws=draws, rng=rng, prior=how.prior)
     with LateBar("chains") as bar:
         return dc.noise_aware(
             evidence,
@@ -121,9 +121,11 @@ def believed_prior(evidence: Evidence, text: str | None, size: float, how: Drawi
         return None
     if _is_document(text):
         other, stored = load_asked(text)
-        if not dc.evidence_of(other).private:
+        if not dc.tools.evidence_of(other).private:
             say("the release that the prior comes from is a simulation: it protects nobody")
-        if {part.id for part in dc.evidence_of(other).parts} & {part.id for part in dc.evidence_of(evidence).parts}:
+        if {part.id for part in dc.tools.evidence_of(other).parts} & {
+            part.id for part in dc.tools.evidence_of(evidence).parts
+        }:
             raise InputError(f"the prior {shown(text)} is the release itself; it would count twice")
         drawn = dc.noise_aware(other, draws=DEFAULT_DRAWS, rng=how.rng()) if stored is None else stored
         return dc.Dirichlet.matching(drawn.cells)
@@ -156,13 +158,13 @@ def load_evidence(path: str) -> Evidence:
     return load_asked(path)[0]
 
 
-def load_asked(path: str) -> tuple[Evidence, dc.PosteriorDraws | None]:
+def load_asked(path: str) -> tuple[Evidence, dc.results.PosteriorDraws | None]:
     """What a file or stdin holds: a release or combined releases, and draws of their posterior if they are stored."""
     if path == "-":
-        return dc.loads(_stdin("release", DOCUMENT_BYTES)), None
+        return dc.tools.loads(_stdin("release", DOCUMENT_BYTES)), None
     if not _begins(path, BEGINS):
         return dc.load(path), None
-    stored = dc.PosteriorDraws.load(path)
+    stored = dc.results.PosteriorDraws.load(path)
     assert stored.basis is not None
     combined = stored.basis.evidence
     alone = len(combined.parts) == 1 and combined.public is None

@@ -10,7 +10,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from discreet.posterior.draws import ENOUGH, Mixing
+from discreet.posterior.joint_draws import ENOUGH, Mixing
 
 __all__ = ["LateBar", "mixing_shown"]
 

@@ -195,7 +195,7 @@ class Reading:
         assert schema is not None
         return self._with_gaps(dc.Network.empty(dc.Schema.read(schema)))
 
-    def records(self, schema: dc.Schema) -> dc.Records:
+    def records(self, schema: dc.Schema) -> dc.results.Records:
         """The private table."""
         return dc.read_records(source_of(self.data), schema, **self.options)
 
@@ -210,7 +210,7 @@ class Reading:
         words = {name: word for name, word in self.options.items() if name not in ("table", "na_values")}
         return RecordsPolicy(**{"missing": "error", "out_of_bounds": "error", **words})
 
-    def payer(self, account: str | None, ledger: str | None, purpose: str, request: str) -> dc.Account:
+    def payer(self, account: str | None, ledger: str | None, purpose: str, request: str) -> dc.results.Account:
         """The account that pays, for a purpose and under the key of a request; it protects the project's unit.
 
         Raises:
@@ -232,10 +232,10 @@ class Reading:
 
     def affordable(
         self,
-        chosen: dc.Mechanism[Any, Any, Any, Any],
-        believed: dc.Dirichlet | dc.Normal,
+        chosen: dc.tools.Mechanism[Any, Any, Any, Any],
+        believed: dc.Dirichlet | dc.designs.Normal,
         promise: dc.Guarantee,
-        payer: dc.Account,
+        payer: dc.results.Account,
     ) -> None:
         """Refuse what could not be released, whatever the records are, before they are read."""
         from discreet.mechanisms.crossing import calibrate

@@ -88,7 +88,7 @@ def plan(
     promises = [dc.Guarantee(epsilon=epsilon, delta=delta, relation=each, unit=unit) for each in _relations(relation)]
     if score is not None:
         _, drawing = score_of(score, mechanism, option, (network, design, schema, workload))
-        read = dc.read_score_file(str(score))
+        read = dc.scores.read_score_file(str(score))
         told, text = _plan_score(drawing, read, promises, records, repeats, rng)
     else:
         world, source = _world(network, design, schema, rng)
@@ -124,7 +124,7 @@ def audit(
     given = delta if delta is not None else DELTA if entry.delta == "needed" else "0"
     most = max_records or 1
     policy = RecordsPolicy("error", "error", unit if most > 1 else None, most, weights or "record")
-    found: list[dc.Finding] = []
+    found: list[dc.results.Finding] = []
     refused: dict[str, str] = {}
     for each in _relations(relation):
         promise = dc.Guarantee(epsilon=epsilon, delta=given, relation=each, unit=unit)
@@ -152,13 +152,13 @@ def audit(
 
 def _relations(name: str | None) -> list[dc.Relation]:
     """The one that is named, or both that are about records."""
-    return list(dc.RECORD_RELATIONS) if name is None else [dc.Relation(name)]
+    return list(dc.tools.RECORD_RELATIONS) if name is None else [dc.Relation(name)]
 
 
 def _plan_world(
     world: dc.Tables | dc.Design,
     source: str,
-    chosen: Mapping[str, dc.Mechanism[Any, Any, Any, Any]],
+    chosen: Mapping[str, dc.tools.Mechanism[Any, Any, Any, Any]],
     promises: Sequence[dc.Guarantee],
     records: int,
     repeats: int,
@@ -166,13 +166,13 @@ def _plan_world(
     asked: tuple[bool, bool],
 ) -> tuple[dict[str, Any], str]:
     """The errors to expect over a network or a design; asked is whether a workload was, and that or a size."""
-    from discreet.verify.plan import compare
+    from discreet.verify.plan import plan as plan_errors
 
     over: Over = "network" if isinstance(world, dc.Tables) else "design"
-    found: list[tuple[dc.Relation, dc.Expected]] = []
-    plans: dict[dc.Guarantee, dc.PlannedNoise | dc.AuditNoise] = {}
+    found: list[tuple[dc.Relation, dc.results.Expected]] = []
+    plans: dict[dc.Guarantee, dc.kinds.PlannedNoise | dc.kinds.AuditNoise] = {}
     for promise in promises:
-        compared = compare(world, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
+        compared = plan_errors(world, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
         found += [(promise.relation, part) for part in compared]
         if isinstance(world, dc.Tables) and list(chosen) == [DEFAULT_MECHANISM]:
             prior = dc.Dirichlet.uniform(world.network)
@@ -190,20 +190,20 @@ def _plan_world(
 
 
 def _plan_score(
-    mechanism: dc.Mechanism[Any],
-    score: dc.Family | dc.ScoreTable,
+    mechanism: dc.tools.Mechanism[Any],
+    score: dc.scores.Family | dc.scores.ScoreTable,
     promises: Sequence[dc.Guarantee],
     records: int,
     repeats: int,
     rng: np.random.Generator,
 ) -> tuple[dict[str, Any], str]:
     """The errors to expect of draws among a score's candidates."""
-    from discreet.verify.plan_score import compare_score
+    from discreet.verify.plan_score import plan_score
 
-    table = score.table if isinstance(score, dc.Family) else score
+    table = score.table if isinstance(score, dc.scores.Family) else score
     told, rows = [], []
     for promise in promises:
-        for part in compare_score(mechanism, table, promise, records, rng=rng, repeats=repeats):
+        for part in plan_score(mechanism, table, promise, records, rng=rng, repeats=repeats):
             errors = dict(zip(part.names, part.errors.tolist(), strict=True))
             told.append({"relation": promise.relation, "mechanism": part.mechanism, "errors": errors})
             rows += [(promise.relation, part.mechanism, name, f"{error:.4g}") for name, error in errors.items()]
@@ -228,7 +228,7 @@ def _world(
         # A word such as `none` is no file, whatever is called so.
         if read.network.parents == structure.parents:
             return dc.Tables(structure, dict(read)), "the network file's probabilities"
-    drawn = dc.Dirichlet.uniform(structure).draws(1, rng)
+    drawn = dc.Dirichlet.uniform(structure).draw(1, rng=rng)
     return dc.Tables(structure, {node: table[..., 0] for node, table in drawn.items()}), "random probabilities"
 
 
@@ -238,7 +238,7 @@ def _rehearsed(
     option: list[str] | None,
     workload: list[str] | None,
     records: int,
-) -> dict[str, dc.Mechanism[Any, Any, Any, Any]]:
+) -> dict[str, dc.tools.Mechanism[Any, Any, Any, Any]]:
     """The mechanism that is named, or all that fit, with what they need to be tried at all."""
     if option and mechanism is None:
         raise InputError("name the --mechanism that the options are for")
@@ -251,7 +251,7 @@ def _rehearsed(
     return chosen
 
 
-def _expected(relation: dc.Relation, part: dc.Expected, over: Over) -> dict[str, Any]:
+def _expected(relation: dc.Relation, part: dc.results.Expected, over: Over) -> dict[str, Any]:
     """What to expect of one mechanism, as JSON."""
     names = {"network": ("cells", "marginals"), "design": ("weights", "predictions")}[over]
     return {
@@ -264,7 +264,7 @@ def _expected(relation: dc.Relation, part: dc.Expected, over: Over) -> dict[str,
     }
 
 
-def _expected_lines(found: list[tuple[dc.Relation, dc.Expected]], over: Over) -> str:
+def _expected_lines(found: list[tuple[dc.Relation, dc.results.Expected]], over: Over) -> str:
     """What to expect of every mechanism, as a table."""
     rows = [
         (each, part.mechanism, part.refused or f"{part.cells:.4f}", "" if part.refused else f"{part.marginals:.4f}")
@@ -280,25 +280,25 @@ def _expected_lines(found: list[tuple[dc.Relation, dc.Expected]], over: Over) ->
 def _plan_text(
     prior: dc.Dirichlet,
     promise: dc.Guarantee,
-    plan: dc.PlannedNoise | dc.AuditNoise,
+    plan: dc.kinds.PlannedNoise | dc.kinds.AuditNoise,
     records: int,
     asked: bool,
     guessed: bool,
 ) -> str:
     """A plan with its audit, and what planning for so many records would leave out, where nobody planned for some."""
-    first = plan.plan if isinstance(plan, dc.AuditNoise) else plan
+    first = plan.plan if isinstance(plan, dc.kinds.AuditNoise) else plan
     idle = promise.delta and first.noise == "discrete_laplace"
     text = f"\n\nplan, {promise.relation}{f' ({UNUSED})' if idle else ''}:\n\n{plan_lines(prior.network, first)}"
-    if isinstance(plan, dc.AuditNoise) and not asked:
+    if isinstance(plan, dc.kinds.AuditNoise) and not asked:
         text += f"\n\n{audit_lines(prior.network, plan, records)}"
     return text if guessed else text + _smaller_lines(prior, promise, records, first)
 
 
-def _smaller_lines(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, plan: dc.PlannedNoise) -> str:
+def _smaller_lines(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, plan: dc.kinds.PlannedNoise) -> str:
     """What planning for so many records would leave out, where it would."""
     network = prior.network
     smaller = dc.planned(records=records, audit=0).calibrate(network, prior, promise)
-    if not isinstance(smaller, dc.PlannedNoise) or set(smaller.scales) == set(plan.scales):
+    if not isinstance(smaller, dc.kinds.PlannedNoise) or set(smaller.scales) == set(plan.scales):
         return ""
     large = cut_families(network, smaller.scales)
     return (
@@ -307,7 +307,7 @@ def _smaller_lines(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, pla
     )
 
 
-def _finding(part: dc.Finding, over: Over) -> dict[str, Any]:
+def _finding(part: dc.results.Finding, over: Over) -> dict[str, Any]:
     """What an audit found on one network, as JSON."""
     return {
         over: part.network,
@@ -324,7 +324,7 @@ def _finding(part: dc.Finding, over: Over) -> dict[str, Any]:
     }
 
 
-def _finding_lines(found: list[dc.Finding], over: Over) -> str:
+def _finding_lines(found: list[dc.results.Finding], over: Over) -> str:
     """What an audit found, as a table."""
     rows = [
         (part.network, part.guarantee.relation, as_text(part.guarantee.epsilon), f"{part.measured:.6f}",

@@ -58,7 +58,7 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def answer_lines(answers: Sequence[dc.Answer]) -> str:
+def answer_lines(answers: Sequence[dc.results.Answer]) -> str:
     """Answers as one table; a joint state of many variables takes a line for each, the next what it has otherwise.
 
     Some columns are there where something is known for them: how often an explanation is the most probable one, the
@@ -90,7 +90,7 @@ def answer_lines(answers: Sequence[dc.Answer]) -> str:
     return "\n".join([table, *([""] if notes else []), *notes])
 
 
-def _sampling_lines(answers: Sequence[dc.Answer]) -> list[str]:
+def _sampling_lines(answers: Sequence[dc.results.Answer]) -> list[str]:
     """Of answers past exact inference, how well they are known."""
     return [
         f"{answer.query}: exact inference is out of reach, so this is sampled, {answer.sampling.records:,} records for "
@@ -101,7 +101,7 @@ def _sampling_lines(answers: Sequence[dc.Answer]) -> list[str]:
     ]
 
 
-def _bin_lines(answers: Sequence[dc.Answer]) -> list[str]:
+def _bin_lines(answers: Sequence[dc.results.Answer]) -> list[str]:
     """Of numbers what their intervals hold, and how much narrower they are under the law inside bins."""
     return [
         f"{answer.query}: by the {answer.inside} law inside bins {answer.rows[0]['law_lower']:.6g} to "
@@ -111,7 +111,7 @@ def _bin_lines(answers: Sequence[dc.Answer]) -> list[str]:
     ]
 
 
-def assumption_lines(answers: Sequence[dc.Answer | dc.Regression]) -> list[str]:
+def assumption_lines(answers: Sequence[dc.results.Answer | dc.results.Regression]) -> list[str]:
     """What answers have of their prior alone, and pairs that they assume something of: a line of each, each once."""
     from discreet.posterior.basis import prior_only_words
 
@@ -124,7 +124,7 @@ def assumption_lines(answers: Sequence[dc.Answer | dc.Regression]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def fit_lines(checked: dc.FitCheck) -> str:
+def fit_lines(checked: dc.results.FitCheck) -> str:
     """All tests of a network as a table, those of the largest effect first, and what they come to."""
     rows = [
         (
@@ -181,11 +181,11 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
         *([DROPPED] if release.policy.missing == "drop" else []),
         *(() if release.over_design else origin_lines(release.network)),
     ]
-    if isinstance(release.payload, dc.ChosenNetwork):
+    if isinstance(release.payload, dc.kinds.ChosenNetwork):
         lines += [f"{parent} -> {child}" for parent, child in release.payload.chosen.arcs]
     if not release.payload.measurements:
         return "\n".join(lines)
-    drowned = dc.drowned_rows(release)
+    drowned = dc.tools.rows_below_noise(release)
     if drowned:
         named = ", ".join(f"{node} {few} of {all_}" for node, (few, all_) in list(drowned.items())[:8])
         more = f", and {len(drowned) - 8} more families" if len(drowned) > 8 else ""
@@ -209,19 +209,19 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         "guarantee": str(promise),
         **({"unit": release.unit_lines} if release.unit_lines else {}),
     }
-    if isinstance(release.payload, dc.ChosenNetwork):
+    if isinstance(release.payload, dc.kinds.ChosenNetwork):
         arcs = [list(arc) for arc in release.payload.chosen.arcs]
         return {**summary, "arcs": arcs, "calibration": encode(release.calibration)}
     if release.over_design:
         return {**summary, "calibration": encode(release.calibration)}
-    if isinstance(release.payload, dc.NoisyCounts):
+    if isinstance(release.payload, dc.kinds.NoisyCounts):
         summary["scales"] = dict(release.payload.scales)
-    if isinstance(release.calibration, dc.PlannedNoise | dc.AuditNoise):
+    if isinstance(release.calibration, dc.kinds.PlannedNoise | dc.kinds.AuditNoise):
         summary["plan"] = plan_summary(release.calibration)
-    if isinstance(release.payload, dc.AuditedTables):
+    if isinstance(release.payload, dc.kinds.AuditedTables):
         payload = release.payload
         summary["audit"] = {"pairs": list(map(list, payload.pairs)), "chosen": payload.chosen, "scale": payload.scale}
-    drowned = {node: list(rows) for node, rows in dc.drowned_rows(release).items()}
+    drowned = {node: list(rows) for node, rows in dc.tools.rows_below_noise(release).items()}
     return {**summary, **origin_document(release.network), "drowned": drowned, "fit": fit_document(dc.fit(release))}
 
 
@@ -236,9 +236,9 @@ def origin_document(*networks: dc.Network) -> dict[str, object]:
     return {"learned": [asdict(origin) for origin in found]} if found else {}
 
 
-def plan_summary(plan: dc.PlannedNoise | dc.AuditNoise) -> dict[str, object]:
+def plan_summary(plan: dc.kinds.PlannedNoise | dc.kinds.AuditNoise) -> dict[str, object]:
     """A plan as JSON; of an audited one the first stage, and what the second may cost."""
-    if isinstance(plan, dc.AuditNoise):
+    if isinstance(plan, dc.kinds.AuditNoise):
         pilot = {} if plan.total_epsilon is None else {"records_epsilon": as_text(plan.total_epsilon)}
         return {**plan_summary(plan.plan), "audit": {"epsilon": as_text(plan.second), **pilot}}
     return {
@@ -252,7 +252,7 @@ def plan_summary(plan: dc.PlannedNoise | dc.AuditNoise) -> dict[str, object]:
     }
 
 
-def audit_lines(network: dc.Network, plan: dc.AuditNoise, records: int) -> str:
+def audit_lines(network: dc.Network, plan: dc.kinds.AuditNoise, records: int) -> str:
     """What the second stage would measure of so many records.
 
     Args:

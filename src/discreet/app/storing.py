@@ -50,7 +50,7 @@ def draw(
     how = Drawing(method, draws, seed, trust_network=trust_network)
     how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))
     # What is made of missing values is asked of the draws.
-    gaps = "state" if dc.evidence_of(evidence).network.may_be_missing else None
+    gaps = "state" if dc.tools.evidence_of(evidence).network.may_be_missing else None
     posterior = posterior_of(evidence, how, gaps)
     posterior.save(output, replace=replace)
     told = {"output": str(output), "method": posterior.method, "draws": how.number}

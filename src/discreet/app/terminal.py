@@ -26,7 +26,7 @@ def show(as_json: bool, value: object, text: str) -> None:
     print(json.dumps(value, ensure_ascii=False) if as_json else text)  # noqa: T201
 
 
-def answer_document(answer: dc.Answer) -> dict[str, object]:
+def answer_document(answer: dc.results.Answer) -> dict[str, object]:
     """An answer as JSON."""
     head = {"query": answer.query, "kind": answer.kind, "level": answer.level, "left_out": answer.left_out}
     basis = {"basis": answer.basis, "unmeasured": [list(pair) for pair in answer.unmeasured]}
@@ -36,7 +36,7 @@ def answer_document(answer: dc.Answer) -> dict[str, object]:
     return {**head, **basis, **numbers, **sampled, "values": [dict(row) for row in answer.rows]}
 
 
-def fit_document(checked: dc.FitCheck) -> dict[str, object]:
+def fit_document(checked: dc.results.FitCheck) -> dict[str, object]:
     """What a release says of its network, as JSON."""
     found = [{**asdict(test), "arcs": [list(arc) for arc in test.arcs]} for test in checked.contradicted]
     return {

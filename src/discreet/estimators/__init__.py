@@ -3,9 +3,13 @@
 They need scikit-learn, which is an extra; whoever imports one without it is told so here, once for all of them.
 """
 
+import lazy_loader
+
 from discreet.errors import InputError
 
 try:
     import sklearn  # noqa: F401 - whether it is there is the question
 except ModuleNotFoundError:
     raise InputError("private estimators need scikit-learn; install discreet[sklearn]") from None
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -41,7 +41,7 @@ from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
-from discreet.sensitive.moments import moment_sensitivity, moments
+from discreet.sensitive.moments import moment_sensitivity, sum_moments
 from discreet.sensitive.rows import Rows
 from discreet.theory.factors import DirectionFactor, spread_candidates
 
@@ -180,7 +180,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             factor = DirectionFactor(candidates, NOISE_VARIANCE, TAU)
             released = release(factored(factor), rows, prior, guarantee, account=account)
         else:
-            released = release(noisy_moments(), moments(rows), prior, guarantee, account=account)
+            released = release(noisy_moments(), sum_moments(rows), prior, guarantee, account=account)
         given.describe(self)
         self._columns = columns
         return self._read(released, later, number)

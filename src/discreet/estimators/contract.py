@@ -27,7 +27,7 @@ from discreet.model.design import Design
 from discreet.model.indicators import features_of
 from discreet.model.schema import Variable
 from discreet.releases.release import Release
-from discreet.sensitive.rows import Rows, grid_rows
+from discreet.sensitive.rows import Rows, read_rows
 
 __all__ = [
     "RELEASES",
@@ -259,7 +259,7 @@ class Given:
             The rows.
 
         Raises:
-            InputError: a label that is none of these, or as `grid_rows`.
+            InputError: a label that is none of these, or as `read_rows`.
         """
         y = self.y
         if labels is not None:
@@ -268,7 +268,7 @@ class Given:
             codes = codes_of(np.asarray(y), {label: code for code, label in enumerate(labels.tolist())}, refusal)
             y = states[codes]
         X = self.X if np.array_equal(columns, np.arange(self.width)) else self.X[:, columns]
-        return grid_rows(design, X, y, one_record_a_unit=one_record_a_unit)
+        return read_rows(design, X, y, one_record_a_unit=one_record_a_unit)
 
     def describe(self, estimator: BaseEstimator) -> None:
         """Set what scikit-learn keeps of the columns, at the end of a fit: one that fails changes nothing."""

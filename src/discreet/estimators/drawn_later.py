@@ -10,8 +10,8 @@ import numpy as np
 
 from discreet.estimators.contract import generator
 from discreet.model.late import late
-from discreet.posterior.design.weight_posterior import WeightPosterior, weights
-from discreet.posterior.draws import PosteriorDraws
+from discreet.posterior.design.weight_posterior import WeightPosterior, read_weights
+from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.releases.release import Release
 
 __all__ = ["DrawnLater"]
@@ -29,7 +29,7 @@ class DrawnLater:
     Args:
         draws: how many.
         random_state: of the draws; read now, so nothing that happens to it later has an effect.
-        reader: what draws; None for `weights`.
+        reader: what draws; None for `read_weights`.
         options: more for the reader.
     """
 
@@ -42,14 +42,14 @@ class DrawnLater:
         self._rng = np.random.default_rng(int(rng.integers(2**63))) if rng is random_state else rng
 
     def of(self, release: Release) -> WeightPosterior:
-        """The posterior of weights given a release, always the same one; errors as of `weights`, each time."""
+        """The posterior of weights given a release, always the same one; errors as of `read_weights`, each time."""
         found: WeightPosterior = self.drawn(release)
         return found
 
     def drawn(self, release: Release) -> Any:
         """What the reader makes of a release, always the same."""
         if "_found" not in vars(self):
-            reader = weights if self._reader is None else self._reader
+            reader = read_weights if self._reader is None else self._reader
             drawn = reader(release, draws=self._draws, rng=copy.deepcopy(self._rng), **self._options)
             vars(self).setdefault("_found", drawn)
         return vars(self)["_found"]

@@ -21,7 +21,7 @@ from discreet.model.design import Design
 from discreet.model.indicators import features_of
 from discreet.model.schema import Schema, Variable
 from discreet.sensitive.records import Records, read_records
-from discreet.sensitive.rows import Rows, grid_rows
+from discreet.sensitive.rows import Rows, read_rows
 
 __all__ = ["GivenTable", "KeptRecords", "declared_of", "is_table", "require_target"]
 
@@ -165,10 +165,10 @@ class GivenTable:
         """The records on the grid of a design over all columns; the last three say nothing that is not known here.
 
         Raises:
-            InputError: as `grid_rows`.
+            InputError: as `read_rows`.
         """
         target = self.target_column or design.target
-        return grid_rows(design, self.records(self.columns, target), columns=self.columns, target_column=target)
+        return read_rows(design, self.records(self.columns, target), columns=self.columns, target_column=target)
 
     def describe(self, estimator: BaseEstimator) -> None:
         """Set what scikit-learn keeps of the columns, at the end of a fit."""

@@ -35,12 +35,18 @@ from discreet.mechanisms.crossing import DesignMechanism, release
 from discreet.model.design import Design, Normal
 from discreet.model.indicators import worth_groups
 from discreet.model.schema import Variable
-from discreet.posterior.design.weight_posterior import WeightPosterior, quick_estimate, require_level, tails, weights
+from discreet.posterior.design.weight_posterior import (
+    WeightPosterior,
+    quick_estimate,
+    read_weights,
+    require_level,
+    tails,
+)
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.release import Release
-from discreet.sensitive.gradients import gradients
+from discreet.sensitive.gradients import sum_gradients
 
 __all__ = ["GradientRegression", "expected_records", "trace_of"]
 
@@ -107,7 +113,7 @@ class GradientRegression(PrivateEstimator):
         if search is not None:
             read_as = (columns, labels, self.one_record_a_unit)
             found, rows = search.run(rows, given, read_as, (made, Normal(design, deviation)), account)
-        released = release(made, gradients(rows), Normal(rows.design, deviation), guarantee, account=account)
+        released = release(made, sum_gradients(rows), Normal(rows.design, deviation), guarantee, account=account)
         given.describe(self)
         self._columns = columns
         return released, found
@@ -163,7 +169,7 @@ class GradientRegression(PrivateEstimator):
         """
         check_is_fitted(self, "release_")
         rng = generator(self.random_state if random_state is None else random_state)
-        return weights(self.release_, draws=whole_number(draws, "draws", 1), rng=rng, **self._known())
+        return read_weights(self.release_, draws=whole_number(draws, "draws", 1), rng=rng, **self._known())
 
     def _known(self) -> dict[str, Any]:
         """What the posterior is told beside the release."""

@@ -34,7 +34,7 @@ from discreet.estimators.contract import (
     whole_number,
 )
 from discreet.estimators.given_table import KeptRecords, is_table
-from discreet.estimators.scores import check_score, gains, release_hits
+from discreet.estimators.private_scores import check_score, gains, release_hits
 from discreet.mechanisms.private_selection import MOST_TRIES, SearchPlan, prepaid, search, unpaid
 from discreet.privacy.ledger import Account
 from discreet.queries.score import read_score

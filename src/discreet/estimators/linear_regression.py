@@ -45,12 +45,12 @@ from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.mechanisms.truncated_posterior import truncated_posterior
 from discreet.model.design import Design, Normal
 from discreet.model.schema import Variable
-from discreet.posterior.design.weight_posterior import WeightPosterior, quick_estimate, weights
+from discreet.posterior.design.weight_posterior import WeightPosterior, quick_estimate, read_weights
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.release import Release
-from discreet.sensitive.moments import Moments, moments
+from discreet.sensitive.moments import Moments, sum_moments
 
 __all__ = ["PrivateLinearRegression"]
 
@@ -206,7 +206,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
             guarantee = search.rest
             read_as = (columns, None, self.one_record_a_unit)
             found, rows = search.run(rows, given, read_as, (made, Normal(design, deviation)), account)
-        released = release(made, moments(rows), Normal(rows.design, deviation), guarantee, account=account)
+        released = release(made, sum_moments(rows), Normal(rows.design, deviation), guarantee, account=account)
         given.describe(self)
         self._columns = columns
         self._read(released, later)
@@ -285,7 +285,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         check_is_fitted(self, "release_")
         rng = generator(self.random_state if random_state is None else random_state)
         exact = self.release_.mechanism == "noisy_moments"
-        return weights(self.release_, draws=whole_number(draws, "draws", 1), rng=rng, exact=exact)
+        return read_weights(self.release_, draws=whole_number(draws, "draws", 1), rng=rng, exact=exact)
 
     def coef_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
         """Intervals of the coefficients in the units of the columns, clipped to the bounds in use (see `clipped_`).

@@ -31,7 +31,7 @@ from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design
 from discreet.model.schema import Variable
 from discreet.posterior.design.laws import Law
-from discreet.posterior.design.weight_posterior import PublicRecords, even_law, require_known
+from discreet.posterior.design.weight_posterior import PublicRecords, require_known, uniform_law
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
@@ -357,7 +357,7 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         """What was declared of the features' law and of public records, where the curvature was not measured."""
         covariates = self.covariates
         if covariates is None and self.symmetric and trace_of(self.release_).curvature is None:
-            covariates = even_law(self.release_.design)
+            covariates = uniform_law(self.release_.design)
         return {"covariates": covariates, "public": self.public_records}
 
     def _require(self, design: Design) -> None:

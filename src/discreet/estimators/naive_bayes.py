@@ -47,7 +47,7 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
-from discreet.posterior.draws import PosteriorDraws
+from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account

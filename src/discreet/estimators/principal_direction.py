@@ -35,7 +35,7 @@ from discreet.mechanisms.crossing import release
 from discreet.mechanisms.factored import factored
 from discreet.model.design import Design, Normal
 from discreet.posterior.design.direction import Method, mean_axis
-from discreet.posterior.design.weight_posterior import WeightPosterior, weights
+from discreet.posterior.design.weight_posterior import WeightPosterior, read_weights
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.factored_choice import FactoredChoice
@@ -243,7 +243,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         check_is_fitted(self, "release_")
         rng = generator(self.random_state if random_state is None else random_state)
         number = whole_number(draws, "draws", 100)
-        return weights(self.release_, draws=number, rng=rng, likelihood=self.likelihood)
+        return read_weights(self.release_, draws=number, rng=rng, likelihood=self.likelihood)
 
     def transform(self, X: Any) -> Floats:
         """Scaled records along the component.

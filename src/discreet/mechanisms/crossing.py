@@ -22,6 +22,7 @@ from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
+from discreet.model.randomness import as_generator
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Guarantee, Relation, for_each
 from discreet.privacy.ledger import Account
@@ -31,10 +32,10 @@ from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
 from discreet.sensitive.counts import Counts, count
-from discreet.sensitive.gradients import Gradients, gradients
-from discreet.sensitive.moments import Moments, moments
+from discreet.sensitive.gradients import Gradients, sum_gradients
+from discreet.sensitive.moments import Moments, sum_moments
 from discreet.sensitive.records import Records
-from discreet.sensitive.rows import Rows, grid_rows
+from discreet.sensitive.rows import Rows, read_rows
 from discreet.sensitive.score_sums import ScoreSums
 
 __all__ = ["DesignMechanism", "Mechanism", "Statistic", "calibrate", "release", "simulate", "statistic_of"]
@@ -44,8 +45,8 @@ Statistic = Counts | Moments | Gradients | Rows | ScoreSums
 """All that a mechanism can draw from: private, and over something public."""
 
 OF_ROWS: Mapping[type[Statistic], Callable[[Rows], Statistic]] = {
-    Moments: moments,
-    Gradients: gradients,
+    Moments: sum_moments,
+    Gradients: sum_gradients,
     Rows: lambda r: r,
 }
 """How a statistic of a design is made of its records, where the mechanism has no way of its own."""
@@ -124,7 +125,7 @@ def statistic_of(
         raise InputError(f"mechanism {mechanism.name!r} is over a {mechanism.over}, and something else was given")
     if isinstance(over, Network):
         return count(cast(Records, records), over, scopes=mechanism.scopes(over), progress=progress)
-    rows = records if isinstance(records, Rows) else grid_rows(over, records)
+    rows = records if isinstance(records, Rows) else read_rows(over, records)
     of_rows: Callable[[Rows], Statistic] = mechanism.of_rows or OF_ROWS[mechanism.statistic]
     return of_rows(rows)
 
@@ -162,7 +163,7 @@ def release(
 
 
 def simulate(
-    mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarantee: Guarantee, *, rng: np.random.Generator
+    mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarantee: Guarantee, *, rng: int | np.random.Generator
 ) -> Release:
     """The same release with seeded noise, for tests and experiments on records that are not private.
 
@@ -182,6 +183,7 @@ def simulate(
     Guarantee:
         None: whoever knows the seed can subtract the noise.
     """
+    rng = as_generator(rng)
     calibration = _calibrate(mechanism, statistic, prior, guarantee)
     payload = mechanism.draw(statistic, prior, calibration, SimulatedNoise(rng))
     number = rng.bytes(16).hex()

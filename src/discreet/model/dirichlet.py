@@ -13,6 +13,7 @@ import numpy as np
 
 from discreet.errors import InputError, shown
 from discreet.model.network import Network
+from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Array, Tables
 
 __all__ = ["DEFAULT_CONCENTRATION", "Dirichlet", "dirichlet_draws"]
@@ -186,21 +187,22 @@ class Dirichlet:
             raise InputError("the counts and the prior are over different networks")
         return Dirichlet(Tables(self.network, {node: self.alpha[node] + counts[node] for node in self.alpha}))
 
-    def draws(self, size: int, rng: np.random.Generator) -> Tables:
+    def draw(self, n: int, *, rng: Seed = None) -> Tables:
         """Independent draws of all rows.
 
         Args:
-            size: number of draws.
-            rng: source of randomness; nothing here is private.
+            n: number of draws.
+            rng: seed or generator; nothing here is private.
 
         Returns:
-            Probabilities, shape `(*parents, child, size)`.
+            Probabilities, shape `(*parents, child, n)`.
         """
+        generator = as_generator(rng)
 
-        def draw(node: str) -> Array:
-            return dirichlet_draws(np.repeat(self.alpha[node][..., None], size, axis=-1), rng)
+        def rows(node: str) -> Array:
+            return dirichlet_draws(np.repeat(self.alpha[node][..., None], n, axis=-1), generator)
 
-        return Tables(self.network, {node: draw(node) for node in self.alpha}, draws=size)
+        return Tables(self.network, {node: rows(node) for node in self.alpha}, draws=n)
 
 
 def _matching(draws: Array) -> Array:

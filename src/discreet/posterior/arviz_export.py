@@ -9,7 +9,7 @@ import numpy as np
 
 from discreet.errors import DiscreetError
 from discreet.model.tables import Array
-from discreet.posterior.draws import PosteriorDraws
+from discreet.posterior.joint_draws import PosteriorDraws
 
 NOT_INSTALLED = "ArviZ is not installed; pip install 'discreet[arviz]' brings it"
 NO_CACHE = "ArviZ cannot be loaded, since the user's cache folder cannot be written; set XDG_CACHE_HOME to one that can"

@@ -34,9 +34,9 @@ from discreet.inference.kernels import factor_margins
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
-from discreet.posterior.draws import PosteriorDraws, Source
+from discreet.posterior.joint_draws import PosteriorDraws, Source
 
-__all__ = ["at_random"]
+__all__ = ["assume_at_random"]
 
 CHUNK = 32
 """Draws that go through together."""
@@ -48,7 +48,7 @@ LEAST = 1e-12
 """Probability below which nothing is divided by."""
 
 
-def at_random(posterior: PosteriorDraws) -> PosteriorDraws:
+def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
     """The posterior of complete records, if values are missing at random.
 
     Args:
@@ -70,7 +70,7 @@ def at_random(posterior: PosteriorDraws) -> PosteriorDraws:
     if not posterior.network.may_be_missing:
         raise InputError("no variable of this release may be missing; its posterior is that of complete records")
     wide = posterior if posterior.saturated is None else posterior.saturated
-    source = posterior.source and Source(lambda rng: at_random(posterior.fresh(rng)), posterior.source.rng)
+    source = posterior.source and Source(lambda rng: assume_at_random(posterior.fresh(rng=rng)), posterior.source.rng)
     complete = replace(wide, cells=_completed(wide), twins=None, source=source, tables=None, saturated=None)
     if posterior.saturated is None:
         return complete

@@ -41,7 +41,7 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
-from discreet.posterior.draws import PosteriorDraws, Source
+from discreet.posterior.joint_draws import PosteriorDraws, Source
 from discreet.posterior.particles import independent_worth, next_step
 from discreet.posterior.totals import log_flat_law, told_law
 from discreet.releases.kinds.factored_choice import FactoredChoice

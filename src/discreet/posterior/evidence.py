@@ -16,7 +16,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.posterior.pooled.weighted import determined
 from discreet.releases.combined import Combined
-from discreet.releases.external import External
+from discreet.releases.external_figures import External
 from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.measurement import Measurement
 from discreet.releases.release import Release

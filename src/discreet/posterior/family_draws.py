@@ -27,6 +27,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 from discreet.errors import DiscreetError, InputError
 from discreet.model.arrays import margin
 from discreet.model.network import Network
+from discreet.model.randomness import Seed, as_generator
 from discreet.model.score_tables import STEPS, ScoreTable
 from discreet.model.tables import Tables
 from discreet.posterior.design.weight_posterior import tails
@@ -35,7 +36,7 @@ from discreet.releases.combined import Combined, Evidence, evidence_of
 from discreet.releases.kinds.scored_choice import ScoredChoice
 from discreet.releases.release import Release
 
-__all__ = ["FamilyPosterior", "family_cells", "family_posterior", "family_rows", "of_family"]
+__all__ = ["FamilyPosterior", "family_cells", "family_rows", "of_family", "read_family"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -73,11 +74,11 @@ class FamilyPosterior:
         return self.table.names
 
     @property
-    def draws(self) -> Floats:
+    def parameters(self) -> Floats:
         """Parameters, float64, shape `(draws, parameters)`."""
         return np.asarray(self.table.candidates[self.index])
 
-    def rows(self, *, level: float) -> tuple[dict[str, float | str], ...]:
+    def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
         """Each parameter's mean and interval.
 
         Args:
@@ -90,10 +91,10 @@ class FamilyPosterior:
         Raises:
             InputError: a level outside (0, 1), or too few draws for it.
         """
-        lower, upper = tails(self.draws, level)
+        lower, upper = tails(self.parameters, level)
         return tuple(
             {"name": name, "mean": float(mean), "lower": float(low), "upper": float(high)}
-            for name, mean, low, high in zip(self.names, self.draws.mean(axis=0), lower, upper, strict=True)
+            for name, mean, low, high in zip(self.names, self.parameters.mean(axis=0), lower, upper, strict=True)
         )
 
 
@@ -115,7 +116,7 @@ def _alike(one: ScoreTable, other: ScoreTable) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in parts)
 
 
-def family_posterior(evidence: Evidence, *, draws: int, rng: np.random.Generator) -> FamilyPosterior:
+def read_family(evidence: Evidence, *, draws: int = 1000, rng: Seed = None) -> FamilyPosterior:
     """Draws of a family's parameters given what was released of it.
 
     Args:
@@ -134,6 +135,7 @@ def family_posterior(evidence: Evidence, *, draws: int, rng: np.random.Generator
     Guarantee:
         None spent: reads the release alone.
     """
+    rng = as_generator(rng)
     combined = evidence_of(evidence)
     if not of_family(combined):
         raise InputError("a family's parameters are read from draws of that one family alone, with one grid and prior")
@@ -161,17 +163,17 @@ def family_cells(evidence: Evidence, draws: int, rng: np.random.Generator) -> tu
     """Probabilities of the family's variables under draws of its parameters.
 
     Args:
-        evidence, draws, rng: as of `family_posterior`.
+        evidence, draws, rng: as of `read_family`.
 
     Returns:
         Cells, shape `(*parents, child, draws)`, over the family's network; and a function that says how many
         independent draws they are worth.
 
     Raises:
-        InputError: as `family_posterior`; or a network in which a variable lacks some of those before it as parents,
+        InputError: as `read_family`; or a network in which a variable lacks some of those before it as parents,
             so that its rows are not the family's.
     """
-    posterior = family_posterior(evidence, draws=draws, rng=rng)
+    posterior = read_family(evidence, draws=draws, rng=rng)
     return family_rows(posterior.table, posterior.index), lambda: posterior.effective
 
 

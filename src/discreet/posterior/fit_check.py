@@ -41,6 +41,7 @@ from discreet.inference.forward import forward_pass
 from discreet.inference.interactions import contrast_matrices, positions, transformed
 from discreet.model.arrays import margin
 from discreet.model.network import Network
+from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.evidence import check_total, measured_sets, measurements
@@ -128,7 +129,7 @@ class FitCheck:
         return f"{len(found)} of {len(self.tests)} testable independences contradicted, most of all {largest}; {told}"
 
 
-def fit(evidence: Evidence, *, network: Network | None = None, rng: np.random.Generator | None = None) -> FitCheck:
+def fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None) -> FitCheck:
     """Test the network of a release by what its tables say of sets of variables that the network does not join.
 
     Args:
@@ -154,7 +155,7 @@ def fit(evidence: Evidence, *, network: Network | None = None, rng: np.random.Ge
     asked = network or combined.network
     if asked.schema != combined.network.schema:
         raise InputError("the network to test must have the variables and states of the release")
-    rng = np.random.default_rng(0) if rng is None else rng
+    rng = np.random.default_rng(0) if rng is None else as_generator(rng)
     found: list[tuple[Scope, float, float]] = []
     for releases in combined.data_sets:
         parts = measurements(releases)

@@ -34,14 +34,15 @@ import numpy as np
 from discreet.errors import DiscreetError, InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
+from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
 from discreet.posterior.choices import choice_cells, coin_posterior
 from discreet.posterior.compiling import COMPILED
-from discreet.posterior.draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
 from discreet.posterior.evidence import check_total, measured_sets, measurements
 from discreet.posterior.exact.chains import joint, visits
 from discreet.posterior.family_draws import family_cells, of_family
+from discreet.posterior.joint_draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
 from discreet.posterior.particles import parameter_cells
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.posterior.pooled.measured import poolable
@@ -49,11 +50,11 @@ from discreet.posterior.pooled.table_draws import TableDraws
 from discreet.posterior.pooled.worlds import worlds
 from discreet.posterior.saturated import saturated
 from discreet.releases.combined import Combined, Evidence, evidence_of
-from discreet.releases.external import External
+from discreet.releases.external_figures import External
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
 
-__all__ = ["Method", "able_methods", "drowned_rows", "noise_aware", "with_source"]
+__all__ = ["Method", "able_methods", "noise_aware", "rows_below_noise", "with_source"]
 
 Method = Literal["auto", "exact", "pooled", "particles", "choice", "family", "sequential"]
 
@@ -75,8 +76,8 @@ RARE = 0.01
 def noise_aware(
     evidence: Evidence,
     *,
-    draws: int,
-    rng: np.random.Generator,
+    draws: int = 1000,
+    rng: Seed = None,
     prior: Dirichlet | None = None,
     method: Method = "auto",
     trust_network: bool = False,
@@ -119,6 +120,7 @@ def noise_aware(
     Source:
         The modules' docstrings have the models.
     """
+    rng = as_generator(rng)
     if isinstance(evidence, Release) and evidence.over_design:
         if method not in ("auto", "choice"):
             raise InputError(f"method {method!r} cannot read this evidence; there is: choice")
@@ -146,7 +148,7 @@ def noise_aware(
     return _with_source(made, read, rng)
 
 
-def drowned_rows(release: Release) -> Mapping[str, tuple[int, int]]:
+def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
     """Rows whose noisy total is below the noise's own standard deviation: the release says little about them.
 
     Args:

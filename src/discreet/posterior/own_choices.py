@@ -20,13 +20,14 @@ from scipy.special import logsumexp, softmax
 from discreet.errors import DiscreetError, InputError, shown
 from discreet.model.design import GRID, Design
 from discreet.model.own_factors import OwnFactor
+from discreet.model.randomness import Seed, as_generator
 from discreet.model.score_tables import STEPS
 from discreet.posterior.particles import independent_worth, next_step
 from discreet.posterior.totals import told_law
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
 
-__all__ = ["LawWeights", "law_weights"]
+__all__ = ["LawWeights", "read_law_weights"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -60,13 +61,13 @@ class LawWeights:
     errors: Floats
 
 
-def law_weights(
+def read_law_weights(
     release: Release,
     factor: OwnFactor,
     make_up: MakeUp,
     prior: Sequence[float] | Floats,
     *,
-    rng: np.random.Generator,
+    rng: Seed = None,
     data_sets: int = 1000,
 ) -> LawWeights:
     """Read a choice by a score of the curator's own.
@@ -91,6 +92,7 @@ def law_weights(
     Source:
         Williams and McSherry (NIPS 2010), equation 3; Del Moral, Doucet and Jasra (2006).
     """
+    rng = as_generator(rng)
     payload = _choice(release, factor)
     try:
         before = np.array(prior, np.float64)

@@ -12,14 +12,15 @@ from functools import partial
 import numpy as np
 
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Array, Tables
 from discreet.posterior.basis import Basis
-from discreet.posterior.draws import PosteriorDraws, Source, prior_for
 from discreet.posterior.family_draws import family_rows
+from discreet.posterior.joint_draws import PosteriorDraws, Source, prior_for
 from discreet.posterior.pooled.least_squares import Margins, least_squares, nonnegative, pooled_margins, refitted
 from discreet.posterior.pooled.measured import measured
 from discreet.releases.combined import evidence_of
-from discreet.releases.external import External
+from discreet.releases.external_figures import External
 from discreet.releases.kinds import TablePayload
 from discreet.releases.kinds.audited_tables import AuditedTables
 from discreet.releases.kinds.candidate_choice import Choice
@@ -33,7 +34,7 @@ __all__ = ["plug_in"]
 
 
 def plug_in(
-    release: Release | External, *, draws: int, rng: np.random.Generator, prior: Dirichlet | None = None
+    release: Release | External, *, draws: int = 1000, rng: Seed = None, prior: Dirichlet | None = None
 ) -> PosteriorDraws:
     """Draw from `Dirichlet(alpha + max(noisy count, 0))`, which ignores the noise; or take released draws as they are.
 
@@ -56,6 +57,7 @@ def plug_in(
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithms 1 and 2; Chowdhury, Rekatsinas and Jha (ICML 2020),
         Algorithm 1, for two stages.
     """
+    rng = as_generator(rng)
     basis = Basis(evidence_of(release), release.network, trusted=True)
     return replace(_read(release, prior_for(release, prior, draws), draws, rng), basis=basis)
 
@@ -68,7 +70,7 @@ def _read(release: Release | External, believed: Dirichlet, draws: int, rng: np.
         case ParameterDraws():
             picked = rng.integers(payload.cells.draws or 1, size=draws)
             # Nothing of a node is no estimate of it: there the prior is all that there is.
-            prior = believed.draws(draws, rng) if payload.untold else {}
+            prior = believed.draw(draws, rng=rng) if payload.untold else {}
             cells = {
                 node: prior[node] if node in payload.untold else _proper(payload.cells[node][..., picked])
                 for node in network.nodes
@@ -91,7 +93,7 @@ def _read(release: Release | External, believed: Dirichlet, draws: int, rng: np.
 def _dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
     """Independent draws."""
     source = Source(partial(_dirichlet, posterior, draws), rng)
-    return PosteriorDraws(posterior.draws(draws, rng), "plug-in", source=source)
+    return PosteriorDraws(posterior.draw(draws, rng=rng), "plug-in", source=source)
 
 
 def _tables(release: Release | External, payload: TablePayload | External) -> dict[str, Array]:

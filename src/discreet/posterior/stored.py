@@ -31,7 +31,7 @@ from discreet.model.json_files import decoded, read_bytes, read_json, write_whol
 from discreet.model.limits import DOCUMENT_BYTES, DRAWS_BYTES
 from discreet.model.network import Network
 from discreet.model.tables import Tables
-from discreet.posterior.draws import BEGINS, Mixing, PosteriorDraws
+from discreet.posterior.joint_draws import BEGINS, Mixing, PosteriorDraws
 from discreet.posterior.methods import Method, with_source
 from discreet.posterior.pooled.cell_weights import COMPONENTS
 from discreet.posterior.pooled.table_draws import Assume, TableDraws

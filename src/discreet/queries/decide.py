@@ -17,8 +17,9 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.model.network import Network
+from discreet.model.randomness import Seed
 from discreet.model.tables import Tables
-from discreet.posterior.draws import Posterior
+from discreet.posterior.joint_draws import Posterior
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decision_draws import asked_draws, best_response, condition, effective_draws, refuse_outside
 from discreet.queries.given import both_given
@@ -75,7 +76,7 @@ def decide(
     queries: int = 1,
     failure: float = 0.05,
     fresh: bool = True,
-    rng: np.random.Generator | None = None,
+    rng: Seed = None,
 ) -> Decision[R]:
     """Choose the response with the largest mean utility over draws that are made for this decision.
 

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from discreet.errors import InputError, shown
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, parse_query
+from discreet.model.randomness import Seed
 from discreet.model.tables import Tables
-from discreet.posterior.draws import Posterior
+from discreet.posterior.joint_draws import Posterior
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decision_draws import asked_draws, condition, effective_draws, refuse_outside
 from discreet.queries.given import both_given
@@ -80,7 +81,7 @@ def decide_number(
     queries: int = 1,
     failure: float = 0.05,
     fresh: bool = True,
-    rng: np.random.Generator | None = None,
+    rng: Seed = None,
 ) -> NumberDecision:
     """Name the number of the least mean loss over draws that are made for this decision.
 
@@ -117,7 +118,7 @@ def decide_number(
         >>> from discreet.model.dirichlet import Dirichlet
         >>> from discreet.model.network import Network
         >>> from discreet.model.schema import Variable
-        >>> from discreet.posterior.draws import PosteriorDraws
+        >>> from discreet.posterior.joint_draws import PosteriorDraws
         >>> coin = Network((Variable("x", ("yes", "no")),), {"x": ()})
         >>> drawn = PosteriorDraws(Dirichlet.uniform(coin, 1.0).draws(4000, np.random.default_rng(1)))
         >>> found = decide_number(drawn, "P(x=yes)", "quantile:0.9")

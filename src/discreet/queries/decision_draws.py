@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.randomness import Seed
 from discreet.posterior.diagnostics import effective_size
-from discreet.posterior.draws import Posterior, PosteriorDraws
+from discreet.posterior.joint_draws import Posterior, PosteriorDraws
 
 __all__ = ["asked_draws", "best_response", "condition", "effective_draws", "refuse_outside", "renewable"]
 
@@ -25,9 +26,9 @@ def renewable(posterior: Posterior) -> TypeGuard[PosteriorDraws]:
     return isinstance(posterior, PosteriorDraws) and posterior.source is not None
 
 
-def asked_draws(posterior: Posterior, fresh: bool, rng: np.random.Generator | None) -> Posterior:
+def asked_draws(posterior: Posterior, fresh: bool, rng: Seed) -> Posterior:
     """New draws where they are wanted and can be made, else the posterior's own."""
-    return posterior.fresh(rng) if fresh and renewable(posterior) else posterior
+    return posterior.fresh(rng=rng) if fresh and renewable(posterior) else posterior
 
 
 def best_response(means: Floats) -> Integers:

@@ -13,9 +13,10 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.query_grammar import NumberQuery, Probability, check_names, parse_query
+from discreet.model.randomness import Seed, as_generator
 from discreet.model.score_tables import STEPS
 from discreet.posterior.basis import prior_only_words
-from discreet.posterior.draws import PosteriorDraws, learned_prior
+from discreet.posterior.joint_draws import PosteriorDraws, learned_prior
 from discreet.posterior.methods import Method, noise_aware
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.posterior.pooled.measured import poolable
@@ -59,7 +60,7 @@ def explain(
     release: Release,
     queries: str | Sequence[str] = (),
     *,
-    rng: np.random.Generator,
+    rng: Seed = None,
     level: float = 0.95,
     draws: int = 1000,
     rows: int = 5,
@@ -91,6 +92,7 @@ def explain(
         Theorem 1, Dimitrakakis et al. (JMLR 2017), Definition 2, Theorems 7 and 13, Chowdhury et al. (ICML 2020),
         equations (7) and (8) and Theorem 4.2, all as corrected in docs/theory.md.
     """
+    rng = as_generator(rng)
     check_level(level)
     if not (draws > 0 and rows > 0):
         raise InputError(f"an explanation needs at least one draw and one row, got {draws} and {rows}")

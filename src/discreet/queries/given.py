@@ -15,7 +15,7 @@ from discreet.inference.weighted_records import Sampling, log_weight, weighted_l
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
-from discreet.posterior.draws import Posterior, PosteriorDraws, joint_draws
+from discreet.posterior.joint_draws import Posterior, PosteriorDraws, joint_draws
 from discreet.posterior.pooled.table_draws import TableDraws
 
 __all__ = ["Both", "Given", "both_given"]

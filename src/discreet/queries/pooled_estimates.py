@@ -73,7 +73,7 @@ class PooledEstimate:
         return np.asarray((1 + 1 / self.sets) * self.between - self.within)
 
 
-def pool_estimates(estimates: npt.ArrayLike, variances: npt.ArrayLike, *, level: float) -> PooledEstimate:
+def pool_estimates(estimates: npt.ArrayLike, variances: npt.ArrayLike, *, level: float = 0.95) -> PooledEstimate:
     """Pool an estimate made on each of several synthetic data sets, so that its interval is right.
 
     Args:

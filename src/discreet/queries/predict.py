@@ -26,7 +26,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Mark
-from discreet.posterior.draws import Posterior, PosteriorDraws, joint_draws
+from discreet.posterior.joint_draws import Posterior, PosteriorDraws, joint_draws
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.query import Probability, answer
 
@@ -95,7 +95,7 @@ class Prediction:
         return pa.table(columns)
 
 
-def predict(posterior: Posterior, records: Any, target: str, *, level: float) -> Prediction:
+def predict(posterior: Posterior, records: Any, target: str, *, level: float = 0.95) -> Prediction:
     """Probabilities of one variable for records that show some of the others.
 
     They are means over draws of `P(target | evidence, theta)`, as those of `answer`: what is true of the records of the
@@ -123,7 +123,7 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float) ->
         Lauritzen et al. (1990) for the evidence that matters; see `inference.requisite`.
 
     Example:
-        >>> from discreet.posterior.draws import PosteriorDraws
+        >>> from discreet.posterior.joint_draws import PosteriorDraws
         >>> network = Network((Variable("smoke", ("yes", "no")), Variable("lung", ("yes", "no"))),
         ...                   {"smoke": (), "lung": ("smoke",)})
         >>> theta = {"smoke": np.full((2, 2), 0.5), "lung": np.array([[[0.7, 0.9], [0.3, 0.1]], [[0, 0], [1, 1]]])}

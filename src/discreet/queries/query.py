@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import product
+from types import MappingProxyType
 from typing import Literal, get_args
 
 import numpy as np
@@ -20,7 +21,7 @@ from discreet.inference.weighted_records import Sampling
 from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
-from discreet.posterior.draws import Posterior, PosteriorDraws
+from discreet.posterior.joint_draws import Posterior, PosteriorDraws
 from discreet.queries.allowed import allowed
 from discreet.queries.bin_laws import BinLaw, Inside, check_inside
 from discreet.queries.counted_draws import counted, resampled, those
@@ -97,7 +98,7 @@ def answer(
     posterior: Posterior,
     query: str | Query,
     *,
-    level: float,
+    level: float = 0.95,
     predictive: bool = False,
     assume: Assume | None = None,
     inside: Inside = "log-linear",
@@ -146,7 +147,7 @@ def answer_many(
     posterior: Posterior,
     queries: Iterable[str | Query],
     *,
-    level: float,
+    level: float = 0.95,
     predictive: bool = False,
     assume: Assume | None = None,
     inside: Inside = "log-linear",
@@ -192,7 +193,11 @@ def answer_many(
 
 
 def marginals(
-    posterior: Posterior, evidence: Mapping[str, str], *, level: float, predictive: bool = False
+    posterior: Posterior,
+    evidence: Mapping[str, str] = MappingProxyType({}),
+    *,
+    level: float = 0.95,
+    predictive: bool = False,
 ) -> tuple[Answer, ...]:
     """`P(X | evidence)` for every variable that is not observed, in one pass.
 

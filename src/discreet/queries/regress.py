@@ -31,7 +31,7 @@ from discreet.inference.drawn_points import drawn_points
 from discreet.model.limits import repeated
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
-from discreet.posterior.draws import Posterior, PosteriorDraws
+from discreet.posterior.joint_draws import Posterior, PosteriorDraws
 from discreet.queries.bin_laws import Inside, check_inside
 from discreet.queries.column_moments import STATES, Column, ColumnLaw, Moments, column_moments, covariance
 from discreet.queries.credible import check_level
@@ -93,7 +93,7 @@ class Regression:
         """Posterior means, shape `(names,)`."""
         return np.asarray(self.coefficients.mean(axis=0))
 
-    def interval(self, level: float) -> tuple[Floats, Floats]:
+    def interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
         """Equal-tailed intervals of the coefficients.
 
         Args:
@@ -109,7 +109,7 @@ class Regression:
         lower, upper = np.quantile(self.coefficients, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return lower, upper
 
-    def rows(self, *, level: float) -> tuple[dict[str, float | str], ...]:
+    def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
         """The coefficients, as `WeightPosterior.rows` has them.
 
         Args:
@@ -121,7 +121,7 @@ class Regression:
         Raises:
             InputError: a level outside (0, 1).
         """
-        lower, upper = self.interval(level)
+        lower, upper = self.interval(level=level)
         return tuple(
             {"name": name, "mean": float(mean), "lower": float(low), "upper": float(high)}
             for name, mean, low, high in zip(self.names, self.mean(), lower, upper, strict=True)

@@ -6,15 +6,16 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.design import Design
+from discreet.model.randomness import Seed, as_generator
 from discreet.posterior.design.laws import WeightedPoints
-from discreet.posterior.draws import Posterior, joint_draws
-from discreet.queries.synthetic import sample_records
+from discreet.posterior.joint_draws import Posterior, joint_draws
+from discreet.queries.synthetic import simulate_records
 
 __all__ = ["released_covariates"]
 
 
 def released_covariates(
-    posterior: Posterior, design: Design, *, rng: np.random.Generator, points: int = 4096
+    posterior: Posterior, design: Design, *, rng: Seed = None, points: int = 4096
 ) -> WeightedPoints:
     """What a release over a network says of a design's features, as points for `weights`.
 
@@ -35,12 +36,13 @@ def released_covariates(
     Guarantee:
         None spent: reads what was released.
     """
+    rng = as_generator(rng)
     schema = posterior.network.schema
     for name in design.names:
         if name not in schema or not schema[name].numeric:
             raise InputError(f"the network needs feature {name!r} as a numeric variable with bins")
     if points < 100:
         raise InputError(f"a law needs at least 100 points, got {points}")
-    made = sample_records(joint_draws(posterior).mean(), points, rng)
+    made = simulate_records(joint_draws(posterior).mean(), points, rng=rng)
     features = np.column_stack([made[name].to_numpy() for name in design.names])
     return WeightedPoints(design.scaled(features), np.full(points, 1 / points))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.model.tables import Tables
-from discreet.posterior.draws import Posterior
+from discreet.posterior.joint_draws import Posterior
 from discreet.queries.decide import Decision, decide
 from discreet.queries.decide_number import NumberDecision, Quantity, decide_number
 from discreet.queries.decision_draws import renewable

@@ -18,7 +18,7 @@ from discreet.inference.elimination import joint
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, asked_cells
 from discreet.model.tables import Tables
-from discreet.posterior.draws import PosteriorDraws
+from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.credible import credible_interval
 from discreet.theory.query_error import RowEffects, row_effects
 

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.model.design import GRID, Design
 from discreet.model.network import Network
+from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Variable
 from discreet.posterior.design.weight_posterior import require_level
 from discreet.posterior.methods import noise_aware
@@ -88,7 +89,7 @@ def error_design(width: float) -> Design:
     return Design((Variable(ERROR, bounds=(0.0, width)),))
 
 
-def read_score(release: Release, *, level: float, draws: int = 1000, rng: np.random.Generator) -> Score:
+def read_score(release: Release, *, level: float = 0.95, draws: int = 1000, rng: Seed = None) -> Score:
     """A score from its release alone.
 
     Args:
@@ -106,6 +107,7 @@ def read_score(release: Release, *, level: float, draws: int = 1000, rng: np.ran
     Guarantee:
         None spent: reads the release alone.
     """
+    rng = as_generator(rng)
     require_level(level, draws)
     if release.over_design and isinstance(release.payload, NoisyMoments):
         design = release.design

@@ -22,12 +22,13 @@ from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.inference.raked_sampling import RakedLaw, raked_blocks, raked_law
 from discreet.inference.sampling import sample_codes
+from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Schema, Scope, Variable
 from discreet.model.tables import Array, Tables
-from discreet.posterior.draws import Posterior, PosteriorDraws, joint_draws
+from discreet.posterior.joint_draws import Posterior, PosteriorDraws, joint_draws
 from discreet.queries.bin_laws import BinLaw
 
-__all__ = ["FORMATS", "format_of", "sample_codes", "sample_records", "stream_records", "synthetic", "write_records"]
+__all__ = ["FORMATS", "format_of", "sample", "sample_codes", "simulate_records", "stream_records", "write_records"]
 
 Wanted = Mapping[str, Mapping[Scope, Array]]
 """See `raked_law`."""
@@ -38,7 +39,7 @@ FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
 """What `write_records` and `stream_records` write."""
 
 
-def sample_records(theta: Tables, n: int, rng: np.random.Generator) -> pa.Table:
+def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
     """Records drawn independently from a network, as a table.
 
     Args:
@@ -54,12 +55,13 @@ def sample_records(theta: Tables, n: int, rng: np.random.Generator) -> pa.Table:
     Raises:
         InputError: a negative number of records.
     """
+    rng = as_generator(rng)
     laws = _number_laws(theta)
     return pa.Table.from_batches([_batch(theta.network.schema, sample_codes(theta, n, rng), laws, rng)])
 
 
-def synthetic(
-    posterior: Posterior, n: int, rng: np.random.Generator, *, sets: int | None = None, block: int = 65_536
+def sample(
+    posterior: Posterior, n: int, *, rng: Seed = None, sets: int | None = None, block: int = 65_536
 ) -> tuple[pa.RecordBatchReader, ...]:
     """Synthetic data: one set that is as near to the truth as the posterior knows, or several that can be analysed.
 
@@ -76,7 +78,7 @@ def synthetic(
         block: most records that are made at once; a set of many columns takes smaller blocks.
 
     Returns:
-        For every set a stream of Arrow record batches, to be read once. Columns are as in `sample_records`, and equal
+        For every set a stream of Arrow record batches, to be read once. Columns are as in `simulate_records`, and equal
         for all sets. Streams can be read in any order; a seed gives the same records for the same `block` only.
 
     Raises:
@@ -93,12 +95,13 @@ def synthetic(
         >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
         >>> rng = np.random.default_rng(1)
         >>> posterior = PosteriorDraws(Dirichlet.uniform(network).draws(100, rng))
-        >>> first, second = synthetic(posterior, 1000, rng, sets=2)
+        >>> first, second = sample(posterior, 1000, rng, sets=2)
         >>> first.schema
         rain: string
         >>> first.read_all().num_rows, sum(batch.num_rows for batch in second)
         (1000, 1000)
     """
+    rng = as_generator(rng)
     have = posterior.cells.draws or 0
     if sets is not None and not 0 < sets <= have:
         raise InputError(
@@ -222,7 +225,7 @@ def write_records(
     """Write a stream of records to a Parquet, CSV or Arrow file, whole or not at all, one batch in memory at a time.
 
     Args:
-        records: as `synthetic` returns them, or any table's `to_reader()`.
+        records: as `sample` returns them, or any table's `to_reader()`.
         path: of the file; its suffix tells the format, as in `format_of`.
         replace: whether a file of this name is replaced.
         progress: called after every batch with the number of records so far.

@@ -26,8 +26,8 @@ from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, compose
 from discreet.releases.document import Document
-from discreet.releases.external import FORMAT as EXTERNAL_FORMAT
-from discreet.releases.external import External, read_external
+from discreet.releases.external_figures import FORMAT as EXTERNAL_FORMAT
+from discreet.releases.external_figures import External, read_external
 from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.release import FORMAT as RELEASE_FORMAT
 from discreet.releases.release import Release, read_release

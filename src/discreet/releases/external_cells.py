@@ -24,7 +24,7 @@ from discreet.model.limits import FREE_CELLS, NETWORK_BYTES, at_most, repeated
 from discreet.model.network import Network
 from discreet.model.schema import Scope, table_cells
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.external import External, StatedNoise, measured
+from discreet.releases.external_figures import External, StatedNoise, measured
 from discreet.releases.measurement import NoiseLaw
 
 __all__ = ["measured_cells", "measured_mbi"]

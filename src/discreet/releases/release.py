@@ -40,7 +40,7 @@ from discreet.releases.document import (
     write_guarantee,
     write_network,
 )
-from discreet.releases.external import ExternalPart
+from discreet.releases.external_figures import ExternalPart
 from discreet.releases.kinds import (
     Calibration,
     DesignCalibration,

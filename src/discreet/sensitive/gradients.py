@@ -24,8 +24,8 @@ __all__ = [
     "Gradients",
     "curvature_sensitivity",
     "gradient_sensitivity",
-    "gradients",
     "squared_gradient_sensitivity",
+    "sum_gradients",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -204,7 +204,7 @@ def _add_grouped(many: Integers, design: Design, q: Floats, u: Floats) -> None:
     many[np.ix_(grouped, alone)] += with_alone.T
 
 
-def gradients(rows: Rows) -> Gradients:
+def sum_gradients(rows: Rows) -> Gradients:
     """Ask gradients of records.
 
     Args:

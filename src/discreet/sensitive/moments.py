@@ -17,7 +17,7 @@ from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.rows import Integers, Rows
 
-__all__ = ["Moments", "moment_sensitivity", "moments"]
+__all__ = ["Moments", "moment_sensitivity", "sum_moments"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,7 +56,7 @@ class Moments:
         return np.concatenate([[self.records * GRID**2], self.values]).astype(np.int64)
 
 
-def moments(rows: Rows) -> Moments:
+def sum_moments(rows: Rows) -> Moments:
     """Sum the products of coordinates and target.
 
     Args:

@@ -27,7 +27,7 @@ from discreet.sensitive.local_counts import local_columns
 from discreet.sensitive.records import Records, codes, kept, numbers, read_records, refuse_faulty
 from discreet.sensitive.sources import arrow_blocks
 
-__all__ = ["BLOCK", "Integers", "Rows", "grid_rows"]
+__all__ = ["BLOCK", "Integers", "Rows", "read_rows"]
 
 RECORDS_LIMIT = 2**29
 """Most records: sums of their products, of at most 2^24 each, stay within 2^53, where floats are exact."""
@@ -104,7 +104,7 @@ class Rows:
         return np.concatenate([target for _, target in self.blocks()])
 
 
-def grid_rows(
+def read_rows(
     design: Design,
     features: npt.ArrayLike | Records,
     target: npt.ArrayLike | None = None,

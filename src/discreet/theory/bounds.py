@@ -14,11 +14,11 @@ from discreet.theory.checks import not_negative, positive, probability
 from discreet.theory.number_losses import NumberLoss, band_width
 
 __all__ = [
-    "draws_for_loss",
     "each_failure",
     "largest_error",
     "largest_integer_noise",
     "log_union",
+    "plan_draws",
     "response_error",
 ]
 
@@ -141,7 +141,7 @@ def response_error(draws: float, responses: int, queries: int, failure: float) -
     return math.sqrt(2 * log_union(responses, queries, failure) / draws)
 
 
-def draws_for_loss(
+def plan_draws(
     loss: float, *, responses: int | NumberLoss, queries: int = 1, failure: float = 0.05, span: float = 1.0
 ) -> int:
     """Independent draws after which no decision loses more than some loss, whatever the posterior is.
@@ -166,10 +166,10 @@ def draws_for_loss(
         Dimitrakakis et al. (JMLR 2017), Lemma 11 with its union, solved for N; `number_losses` for numbers.
 
     Example:
-        >>> draws_for_loss(0.1, responses=4, queries=100)
+        >>> plan_draws(0.1, responses=4, queries=100)
         1937
         >>> from discreet.theory.number_losses import Quantile, Squared
-        >>> draws_for_loss(0.1, responses=Squared()), draws_for_loss(0.1, responses=Quantile(0.9))
+        >>> plan_draws(0.1, responses=Squared()), plan_draws(0.1, responses=Quantile(0.9))
         (22, 220)
     """
     positive(loss=loss, queries=queries, span=span)

@@ -217,7 +217,7 @@ def _sensitivities(
     if not asked:
         raise InputError("a workload needs at least one query, such as 'P(A | B=b)'")
     alpha = prior.alpha.map(lambda table: np.maximum(table, LEAST_CONCENTRATION))
-    theta = Dirichlet(alpha).draws(DRAWS, np.random.default_rng(0))
+    theta = Dirichlet(alpha).draw(DRAWS, rng=np.random.default_rng(0))
     listed, weights, squares = _stacked(workload_variances(theta, asked))
     if not len(squares):
         raise InputError("no answer of this workload depends on the records; plan without it, or ask something else")

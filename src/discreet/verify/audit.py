@@ -51,7 +51,7 @@ from discreet.releases.kinds.two_stages import Stages
 from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.counts import Counts
-from discreet.sensitive.rows import grid_rows
+from discreet.sensitive.rows import read_rows
 from discreet.verify.changed_readings import changed_readings
 from discreet.verify.densities import objective_loss, truncation_loss
 from discreet.verify.losses import loss, refuse_leaks
@@ -248,7 +248,7 @@ def _measure(
             exact = _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None)
             return max(exact, _largest_bound(mechanism, calibration, prior, pairs, guarantee)), BOUND
         case Truncation():
-            statistics = {data: grid_rows(prior.design, *columns_of(prior.design, data)) for data in set(chain(*pairs))}
+            statistics = {data: read_rows(prior.design, *columns_of(prior.design, data)) for data in set(chain(*pairs))}
             stated = truncation_loss(calibration, prior, statistics, pairs)
             bound = _largest_bound(mechanism, calibration, prior, pairs, guarantee)
             return max(stated, bound), f"density as stated; draws {BOUND}"

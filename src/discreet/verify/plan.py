@@ -16,11 +16,12 @@ from discreet.mechanisms.crossing import Mechanism, Statistic, simulate, statist
 from discreet.mechanisms.objective_perturbation import minimiser
 from discreet.model.design import GRID, Design, Normal
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.randomness import Seed, as_generator
 from discreet.model.response import response_of
 from discreet.model.tables import Tables
 from discreet.posterior.design.direction import mean_axis
 from discreet.posterior.design.many_classes import centred
-from discreet.posterior.design.weight_posterior import quick_estimate, weights
+from discreet.posterior.design.weight_posterior import quick_estimate, read_weights
 from discreet.posterior.methods import noise_aware
 from discreet.posterior.plug_in import plug_in
 from discreet.privacy.guarantee import Guarantee
@@ -31,10 +32,10 @@ from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
 from discreet.sensitive.counts import Counts, count_codes
-from discreet.sensitive.gradients import gradients
-from discreet.sensitive.rows import Rows, grid_rows
+from discreet.sensitive.gradients import sum_gradients
+from discreet.sensitive.rows import Rows, read_rows
 
-__all__ = ["SAMPLING_ALONE", "Expected", "compare"]
+__all__ = ["SAMPLING_ALONE", "Expected", "plan"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -71,12 +72,12 @@ class Expected:
     refused: str | None = None
 
 
-def compare(
+def plan(
     world: Tables | Design,
     guarantee: Guarantee,
     records: int,
     *,
-    rng: np.random.Generator,
+    rng: Seed = None,
     repeats: int = 5,
     mechanisms: Mapping[str, Mechanism[Any, Any, Any, Any]] | None = None,
     prior: Dirichlet | Normal | None = None,
@@ -108,6 +109,7 @@ def compare(
     Guarantee:
         None spent, none given: no record is read.
     """
+    rng = as_generator(rng)
     drawn = isinstance(world, Tables) and world.draws is not None
     if drawn or repeats < 1 or not 0 < records <= MOST_MADE_UP:
         raise InputError(
@@ -223,13 +225,13 @@ def _made_up_rows(design: Design, records: int, rng: np.random.Generator) -> tup
         # A record has each of the group's states, or none of them, alike often.
         features[:, group] = np.eye(len(group) + 1)[rng.integers(len(group) + 1, size=records), 1:]
     if target is None:
-        return grid_rows(design, features), axis
+        return read_rows(design, features), axis
     scaled = design.scaled(features)
     truth = rng.normal(size=design.size)
     if design.predicts != "number":
         return _made_up_targets(design, features, scaled, rng)
     truth *= 0.5 / np.abs(scaled * truth).sum(axis=1).max()
-    return grid_rows(design, features, design.predicted(scaled @ truth + RESIDUAL * rng.normal(size=records))), truth
+    return read_rows(design, features, design.predicted(scaled @ truth + RESIDUAL * rng.normal(size=records))), truth
 
 
 def _made_up_targets(design: Design, features: Floats, scaled: Floats, rng: np.random.Generator) -> tuple[Rows, Floats]:
@@ -239,10 +241,10 @@ def _made_up_targets(design: Design, features: Floats, scaled: Floats, rng: np.r
     assert design.target is not None
     if design.counted:
         assert design.target.bounds is not None
-        return grid_rows(design, features, rng.poisson(means[0] * design.target.bounds[1])), truth
+        return read_rows(design, features, rng.poisson(means[0] * design.target.bounds[1])), truth
     shares = np.concatenate([1 - means, means]) if design.outputs == 1 else means
     drawn = (rng.random(len(scaled)) > shares.cumsum(axis=0)[:-1]).sum(axis=0)
-    return grid_rows(design, features, np.array(design.target.states)[drawn]), truth
+    return read_rows(design, features, np.array(design.target.states)[drawn]), truth
 
 
 def _means(design: Design, scaled: Floats, weights: Floats) -> Floats:
@@ -254,7 +256,7 @@ def _fitted(rows: Rows) -> Floats:
     """The weights, or the axis, of records without privacy: least squares, most likely weights, leading eigenvector."""
     design = rows.design
     if design.predicts not in ("number", "nothing"):
-        found = minimiser(gradients(rows), np.zeros(design.weights), LEAST_CONVEXITY, LEAST_CONVEXITY)
+        found = minimiser(sum_gradients(rows), np.zeros(design.weights), LEAST_CONVEXITY, LEAST_CONVEXITY)
         return centred(found, design.outputs)
     v = rows.coordinates / GRID
     if design.target is None:
@@ -272,7 +274,7 @@ def _point(release: Release, rng: np.random.Generator) -> Floats:
         case NoisyMoments(design=Design(target=None)):
             raise InputError("moments without a target predict nothing; their noise is in the calibration")
         case _:
-            return weights(release, draws=DRAWS, rng=rng).mean()
+            return read_weights(release, draws=DRAWS, rng=rng).mean()
 
 
 def _weight_errors(found: Floats, truth: Floats, rows: Rows) -> tuple[float, float]:

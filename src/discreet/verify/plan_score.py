@@ -11,13 +11,14 @@ from scipy.special import softmax
 from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms.crossing import Mechanism, simulate
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.randomness import Seed, as_generator
 from discreet.model.score_tables import STEPS, ScoreTable
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise
 from discreet.sensitive.counts import count_codes
 from discreet.verify.plan import MOST_MADE_UP, SAMPLING_ALONE
 
-__all__ = ["ExpectedDraw", "compare_score"]
+__all__ = ["ExpectedDraw", "plan_score"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,13 +41,13 @@ class ExpectedDraw:
     spread: Floats
 
 
-def compare_score(
+def plan_score(
     mechanism: Mechanism[ScoredNoise],
     score: ScoreTable,
     guarantee: Guarantee,
     records: int,
     *,
-    rng: np.random.Generator,
+    rng: Seed = None,
     repeats: int = 5,
 ) -> tuple[ExpectedDraw, ExpectedDraw]:
     """Simulate draws among candidates on made-up records, and compare them with what the records were made up from.
@@ -73,6 +74,7 @@ def compare_score(
     Guarantee:
         None spent, none given: no record is read.
     """
+    rng = as_generator(rng)
     if repeats < 1 or not 0 < records <= MOST_MADE_UP:
         raise InputError(f"a plan needs one repeat, and from 1 to {MOST_MADE_UP:,} records: they are made up in memory")
     prior = Dirichlet.uniform(score.network)

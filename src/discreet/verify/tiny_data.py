@@ -21,7 +21,7 @@ from discreet.releases.kinds.gradient_trace import ObjectiveNoise
 from discreet.releases.kinds.parameter_draws import Trimming
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.counts import Counts
-from discreet.sensitive.rows import grid_rows
+from discreet.sensitive.rows import read_rows
 from discreet.theory.likelihood_sensitivity import log_range
 
 __all__ = [
@@ -128,7 +128,7 @@ def statistic_from(mechanism: Mechanism[Any, Any, Any, Any], over: Network | Des
     """What the mechanism draws from, of some records."""
     if isinstance(over, Network):
         return _counts(over, data)
-    return statistic_of(mechanism, grid_rows(over, *columns_of(over, data)), over)
+    return statistic_of(mechanism, read_rows(over, *columns_of(over, data)), over)
 
 
 def columns_of(design: Design, data: Iterable[Any]) -> tuple[Floats, list[Any] | None]:

@@ -26,9 +26,9 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.model.design import Design
 from discreet.posterior.design.spectrum_compiled import chain
-from discreet.posterior.design.weight_posterior import tails, weights
+from discreet.posterior.design.weight_posterior import read_weights, tails
 from discreet.posterior.diagnostics import effective_size, r_hat
-from discreet.posterior.draws import Mixing
+from discreet.posterior.joint_draws import Mixing
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
@@ -229,7 +229,7 @@ def _told(release: Release) -> _Told:
 
 def _of_direction(release: Release, chosen: FactoredChoice, draws: int, rng: np.random.Generator) -> ComponentPosterior:
     """Covariances of a direction's posterior; the mean is 0 by its model."""
-    found = weights(release, draws=draws, rng=rng)
+    found = read_weights(release, draws=draws, rng=rng)
     assert found.mixing is not None, "directions are drawn by chains"
     theta = found.weights
     covariance = theta[:, :, None] * theta[:, None] + chosen.parameters["noise_variance"] * np.eye(theta.shape[1])

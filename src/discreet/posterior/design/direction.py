@@ -23,7 +23,7 @@ from scipy.special import logsumexp, softmax
 
 from discreet.errors import InputError
 from discreet.posterior.diagnostics import effective_size, r_hat
-from discreet.posterior.draws import Mixing
+from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.totals import TotalLaw, told_law
 from discreet.theory.checks import positive
 from discreet.theory.choice_likelihood import lower_log_marginal, normal_log_law, upper_log_marginal

@@ -38,7 +38,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.posterior.design.extra import sampler
-from discreet.posterior.draws import Mixing
+from discreet.posterior.joint_draws import Mixing
 
 __all__ = ["Layout", "MomentDraws", "Moments", "moment_draws", "pack", "resampled", "unpack"]
 

@@ -42,7 +42,7 @@ from jax.scipy.special import gammaln
 
 from discreet.posterior.design.linear import Layout, unpack
 from discreet.posterior.diagnostics import effective_size, r_hat
-from discreet.posterior.draws import ENOUGH, Mixing
+from discreet.posterior.joint_draws import ENOUGH, Mixing
 
 __all__ = ["chain_draws"]
 

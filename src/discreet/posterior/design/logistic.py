@@ -41,7 +41,7 @@ from discreet.model.design import Shape
 from discreet.posterior.design.importance import Density, Evidence, weighted_draws
 from discreet.posterior.design.laws import Law, WeightedPoints, moments_of, spread
 from discreet.posterior.design.slices import sliced
-from discreet.posterior.draws import Mixing
+from discreet.posterior.joint_draws import Mixing
 from discreet.theory.checks import positive
 
 __all__ = [

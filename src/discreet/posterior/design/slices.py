@@ -18,7 +18,7 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.posterior.design.importance import FREEDOM, Density, Reference, t_draws
 from discreet.posterior.diagnostics import effective_size, r_hat
-from discreet.posterior.draws import ENOUGH, Mixing
+from discreet.posterior.joint_draws import ENOUGH, Mixing
 
 __all__ = ["sliced"]
 

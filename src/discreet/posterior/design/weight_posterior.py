@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.model.design import GRID, Design, Normal
+from discreet.model.randomness import Seed, as_generator
 from discreet.posterior.design.curvature import curvature_draws, curvature_estimate
 from discreet.posterior.design.direction import Chosen, Method, direction_draws
 from discreet.posterior.design.laws import Law, UniformBox, UniformSphere, WeightedPoints
@@ -20,7 +21,7 @@ from discreet.posterior.design.linear import Layout, moment_draws
 from discreet.posterior.design.logistic import LabelledPoints, NoisyGradients, logistic_draws
 from discreet.posterior.design.many_classes import centred
 from discreet.posterior.design.moment_normal import normal_draws, normal_estimate
-from discreet.posterior.draws import Mixing
+from discreet.posterior.joint_draws import Mixing
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments
@@ -31,13 +32,13 @@ from discreet.theory.factors import DirectionFactor
 __all__ = [
     "PublicRecords",
     "WeightPosterior",
-    "even_law",
     "gradients_of",
     "quick_estimate",
+    "read_weights",
     "require_known",
     "require_level",
     "tails",
-    "weights",
+    "uniform_law",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -105,7 +106,7 @@ class WeightPosterior:
         """Posterior means of the weights, shape `(weights,)`, in the design's coordinates."""
         return np.asarray(self.weights.mean(axis=0))
 
-    def interval(self, level: float) -> tuple[Floats, Floats]:
+    def interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
         """Equal-tailed intervals of the weights.
 
         Args:
@@ -142,7 +143,7 @@ class WeightPosterior:
                 )
         return tails(values, level)
 
-    def rows(self, *, level: float) -> tuple[dict[str, float | str], ...]:
+    def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
         """What each column does, in the units of the columns.
 
         Args:
@@ -208,11 +209,11 @@ def require_level(level: float, draws: int) -> None:
         raise InputError(f"{draws} draws cannot tell a level of {level}; it takes about {2 / (1 - level):,.0f}")
 
 
-def weights(
+def read_weights(
     release: Release,
     *,
-    draws: int,
-    rng: np.random.Generator,
+    draws: int = 1000,
+    rng: Seed = None,
     covariates: Law | None = None,
     public: PublicRecords | None = None,
     likelihood: Method = "clt",
@@ -224,8 +225,8 @@ def weights(
         release: of noisy moments, gradients, draws of weights, or a factored choice of a direction.
         draws: how many. Released draws of weights are returned as they are, however many are asked for.
         rng: source of randomness.
-        covariates: for gradients only: the features' law, where the release has no curvature. `even_law(design)` is for
-            features that are known to fill their bounds or sphere evenly; another law than theirs makes intervals
+        covariates: for gradients only: the features' law, where the release has no curvature. `uniform_law(design)` is
+            for features that are known to fill their bounds or sphere evenly; another law than theirs makes intervals
             confidently wrong. None reads the curvature, which needs no law.
         public: for gradients only: labelled public records.
         likelihood: for directions only: which one of the choice.
@@ -243,6 +244,7 @@ def weights(
     Source:
         Williams and McSherry (NIPS 2010), Sections 3 and 4; the samplers' modules have the rest.
     """
+    rng = as_generator(rng)
     design, prior, payload = release.design, release.prior, release.told
     assert isinstance(prior, Normal)
     if not draws > 0:
@@ -305,7 +307,7 @@ def _layout(release: Release) -> Layout:
     return Layout(len(release.design.features), release.design.intercept, release.records)
 
 
-def even_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
+def uniform_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
     """Covariates that fill what is public of them evenly: the box of the bounds, or the sphere of the norm.
 
     Raises:
@@ -328,7 +330,7 @@ def require_known(design: Design, covariates: Law | None, public: PublicRecords 
 
     Args:
         design: of a classification.
-        covariates, public: as for `weights`.
+        covariates, public: as for `read_weights`.
 
     Raises:
         InputError: something else than a law or public records, another number of features, or another constant.
@@ -351,7 +353,7 @@ def require_known(design: Design, covariates: Law | None, public: PublicRecords 
 
 
 def gradients_of(release: Release) -> NoisyGradients:
-    """Noisy gradients of a release, for whoever draws their posterior otherwise than `weights`.
+    """Noisy gradients of a release, for whoever draws their posterior otherwise than `read_weights`.
 
     Args:
         release: of noisy gradients, or of a perturbed objective.
@@ -388,7 +390,7 @@ def _from_gradients(
             raise InputError("this release has no curvature, and without it no posterior: fit with curvature=True")
         raise InputError(
             "a posterior given gradients alone needs the law of the features: covariates=released_covariates(...), "
-            "PublicRows(...), or even_law(design) if they are known to fill their bounds evenly; a release of "
+            "PublicRows(...), or uniform_law(design) if they are known to fill their bounds evenly; a release of "
             "objective_perturbation with its curvature needs none, but with public records"
         )
     require_known(design, covariates, public)

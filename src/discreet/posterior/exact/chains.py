@@ -29,11 +29,11 @@ from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.diagnostics import effective_size, r_hat
-from discreet.posterior.draws import ENOUGH, Mixing, PosteriorDraws
 from discreet.posterior.evidence import measurements, number_of_records
 from discreet.posterior.exact import by_record, by_type
 from discreet.posterior.exact.moves import SMALLEST, Model, Ties
 from discreet.posterior.exact.sums import Sums, beyond, read_sums
+from discreet.posterior.joint_draws import ENOUGH, Mixing, PosteriorDraws
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-
 from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
-from discreet.posterior.draws import PosteriorDraws, learned_prior, prior_for
+from discreet.posterior.joint_draws import PosteriorDraws, learned_prior, prior_for
 from discreet.posterior.pooled.measured import MOST_POOLED, poolable
 from discreet.posterior.pooled.worlds import worlds
-from discreet.releases.external import External
+from discreet.releases.external_figures import External
 from discreet.releases.release import Release
 
 __all__ = ["estimate"]
@@ -25,7 +24,7 @@ posterior's deviation; a median needs more draws for the same."""
 def estimate(
     release: Release | External,
     *,
-    rng: np.random.Generator,
+    rng: Seed = None,
     loss: Literal["squared", "absolute"] = "squared",
     prior: Dirichlet | None = None,
 ) -> Tables:
@@ -52,6 +51,7 @@ def estimate(
     Source:
         The model is in `worlds.py` and `shrinkage.py`; Rao-Blackwell for the means.
     """
+    rng = as_generator(rng)
     parts = release.measurements
     if not parts or not poolable(parts):
         raise InputError(

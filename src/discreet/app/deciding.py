@@ -44,16 +44,16 @@ class _Choice:
 
     def check(self, network: dc.Network) -> None:
         """Refuse what cannot be asked."""
-        dc.payoff(network, self.query, self.payoffs)
+        dc.decisions.payoff(network, self.query, self.payoffs)
 
     def draws(self, within: float, queries: int, failure: float) -> int:
         """For a loss."""
         span = self.bounds[1] - self.bounds[0]
-        return dc.draws_for_loss(within, responses=len(self.payoffs), queries=queries, failure=failure, span=span)
+        return dc.decisions.plan_draws(within, responses=len(self.payoffs), queries=queries, failure=failure, span=span)
 
-    def decide(self, posterior: dc.PosteriorDraws, options: Mapping[str, Any]) -> dc.Decision[str]:
+    def decide(self, posterior: dc.results.PosteriorDraws, options: Mapping[str, Any]) -> dc.decisions.Decision[str]:
         """The response."""
-        utility = dc.payoff(posterior.network, self.query, self.payoffs)
+        utility = dc.decisions.payoff(posterior.network, self.query, self.payoffs)
         return dc.decide(posterior, utility, list(self.payoffs), bounds=self.bounds, **options)
 
 
@@ -72,16 +72,16 @@ class _Number:
 
     def draws(self, within: float, queries: int, failure: float) -> int:
         """For a loss."""
-        return dc.draws_for_loss(within, responses=self.loss, queries=queries, failure=failure)
+        return dc.decisions.plan_draws(within, responses=self.loss, queries=queries, failure=failure)
 
-    def decide(self, posterior: dc.PosteriorDraws, options: Mapping[str, Any]) -> dc.NumberDecision:
+    def decide(self, posterior: dc.results.PosteriorDraws, options: Mapping[str, Any]) -> dc.decisions.NumberDecision:
         """The number."""
-        return dc.decide_number(posterior, self.query, self.loss, **options)
+        return dc.decisions.decide_number(posterior, self.query, self.loss, **options)
 
 
 Asked: TypeAlias = _Choice | _Number
 if TYPE_CHECKING:
-    Decided: TypeAlias = dc.Decision[str] | dc.NumberDecision
+    Decided: TypeAlias = dc.decisions.Decision[str] | dc.decisions.NumberDecision
 
 OfQueries = Annotated[
     list[str] | None,
@@ -147,8 +147,8 @@ def decide(
         draws = stored.cells.draws
     number = _number(asked, draws, within, failure, level)
     payload = evidence.payload if isinstance(evidence, dc.Release) else None
-    states = isinstance(payload, dc.FactoredChoice) and payload.kind == "categorical"
-    network = payload.states_network if isinstance(payload, dc.FactoredChoice) and states else evidence.network
+    states = isinstance(payload, dc.kinds.FactoredChoice) and payload.kind == "categorical"
+    network = payload.states_network if isinstance(payload, dc.kinds.FactoredChoice) and states else evidence.network
     for part in asked:  # what cannot be asked is refused before draws are made
         part.check(network)
     how = Drawing(method, trust_network=trust_network)
@@ -239,7 +239,7 @@ def _hint(found: list[Decided], within: float | None, number: int) -> None:
 def _document(asked: Asked, made: Decided) -> dict[str, object]:
     """A decision as JSON."""
     same = {name: getattr(made, name) for name in ("level", "regret", "failure", "fresh", "effective")}
-    if isinstance(made, dc.Decision):
+    if isinstance(made, dc.decisions.Decision):
         rows = [dict(row) for row in made.rows]
         return {"kind": "response", "query": asked.query, "response": made.response, "values": rows, **same}
     ends = list(made.response) if isinstance(made.response, tuple) else made.response
@@ -250,7 +250,7 @@ def _document(asked: Asked, made: Decided) -> dict[str, object]:
 def _lines(asked: Asked, made: Decided) -> str:
     """A decision for a person."""
     lost = f"loses at most {made.regret:.3g} by the number of draws"
-    if isinstance(made, dc.Decision):
+    if isinstance(made, dc.decisions.Decision):
         head = ("response", "payoff", f"{100 * made.level:.6g} % interval", "best")
         rows = [
             (str(row["response"]), f"{row['mean']:.4f}", f"{row['lower']:.4f} to {row['upper']:.4f}",

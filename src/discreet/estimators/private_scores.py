@@ -39,8 +39,8 @@ from discreet.privacy.ledger import Account
 from discreet.queries.score import Score, accuracy_network, error_design, read_score
 from discreet.releases.release import Release
 from discreet.sensitive.counts import count_codes
-from discreet.sensitive.moments import moments
-from discreet.sensitive.rows import grid_rows
+from discreet.sensitive.moments import sum_moments
+from discreet.sensitive.rows import read_rows
 
 __all__ = ["PrivateScorer", "check_score", "gains", "private_scorer", "release_hits", "release_score"]
 
@@ -289,5 +289,5 @@ def _release_error(fitted: Any, predicted: Values, target: Values, guarantee: Gu
     """Sums of absolute errors and of their squares."""
     errors, width = _errors(fitted.release_.design.target.bounds, predicted, target)
     design = error_design(width)
-    statistic = moments(grid_rows(design, errors[:, None], one_record_a_unit=fitted.one_record_a_unit))
+    statistic = sum_moments(read_rows(design, errors[:, None], one_record_a_unit=fitted.one_record_a_unit))
     return release(noisy_moments(), statistic, Normal(design, 1.0), guarantee, account=account)

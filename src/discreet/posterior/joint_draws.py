@@ -14,6 +14,7 @@ from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.late import late
 from discreet.model.network import Network
+from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Array, Tables
 from discreet.posterior.saturated import projected
 from discreet.releases.combined import Evidence
@@ -79,7 +80,7 @@ class Posterior(Protocol):
     def mean(self) -> Tables:
         """Posterior mean of every probability."""
 
-    def draws(self, n: int, rng: np.random.Generator) -> Tables:
+    def draw(self, n: int, *, rng: Seed = None) -> Tables:
         """Joint draws, shape `(*parents, child, n)`."""
 
 
@@ -239,7 +240,7 @@ class PosteriorDraws:
         draws = float(self.cells.draws or 0)
         return draws if self.worth is None else min(self.worth(), draws)
 
-    def fresh(self, rng: np.random.Generator | None = None) -> PosteriorDraws:
+    def fresh(self, *, rng: Seed = None) -> PosteriorDraws:
         """As many new draws, independent of these given what was released: they cost time, and no privacy.
 
         Args:
@@ -257,9 +258,11 @@ class PosteriorDraws:
             raise InputError(
                 "these draws are all there are; a posterior of noise_aware makes new ones from its release"
             )
-        return replace(self.source.make(self.source.rng.spawn(1)[0] if rng is None else rng), basis=self.basis)
+        return replace(
+            self.source.make(self.source.rng.spawn(1)[0] if rng is None else as_generator(rng)), basis=self.basis
+        )
 
-    def draws(self, n: int, rng: np.random.Generator) -> Tables:
+    def draw(self, n: int, *, rng: Seed = None) -> Tables:
         """Some of the joint draws, without repetition.
 
         Args:
@@ -272,6 +275,7 @@ class PosteriorDraws:
         Raises:
             InputError: more draws than there are.
         """
+        rng = as_generator(rng)
         have = self.cells.draws or 0
         if not 0 < n <= have:
             raise InputError(f"this posterior has {have} draws, asked for {n}; make it with more draws")

@@ -1,0 +1,16 @@
+from .model.design import Normal as Normal
+from .posterior.design.laws import Histograms as Histograms
+from .posterior.design.laws import PublicRows as PublicRows
+from .posterior.design.laws import UniformBox as UniformBox
+from .posterior.design.laws import UniformSphere as UniformSphere
+from .posterior.design.laws import WeightedPoints as WeightedPoints
+from .posterior.design.weight_posterior import PublicRecords as PublicRecords
+from .posterior.design.weight_posterior import WeightPosterior as WeightPosterior
+from .posterior.design.weight_posterior import uniform_law as uniform_law
+from .queries.released_covariates import released_covariates as released_covariates
+from .sensitive.gradients import Gradients as Gradients
+from .sensitive.gradients import sum_gradients as sum_gradients
+from .sensitive.moments import Moments as Moments
+from .sensitive.moments import sum_moments as sum_moments
+from .sensitive.rows import Rows as Rows
+from .sensitive.rows import read_rows as read_rows
