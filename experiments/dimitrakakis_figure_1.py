@@ -7,8 +7,9 @@ largest c that holds everywhere. L0 is not printed; it is taken to be the smalle
 Example 1 keeps theta = 1, whose l is infinite, has a prior "xi = Delta" that sums to less than 1 without it, and the
 constant ln(1 / Delta); all three are measured beside the corrected ones.
 
-The package has such a family as `dc.scores.own_family`, and `dc.sampled` draws from its posterior. What that charges
-for a replaced record, and for each unit of |x - y| under a metric, is the 2 L of Theorem 8.1 with the L of Assumption 1.
+The package has it as `dc.scores.own_family`, and `dc.sampled` draws from its posterior. What that charges
+for a replaced record, and for each unit of |x - y| under a metric, is the 2 L of Theorem 8.1 with the L of
+Assumption 1.
 """
 
 from __future__ import annotations

@@ -321,8 +321,8 @@ def _tables(found: Found) -> Iterator[tuple[str, str]]:
     header = ["game", "N", "`dc.decide`: worst query", "its bound", "`dc.decisions.decide_number`: loss", "its bound"]
     yield (
         "What the package itself answers to all queries, from the first set of draws of each sample: utility lost, and "
-        "the bound that it reports for all queries together. `dc.decisions.decide_number` guesses any number, by absolute "
-        "loss; of it the query is shown that comes nearest to its bound.",
+        "the bound that it reports for all queries together. `dc.decisions.decide_number` guesses any number, by "
+        "absolute loss; of it the query is shown that comes nearest to its bound.",
         markdown(header, rows),
     )
     network = asia().network

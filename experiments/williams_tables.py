@@ -309,8 +309,8 @@ def _notes(found: Found, fits: Mapping[str, list[tuple[str, float]]]) -> str:
         "twentieth of epsilon goes to the number of records, which the paper takes as known; a constant feature is "
         "fitted. Inference on the heuristic's own sums: the start and the noisy sums of one step, Laplace noise of "
         "scale d / epsilon on each; the sums are taken as normal over the draw of the records, and the number of "
-        "records as known. Posterior of one vector gradient: by few weighted draws from the density of `dc.read_weights` (a "
-        "table of its own); for PIMA and ADULT a tenth of epsilon buys "
+        "records as known. Posterior of one vector gradient: by few weighted draws from the density of "
+        "`dc.read_weights` (a table of its own); for PIMA and ADULT a tenth of epsilon buys "
         "histograms of the features. Expected: averaged over draws, as the paper does. Non-private: the mode with the "
         "same prior.\n\nSYNTH's weights have the norm 9.85 in the paper's unit and any direction; the best classifier "
         f'then errs by {synth.text(2)} %, where the printed benchmark is 16.40. On PIMA always answering "no" errs by '

@@ -155,7 +155,7 @@ class Dirichlet:
             >>> from discreet.model.schema import Variable
             >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
             >>> prior = Dirichlet.per_node(network, {"rain": 5.0})
-            >>> again = Dirichlet.matching(prior.draws(100_000, np.random.default_rng(0)))
+            >>> again = Dirichlet.matching(prior.draw(100_000, rng=0))
             >>> again.alpha["rain"].round(1).tolist()
             [5.0, 5.0]
         """

@@ -14,6 +14,7 @@ from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.late import late
 from discreet.model.network import Network
+from discreet.model.query_grammar import Query
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Array, Tables
 from discreet.posterior.saturated import projected
@@ -22,9 +23,13 @@ from discreet.releases.combined import Evidence
 if TYPE_CHECKING:
     from discreet.posterior.basis import Basis
     from discreet.posterior.pooled.table_draws import TableDraws
+    from discreet.queries.bin_laws import Inside
+    from discreet.queries.query import Answer, Assume
 
 stored = late("discreet.posterior.stored")
 """It makes posteriors again by the methods that make these."""
+queries = late("discreet.queries.query")
+"""Questions stand above what they are asked of; `PosteriorDraws.answer` alone looks up: a start in one line."""
 
 __all__ = [
     "BEGINS",
@@ -208,6 +213,44 @@ class PosteriorDraws:
             InputError: no such file, something else, damaged, or of another version of the format.
         """
         found: PosteriorDraws = stored.load_draws(path)
+        return found
+
+    def answer(
+        self,
+        query: str | Query,
+        *,
+        level: float = 0.95,
+        predictive: bool = False,
+        assume: Assume | None = None,
+        inside: Inside = "log-linear",
+    ) -> Answer:
+        """Ask a question: short for `discreet.answer(posterior, query, ...)`, which says all about it.
+
+        Args:
+            query: such as "P(lung | smoke=yes)".
+            level: posterior probability of each interval.
+            predictive: whether it is about the next record, instead of the population.
+            assume: what is believed of variables that no table holds together.
+            inside: law of numbers inside their bins.
+
+        Returns:
+            Means and intervals.
+
+        Raises:
+            InputError: as in `discreet.answer`.
+
+        Guarantee:
+            None spent: reads the posterior alone.
+
+        Example:
+            >>> from discreet import Dirichlet, Network, Variable
+            >>> coin = Network((Variable("coin", ("heads", "tails")),), {"coin": ()})
+            >>> posterior = PosteriorDraws(Dirichlet.uniform(coin).draw(1000, rng=1))
+            >>> row = posterior.answer("P(coin=heads)").rows[0]
+            >>> row["lower"] < row["mean"] < row["upper"]
+            True
+        """
+        found: Answer = queries.answer(self, query, level=level, predictive=predictive, assume=assume, inside=inside)
         return found
 
     def mean(self) -> Tables:

@@ -120,7 +120,7 @@ def decide_number(
         >>> from discreet.model.schema import Variable
         >>> from discreet.posterior.joint_draws import PosteriorDraws
         >>> coin = Network((Variable("x", ("yes", "no")),), {"x": ()})
-        >>> drawn = PosteriorDraws(Dirichlet.uniform(coin, 1.0).draws(4000, np.random.default_rng(1)))
+        >>> drawn = PosteriorDraws(Dirichlet.uniform(coin, 1.0).draw(4000, rng=1))
         >>> found = decide_number(drawn, "P(x=yes)", "quantile:0.9")
         >>> abs(found.response - 0.9) < 0.02, found.regret < 0.002
         (True, True)

@@ -94,8 +94,8 @@ def sample(
         >>> from discreet import Dirichlet, Network, PosteriorDraws, Variable
         >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
         >>> rng = np.random.default_rng(1)
-        >>> posterior = PosteriorDraws(Dirichlet.uniform(network).draws(100, rng))
-        >>> first, second = sample(posterior, 1000, rng, sets=2)
+        >>> posterior = PosteriorDraws(Dirichlet.uniform(network).draw(100, rng=rng))
+        >>> first, second = sample(posterior, 1000, sets=2, rng=rng)
         >>> first.schema
         rain: string
         >>> first.read_all().num_rows, sum(batch.num_rows for batch in second)

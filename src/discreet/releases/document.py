@@ -9,19 +9,27 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import pydantic
 
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.design import Design
 from discreet.model.json_files import read_json, read_text, write_whole
+from discreet.model.late import late
 from discreet.model.limits import NETWORK_BYTES, PARENTS, at_most, check_name, check_states
 from discreet.model.network import Network
 from discreet.model.origin import Learned
+from discreet.model.randomness import Seed
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.releases.codec import Budget, Count, Finite, Flag, Items, Part, Positive
+
+if TYPE_CHECKING:
+    from discreet.posterior.joint_draws import PosteriorDraws
+
+readers = late("discreet.posterior.methods")
+"""Whoever reads a release stands above it; `Document.posterior` alone looks up: a start in one line."""
 
 __all__ = [
     "DesignPart",
@@ -40,7 +48,7 @@ __all__ = [
 
 
 class Document(ABC):
-    """What can be written to a file as JSON."""
+    """What was measured, as JSON: a release, figures by others, or several of them."""
 
     what: ClassVar[str] = "document"
     """Its name in errors."""
@@ -61,6 +69,36 @@ class Document(ABC):
             InputError: the file cannot be written.
         """
         write_whole(self.dumps(), Path(path), self.what, replace=replace)
+
+    def posterior(self, *, draws: int = 1000, rng: Seed = None) -> PosteriorDraws:
+        """Read what was measured, over a network, with all defaults of `noise_aware`, which has the options.
+
+        Args:
+            draws: number of joint draws.
+            rng: seed or generator; the same seed gives the same draws.
+
+        Returns:
+            The posterior over all probabilities of the network.
+
+        Raises:
+            InputError: nothing that `noise_aware` reads: a release over a design is read by `read_weights`.
+
+        Guarantee:
+            None spent: reads what was released alone.
+
+        Example:
+            >>> import discreet as dc
+            >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+            >>> tossed = dc.tools.count_codes(coin, {"coin": [0, 1, 1, 0, 1]})
+            >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+            >>> made = dc.simulate(dc.planned(), tossed, dc.Dirichlet.uniform(coin), promise, rng=1)
+            >>> answer = made.posterior(rng=2).answer("P(coin=heads)")
+            >>> row = answer.rows[0]
+            >>> 0 < row["lower"] < row["mean"] < row["upper"] < 1
+            True
+        """
+        found: PosteriorDraws = readers.noise_aware(self, draws=draws, rng=rng)
+        return found
 
 
 class GuaranteePart(Part):

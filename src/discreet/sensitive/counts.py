@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from discreet.errors import InputError, listed
 from discreet.model.arrays import margin
@@ -216,7 +217,7 @@ def _tables(
     return tables, faulty
 
 
-def count_codes(network: Network, codes: Mapping[str, Array], scopes: Iterable[Scope] | None = None) -> Counts:
+def count_codes(network: Network, codes: Mapping[str, npt.ArrayLike], scopes: Iterable[Scope] | None = None) -> Counts:
     """Count records that are in memory as codes of states, such as made-up ones.
 
     Args:
@@ -231,16 +232,18 @@ def count_codes(network: Network, codes: Mapping[str, Array], scopes: Iterable[S
         InputError: a node without codes, columns of different lengths, or a code that is no state.
     """
     missing = [node for node in network.nodes if node not in codes]
-    if missing or len({len(codes[node]) for node in network.nodes}) > 1:
+    if missing or len({np.size(codes[node]) for node in network.nodes}) > 1:
         raise InputError(f"every node needs one code for each record; missing: {missing[:5]}")
-    for node in network.nodes:
-        column = codes[node]
+    columns = {node: np.asarray(codes[node]) for node in network.nodes}
+    for node, column in columns.items():
+        if len(column) and column.dtype.kind not in "iu":
+            raise InputError(f"column {node!r} holds codes that are no whole numbers")
         if len(column) and not (column.min() >= 0 and column.max() < network.schema[node].size):
             raise InputError(f"column {node!r} holds a code that is no state")
     tables, more = {}, all_pairs(network) if scopes is None else tuple(scopes)
     for scope in (*_planned(network), *more):
         tables[scope] = np.zeros(tuple(network.schema[name].size for name in scope), np.int64)
-        np.add.at(tables[scope], tuple(codes[name] for name in scope), 1)
+        np.add.at(tables[scope], tuple(columns[name].astype(np.intp) for name in scope), 1)
     return _counts(network, tables, RecordsPolicy("error", "error"), more)
 
 
