@@ -490,7 +490,9 @@ def test_parts_over_two_designs_make_no_release() -> None:
 @every("kind", PUBLISHED)
 def test_a_release_over_a_design_has_no_network_and_says_what_reads_it(kind: str) -> None:
     release = dc.Release.loads(committed(kind))
-    reader = "`noise_aware`" if kind == "factored-categorical" else "`weights`, or with the estimator's `from_release`"
+    reader = (
+        "`noise_aware`" if kind == "factored-categorical" else "`read_weights`, or with the estimator's `from_release`"
+    )
     for name, message in (("network", reader), ("dirichlet", reader), ("network_payload", "not a network")):
         with pytest.raises(dc.InputError, match=message):
             getattr(release, name)

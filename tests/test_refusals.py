@@ -125,8 +125,8 @@ def test_a_choice_by_an_own_score_is_sent_to_what_reads_it(run: Shell) -> None:
         "combine own.json --output both.json", "decide own.json --quantity 'P(x=1)'",
     ):  # fmt: skip
         said = run(command)[2]
-        assert "`law_weights`" in said and "`weights`" not in said, command
-    with pytest.raises(dc.InputError, match="law_weights"):
+        assert "`read_law_weights`" in said and "`read_weights`" not in said, command
+    with pytest.raises(dc.InputError, match="read_law_weights"):
         dc.noise_aware(chosen("own"), draws=9, rng=np.random.default_rng(1))
 
 

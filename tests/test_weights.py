@@ -1,4 +1,4 @@
-"""`weights`: one function from any release over a design to draws, their units, and what it refuses."""
+"""`read_weights`: one function from any release over a design to draws, their units, and what it refuses."""
 
 from __future__ import annotations
 

@@ -27,10 +27,8 @@ at the top need beside them is in few modules:
 Names are loaded when they are first used, so that `import discreet` stays cheap; `__init__.pyi` lists them.
 """
 
-import lazy_loader
+from discreet.model.late import late_names
 
 __version__ = "0.1.0"
 
-_MODULES = {"decisions", "designs", "estimators", "external", "kinds", "results", "scores", "tools"}
-__getattr__, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)
-__all__ = [name for name in _names if name not in _MODULES]
+__getattr__, __dir__, __all__ = late_names(__name__, __file__, extras={"estimators": "sklearn"})

@@ -1,5 +1,5 @@
 """Figures that others measured and public records, beside `measured`: they join a release by `combine`."""
 
-import lazy_loader
+from discreet.model.late import late_names
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub("discreet", __file__)
+__getattr__, __dir__, __all__ = late_names(__name__, __file__)

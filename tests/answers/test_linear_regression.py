@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import discreet as dc
-from discreet.estimators.designs import by_column
+from discreet.estimators.declared_designs import by_column
 from discreet.estimators.linear_regression import PrivateLinearRegression
 from discreet.posterior.design.weight_posterior import quick_estimate
 

@@ -11,7 +11,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import discreet as dc
-from discreet.estimators.designs import written_bounds
+from discreet.estimators.declared_designs import written_bounds
 from discreet.estimators.principal_direction import PrivatePrincipalDirection
 from discreet.posterior.design.direction import angles
 

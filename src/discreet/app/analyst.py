@@ -46,7 +46,6 @@ from discreet.app.terminal import answer_document, check_output, check_writable,
 from discreet.errors import InputError, listed, shown
 from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
 from discreet.model.query_grammar import parse_regression
-from discreet.posterior.family_draws import of_family
 from discreet.releases.combined import Evidence
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ def query(
         return
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
-    if not (queries or regress) and of_family(evidence):
+    if not (queries or regress) and _of_family(evidence):
         more = prior is not None or method not in (None, "noise-aware", "family") or predictive or trust_network
         show_parameters(evidence, more, level, how, as_json)
         return
@@ -289,6 +288,13 @@ def _show_weights(
     law = None if covariates is None else _law(covariates, release.design, how)
     posterior = dc.read_weights(release, draws=how.number, rng=how.rng(), covariates=law, exact=how.method == "exact")
     show_rows("coefficient", posterior.rows(level=level), posterior.method, level, as_json)
+
+
+def _of_family(evidence: Evidence) -> bool:
+    """Whether a family's parameters were released; what reads them is loaded when it is asked."""
+    from discreet.posterior.family_draws import of_family
+
+    return of_family(evidence)
 
 
 def _law(covariates: str, design: dc.Design, how: Drawing) -> Law:

@@ -3,13 +3,12 @@
 They need scikit-learn, which is an extra; whoever imports one without it is told so here, once for all of them.
 """
 
-import lazy_loader
-
 from discreet.errors import InputError
+from discreet.model.late import late_names
 
 try:
     import sklearn  # noqa: F401 - whether it is there is the question
 except ModuleNotFoundError:
     raise InputError("private estimators need scikit-learn; install discreet[sklearn]") from None
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = late_names(__name__, __file__)

@@ -24,7 +24,7 @@ from discreet.estimators.contract import (
     require_drawable,
     whole_number,
 )
-from discreet.estimators.designs import (
+from discreet.estimators.declared_designs import (
     by_column,
     declared_features,
     describe,

@@ -25,7 +25,7 @@ from discreet.estimators.contract import (
     whole_number,
     yes_or_no,
 )
-from discreet.estimators.designs import (
+from discreet.estimators.declared_designs import (
     by_column,
     declared_features,
     describe,

@@ -20,7 +20,7 @@ from discreet.estimators.contract import (
     whole_number,
     yes_or_no,
 )
-from discreet.estimators.designs import describe, positive_number, written_bounds
+from discreet.estimators.declared_designs import describe, positive_number, written_bounds
 from discreet.estimators.found_bounds import describe_found
 from discreet.estimators.gradient_regression import GradientRegression, expected_records, trace_of
 from discreet.estimators.groups import written_groups

@@ -15,7 +15,7 @@ from discreet.errors import InputError
 from discreet.estimators.accounts import promised
 from discreet.estimators.columns import declared_columns, declared_pair
 from discreet.estimators.contract import refuse_options, yes_or_no
-from discreet.estimators.designs import describe, positive_number, written_bounds
+from discreet.estimators.declared_designs import describe, positive_number, written_bounds
 from discreet.estimators.found_bounds import describe_found
 from discreet.estimators.gradient_regression import GradientRegression, expected_records, trace_of
 from discreet.estimators.groups import written_groups

@@ -77,7 +77,7 @@ def pool_estimates(estimates: npt.ArrayLike, variances: npt.ArrayLike, *, level:
     """Pool an estimate made on each of several synthetic data sets, so that its interval is right.
 
     Args:
-        estimates: one for each set of `synthetic`, shape (M,), or (M, k) for k quantities; M at least 2. They should be
+        estimates: one for each set of `sample`, shape (M,), or (M, k) for k quantities; M at least 2. They should be
             nearly normal: take logarithms of ratios.
         variances: squared standard errors of the estimates as any program gives them for data, same shape. They are of
             one set, not of the release's records.

@@ -17,7 +17,7 @@ __all__ = ["released_covariates"]
 def released_covariates(
     posterior: Posterior, design: Design, *, rng: Seed = None, points: int = 4096
 ) -> WeightedPoints:
-    """What a release over a network says of a design's features, as points for `weights`.
+    """What a release over a network says of a design's features, as points for `read_weights`.
 
     A network without arcs is a set of one-dimensional histograms; one with arcs also tells how features go together.
 

@@ -147,7 +147,7 @@ class Release(Document):
             case FactoredChoice(kind="own"):
                 how = (
                     "it is a choice by a score of the curator's own, which no release holds; read it from Python with "
-                    "`law_weights`, that score and the laws of records that you consider"
+                    "`read_law_weights`, that score and the laws of records that you consider"
                 )
             case FactoredChoice(kind="categorical"):
                 how = (
@@ -155,7 +155,7 @@ class Release(Document):
                     "read it from Python with `noise_aware`"
                 )
             case _:
-                how = "read it with `weights`, or with the estimator's `from_release`"
+                how = "read it with `read_weights`, or with the estimator's `from_release`"
         return f"this release is over a design, not a network: {how}"
 
     @property

@@ -91,7 +91,7 @@ class Gradients:
         """Sum of `(2 y - 1) v`: twice the gradient at weights of 0, without rounding; in steps of the grid."""
         total = np.zeros(self.over.size, np.int64)
         for coordinates, target in self.rows.blocks():
-            # Whole numbers below 2^53, so that floating point is exact: see `moments`.
+            # Whole numbers below 2^53, so that floating point is exact: see `sum_moments`.
             total += ((2.0 * target - 1) @ coordinates.astype(np.float64)).astype(np.int64)
         return total
 
@@ -192,7 +192,7 @@ def _add_grouped(many: Integers, design: Design, q: Floats, u: Floats) -> None:
     """Add to a matrix the products of which one is of a group: rounded as all others, and summed without rounding.
 
     An indicator is 0 or 1, so that a product is its other factor as it was rounded, or 0: whole numbers, whose sums
-    floats hold (see `moments`).
+    floats hold (see `sum_moments`).
     """
     alone = list(design.alone)
     grouped = sorted(position for group in design.groups for position in group)

@@ -1,4 +1,4 @@
-r"""The model of `moments` by NUTS, for releases whose noise leaves hardly any proposal positive definite.
+r"""The model of noisy moments by NUTS, for releases whose noise leaves hardly any proposal positive definite.
 
 All sums are written as functions of unconstrained numbers, so that every state is a possible one, and of numbers about
 what was measured, so that features which fill a small part of their bounds are no special case. With t the features'

@@ -1,0 +1,258 @@
+"""What a user imports: few names, each in one list, called alike, each documented by the same sections."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+import typing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import discreet as dc
+from folding import every
+
+ROOT = Path(dc.__file__).parent
+MODULES = ("decisions", "designs", "estimators", "external", "kinds", "results", "scores", "tools")
+MOST_NAMES = 60
+SECTIONS = ("Args", "Returns", "Raises", "Guarantee", "Source", "Example")
+"""Of a docstring, in this order."""
+
+
+def listed(module: ModuleType) -> dict[str, Any]:
+    """Public names of a module with what they are."""
+    return {name: getattr(module, name) for name in module.__all__}
+
+
+def public() -> dict[str, Any]:
+    """All that users are told to import, by its full name."""
+    found = {f"discreet.{name}": thing for name, thing in listed(dc).items()}
+    for module in MODULES:
+        found |= {f"discreet.{module}.{name}": thing for name, thing in listed(getattr(dc, module)).items()}
+    return found
+
+
+PUBLIC = public()
+FUNCTIONS = {name: thing for name, thing in PUBLIC.items() if inspect.isfunction(thing)}
+CLASSES = {name: thing for name, thing in PUBLIC.items() if inspect.isclass(thing)}
+
+
+def methods() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Public methods that our classes define, by their full names."""
+    for owner, kind in CLASSES.items():
+        for name in dir(kind):
+            method = inspect.getattr_static(kind, name)
+            method = getattr(method, "__func__", method)
+            if not name.startswith("_") and inspect.isfunction(method) and method.__module__.startswith("discreet."):
+                yield f"{owner}.{name}", method
+
+
+METHODS = dict(methods())
+
+
+# ------------------------------------------------------------------------------------------ which names
+
+
+def test_few_names_are_at_the_top() -> None:
+    assert len(dc.__all__) <= MOST_NAMES
+    assert not set(dc.__all__) & set(MODULES)
+
+
+def test_a_name_stands_in_one_list() -> None:
+    homes = [(name.rpartition(".")[2], name) for name in PUBLIC]
+    twice = {short: [full for other, full in homes if other == short] for short, _ in homes}
+    # The estimators' module has all of them, as an extra's should; those that most people want are at the top, too.
+    others = {
+        short: full
+        for short, full in twice.items()
+        if len(full) > 1 and full != [f"discreet.{short}", f"discreet.estimators.{short}"]
+    }
+    assert others == {"Decision": ["discreet.decisions.Decision", "discreet.results.Decision"]}
+
+
+def test_the_modules_are_the_files_and_the_package_and_the_readme_name_them() -> None:
+    stubs = {path.parent.name if path.stem == "__init__" else path.stem for path in ROOT.rglob("*.pyi")}
+    assert stubs == {*MODULES, "discreet"}
+    readme = (ROOT.parent.parent / "README.md").read_text()
+    for module in MODULES:
+        assert re.search(rf"^    {module} {{2,}}\S", dc.__doc__ or "", flags=re.MULTILINE), module
+        assert f"discreet.{module}" in readme, module
+
+
+def test_every_name_is_written_once() -> None:
+    for stub in ROOT.rglob("*.pyi"):
+        names = [
+            alias.name
+            for node in ast.parse(stub.read_text()).body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        ]
+        assert len(names) == len(set(names)), stub
+        beside = ast.parse(stub.with_suffix(".py").read_text())
+        strings = {node.value for node in ast.walk(beside) if isinstance(node, ast.Constant)}
+        assert not set(names) - set(MODULES) & strings, stub
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError):
+        dc.count_codes  # noqa: B018 - whether it is there is the question
+    with pytest.raises(AttributeError):
+        dc.tools.nothing  # noqa: B018
+
+
+@every("module", ["", *MODULES])
+def test_names_are_loaded_when_they_are_first_used(module: str) -> None:
+    statement = f"import discreet.{module}" if module else "import discreet"
+    code = f"{statement}\nimport sys\nprint(*sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "scipy", "pyarrow", "pydantic"} & set(loaded) or module == "estimators"
+
+
+# ------------------------------------------------------------------------------------------ how they are called
+
+
+@every("name", [*FUNCTIONS, *METHODS])
+def test_randomness_is_given_by_keyword_as_a_seed_or_a_generator(name: str) -> None:
+    parameters = inspect.signature((FUNCTIONS | METHODS)[name]).parameters
+    if "rng" in parameters:
+        assert parameters["rng"].kind is inspect.Parameter.KEYWORD_ONLY
+        assert "int" in str(parameters["rng"].annotation) or parameters["rng"].annotation == "Seed"
+    assert not {"seed", "random", "generator"} & set(parameters)
+
+
+@every("name", [*FUNCTIONS, *METHODS])
+def test_the_same_arguments_have_the_same_names_places_and_defaults(name: str) -> None:
+    function = (FUNCTIONS | METHODS)[name]
+    parameters = inspect.signature(function).parameters
+    by_keyword = inspect.Parameter.KEYWORD_ONLY
+    if "level" in parameters and name != "discreet.tools.credible_interval":
+        assert parameters["level"].kind is by_keyword and parameters["level"].default == 0.95
+    if "account" in parameters and name in FUNCTIONS and name != "discreet.estimators.private_scorer":
+        assert parameters["account"].kind is by_keyword
+    for first in ("posterior", "release", "evidence", "mechanism", "self"):
+        assert first not in parameters or next(iter(parameters)) == first or parameters[first].kind is by_keyword
+    if name in FUNCTIONS and {"prior", "guarantee"} <= set(parameters) and parameters["prior"].kind is not by_keyword:
+        assert list(parameters).index("prior") < list(parameters).index("guarantee")
+
+
+def test_the_same_seed_is_the_same_draws_and_no_seed_is_others() -> None:
+    coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+    prior = dc.Dirichlet.uniform(coin)
+    one, same, fresh, other = (prior.draw(3, rng=rng)["coin"] for rng in (7, np.random.default_rng(7), None, None))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(fresh, other)
+    moving = np.random.default_rng(7)
+    first, second = prior.draw(3, rng=moving)["coin"], prior.draw(3, rng=moving)["coin"]
+    assert np.array_equal(first, one) and not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("rng", [-1, 1.5, "7", True, [1, 2]])
+def test_what_is_no_seed_is_refused(rng: Any) -> None:
+    coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+    with pytest.raises(dc.InputError, match=r"rng is a seed .* or left out"):
+        dc.Dirichlet.uniform(coin).draw(1, rng=rng)
+
+
+def test_a_release_answers_in_one_line(tmp_path: Path) -> None:
+    smoke, lung = dc.Variable("smoke", ("yes", "no")), dc.Variable("lung", ("yes", "no"))
+    network = dc.Network((smoke, lung), {"smoke": (), "lung": ("smoke",)})
+    codes = {"smoke": [0, 1] * 50, "lung": [0, 1, 1, 1] * 25}
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+    counts = dc.tools.count_codes(network, codes)
+    path = tmp_path / "release.json"
+    dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=1).save(path)
+
+    answer = dc.load(path).posterior().answer("P(lung | smoke=yes)")
+    assert [row["state"] for row in answer.rows] == [{"lung": "yes"}, {"lung": "no"}]
+    assert answer.level == 0.95
+
+    posterior = dc.Release.load(path).posterior(draws=200, rng=3)
+    again = dc.noise_aware(dc.load(path), draws=200, rng=3)
+    assert posterior.answer("P(lung)", level=0.9) == dc.answer(again, "P(lung)", level=0.9)
+    assert posterior.answer("P(lung)") != dc.load(path).posterior(draws=200, rng=4).answer("P(lung)")
+    assert dc.combine(dc.load(path), data="same").posterior(draws=20, rng=1).cells.draws == 20
+
+
+def test_a_release_over_a_design_says_who_reads_it() -> None:
+    design = dc.Design((dc.Variable("age", bounds=(0, 100)),), dc.Variable("days", bounds=(0, 40)))
+    rows = dc.designs.read_rows(design, [[40.0], [60.0]], [3.0, 9.0])
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+    normal = dc.designs.Normal(design, 1.0)
+    made = dc.simulate(dc.noisy_moments(), dc.designs.sum_moments(rows), normal, promise, rng=1)
+    with pytest.raises(dc.InputError, match="read_weights"):
+        made.posterior()
+
+
+# ------------------------------------------------------------------------------------------ what is said of them
+
+
+def sections(thing: Any) -> list[str]:
+    """Headings of a docstring, in their order."""
+    return [
+        name
+        for line in (inspect.getdoc(thing) or "").splitlines()
+        for name in SECTIONS
+        if re.fullmatch(rf"{name}:( .*)?", line)
+    ]
+
+
+def needed(function: Callable[..., Any]) -> set[str]:
+    """Sections that a function must have."""
+    signature = inspect.signature(function)
+    arguments = [name for name in signature.parameters if name not in ("self", "cls")]
+    returns = signature.return_annotation not in ("None", None)
+    return ({"Args"} if arguments else set()) | ({"Returns"} if returns else set()) | {"Raises", "Guarantee", "Example"}
+
+
+@every("name", list(FUNCTIONS))
+def test_a_function_says_all_that_its_user_needs(name: str) -> None:
+    had = sections(FUNCTIONS[name])
+    assert not needed(FUNCTIONS[name]) - set(had)
+    assert had == [section for section in SECTIONS if section in had], "in the order of the house"
+
+
+@every("name", list(FUNCTIONS))
+def test_an_example_runs_and_every_argument_is_explained(name: str) -> None:
+    function = FUNCTIONS[name]
+    text = inspect.getdoc(function) or ""
+    assert ">>>" in text.partition("Example:")[2]
+    explained = text.partition("Args:")[2].partition("Returns:")[0]
+    arguments = [argument for argument in inspect.signature(function).parameters if argument not in ("self", "cls")]
+    assert not [one for one in arguments if not re.search(rf"(^|[\s,*]){one}\b[^:\n]*:", explained, re.MULTILINE)]
+
+
+@every("name", list(CLASSES))
+def test_a_class_says_what_it_holds(name: str) -> None:
+    kind = CLASSES[name]
+    had = sections(kind)
+    if issubclass(kind, BaseException):
+        return
+    fields = dataclasses.is_dataclass(kind) and [field for field in dataclasses.fields(kind) if field.init]
+    assert not ({"Args"} if fields else set()) - set(had)
+    assert had == [section for section in SECTIONS if section in had]
+    assert "Example" in had
+
+
+@every("name", list(METHODS))
+def test_a_method_is_documented(name: str) -> None:
+    method = METHODS[name]
+    text = inspect.getdoc(method)
+    assert text
+    arguments = [one for one in inspect.signature(method).parameters if one not in ("self", "cls")]
+    assert len(arguments) < 2 or "Args" in sections(method)
+
+
+def test_annotations_of_all_functions_can_be_read() -> None:
+    for name, function in FUNCTIONS.items():
+        module = importlib.import_module(function.__module__)
+        if "TYPE_CHECKING" not in vars(module):
+            assert typing.get_type_hints(function), name
