@@ -10,6 +10,7 @@ import subprocess
 import sys
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ pytestmark = PEER_WARNINGS
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/records.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/shell.md", "docs/records.md"])
 def test_the_commands_of_pages_run(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -39,6 +40,19 @@ def test_the_commands_of_pages_run(
         for line in group:
             code = main(shlex.split(line)[1:])
             assert code == 0, f"{line}: {capfd.readouterr().err}"
+
+
+def test_the_ten_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = re.findall(r"^```python\n(import.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    lines = [line for line in block.splitlines() if line]
+    assert len(lines) == 10
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--keep", "demo"]) == 0
+    names: dict[str, Any] = {}
+    exec("\n".join(lines), names)  # noqa: S102 - the page's own lines
+    answer = names["answer"]
+    assert [row["state"]["lung"] for row in answer.rows] == ["yes", "no"]
+    assert all(0 < row["lower"] < row["mean"] < row["upper"] < 1 for row in answer.rows)
 
 
 @pytest.mark.filterwarnings("ignore::discreet.privacy.default_account.DefaultAccountWarning")
