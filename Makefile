@@ -99,9 +99,15 @@ format: $(STAMP)  ## rewrite the sources in the house format
 lint: $(STAMP)
 	$(BIN)/ruff format --check src tests bench experiments
 	$(BIN)/ruff check src tests bench experiments
+	$(BIN)/python tests/tidy.py
 
 types: $(STAMP)
 	$(BIN)/mypy
+
+# pre-commit runs the tools of $(VENV), so that their versions are written in constraints.txt alone.
+hooks: $(STAMP)  ## let git run the fast half of `check`, formats, lint and types, before each commit
+	$(PIP_INSTALL) -c $(CONSTRAINTS) -e '.[hooks]'
+	$(BIN)/pre-commit install
 
 mutants: $(STAMP)  ## plant every bug of tests/mutants and see that its tests find it, an hour; or MUTANTS="FILE ..."
 	$(BIN)/python tests/planting.py --workers $(WORKERS) $(MUTANTS)
