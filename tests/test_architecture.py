@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import networkx as nx
 import pytest
 
 from folding import every
-from makefile import ROOT
+from makefile import ROOT, targets
 from test_layers import MAY_IMPORT, MODULES, PRIVATE, PUBLIC, ours
 
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 FOLDERS = {module.split("/")[0] for module in MODULES}
 
 
-def imported() -> set[tuple[str, str]]:
+@cache
+def imported() -> frozenset[tuple[str, str]]:
     """Which folder imports which; not `errors`, which is a file that all may import."""
     pairs = {(module.split("/")[0], other) for module in MODULES for other in ours(module) & FOLDERS}
-    return {(folder, other) for folder, other in pairs if folder != other}
+    return frozenset((folder, other) for folder, other in pairs if folder != other)
 
 
 def drawn(page: str) -> set[tuple[str, str]]:
@@ -27,7 +29,7 @@ def drawn(page: str) -> set[tuple[str, str]]:
     return set(re.findall(r"^ +(\w+) --> (\w+)$", drawing, re.MULTILINE))
 
 
-def untrue(arrows: set[tuple[str, str]], imports: set[tuple[str, str]]) -> list[str]:
+def untrue(arrows: set[tuple[str, str]], imports: frozenset[tuple[str, str]]) -> list[str]:
     """What a drawing says that the code does not, and the reverse.
 
     Args:
@@ -125,3 +127,45 @@ def test_every_path_that_a_page_names_exists(page: str) -> None:
 )
 def test_a_path_that_is_not_there_is_found(text: str, told: list[str]) -> None:
     assert missing("CONTRIBUTING.md", text) == told
+
+
+# ------------------------------------------------------------------------------------------ where a change begins
+
+CHANGES = (
+    "a mechanism whose payload is known",
+    "a mechanism with a payload of its own",
+    "a mechanism over a design",
+    "a field of a payload",
+    "a kind of query",
+    "a source of records",
+    "a posterior of networks",
+    "a posterior of a design's payload",
+    "an estimator",
+    "a command, or an option",
+    "a plot or export of a posterior",
+    "an experiment",
+    "a bug in the scale or law of noise",
+    "a bug in a sensitivity",
+    "a format to export to",
+)
+
+
+def test_each_change_has_its_room_and_its_tests() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| a")
+    ]
+    assert tuple(row[0] for row in rows) == CHANGES
+    for change, start, besides, tests in rows:
+        assert re.search(r"`(src/discreet|experiments)\b", start), change
+        assert besides and "`tests/" in tests, change
+
+
+def test_commands_that_the_page_names_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    code = [
+        *re.findall(r"`(make [^`]+)`", text.replace("\n", " ")),
+        *re.findall(r"^(make \S[^#\n]*)", text, re.MULTILINE),
+    ]
+    named = {word for line in code for word in line.split()[1:] if "=" not in word}
+    assert {"demo", "check", "hooks", "package", "test-lowest"} <= named <= set(targets())
