@@ -46,7 +46,7 @@ PAGES_STAMP = $(call STAMP_OF,pages,docs README.md)
 SPARK_STAMP = $(VENV)/.spark-tested-$(shell $(call SUM,src/discreet/sensitive tests/test_spark.py tests/test_engines.py $(filter-out tests/test_%,$(wildcard tests/*.py)) pyproject.toml $(CONSTRAINTS)))
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo install postgres java test test-thorough test-spark test-answers test-pages check format lint types mutants coverage bench peers experiments test-newest test-lowest clean
+.PHONY: demo install postgres java test test-thorough test-spark test-answers test-pages check format lint types mutants coverage bench peers experiments test-newest test-lowest package hooks clean
 
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
@@ -99,9 +99,15 @@ format: $(STAMP)  ## rewrite the sources in the house format
 lint: $(STAMP)
 	$(BIN)/ruff format --check src tests bench experiments
 	$(BIN)/ruff check src tests bench experiments
+	$(BIN)/python tests/tidy.py
 
 types: $(STAMP)
 	$(BIN)/mypy
+
+# pre-commit runs the tools of $(VENV), so that their versions are written in constraints.txt alone.
+hooks: $(STAMP)  ## let git run the fast half of `check`, formats, lint and types, before each commit
+	$(PIP_INSTALL) -c $(CONSTRAINTS) -e '.[hooks]'
+	$(BIN)/pre-commit install
 
 mutants: $(STAMP)  ## plant every bug of tests/mutants and see that its tests find it, an hour; or MUTANTS="FILE ..."
 	$(BIN)/python tests/planting.py --workers $(WORKERS) $(MUTANTS)
@@ -159,6 +165,20 @@ test-lowest:  ## the tests on the lowest versions that pyproject.toml states, li
 	$(LOWEST_PYTHON) tests/lowest.py > $(VENV)-lowest/constraints.txt
 	$(MAKE) VENV=$(VENV)-lowest CONSTRAINTS=$(VENV)-lowest/constraints.txt test test-answers
 
+# Built and installed as a user would, with the versions that development uses: nothing of this environment is seen by
+# that of the tests, and nothing of theirs here.
+PACKAGE := $(VENV)-package
+package:  ## the wheel and the sources, each installed into an empty environment where the demo runs; a few minutes
+	rm -rf dist
+	$(PYTHON) -m venv --clear $(PACKAGE)
+	$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) hatchling
+	$(PACKAGE)/bin/python -m hatchling build -d dist
+	for file in dist/*.whl dist/*.tar.gz; do \
+	  $(PYTHON) -m venv --clear $(PACKAGE) \
+	    && $(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) "$$file" \
+	    && $(PACKAGE)/bin/python -I tests/installed.py || exit 1; \
+	done
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -172,4 +192,4 @@ $(BENCH_STAMP): $(STAMP)
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-newest $(VENV)-lowest $(VENV)-spark .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-newest $(VENV)-lowest $(VENV)-spark $(PACKAGE) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

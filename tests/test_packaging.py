@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
+import venv
 import zipfile
 from email import message_from_bytes
 from pathlib import Path
@@ -136,3 +138,35 @@ def test_the_sources_hold_what_tests_and_readers_need(built: Path) -> None:
     assert {f"src/discreet/{name}" for name in INSIDE} <= names
     assert {"tests/lowest.py", "tests/data/release-v1-replace.json"} <= names
     assert not [name for name in names if name.startswith((".venv", ".git/")) or "__pycache__" in name]
+
+
+def test_the_sources_make_the_same_wheel(built: Path, tmp_path: Path) -> None:
+    (sources,), (wheel,) = built.glob("*.tar.gz"), built.glob("*.whl")
+    with tarfile.open(sources) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel"], cwd=unpacked, check=True)
+    with zipfile.ZipFile(wheel) as ours, zipfile.ZipFile(unpacked / "dist" / wheel.name) as theirs:
+        assert ours.namelist() == theirs.namelist()
+        assert all(ours.read(name) == theirs.read(name) for name in ours.namelist())
+
+
+@pytest.mark.thorough
+def test_the_wheel_works_where_it_is_installed(built: Path, tmp_path: Path) -> None:
+    """An environment that has the wheel, and for its dependencies, without the network, those of this one.
+
+    `make package` does the same with the dependencies that the wheel asks for, and nothing else.
+    """
+    (wheel,) = built.glob("*.whl")
+    venv.create(tmp_path / "empty", symlinks=True)
+    place = sysconfig.get_path("purelib", vars={"base": str(tmp_path / "empty")})
+    (Path(place) / "of_this_environment.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    python = tmp_path / "empty/bin/python"
+    # What development installed is on the path, too, behind what is installed here: it is no reason to leave this out.
+    options = ["--quiet", "--no-index", "--no-deps", "--ignore-installed"]
+    subprocess.run([python, "-m", "pip", "install", *options, wheel], check=True)
+    done = subprocess.run(
+        [python, "-I", REPOSITORY / "tests/installed.py"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"discreet {discreet.__version__} works in {tmp_path / 'empty'}" in done.stdout
