@@ -10,7 +10,7 @@ import pytest
 
 from folding import every
 from makefile import ROOT, targets
-from test_layers import MAY_IMPORT, MODULES, PRIVATE, PUBLIC, ours
+from test_layers import LOOKS_UP, MAY_IMPORT, MODULES, PRIVATE, PUBLIC, ours
 
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 FOLDERS = {module.split("/")[0] for module in MODULES}
@@ -19,7 +19,8 @@ FOLDERS = {module.split("/")[0] for module in MODULES}
 @cache
 def imported() -> frozenset[tuple[str, str]]:
     """Which folder imports which; not `errors`, which is a file that all may import."""
-    pairs = {(module.split("/")[0], other) for module in MODULES for other in ours(module) & FOLDERS}
+    down = {module: ours(module) & FOLDERS - LOOKS_UP.get(module, set()) for module in MODULES}
+    pairs = {(module.split("/")[0], other) for module, others in down.items() for other in others}
     return frozenset((folder, other) for folder, other in pairs if folder != other)
 
 
@@ -54,6 +55,11 @@ def untrue(arrows: set[tuple[str, str]], imports: frozenset[tuple[str, str]]) ->
 
 def test_the_drawing_is_the_import_graph() -> None:
     assert untrue(drawn(PAGE), imported()) == []
+
+
+def test_dotted_arrows_are_the_methods_that_look_up() -> None:
+    dotted = set(re.findall(r"^ +(\w+) -\.-> (\w+)$", PAGE, re.MULTILINE))
+    assert dotted == {(module.split("/")[0], above) for module, others in LOOKS_UP.items() for above in others}
 
 
 def test_what_is_drawn_is_allowed() -> None:
