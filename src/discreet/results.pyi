@@ -4,7 +4,6 @@ from .posterior.joint_draws import Mixing as Mixing
 from .posterior.joint_draws import Posterior as Posterior
 from .posterior.joint_draws import PosteriorDraws as PosteriorDraws
 from .privacy.ledger import Account as Account
-from .queries.decide import Decision as Decision
 from .queries.explanation import Explanation as Explanation
 from .queries.pooled_estimates import PooledEstimate as PooledEstimate
 from .queries.predict import Prediction as Prediction
