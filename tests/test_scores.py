@@ -27,7 +27,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 import discreet as dc
-from discreet.estimators import folds, scores
+from discreet.estimators import folds
+from discreet.estimators import private_scores as scores
 from discreet.mechanisms.noise import ExactNoise
 from discreet.queries.credible import credible_interval
 from discreet.queries.score import accuracy_network
@@ -63,7 +64,7 @@ def made(kind: str, account: dc.results.Account | None, guarantee: dc.Guarantee 
         "PrivateLinearRegression": {"target_bounds": (0, 1), "draws": 40, "find_bounds": None},
     }
     options = {"bounds": (-1, 1), "random_state": 3, **own[kind], **others}
-    return getattr(dc, kind)(guarantee=guarantee or promise(100), account=account, **options)
+    return getattr(dc.estimators, kind)(guarantee=guarantee or promise(100), account=account, **options)
 
 
 def scaled(estimator: Any) -> Pipeline:
@@ -181,11 +182,13 @@ def test_no_other_method_reads_records(kind: str) -> None:
     """What reads X and is not refused gives the caller's own rows back, record by record, and never reads y."""
     reading = {
         name
-        for name, method in inspect.getmembers(getattr(dc, kind), callable)
+        for name, method in inspect.getmembers(getattr(dc.estimators, kind), callable)
         if not name.startswith("_") and "X" in inspect.signature(method).parameters
     }
     assert reading == READERS[kind]
-    both = {name for name in reading if "y" in inspect.signature(getattr(getattr(dc, kind), name)).parameters}
+    both = {
+        name for name in reading if "y" in inspect.signature(getattr(getattr(dc.estimators, kind), name)).parameters
+    }
     assert both <= {"fit", "fit_transform", "score"}
 
 
@@ -217,7 +220,7 @@ promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
 account = dc.Ledger("sqlite://").open("records", promise)
 X = np.zeros((4, width))
 try:
-    getattr(dc, kind)(bounds=(-1, 1), guarantee=promise, account=account, **options).fit(X, [0, 1, 0, 1])
+    getattr(dc.estimators, kind)(bounds=(-1, 1), guarantee=promise, account=account, **options).fit(X, [0, 1, 0, 1])
 except dc.InputError as error:
     print(len(account.charges()), error)
 """
@@ -260,7 +263,7 @@ def test_too_large_a_number_is_refused_before_it_is_charged(kind: str, options: 
     X, y = records(20)
     paying = opened(tmp_path)
     with pytest.raises(dc.InputError, match="at most"):
-        getattr(dc, kind)(bounds=(-1, 1), guarantee=promise(), account=paying, **options).fit(X, y)
+        getattr(dc.estimators, kind)(bounds=(-1, 1), guarantee=promise(), account=paying, **options).fit(X, y)
     assert not paying.charges()
 
 
