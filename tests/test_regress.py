@@ -77,7 +77,7 @@ def test_many_states_are_regressed_by_pairs_or_by_made_up_records(kind: str, mon
     """Of pairs exactly; the made-up records know the target's chance, and so their error is small."""
     drawn = posterior(3, 2.0)
     exact = dc.regress(drawn, "d", ["a", "b", "c"], kind=kind)  # type: ignore[arg-type]
-    monkeypatch.setattr(column_moments, "STATES", 10)
+    monkeypatch.setattr(column_moments, "MOST_JOINT_STATES", 10)
     found = dc.regress(drawn, "d", ["a", "b", "c"], kind=kind)  # type: ignore[arg-type]
     np.testing.assert_allclose(found.coefficients, exact.coefficients, atol=1e-9 if kind == "linear" else 0.15)
 
@@ -265,6 +265,6 @@ def test_variables_that_have_no_coefficient_are_refused(monkeypatch: pytest.Monk
         dc.regress(drawn, "y", ["one"])
     with pytest.raises(dc.InputError, match="values of 'gap' may be missing; regress under `at_random"):
         dc.regress(drawn, "y", ["gap"])
-    monkeypatch.setattr(module, "COEFFICIENTS", 1)
+    monkeypatch.setattr(module, "MOST_COEFFICIENTS", 1)
     with pytest.raises(dc.InputError, match="at most 1 coefficients, this one would have 2"):
         dc.regress(posterior(), "d", ["a"])

@@ -73,15 +73,15 @@ def freeze(instance: object, **values: object) -> None:
         values: by field.
     """
     for name, value in values.items():
-        object.__setattr__(instance, name, _frozen(value))
+        object.__setattr__(instance, name, _freeze_value(value))
 
 
-def _frozen(value: object) -> object:
+def _freeze_value(value: object) -> object:
     """A read-only copy of an array or a mapping; anything else as it is."""
     if isinstance(value, np.ndarray):
         return read_only(value)
     if isinstance(value, Mapping):
-        return MappingProxyType({name: _frozen(part) for name, part in value.items()})
+        return MappingProxyType({name: _freeze_value(part) for name, part in value.items()})
     return value
 
 
@@ -113,7 +113,7 @@ def by_rows(table: Array, scope: Sequence[str], shared: Sequence[str]) -> Array:
     Returns:
         Shape (cells of the shared variables, cells of a row, ...).
     """
-    axes = _rows_first(scope, shared)
+    axes = _put_rows_first(scope, shared)
     turned = np.moveaxis(table, axes, range(len(axes)))
     cells = math.prod(turned.shape[: len(shared)])
     return turned.reshape(cells, -1, *table.shape[len(scope) :])
@@ -121,11 +121,11 @@ def by_rows(table: Array, scope: Sequence[str], shared: Sequence[str]) -> Array:
 
 def of_rows(rows: Array, scope: Sequence[str], shared: Sequence[str], sizes: Sequence[int]) -> Array:
     """The inverse, given the number of states of each variable of the scope."""
-    axes = _rows_first(scope, shared)
+    axes = _put_rows_first(scope, shared)
     turned = rows.reshape(*(sizes[axis] for axis in axes), *rows.shape[2:])
     return np.moveaxis(turned, range(len(axes)), axes)
 
 
-def _rows_first(scope: Sequence[str], shared: Sequence[str]) -> list[int]:
+def _put_rows_first(scope: Sequence[str], shared: Sequence[str]) -> list[int]:
     """Axes of a table: those of the shared variables, in their order, then the others."""
     return [*map(list(scope).index, shared), *(axis for axis, name in enumerate(scope) if name not in shared)]

@@ -45,13 +45,13 @@ ROW_TOLERANCE = 1.000001e-6
 EXACT_ROW = 1e-15
 """A row this near to 1 is left as it is, so that a file that is written and read again does not change."""
 
-TOKEN = re.compile(
+BIF_TOKEN = re.compile(
     r"""(?P<skip>(?:\s++|//(?!\ discreet[:-])[^\n]*+|/\*.*?\*/)++)|//\ discreet(?P<note>[:-][^\n]*+)|(?P<open>/\*)
     |"(?P<quoted>[^"\n]*+)"|(?P<mark>[{}()\[\],;|])|(?P<word>[^\s{}()\[\],;|"]++)""",
     re.DOTALL | re.VERBOSE,
 )
 """A comment that is not closed is a fault at once: to take it for words would search the rest for its end each time."""
-NUMBERS = re.compile(r'[^{}()\[\]|"/;]*+;')
+PLAIN_NUMBERS = re.compile(r'[^{}()\[\]|"/;]*+;')
 """Numbers up to their semicolon, and nothing that could be a name or comment."""
 
 
@@ -161,7 +161,7 @@ class _Parser:
         """The next token of the text, or None at its end; notes of ours on the way are kept."""
         while self.at < len(self.text):
             at = self.at
-            match = TOKEN.match(self.text, at)
+            match = BIF_TOKEN.match(self.text, at)
             if match is None:
                 self.fail(at, "a quote that is not closed")
             self.at = match.end()
@@ -181,7 +181,7 @@ class _Parser:
         end = self.text.find(";", self.at)
         if end < 0:
             self.fail(at, "a property that does not end with ';'")
-        raw = _unquoted(self.text[self.at : end].strip())
+        raw = _strip_quotes(self.text[self.at : end].strip())
         self.at = end
         return _Token("property", at, False, raw)
 
@@ -243,13 +243,13 @@ class _Parser:
     def numbers(self) -> Row:
         """Take numbers up to the semicolon."""
         at = self.last
-        plain = NUMBERS.match(self.text, self.at) if self.ahead is None else None
+        plain = PLAIN_NUMBERS.match(self.text, self.at) if self.ahead is None else None
         if plain is not None:
             try:
                 numbers = tuple(map(float, plain.group()[:-1].replace(",", " ").split()))
             except ValueError:
                 numbers = (math.nan,)
-            if _all_probabilities(numbers):
+            if _are_probabilities(numbers):
                 self.at = plain.end()
                 return numbers, at
         return self.odd_numbers(), at
@@ -265,7 +265,7 @@ class _Parser:
                 numbers.append(float(token.text))
             except ValueError:
                 self.fail(token.at, f"expected a probability, got {shown(token.text)}")
-            if not _all_probabilities(numbers[-1:]):
+            if not _are_probabilities(numbers[-1:]):
                 self.fail(token.at, f"a probability must lie between 0 and 1, got {shortened(token.text)}")
         return tuple(numbers)
 
@@ -486,11 +486,11 @@ class _Parser:
         return np.array(numbers) if abs(total - 1) <= EXACT_ROW * size else np.array(numbers) / total
 
 
-def _unquoted(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     """The text of a property that is one quoted string, any other as it is."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1] else text
 
 
-def _all_probabilities(numbers: tuple[float, ...] | list[float]) -> bool:
+def _are_probabilities(numbers: tuple[float, ...] | list[float]) -> bool:
     """Whether all numbers lie between 0 and 1, but for rounding."""
     return all(0 <= number <= 1 + ROW_TOLERANCE for number in numbers)

@@ -39,7 +39,7 @@ GRID = 4096
 COUNTS_LIMIT = 2**15 - 1
 """Largest upper bound of a counted target: rows hold it in 16 bits."""
 
-MEASURED_SUMS = 2000
+MOST_MEASURED_SUMS = 2000
 """Most squared features times pairs of classes, where there are more than two, of a curvature."""
 
 Shape = Literal["cube", "ball", "diamond"]
@@ -131,7 +131,7 @@ class Design:
     def __post_init__(self) -> None:
         """Normalise the containers, then refuse what is no design."""
         object.__setattr__(self, "features", tuple(self.features))
-        object.__setattr__(self, "groups", _groups(self.groups, self.features))
+        object.__setattr__(self, "groups", _check_groups(self.groups, self.features))
         if self.groups and self.norm is not None:
             raise InputError("a design has a norm or groups: the norm shortens records, and indicators are 0 or 1")
         if not self.features:
@@ -142,14 +142,14 @@ class Design:
         for variable in self.features:
             if variable.bounds is None or variable.bins:
                 raise InputError(f"feature {shown(variable.name)} needs numeric bounds, and no bins")
-        if self.target is not None and not _predictable(self.target):
+        if self.target is not None and not _is_predictable(self.target):
             raise InputError(f"target {shown(self.target.name)} needs numeric bounds without bins, or states")
-        if self.counted and not _countable(self.target):
+        if self.counted and not _is_countable(self.target):
             raise InputError(
                 f"a counted target needs bounds from 0 to a whole number of at most {COUNTS_LIMIT:,}, such as (0, 20)"
             )
         for variable in (*self.features, *([] if self.target is None or not self.target.numeric else [self.target])):
-            if not _half(variable) > 0:
+            if not _find_half(variable) > 0:
                 raise InputError(f"the bounds of {shown(variable.name)} are too close to each other to be told apart")
         if self.norm is not None:
             if not 1 / GRID <= self.norm <= math.sqrt(len(self.features)):
@@ -231,7 +231,7 @@ class Design:
     def measurable(self) -> bool:
         """Whether a curvature can be released: noise would hide that of many pairs of classes."""
         pairs = self.outputs * (self.outputs - 1) // 2
-        return pairs * len(self.features) ** 2 <= MEASURED_SUMS
+        return pairs * len(self.features) ** 2 <= MOST_MEASURED_SUMS
 
     @cached_property
     def curvature(self) -> tuple[CurvaturePart, CurvaturePart, CurvaturePart]:
@@ -392,14 +392,14 @@ class Design:
     @cached_property
     def middles(self) -> Floats:
         """Values of the features where their coordinates are 0: middles of their bounds; of indicators in groups 0."""
-        return self._of_alone([_middle(variable) for variable in self.features], 0.0)
+        return self._fill_alone([_find_middle(variable) for variable in self.features], 0.0)
 
     @cached_property
     def _halves(self) -> Floats:
         """Halves of the widths of the features' bounds; of indicators in groups 1."""
-        return self._of_alone([_half(variable) for variable in self.features], 1.0)
+        return self._fill_alone([_find_half(variable) for variable in self.features], 1.0)
 
-    def _of_alone(self, values: list[float], otherwise: float) -> Floats:
+    def _fill_alone(self, values: list[float], otherwise: float) -> Floats:
         """Values of the features in no group, and another for those in groups."""
         found = np.full(len(values), otherwise)
         found[list(self.alone)] = np.array(values)[list(self.alone)]
@@ -410,7 +410,7 @@ class Design:
         """Middle and half width of a numeric target's bounds."""
         if self.target is None or self.target.bounds is None:
             raise InputError("this design has no numeric target")
-        return _middle(self.target), _half(self.target)
+        return _find_middle(self.target), _find_half(self.target)
 
 
 @dataclass(frozen=True)
@@ -440,7 +440,7 @@ class Normal:
         return self.design
 
 
-def _groups(groups: Iterable[Iterable[int]], features: tuple[Variable, ...]) -> tuple[tuple[int, ...], ...]:
+def _check_groups(groups: Iterable[Iterable[int]], features: tuple[Variable, ...]) -> tuple[tuple[int, ...], ...]:
     """Groups in order, none twice; refused where they are no groups of these features."""
     try:
         given = [list(group) for group in groups]
@@ -460,24 +460,24 @@ def _groups(groups: Iterable[Iterable[int]], features: tuple[Variable, ...]) -> 
     return found
 
 
-def _middle(variable: Variable) -> float:
+def _find_middle(variable: Variable) -> float:
     """Middle of a numeric variable's bounds."""
     assert variable.bounds is not None
     return variable.bounds[0] / 2 + variable.bounds[1] / 2
 
 
-def _half(variable: Variable) -> float:
+def _find_half(variable: Variable) -> float:
     """Half of the width of a numeric variable's bounds; 0 where it is too small for a float."""
     assert variable.bounds is not None
     return variable.bounds[1] / 2 - variable.bounds[0] / 2
 
 
-def _predictable(target: Variable) -> bool:
+def _is_predictable(target: Variable) -> bool:
     """Whether a variable can be a target: numbers within bounds, or classes."""
     return (target.numeric and not target.bins) or (not target.numeric and target.size >= 2)
 
 
-def _countable(target: Variable | None) -> bool:
+def _is_countable(target: Variable | None) -> bool:
     """Whether a variable can be a count that rows have room for."""
     bounds = None if target is None else target.bounds
     return bounds is not None and bounds[0] == 0 and bounds[1] % 1 == 0 and 1 <= bounds[1] <= COUNTS_LIMIT

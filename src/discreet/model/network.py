@@ -37,7 +37,7 @@ COVER_CELLS = 4096
 """Cells of a cover set unless one family is larger: merging beyond it no longer saves scans (measured on ALARM)."""
 AXES = 12
 """Most variables of a merged table: so many binary ones have 4,096 cells, and only those of one state could be more."""
-CYCLE = 6
+SHOWN_CYCLE_NODES = 6
 """Nodes of a cycle that an error names."""
 
 
@@ -95,7 +95,9 @@ class Network:
             TopologicalSorter(self.parents).prepare()
         except CycleError as error:
             cycle = error.args[1][:-1]
-            around = " -> ".join([*cycle, cycle[0]] if len(cycle) <= CYCLE else [*cycle[:CYCLE], "..."])
+            around = " -> ".join(
+                [*cycle, cycle[0]] if len(cycle) <= SHOWN_CYCLE_NODES else [*cycle[:SHOWN_CYCLE_NODES], "..."]
+            )
             raise InputError(f"the network has a cycle: {around}; remove one of its arcs") from None
 
     def __hash__(self) -> int:

@@ -48,11 +48,11 @@ d)`, to scores of shape `(types, Z)`."""
 
 STEPS = 2**20
 """Steps from the lowest to the highest score of a record: scores are whole multiples of a millionth of their range."""
-TYPES = 2**13
+MOST_TYPES = 2**13
 """Most types of records of a table."""
 CANDIDATES = 2**13
 """Most candidates: an exact draw takes some ten microseconds for each of them."""
-CELLS = 2**23
+MOST_SCORE_CELLS = 2**23
 """Most cells of a table: 64 MiB."""
 WIDEST = 1e6
 """Largest range of scores, and of log weights, in nats: none of any use is wider."""
@@ -178,13 +178,13 @@ def own_score(
     low, high = number(low, "the low end of a score's range"), number(high, "the high end of a score's range")
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InputError(f"a score needs a range from low to high, two finite numbers in this order, not {low}, {high}")
-    places = _candidates(candidates)
+    places = _shape_candidates(candidates)
     types = record_types(network)
     check_size(network, len(places))
-    scores = _asked(function, types, places)
+    scores = _ask_twice(function, types, places)
     steps = np.rint((np.clip(scores, low, high) - low) / (high - low) * STEPS)
     weights = np.zeros(len(places)) if base is None else numbers(base, "log weights of a base measure")
-    return ScoreTable(network, _named(names, places), places, weights, steps.astype(np.int64), high - low)
+    return ScoreTable(network, _name_numbers(names, places), places, weights, steps.astype(np.int64), high - low)
 
 
 def own_family(
@@ -232,11 +232,11 @@ def own_family(
         is drawn from; of the prior's mass on parameters that are smoother nothing is asked, as Assumption 2 does.
     """
     _require_network(network)
-    places, types = _candidates(candidates), record_types(network)
+    places, types = _shape_candidates(candidates), record_types(network)
     check_size(network, len(places))
-    logs = _asked(log_likelihood, types, places, least=-math.inf)
+    logs = _ask_twice(log_likelihood, types, places, least=-math.inf)
     with np.errstate(invalid="ignore"):
-        logs = logs + _log_sizes(network)[:, None]
+        logs = logs + _find_log_sizes(network)[:, None]
         logs = logs - scipy.special.logsumexp(logs, axis=0)
     if np.any(np.isnan(logs)):
         raise InputError("under some candidate all types of records have a likelihood of 0; leave it out")
@@ -251,7 +251,7 @@ def own_family(
     if weights.shape != (len(places),) or not np.all((weights > 0) & np.isfinite(weights)):
         raise InputError("a prior has one weight greater than 0 for each candidate")
     base = np.log(weights / weights.sum())
-    return likelihood_table(network, _named(names, places), places, base, logs, (bound, lipschitz))
+    return likelihood_table(network, _name_numbers(names, places), places, base, logs, (bound, lipschitz))
 
 
 def likelihood_table(
@@ -311,7 +311,7 @@ def record_types(network: Network) -> dict[str, npt.NDArray[np.generic]]:
         InputError: too many, or a numeric variable without bins.
     """
     check_size(network, 2)
-    columns = [_values(network, name) for name in network.nodes]
+    columns = [_list_values(network, name) for name in network.nodes]
     grids = np.meshgrid(*columns, indexing="ij")
     return {name: grid.ravel() for name, grid in zip(network.nodes, grids, strict=True)}
 
@@ -324,7 +324,7 @@ def types_of(network: Network) -> int:
     return math.prod(network.schema[name].size for name in network.nodes)
 
 
-def _values(network: Network, name: str) -> npt.NDArray[np.generic]:
+def _list_values(network: Network, name: str) -> npt.NDArray[np.generic]:
     """States of a variable, or middles of its bins."""
     variable = network.schema[name]
     if variable.bounds is None:
@@ -333,7 +333,7 @@ def _values(network: Network, name: str) -> npt.NDArray[np.generic]:
     return np.asarray((edges[1:] + edges[:-1]) / 2)
 
 
-def _log_sizes(network: Network) -> Floats:
+def _find_log_sizes(network: Network) -> Floats:
     """Logarithm of each type's size: the product of the widths of its bins."""
     total = np.zeros(())
     for name in network.nodes:
@@ -343,12 +343,12 @@ def _log_sizes(network: Network) -> Floats:
     return np.asarray(total.ravel())
 
 
-def _asked(function: Function, types: Types, candidates: Floats, least: float | None = None) -> Floats:
+def _ask_twice(function: Function, types: Types, candidates: Floats, least: float | None = None) -> Floats:
     """What a user's function says of all types, asked twice; it gets copies."""
     size = len(next(iter(types.values())))
     order = np.arange(size)[::-1]
-    first = _scores(function, types, candidates, size)
-    again = _scores(function, {name: values[order] for name, values in types.items()}, candidates, size)
+    first = _ask_once(function, types, candidates, size)
+    again = _ask_once(function, {name: values[order] for name, values in types.items()}, candidates, size)
     if not np.array_equal(first[order], again, equal_nan=True):
         raise InputError(
             "the score of a record changed when records were given in another order, or a second time; it must be a "
@@ -362,7 +362,7 @@ def _asked(function: Function, types: Types, candidates: Floats, least: float | 
     return first
 
 
-def _scores(function: Function, types: Types, candidates: Floats, size: int) -> Floats:
+def _ask_once(function: Function, types: Types, candidates: Floats, size: int) -> Floats:
     """One call."""
     try:
         found = np.array(function({name: values.copy() for name, values in types.items()}, candidates.copy()), float)
@@ -380,13 +380,13 @@ def _require_network(network: object) -> None:
     require(isinstance(network, Network), "a score is over a Network: `Network.empty(schema)` makes one without arcs")
 
 
-def _candidates(candidates: npt.ArrayLike) -> Floats:
+def _shape_candidates(candidates: npt.ArrayLike) -> Floats:
     """Rows of numbers."""
     array = numbers(candidates, "candidates")
     return array[:, None] if array.ndim == 1 else array
 
 
-def _named(names: Scope, candidates: Floats) -> Scope:
+def _name_numbers(names: Scope, candidates: Floats) -> Scope:
     """Names of the candidates' numbers."""
     size = candidates.shape[1] if candidates.ndim == 2 else 0
     return tuple(names) or (("z",) if size == 1 else tuple(f"z{at + 1}" for at in range(size)))
@@ -405,8 +405,8 @@ def check_size(network: Network, candidates: int) -> None:
     types = types_of(network)
     if candidates < 2:
         raise InputError(f"there must be at least two candidates to choose from, got {candidates}")
-    if types > TYPES or candidates > CANDIDATES or types * candidates > CELLS:
+    if types > MOST_TYPES or candidates > CANDIDATES or types * candidates > MOST_SCORE_CELLS:
         raise InputError(
-            f"{types:,} types of records and {candidates:,} candidates are more than a table holds ({TYPES:,}, "
-            f"{CANDIDATES:,}, and {CELLS:,} cells); take fewer variables, wider bins or fewer candidates"
+            f"{types:,} types of records and {candidates:,} candidates are more than a table holds ({MOST_TYPES:,}, "
+            f"{CANDIDATES:,}, and {MOST_SCORE_CELLS:,} cells); take fewer variables, wider bins or fewer candidates"
         )

@@ -21,7 +21,7 @@ from discreet.model.network import Network
 
 __all__ = ["Array", "Tables"]
 
-MAKING = threading.RLock()
+TABLE_LOCK = threading.RLock()
 """Held while a table is made: a draw may need others', and their order must not depend on threads."""
 
 
@@ -80,7 +80,7 @@ class Tables(Mapping[str, Array]):
             return self._made[node]
         if node not in self.network.schema:
             raise InputError(f"no table {shown(node)}: the network has no such node")
-        with MAKING:
+        with TABLE_LOCK:
             return self._made[node] if node in self._made else self._make(node)
 
     def __contains__(self, node: object) -> bool:

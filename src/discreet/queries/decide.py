@@ -30,7 +30,7 @@ __all__ = ["Decision", "decide", "payoff"]
 
 Floats = npt.NDArray[np.float64]
 R = TypeVar("R")
-LARGEST = 1e100
+LARGEST_UTILITY = 1e100
 """Largest utility: sums and squares of such numbers are still floats."""
 
 
@@ -121,12 +121,12 @@ def decide(
     low, high = bounds
     if not responses or not low < high:
         raise InputError("a decision needs at least one response, and utilities between two different bounds")
-    if not -LARGEST <= low < high <= LARGEST:
-        raise InputError(f"utilities and payoffs lie within {LARGEST:g} of 0; state them in a larger unit")
+    if not -LARGEST_UTILITY <= low < high <= LARGEST_UTILITY:
+        raise InputError(f"utilities and payoffs lie within {LARGEST_UTILITY:g} of 0; state them in a larger unit")
     response_error(1, len(responses), queries, failure)  # what is refused is refused before draws are made
     check_level(level)
     asked = asked_draws(posterior, fresh, rng)
-    values = _values(
+    values = _find_utilities(
         asked.cells, utility.under(asked) if isinstance(utility, Payoff) else utility, responses, low, high
     )
     draws = values.shape[1]
@@ -145,7 +145,7 @@ def decide(
     return Decision(best, rows, level, min(regret, high - low), failure, asked is not posterior, worth)
 
 
-def _values(
+def _find_utilities(
     cells: Tables, utility: Callable[[Tables, R], Floats], responses: Sequence[R], low: float, high: float
 ) -> Floats:
     """Utilities of all responses under all draws, shape (responses, draws); refuse what is no utility."""
@@ -173,16 +173,16 @@ class Payoff:
         """Shape (draws,), under probabilities of shape `(*parents, child, draws)`."""
         schema = cells.network.schema
         evidence = {name: schema[name].code(state) for name, state in self.asked.evidence}
-        return self._mean(elimination.joint(cells, (self.asked.targets[0][0],), evidence), response)
+        return self._average_payoff(elimination.joint(cells, (self.asked.targets[0][0],), evidence), response)
 
     def under(self, posterior: Posterior) -> Callable[[Tables, Any], Floats]:
         """The same with all that a posterior knows of the query, as `answer` has it, whatever the cells."""
         target = (self.asked.targets[0][0],)
         law = both_given(posterior, self.asked.evidence, predictive=False).about(target, most=ROW_LIMIT)
         chances = law.given.joint(target)
-        return lambda _cells, response: self._mean(chances, response)
+        return lambda _cells, response: self._average_payoff(chances, response)
 
-    def _mean(self, chances: Floats, response: str) -> Floats:
+    def _average_payoff(self, chances: Floats, response: str) -> Floats:
         """Over the states, shape (states, draws)."""
         if response not in self.payoffs:
             raise InputError(f"no payoffs are given for response {response!r}")

@@ -133,7 +133,7 @@ def decide_number(
     check_level(level)
     asked = one_probability(posterior.network, quantity) if isinstance(quantity, str) else quantity
     drawn = asked_draws(posterior, fresh, rng)
-    values = _values(drawn, asked, low, high)
+    values = _find_quantity(drawn, asked, low, high)
     response = chosen.best(ordered := np.sort(values))
     above = (values > np.atleast_1d(response)[:, None]).astype(np.float64)
     worth = effective_draws(drawn, np.vstack([values, above]))
@@ -168,7 +168,9 @@ def one_probability(network: Network, query: str) -> Probability:
     return asked
 
 
-def _values(posterior: Posterior, asked: Probability | Callable[[Tables], Floats], low: float, high: float) -> Floats:
+def _find_quantity(
+    posterior: Posterior, asked: Probability | Callable[[Tables], Floats], low: float, high: float
+) -> Floats:
     """The quantity under every draw, shape (draws,), with all that a posterior knows of a query, as `answer` has it."""
     if isinstance(asked, Probability):
         schema = posterior.network.schema

@@ -108,7 +108,13 @@ class Responder:
                 "`decide` with the number of queries, all fixed before the draws were looked at"
             )
         found = decide(
-            self.posterior, utility, responses, level=level, bounds=bounds, failure=self._part(), rng=self._next()
+            self.posterior,
+            utility,
+            responses,
+            level=level,
+            bounds=bounds,
+            failure=self._share_failure(),
+            rng=self._spawn_generator(),
         )
         self._answers.append(found)  # type: ignore[arg-type]
         return found
@@ -128,14 +134,14 @@ class Responder:
                 "bound from them"
             )
         # All losses of one quantity rest on one band of its distribution: they need one part together.
-        part = self.failure / len(self._quantities) if self._quantities else self._part()
+        part = self.failure / len(self._quantities) if self._quantities else self._share_failure()
         found = decide_number(
-            self.posterior, quantity, loss, level=level, bounds=bounds, failure=part, rng=self._next()
+            self.posterior, quantity, loss, level=level, bounds=bounds, failure=part, rng=self._spawn_generator()
         )
         self._answers.append(found)
         return found
 
-    def _part(self) -> float:
+    def _share_failure(self) -> float:
         """What the next answer has of the failure."""
         number = len(self._answers) + 1
         if self.queries is None:
@@ -144,6 +150,6 @@ class Responder:
             raise InputError(f"the sequence was to have {self.queries} queries, and has had them; make another one")
         return self.failure / self.queries
 
-    def _next(self) -> np.random.Generator | None:
+    def _spawn_generator(self) -> np.random.Generator | None:
         """Source of the next answer's draws."""
         return None if self._rng is None else self._rng.spawn(1)[0]

@@ -56,8 +56,8 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
         InputError: a negative number of records.
     """
     rng = as_generator(rng)
-    laws = _number_laws(theta)
-    return pa.Table.from_batches([_batch(theta.network.schema, sample_codes(theta, n, rng), laws, rng)])
+    laws = _find_number_laws(theta)
+    return pa.Table.from_batches([_make_batch(theta.network.schema, sample_codes(theta, n, rng), laws, rng)])
 
 
 def sample(
@@ -107,12 +107,12 @@ def sample(
         raise InputError(
             f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {have} draws"
         )
-    laws = _laws(posterior, None if sets is None else rng.permutation(have)[:sets])
+    laws = _list_laws(posterior, None if sets is None else rng.permutation(have)[:sets])
     own = rng.spawn(sets or 1)
-    return tuple(_stream(raked_law(*law, each), n, each, block) for law, each in zip(laws, own, strict=True))
+    return tuple(_make_stream(raked_law(*law, each), n, each, block) for law, each in zip(laws, own, strict=True))
 
 
-def _laws(posterior: Posterior, picked: npt.NDArray[np.intp] | None) -> Iterator[tuple[Tables, Wanted]]:
+def _list_laws(posterior: Posterior, picked: npt.NDArray[np.intp] | None) -> Iterator[tuple[Tables, Wanted]]:
     """For some of the joint draws, or for their mean: rows of a network, and what tables say beyond it."""
     wide = joint_draws(posterior)
     cells, tables = wide.cells, wide.tables if isinstance(wide, PosteriorDraws) else None
@@ -120,12 +120,14 @@ def _laws(posterior: Posterior, picked: npt.NDArray[np.intp] | None) -> Iterator
     beyond = {} if tables is None else {node: tables.rows_beyond(cells, node, picked) for node in nodes}
     for at, draw in enumerate([None] if picked is None else picked):
         theta = (
-            _mean(cells) if draw is None else Tables(cells.network, {node: cells[node][..., draw] for node in nodes})
+            _average_tables(cells)
+            if draw is None
+            else Tables(cells.network, {node: cells[node][..., draw] for node in nodes})
         )
         yield theta, {node: {scope: rows[..., at] for scope, rows in of.items()} for node, of in beyond.items() if of}
 
 
-def _mean(cells: Tables) -> Tables:
+def _average_tables(cells: Tables) -> Tables:
     """Rows of the mean of all draws' joint laws: of the mean joint law of each family."""
 
     def rows(node: str) -> Array:
@@ -142,16 +144,16 @@ def _mean(cells: Tables) -> Tables:
     return Tables(cells.network, rows)
 
 
-def _stream(law: RakedLaw, n: int, rng: np.random.Generator, block: int) -> pa.RecordBatchReader:
+def _make_stream(law: RakedLaw, n: int, rng: np.random.Generator, block: int) -> pa.RecordBatchReader:
     """Records of one set, made block by block as they are read."""
-    schema, laws = law.network.schema, _number_laws(law.theta)
+    schema, laws = law.network.schema, _find_number_laws(law.theta)
     blocks = raked_blocks(law, n, rng, min(block, max(1, BLOCK_VALUES // len(schema))))
     return pa.RecordBatchReader.from_batches(
-        _arrow_schema(schema), (_batch(schema, codes, laws, rng) for codes in blocks)
+        _make_arrow_schema(schema), (_make_batch(schema, codes, laws, rng) for codes in blocks)
     )
 
 
-def _arrow_schema(schema: Schema) -> pa.Schema:
+def _make_arrow_schema(schema: Schema) -> pa.Schema:
     """Text for states, int64 or float64 for numbers."""
     kinds = {"integer": pa.int64(), "real": pa.float64()}
     return pa.schema(
@@ -159,7 +161,7 @@ def _arrow_schema(schema: Schema) -> pa.Schema:
     )
 
 
-def _number_laws(theta: Tables) -> dict[str, BinLaw]:
+def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
     """Of each numeric variable how its numbers lie, by the shares of its bins; evenly where these are out of reach."""
     found = dict[str, BinLaw]()
     one = Tables(theta.network, lambda node: theta[node][..., None], draws=1)
@@ -173,15 +175,15 @@ def _number_laws(theta: Tables) -> dict[str, BinLaw]:
     return found
 
 
-def _batch(
+def _make_batch(
     schema: Schema, codes: dict[str, Array], laws: Mapping[str, BinLaw], rng: np.random.Generator
 ) -> pa.RecordBatch:
     """Codes as a batch of records."""
-    columns = [_column(variable, codes[variable.name], laws, rng) for variable in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=_arrow_schema(schema))
+    columns = [_make_column(variable, codes[variable.name], laws, rng) for variable in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=_make_arrow_schema(schema))
 
 
-def _column(variable: Variable, codes: Array, laws: Mapping[str, BinLaw], rng: np.random.Generator) -> pa.Array:
+def _make_column(variable: Variable, codes: Array, laws: Mapping[str, BinLaw], rng: np.random.Generator) -> pa.Array:
     """Names of states, or numbers in their bins; NULL where a value is missing."""
     gap = None if variable.missing is None else codes == len(variable.values)
     if variable.name not in laws:
@@ -280,7 +282,7 @@ def stream_records(
         InputError: an unknown format, or a column that CSV cannot name.
     """
     written = 0
-    with _writer(sink, records.schema, kind) as writer:
+    with _open_writer(sink, records.schema, kind) as writer:
         for batch in records:
             writer.write_batch(batch)
             written += batch.num_rows
@@ -288,7 +290,7 @@ def stream_records(
     return written
 
 
-def _writer(sink: BinaryIO, schema: pa.Schema, kind: str) -> Any:
+def _open_writer(sink: BinaryIO, schema: pa.Schema, kind: str) -> Any:
     """Arrow's writer of a format."""
     match kind:
         case "parquet":

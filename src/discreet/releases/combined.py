@@ -174,7 +174,7 @@ class Combined(Document):
         Raises:
             InputError: not JSON, of another format or version, or damaged.
         """
-        return _combined(read_json(text, "the combined file", DOCUMENT_BYTES), free_cells(len(text)))
+        return _read_combined(read_json(text, "the combined file", DOCUMENT_BYTES), free_cells(len(text)))
 
 
 Evidence = Release | External | Combined
@@ -246,20 +246,20 @@ def loads(text: str) -> Evidence:
     raw = read_json(text, "the release", DOCUMENT_BYTES)
     cells = free_cells(len(text))
     if isinstance(raw, dict) and raw.get("format") == FORMAT:
-        return _combined(raw, cells)
+        return _read_combined(raw, cells)
     if isinstance(raw, dict) and raw.get("format") not in (RELEASE_FORMAT, EXTERNAL_FORMAT):
         formats = ", ".join(map(repr, (RELEASE_FORMAT, EXTERNAL_FORMAT, FORMAT)))
         raise InputError(f"not a release: the field 'format' must be one of {formats}")
-    return _part(raw, cells)
+    return _read_part(raw, cells)
 
 
-def _part(raw: Any, cells: int) -> Release | External:
+def _read_part(raw: Any, cells: int) -> Release | External:
     """A release or figures by others from a document that was JSON."""
     external = isinstance(raw, dict) and raw.get("format") == EXTERNAL_FORMAT
     return read_external(raw, cells) if external else read_release(raw, cells)
 
 
-def _combined(raw: Any, cells: int) -> Combined:
+def _read_combined(raw: Any, cells: int) -> Combined:
     """Combined releases from a document that was JSON, whose tables may have so many cells together."""
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         raise InputError(f"no combined releases: the field 'format' must be {FORMAT!r}")
@@ -275,7 +275,7 @@ def _combined(raw: Any, cells: int) -> Combined:
     if not count:
         raise InputError("the combined file is damaged at 'data_sets': it has no release")
     # All are over one network and list the cells that they measured, so each has its part of the characters.
-    releases = tuple(tuple(_part(part, cells // count) for part in parts) for parts in sets)
+    releases = tuple(tuple(_read_part(part, cells // count) for part in parts) for parts in sets)
     network = next(part for parts in releases for part in parts).network
     return Combined(releases, None if raw["public"] is None else _read_public(raw["public"], network))
 

@@ -24,7 +24,7 @@ __all__ = ["FactorKind", "FactoredChoice", "FactoredNoise"]
 
 FactorKind = Literal["direction", "categorical", "own"]
 """What the score of a record is: a likelihood, or a function of the curator's own, clamped to a range."""
-PARAMETERS: Mapping[str, set[str]] = {
+FACTOR_PARAMETERS: Mapping[str, set[str]] = {
     "direction": {"noise_variance", "tau"},
     "categorical": {"floor"},
     "own": {"low", "high"},
@@ -105,8 +105,8 @@ class FactoredChoice(Released):
             "a choice needs at least two candidates, each a row of finite numbers",
         )
         require(0 <= self.index < len(self.candidates), "the chosen candidate is not in the list")
-        require(self.kind in PARAMETERS, "a factor is of kind 'direction', 'categorical' or 'own'")
-        wanted = PARAMETERS[self.kind]
+        require(self.kind in FACTOR_PARAMETERS, "a factor is of kind 'direction', 'categorical' or 'own'")
+        wanted = FACTOR_PARAMETERS[self.kind]
         require(set(self.parameters) == wanted, f"a {self.kind} factor has the parameters {', '.join(sorted(wanted))}")
         require(
             all_positive(self.rate) and all(math.isfinite(value) for value in self.parameters.values()),
