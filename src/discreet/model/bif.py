@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError, listed, shortened, shown
+from discreet.model.arrays import Floats
 from discreet.model.json_files import read_packed_text
 from discreet.model.limits import (
     NETWORK_BYTES,
@@ -38,7 +38,6 @@ from discreet.model.schema import Variable, table_cells
 
 __all__ = ["Bif", "parse_bif", "read_bif"]
 
-Array = npt.NDArray[np.float64]
 
 ROW_TOLERANCE = 1.000001e-6
 """A row that misses 1 by this much is rounded text and is renormalised; more is an error of the file."""
@@ -69,7 +68,7 @@ class Bif:
 
     variables: tuple[Variable, ...]
     parents: Mapping[str, tuple[str, ...]]
-    arrays: Mapping[str, Array]
+    arrays: Mapping[str, Floats]
     name: str = "unknown"
     properties: tuple[str, ...] = ()
 
@@ -429,7 +428,7 @@ class _Parser:
                 except InputError as error:
                     self.fail(block.at, f"{shown(block.node)}: {error}; give it fewer parents")
 
-    def array(self, variables: Mapping[str, Variable], block: _Block) -> Array:
+    def array(self, variables: Mapping[str, Variable], block: _Block) -> Floats:
         """The table of a block."""
         *parent_shape, size = (variables[name].size for name in (*block.parents, block.node))
         if block.table is not None:
@@ -451,7 +450,7 @@ class _Parser:
             self.fail(block.at, f"{shown(block.node)} has no row for ({names}); add it or a default")
         return array
 
-    def whole(self, block: _Block, parent_shape: tuple[int, ...], size: int) -> Array:
+    def whole(self, block: _Block, parent_shape: tuple[int, ...], size: int) -> Floats:
         """The table of a block that lists it as one, the child slowest."""
         assert block.table is not None
         numbers, at = block.table
@@ -475,7 +474,7 @@ class _Parser:
         except InputError as error:
             self.fail(at, str(error))
 
-    def row(self, row: Row, node: str, size: int) -> Array:
+    def row(self, row: Row, node: str, size: int) -> Floats:
         """Check one row, and renormalise rounded text."""
         numbers, at = row
         if len(numbers) != size:

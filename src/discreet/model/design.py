@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, shown
+from discreet.model.arrays import Floats, Ints
 from discreet.model.limits import SUMS, repeated
 from discreet.model.schema import Schema, Variable
 
@@ -46,8 +47,6 @@ Shape = Literal["cube", "ball", "diamond"]
 """Unit ball of the norm in which noise on a vector is calibrated: of the largest entry, the Euclidean norm, or the sum
 of the absolute entries."""
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.intp]
 
 
@@ -346,7 +345,7 @@ class Design:
         middle, half = self._target_scale
         return middle + half * scaled
 
-    def values(self, coordinates: Integers, target: Integers) -> dict[str, npt.NDArray[np.generic]]:
+    def values(self, coordinates: Ints, target: Ints) -> dict[str, npt.NDArray[np.generic]]:
         """Records on the grid in the units of their columns.
 
         Args:

@@ -29,18 +29,16 @@ from itertools import combinations
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from discreet.errors import InputError, listed, shown
-from discreet.model.arrays import number
+from discreet.model.arrays import Floats, number
 from discreet.model.network import Network
-from discreet.model.schema import Variable
+from discreet.model.schema import Variable, bin_ends
 from discreet.model.score_tables import ScoreTable, check_size, likelihood_table, record_types
 
 __all__ = ["FAMILIES", "Family"]
 
-Floats = npt.NDArray[np.float64]
 
 GAMMA_DEFAULTS = {"shape": 1.0, "rate": 0.0}
 FAMILIES: Mapping[str, tuple[tuple[str, ...], Mapping[str, float]]] = {
@@ -213,8 +211,7 @@ class Family:
 def _list_edges(family: Family) -> Floats:
     """Ends of the bins of the family's one variable."""
     variable = family.variables[0]
-    assert variable.bounds is not None
-    low, high = (-math.inf, math.inf) if family.open_ends else variable.bounds
+    low, *_, high = (-math.inf, math.inf) if family.open_ends else bin_ends(variable)
     # The law of whole numbers has the upper bound itself.
     return np.array([low, *variable.bins, math.nextafter(high, math.inf)])
 
@@ -230,9 +227,7 @@ def _subtract_logs(log_below: Floats, log_above: Floats) -> Floats:
 
 def _tabulate_exponential(family: Family, grid: Floats) -> Floats:
     """Counted from the lower bound."""
-    variable = family.variables[0]
-    assert variable.bounds is not None
-    beyond = np.maximum(_list_edges(family) - variable.bounds[0], 0.0)[:, None] * grid[:, 0]
+    beyond = np.maximum(_list_edges(family) - bin_ends(family.variables[0])[0], 0.0)[:, None] * grid[:, 0]
     with np.errstate(divide="ignore"):
         return _subtract_logs(np.log(-np.expm1(-beyond)), -beyond)
 
@@ -272,7 +267,7 @@ def _tabulate_multivariate(family: Family, grid: Floats) -> Floats:
     """Densities at the middles of the bins times their sizes; the law within the bounds."""
     size = len(family.variables)
     types = record_types(family.network)
-    middles = [_middle(variable) for variable in family.variables]
+    middles = [(low + high) / 2 for low, *_, high in map(bin_ends, family.variables)]
     x = np.stack([types[v.name].astype(np.float64) - m for v, m in zip(family.variables, middles, strict=True)], axis=1)
     upper = np.triu_indices(size)
     quadratic = np.zeros((len(x), len(grid)))
@@ -280,9 +275,7 @@ def _tabulate_multivariate(family: Family, grid: Floats) -> Floats:
         quadratic += (1 if i == j else 2) * (x[:, i] * x[:, j])[:, None] * grid[:, column]
     widths = np.zeros(())
     for variable in family.variables:
-        assert variable.bounds is not None
-        edges = [variable.bounds[0], *variable.bins, variable.bounds[1]]
-        widths = np.add.outer(widths, np.log(np.diff(edges)))
+        widths = np.add.outer(widths, np.log(np.diff(bin_ends(variable))))
     return np.asarray(widths.ravel()[:, None] - quadratic / 2)
 
 
@@ -308,12 +301,6 @@ def _spread_matrices(family: Family, points: int) -> tuple[tuple[str, ...], Floa
     names = [variable.name for variable in family.variables]
     labels = tuple(f"precision({names[i]}, {names[j]})" for i, j in zip(*upper, strict=True))
     return labels, np.asarray(matrices[:, upper[0], upper[1]]), base
-
-
-def _middle(variable: Variable) -> float:
-    """Middle of a numeric variable's bounds."""
-    assert variable.bounds is not None
-    return (variable.bounds[0] + variable.bounds[1]) / 2
 
 
 LAWS: Mapping[str, Callable[[Family, Floats], Floats]] = {

@@ -16,14 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, listed, require
-from discreet.model.arrays import number, numbers
+from discreet.model.arrays import Floats, Ints, freeze, number, numbers
 from discreet.model.design import GRID, Design
 from discreet.model.score_tables import CANDIDATES, STEPS, WIDEST, Function
 
 __all__ = ["OwnFactor", "own_factor"]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Values = Mapping[str, npt.NDArray[np.generic]]
 
 TRIED_RECORDS = 64
@@ -54,10 +52,8 @@ class OwnFactor:
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what is no score."""
-        for name in ("candidates", "base"):
-            array = np.array(getattr(self, name), np.float64)
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        candidates, base = np.asarray(self.candidates, np.float64), np.asarray(self.base, np.float64)
+        freeze(self, candidates=candidates, base=base)
         low, high = self.low, self.high
         if not (math.isfinite(low) and math.isfinite(high) and low < high and math.isfinite(high - low)):
             raise InputError(
@@ -70,7 +66,7 @@ class OwnFactor:
         if self.base.shape != (len(self.candidates),) or not np.all(np.abs(self.base) <= WIDEST):
             raise InputError(f"a base measure has one log weight for each candidate, within {WIDEST:,.0f}")
 
-    def steps(self, record: Values) -> Integers:
+    def steps(self, record: Values) -> Ints:
         """Scores of one record, whatever the function does.
 
         Args:
@@ -87,7 +83,7 @@ class OwnFactor:
             found = unknown
         return np.asarray(self._round_scores(found if found.shape == unknown.shape else unknown)[0])
 
-    def steps_of_public(self, records: Values) -> Integers:
+    def steps_of_public(self, records: Values) -> Ints:
         """Scores of records that are not private, all at once.
 
         Args:
@@ -117,7 +113,7 @@ class OwnFactor:
         copies = {name: values.copy() for name, values in records.items()}
         return np.array(self.function(copies, self.candidates.copy()), np.float64)
 
-    def _round_scores(self, scores: Floats) -> Integers:
+    def _round_scores(self, scores: Floats) -> Ints:
         """Clamped and rounded; what is no number counts as the lowest score."""
         known = np.where(np.isnan(scores), self.low, scores)
         shares = (np.clip(known, self.low, self.high) - self.low) / (self.high - self.low)

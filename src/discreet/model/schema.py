@@ -19,7 +19,7 @@ from discreet.errors import InputError, listed, shown, shown_path
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES, STATES, check_name, check_states, repeated
 
-__all__ = ["Schema", "Scope", "Variable", "schema_of_parts", "table_cells"]
+__all__ = ["Schema", "Scope", "Variable", "bin_ends", "schema_of_parts", "table_cells"]
 
 Scope = tuple[str, ...]
 """Names of the variables of a table, one for each axis."""
@@ -233,6 +233,21 @@ class Variable:
                 f"variable {shown(self.name)} has no state {shown(state)}; its states: {listed(self.states)}"
             )
         return code
+
+
+def bin_ends(variable: Variable) -> tuple[float, ...]:
+    """The bounds of a numeric variable with its cut points between them.
+
+    Args:
+        variable: with bounds; of whole numbers the last is the upper bound itself, unlike that of `edges`.
+
+    Example:
+        >>> bin_ends(Variable("age", bounds=(0, 120), bins=(18, 65), type="integer"))
+        (0.0, 18.0, 65.0, 120.0)
+    """
+    low, *_ = variable.edges
+    assert variable.bounds is not None
+    return (low, *variable.bins, variable.bounds[1])
 
 
 def table_cells(sizes: Iterable[int]) -> int:

@@ -23,9 +23,9 @@ import numpy.typing as npt
 import scipy
 
 from discreet.errors import InputError, listed, require, shown
-from discreet.model.arrays import number, numbers
+from discreet.model.arrays import Floats, Ints, freeze, number, numbers
 from discreet.model.network import Network
-from discreet.model.schema import Scope
+from discreet.model.schema import Scope, bin_ends
 from discreet.model.smooth_scores import smoothed
 
 __all__ = [
@@ -39,8 +39,6 @@ __all__ = [
     "types_of",
 ]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Types = Mapping[str, npt.NDArray[np.generic]]
 Function = Callable[[Types, Floats], npt.ArrayLike]
 """From types of records (for each variable an array: names of states, or middles of bins) and candidates, shape `(Z,
@@ -82,19 +80,15 @@ class ScoreTable:
     names: tuple[str, ...]
     candidates: Floats
     base: Floats
-    steps: Integers
+    steps: Ints
     span: float = 1.0
     log_law: Floats | None = None
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what is no score."""
-        object.__setattr__(self, "names", tuple(self.names))
-        made = {"candidates": np.float64, "base": np.float64, "steps": np.int64, "log_law": np.float64}
-        for name, kind in made.items():
-            if getattr(self, name) is not None:
-                array = np.array(getattr(self, name), kind)
-                array.flags.writeable = False
-                object.__setattr__(self, name, array)
+        candidates, base = np.asarray(self.candidates, np.float64), np.asarray(self.base, np.float64)
+        freeze(self, names=tuple(self.names), candidates=candidates, base=base, steps=np.asarray(self.steps, np.int64))
+        freeze(self, log_law=None if self.log_law is None else np.asarray(self.log_law, np.float64))
         types, size = types_of(self.network), len(self.candidates)
         check_size(self.network, size)
         if self.candidates.shape != (size, len(self.names)) or not np.all(np.isfinite(self.candidates)):
@@ -329,8 +323,8 @@ def _list_values(network: Network, name: str) -> npt.NDArray[np.generic]:
     variable = network.schema[name]
     if variable.bounds is None:
         return np.array(variable.states)
-    edges = np.array([variable.bounds[0], *variable.bins, variable.bounds[1]])
-    return np.asarray((edges[1:] + edges[:-1]) / 2)
+    ends = np.array(bin_ends(variable))
+    return np.asarray((ends[1:] + ends[:-1]) / 2)
 
 
 def _find_log_sizes(network: Network) -> Floats:
@@ -338,8 +332,8 @@ def _find_log_sizes(network: Network) -> Floats:
     total = np.zeros(())
     for name in network.nodes:
         variable = network.schema[name]
-        edges = () if variable.bounds is None else (variable.bounds[0], *variable.bins, variable.bounds[1])
-        total = np.add.outer(total, np.log(np.diff(edges)) if edges else np.zeros(variable.size))
+        sizes = np.diff(bin_ends(variable)) if variable.numeric else np.ones(variable.size)
+        total = np.add.outer(total, np.log(sizes))
     return np.asarray(total.ravel())
 
 

@@ -18,16 +18,15 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 from scipy.sparse import csr_array, hstack, vstack
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
 
 __all__ = ["Allowed", "allowed"]
 
-Floats = npt.NDArray[np.float64]
 
 MOST_BOUNDED_STATES, MOST_BOUNDED_ROWS = 4096, 64
 """Of a question's joint law, and rows of its answer: some milliseconds for each row and draw."""

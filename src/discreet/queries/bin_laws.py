@@ -25,11 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, shown
+from discreet.model.arrays import Floats
 from discreet.model.schema import Variable
 
 __all__ = ["BinLaw", "Inside", "check_inside"]
 
-Floats = npt.NDArray[np.float64]
 Inside = Literal["log-linear", "uniform"]
 """Law inside bins."""
 STEEPEST_RISE = 30.0

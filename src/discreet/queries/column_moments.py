@@ -14,13 +14,13 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from discreet.model.arrays import Floats
 from discreet.model.schema import Scope, Variable
 from discreet.queries.bin_laws import BinLaw, Inside
 from discreet.queries.given import Both
 
 __all__ = ["MOST_JOINT_STATES", "Column", "ColumnLaw", "Moments", "column_moments", "covariance"]
 
-Floats = npt.NDArray[np.float64]
 
 MOST_JOINT_STATES = 4096
 """Joint states of target and covariates up to which their joint law is taken whole, as `answer` does."""

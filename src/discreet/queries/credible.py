@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 
 __all__ = ["check_level", "credible_interval"]
 
-Floats = npt.NDArray[np.float64]
 
 TWO_PIECES_SHARE = 0.95
 """Share of the shortest interval's length that two pieces may have to be taken: chance makes them a little shorter."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference import elimination
+from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.randomness import Seed
 from discreet.model.tables import Tables
@@ -28,7 +28,6 @@ from discreet.theory.bounds import response_error
 
 __all__ = ["Decision", "decide", "payoff"]
 
-Floats = npt.NDArray[np.float64]
 R = TypeVar("R")
 LARGEST_UTILITY = 1e100
 """Largest utility: sums and squares of such numbers are still floats."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError, shown
+from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, parse_query
 from discreet.model.randomness import Seed
@@ -28,7 +28,6 @@ from discreet.theory.number_losses import Band, NumberLoss, number_loss
 
 __all__ = ["NumberDecision", "Quantity", "decide_number", "one_probability"]
 
-Floats = npt.NDArray[np.float64]
 Quantity: TypeAlias = str | Callable[[Tables], Floats]
 """A query for one probability, or a function of cells `(*parents, child, draws)` to shape (draws,)."""
 

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.randomness import Seed
 from discreet.posterior.diagnostics import effective_size
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws
 
 __all__ = ["asked_draws", "best_response", "condition", "effective_draws", "refuse_outside", "renewable"]
 
-Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
 
 LEAST_DRAWS_OF_A_CHAIN = 8

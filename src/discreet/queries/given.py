@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from discreet.inference import elimination
 from discreet.inference.weighted_records import Sampling, log_weight, weighted_laws
+from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
@@ -20,7 +21,6 @@ from discreet.posterior.pooled.table_draws import TableDraws
 
 __all__ = ["Both", "Given", "both_given"]
 
-Floats = npt.NDArray[np.float64]
 
 Kind = TypeVar("Kind", bound=np.generic)
 

@@ -11,11 +11,11 @@ class has the chance 0) it stands for "at least": such a coefficient ends near l
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from discreet.model.arrays import Floats
 
 __all__ = ["logit_fits"]
 
-Floats = npt.NDArray[np.float64]
 
 RIDGE = 1e-6
 """Of the squared standardised coefficients, in shares of the records."""

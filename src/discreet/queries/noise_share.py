@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from discreet.model.arrays import Floats
 
 __all__ = ["noise_share"]
 
-Floats = npt.NDArray[np.float64]
 
 ROUNDING_DEVIATION = 1e-12
 """Standard deviation of a probability that is taken for a rounding error."""

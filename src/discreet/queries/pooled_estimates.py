@@ -31,10 +31,10 @@ import numpy.typing as npt
 from scipy.special import gammainc, gammaincinv, ndtr, ndtri
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 
 __all__ = ["PooledEstimate", "pool_estimates"]
 
-Floats = npt.NDArray[np.float64]
 
 QUADRATURE_NODES = 200
 """Of the quadrature over S."""

@@ -21,6 +21,7 @@ from pyarrow.interchange import from_dataframe
 
 from discreet.errors import InputError
 from discreet.inference import elimination
+from discreet.model.arrays import Floats
 from discreet.model.frames import arrow_column, arrow_table, guarded
 from discreet.model.network import Network
 from discreet.model.schema import Variable
@@ -32,7 +33,6 @@ from discreet.queries.query import Probability, answer
 
 __all__ = ["Prediction", "predict"]
 
-Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.intp]
 

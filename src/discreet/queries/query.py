@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import QUOTED_CHARACTERS, InputError, shown
 from discreet.inference import elimination
 from discreet.inference.weighted_records import Sampling
+from discreet.model.arrays import Floats
 from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
@@ -41,7 +41,6 @@ __all__ = [
     "parse_query",
 ]
 
-Floats = npt.NDArray[np.float64]
 Row = Mapping[str, object]
 Assume = Literal["network", "robust", "nothing"]
 """What is believed of variables that no table holds together."""

@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError, listed, shown
 from discreet.inference.drawn_points import drawn_points
+from discreet.model.arrays import Floats
 from discreet.model.limits import repeated
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
@@ -40,7 +41,6 @@ from discreet.queries.logit_fits import logit_fits
 
 __all__ = ["Kind", "Regression", "regress"]
 
-Floats = npt.NDArray[np.float64]
 Kind = Literal["linear", "logistic"]
 Assume = Literal["network", "robust"]
 Points = tuple[slice, Floats, Floats, Floats]

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import Posterior
 from discreet.queries.decide import Decision, decide
@@ -26,7 +26,6 @@ from discreet.theory.number_losses import NumberLoss
 
 __all__ = ["Responder"]
 
-Floats = npt.NDArray[np.float64]
 R = TypeVar("R")
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference.elimination import joint
+from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, asked_cells
 from discreet.model.tables import Tables
@@ -24,7 +25,6 @@ from discreet.theory.query_error import RowEffects, row_effects
 
 __all__ = ["Dependence", "PseudoRecord", "RowShare", "dependence"]
 
-Floats = npt.NDArray[np.float64]
 
 ROUNDING_VARIANCE = 1e-24
 """Variance of a probability that is taken for a rounding error."""

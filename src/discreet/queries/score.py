@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.design import GRID, Design
 from discreet.model.network import Network
 from discreet.model.randomness import Seed, as_generator
@@ -38,7 +38,6 @@ from discreet.releases.release import Release
 __all__ = ["STATES", "Metric", "Score", "accuracy_network", "error_design", "read_score"]
 
 Metric = Literal["accuracy", "mean absolute error"]
-Floats = npt.NDArray[np.float64]
 
 STATES = ("wrong", "right")
 """States of the one variable of an accuracy, "prediction"."""

@@ -46,6 +46,7 @@ __all__ = [
     "Scoped",
     "Whole",
     "all_positive",
+    "check_part",
     "decode",
     "encode",
     "kind",
@@ -80,6 +81,36 @@ class Part(pydantic.BaseModel):
     """Fields are those listed, and no others."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+P = TypeVar("P", bound=Part)
+
+
+def check_part(part: type[P], raw: object, what: str) -> P:
+    """What a file says, checked by the model of its form.
+
+    Args:
+        part: the model.
+        raw: what the JSON text says.
+        what: the file, and "is damaged at" or another word before the place of a fault.
+
+    Returns:
+        The part.
+
+    Raises:
+        InputError: the first fault, with its place.
+
+    Example:
+        >>> check_part(Part, {"odd": 1}, "the file, at")
+        Traceback (most recent call last):
+        ...
+        discreet.errors.InputError: the file, at 'odd': Extra inputs are not permitted
+    """
+    try:
+        return part.model_validate(raw)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise InputError(f"{what} {shown('.'.join(map(str, first['loc'])))}: {first['msg']}") from None
 
 
 # -------------------------------------------------------------------------------------------------- fields of one kind

@@ -23,7 +23,7 @@ from discreet.model.origin import Learned
 from discreet.model.randomness import Seed
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, as_text
-from discreet.releases.codec import Budget, Count, Finite, Flag, Items, Part, Positive
+from discreet.releases.codec import Budget, Count, Finite, Flag, Items, Part, Positive, check_part
 
 if TYPE_CHECKING:
     from discreet.posterior.joint_draws import PosteriorDraws
@@ -258,11 +258,9 @@ def read_design_file(path: str | Path) -> Design:
     """
     what = f"design {shown_path(path)}"
     raw = read_json(read_text(path, "design", NETWORK_BYTES), what, NETWORK_BYTES)
+    part = check_part(DesignPart, raw, f"{what}, at")
     try:
-        return read_design(DesignPart.model_validate(raw))
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise InputError(f"{what}, at {shown('.'.join(map(str, first['loc'])))}: {first['msg']}") from None
+        return read_design(part)
     except InputError as error:
         raise InputError(f"{what}: {error}") from None
 

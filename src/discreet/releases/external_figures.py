@@ -32,7 +32,7 @@ from discreet.model.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, 
 from discreet.model.network import Network
 from discreet.model.schema import table_cells
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.codec import Finite, Items, Part, Positive
+from discreet.releases.codec import Finite, Items, Part, Positive, check_part
 from discreet.releases.document import (
     Document,
     GuaranteePart,
@@ -341,12 +341,7 @@ def read_external(raw: Any, cells: int) -> External:
         raise InputError(f"no figures by others: the field 'format' must be {FORMAT!r}")
     if type(raw.get("version")) is not int or raw["version"] != VERSION:
         raise InputError(f"the document of figures by others is of another version; this package reads {VERSION}")
-    try:
-        part = ExternalPart.model_validate(raw)
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InputError(f"the document of figures is damaged at {shown(place)}: {first['msg']}") from None
+    part = check_part(ExternalPart, raw, "the document of figures is damaged at")
     try:
         return _read_figures(part, cells)
     except InputError as error:

@@ -10,11 +10,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Self, assert_never
+from fractions import Fraction
+from typing import Literal, Self, assert_never, cast
 
 import numpy as np
 
 from discreet.model.arrays import Floats, Ints
+from discreet.model.design import Design
+from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Relation
 
@@ -25,6 +28,7 @@ __all__ = [
     "Measurement",
     "NoiseLaw",
     "Released",
+    "Reported",
     "Scores",
     "Star",
     "laplace_variance",
@@ -185,8 +189,24 @@ def spread(values: Iterable[float]) -> str:
     return f"{found[0]:.4g}" if len(found) == 1 else f"{found[0]:.4g} to {found[-1]:.4g}"
 
 
+class Reported:
+    """A calibration that states what all of it costs, as the noise's own privacy map reports it."""
+
+    reported: Fraction
+
+    @property
+    def total(self) -> Fraction:
+        """Epsilon of the whole release, rounded up; at the guarantee's delta where that is not 0."""
+        return self.reported
+
+
 class Released(ABC):
     """What every kind of payload answers: what it measured, and whether it is what a calibration describes."""
+
+    @property
+    def over(self) -> Network | Design:
+        """The network, or the design, that the payload is over."""
+        return cast("Network | Design", getattr(self, "design" if hasattr(self, "design") else "network"))
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

@@ -163,11 +163,6 @@ class AuditedTables(Released):
         require(0 <= self.chosen <= len(self.pairs), "no more pairs can be chosen than there are")
 
     @property
-    def over(self) -> Network:
-        """The network."""
-        return self.network
-
-    @property
     def law(self) -> CellNoise:
         """Of the noise on pairs."""
         return self.noise or "discrete_laplace"

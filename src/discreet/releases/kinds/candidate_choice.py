@@ -12,14 +12,14 @@ from discreet.model.network import Network
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Count, Positive, Probabilities, all_positive, kind
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
-from discreet.releases.measurement import Released, Scores
+from discreet.releases.measurement import Released, Reported, Scores
 
 __all__ = ["Choice", "Selection"]
 
 
 @kind("selection")
 @dataclass(frozen=True)
-class Selection:
+class Selection(Reported):
     """A choice among finitely many candidates, `P(c) ~ exp(log-likelihood of c / scale)`.
 
     Args:
@@ -44,11 +44,6 @@ class Selection:
             "a calibration needs a positive sensitivity and scales",
         )
         require(self.reported > 0, "a calibration needs a report greater than 0")
-
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of the release."""
-        return self.reported
 
 
 @kind("choice", order=("index", "total", "candidates"))
@@ -84,11 +79,6 @@ class Choice(Released):
     def network(self) -> Network:
         """The network of the candidates."""
         return self.candidates[0].network
-
-    @property
-    def over(self) -> Network:
-        """The network."""
-        return self.network
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""

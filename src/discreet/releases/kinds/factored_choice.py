@@ -18,7 +18,7 @@ from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Count, Finite, Matrix, Numbers, Positive, all_positive, kind
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
-from discreet.releases.measurement import Released
+from discreet.releases.measurement import Released, Reported
 
 __all__ = ["FactorKind", "FactoredChoice", "FactoredNoise"]
 
@@ -34,7 +34,7 @@ FACTOR_PARAMETERS: Mapping[str, set[str]] = {
 
 @kind("factored_noise")
 @dataclass(frozen=True)
-class FactoredNoise:
+class FactoredNoise(Reported):
     """A choice among candidates, `P(z) ~ exp(base_z + rate sum_i f(z, x_i))` with f between 0 and 1.
 
     Args:
@@ -56,11 +56,6 @@ class FactoredNoise:
             all_positive(self.rate, self.total_scale), "a calibration needs a positive, finite rate and noise scale"
         )
         require(self.reported > 0, "a calibration needs a report greater than 0")
-
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of the release."""
-        return self.reported
 
 
 @kind(
@@ -125,11 +120,6 @@ class FactoredChoice(Released):
             self.design.target is None and not self.design.intercept and len(self.design.features) == size,
             f"this choice needs a design of {size} features, without target and intercept",
         )
-
-    @property
-    def over(self) -> Design:
-        """The design."""
-        return self.design
 
     @property
     def states_network(self) -> Network:

@@ -22,7 +22,7 @@ from discreet.releases.kinds.noisy_sums import (
     total_line,
     total_scale,
 )
-from discreet.releases.measurement import Released, spread
+from discreet.releases.measurement import Released, Reported, spread
 
 __all__ = ["BITS", "CurvatureNoise", "GradientTrace", "NoisyCurvature", "ObjectiveNoise"]
 
@@ -51,14 +51,14 @@ class CurvatureNoise:
 
     def __post_init__(self) -> None:
         """Refuse what is no calibration."""
-        object.__setattr__(self, "scales", tuple(self.scales))
+        freeze(self, scales=tuple(self.scales))
         require(self.sensitivity > 0 and self.reported > 0, "a curvature needs a positive sensitivity and loss")
         require_scales(self.scales)
 
 
 @kind("objective_noise")
 @dataclass(frozen=True)
-class ObjectiveNoise:
+class ObjectiveNoise(Reported):
     """A random linear term in a regularised objective, and a little noise on its minimiser.
 
     Args:
@@ -105,11 +105,6 @@ class ObjectiveNoise:
         shared = self.rho is None or self.measured is None or self.measured.reported < self.rho
         require(shared, "the curvature's part of a zero-concentrated loss is less than the whole")
 
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of the release."""
-        return self.reported
-
 
 @kind(None)
 @dataclass(frozen=True, eq=False)
@@ -130,8 +125,7 @@ class NoisyCurvature:
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
-        freeze(self, values=np.asarray(self.values))
-        object.__setattr__(self, "scales", tuple(self.scales))
+        freeze(self, values=np.asarray(self.values), scales=tuple(self.scales))
         require(self.values.dtype == np.int64 and self.values.ndim == 1, "a curvature is whole numbers of 64 bits")
         require_scales(self.scales)
 
@@ -151,7 +145,7 @@ class NoisyCurvature:
 
     def per_unit(self, steps: int) -> NoisyCurvature:
         """A curvature of units that count so many records each."""
-        scales = tuple(None if scale is None else scale / steps for scale in self.scales)
+        scales = tuple(scale and scale / steps for scale in self.scales)
         return NoisyCurvature(np.rint(self.values / steps).astype(np.int64), scales)
 
 
@@ -211,11 +205,6 @@ class GradientTrace(Released):
         require(finite and all_positive(self.scale), "a trace needs finite numbers and a positive noise scale")
         if self.curvature is not None:
             self.curvature.parts(self.design)
-
-    @property
-    def over(self) -> Design:
-        """The design."""
-        return self.design
 
     @property
     def variance(self) -> float:

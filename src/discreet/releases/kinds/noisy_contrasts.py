@@ -14,14 +14,14 @@ from discreet.model.arrays import Array, freeze
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.codec import Count, Flag, Positive, Scoped, Whole, all_positive, kind
-from discreet.releases.measurement import NO_NOISE, Measurement, Released
+from discreet.releases.measurement import NO_NOISE, Measurement, Released, Reported
 
 __all__ = ["CoefficientNoise", "NoisyCoefficients"]
 
 
 @kind("coefficient_noise")
 @dataclass(frozen=True)
-class CoefficientNoise:
+class CoefficientNoise(Reported):
     """Discrete Laplace noise of one scale on every integer contrast of the families' tables.
 
     Args:
@@ -50,11 +50,6 @@ class CoefficientNoise:
         )
         sizes = all_positive(self.scale) and self.shift >= 0
         require(sizes, "a calibration needs a positive, finite noise scale and no negative shift")
-
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of all contrasts together."""
-        return self.reported
 
 
 @kind(
@@ -105,11 +100,6 @@ class NoisyCoefficients(Released):
                 )
         if not (0 < self.scale < NO_NOISE and self.shift >= 0):
             raise InputError("noisy contrasts need a positive noise scale below 2^63 and no negative shift")
-
-    @property
-    def over(self) -> Network:
-        """The network."""
-        return self.network
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

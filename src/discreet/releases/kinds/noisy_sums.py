@@ -14,7 +14,7 @@ from discreet.model.arrays import Floats, freeze
 from discreet.model.design import GRID, Design, Shape
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Flag, Integer, Integers, Positive, Whole, all_positive, kind
-from discreet.releases.measurement import Released
+from discreet.releases.measurement import Released, Reported
 
 __all__ = [
     "GROUPS",
@@ -47,7 +47,7 @@ def k_norm_variance(size: int, scale: float, shape: Shape) -> float:
 
 @kind("vector_noise")
 @dataclass(frozen=True)
-class VectorNoise:
+class VectorNoise(Reported):
     """Noise on whole vectors of sums, by the norm of the design's shape.
 
     Args:
@@ -74,11 +74,6 @@ class VectorNoise:
             "a calibration needs a sensitivity, rounds and a report",
         )
         require(all_positive(self.scale, self.total_scale), "a calibration needs positive, finite noise scales")
-
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of all vectors."""
-        return self.reported
 
 
 @kind(None)
@@ -116,9 +111,39 @@ def total_scale(total: NoisyTotal | None) -> float | None:
     return None if total is None else total.scale
 
 
+class SummedProducts(Released):
+    """Sums of products of a design's coordinates and target, in steps of `1 / GRID^2`, with noise."""
+
+    design: Design
+    values: Integers
+    noisy_total: Flag
+
+    @property
+    def sums(self) -> Floats:
+        """The values as sums of products of coordinates."""
+        return np.asarray(self.values / GRID**2)
+
+    def counts_records(self, relation: Relation) -> bool:
+        """See `Released`."""
+        return self.noisy_total != relation.public_number
+
+    def _freeze_values(self, what: str) -> None:
+        """Freeze the values, then refuse another number of them than the design has sums, or other numbers."""
+        freeze(self, values=np.asarray(self.values))
+        wanted = (self.design.moment_count + self.noisy_total,)
+        require(
+            self.values.dtype == np.int64 and self.values.shape == wanted,
+            f"{what} of this design are {wanted[0]} whole numbers of 64 bits",
+        )
+
+    def _round_per_unit(self, steps: int) -> Integers:
+        """The values said of units that count so many records each."""
+        return np.rint(self.values / steps).astype(np.int64)
+
+
 @kind("noisy_moments", order=("scale", "noisy_total", "values"))
 @dataclass(frozen=True, eq=False)
-class NoisyMoments(Released):
+class NoisyMoments(SummedProducts):
     """Sums of products of the design's coordinates and target plus cube noise, `P(k) ~ exp(-max |k_i| / scale)`.
 
     Args:
@@ -140,25 +165,10 @@ class NoisyMoments(Released):
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
-        freeze(self, values=np.asarray(self.values))
-        wanted = (self.design.moment_count + self.noisy_total,)
-        require(
-            self.values.dtype == np.int64 and self.values.shape == wanted,
-            f"noisy moments of this design are {wanted[0]} whole numbers of 64 bits",
-        )
+        self._freeze_values("noisy moments")
         require(all_positive(self.scale), "noisy moments need a positive, finite noise scale")
         summed = self.design.predicts in ("number", "nothing")
         require(summed, "noisy moments need a design with a numeric target that is no count, or none")
-
-    @property
-    def over(self) -> Design:
-        """The design."""
-        return self.design
-
-    @property
-    def sums(self) -> Floats:
-        """The values as sums of products of coordinates."""
-        return np.asarray(self.values / GRID**2)
 
     @property
     def sums_scale(self) -> float:
@@ -172,8 +182,7 @@ class NoisyMoments(Released):
 
     def per_unit(self, steps: int) -> NoisyMoments:
         """See `Released`."""
-        values = np.rint(self.values / steps).astype(np.int64)
-        return replace(self, values=values, scale=self.scale / steps)
+        return replace(self, values=self._round_per_unit(steps), scale=self.scale / steps)
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""
@@ -187,10 +196,6 @@ class NoisyMoments(Released):
         if not isinstance(calibration, VectorNoise):
             return False
         return (calibration.scale, calibration.rounds, calibration.total_scale) == (self.scale, 1, None)
-
-    def counts_records(self, relation: Relation) -> bool:
-        """See `Released`."""
-        return self.noisy_total != relation.public_number
 
 
 # -------------------------------------------------------------------------------------------------- moments in groups
@@ -219,7 +224,7 @@ def groups_of(design: Design, *, noisy_total: bool) -> Integers:
 
 @kind("group_noise")
 @dataclass(frozen=True)
-class GroupNoise:
+class GroupNoise(Reported):
     """Noise on second moments in groups.
 
     Args:
@@ -242,21 +247,16 @@ class GroupNoise:
 
     def __post_init__(self) -> None:
         """Refuse what is no calibration."""
-        object.__setattr__(self, "scales", tuple(self.scales))
+        freeze(self, scales=tuple(self.scales))
         require(self.sensitivity > 0 and self.reported > 0, "a calibration needs a sensitivity and a loss")
         require(len(self.scales) == len(GROUPS), f"moments have {len(GROUPS)} groups, each with a noise scale")
         require(all_positive(*self.scales), "a calibration needs positive, finite noise scales")
         require((self.rho is not None) == (self.noise == "discrete_gaussian"), "Gaussian noise has a loss rho")
 
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of all groups."""
-        return self.reported
-
 
 @kind("grouped_moments", order=("noise", "scales", "noisy_total", "values"))
 @dataclass(frozen=True, eq=False)
-class GroupedMoments(Released):
+class GroupedMoments(SummedProducts):
     """Sums of products of the design's coordinates and target, with noise by groups.
 
     Args:
@@ -278,14 +278,9 @@ class GroupedMoments(Released):
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
-        freeze(self, values=np.asarray(self.values))
-        object.__setattr__(self, "scales", tuple(self.scales))
+        freeze(self, scales=tuple(self.scales))
         require(self.design.predicts == "number", "moments in groups need a design with a numeric target")
-        wanted = (self.design.moment_count + self.noisy_total,)
-        require(
-            self.values.dtype == np.int64 and self.values.shape == wanted,
-            f"moments of this design are {wanted[0]} whole numbers of 64 bits",
-        )
+        self._freeze_values("moments")
         require(
             len(self.scales) == len(GROUPS) and all_drawn(*self.scales),
             "moments in groups need a noise scale for each group, one that whole numbers of 64 bits can have",
@@ -297,16 +292,6 @@ class GroupedMoments(Released):
     def groups(self) -> Integers:
         """Position in `GROUPS` of each value."""
         return groups_of(self.design, noisy_total=self.noisy_total)
-
-    @property
-    def over(self) -> Design:
-        """The design."""
-        return self.design
-
-    @property
-    def sums(self) -> Floats:
-        """The values as sums of products of coordinates."""
-        return np.asarray(self.values / GRID**2)
 
     @property
     def variances(self) -> Floats:
@@ -324,9 +309,8 @@ class GroupedMoments(Released):
 
     def per_unit(self, steps: int) -> GroupedMoments:
         """See `Released`."""
-        values = np.rint(self.values / steps).astype(np.int64)
-        scales = tuple(None if scale is None else scale / steps for scale in self.scales)
-        return replace(self, values=values, scales=scales)
+        scales = tuple(scale and scale / steps for scale in self.scales)
+        return replace(self, values=self._round_per_unit(steps), scales=scales)
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""
@@ -341,7 +325,3 @@ class GroupedMoments(Released):
             self.noise,
             self.scales,
         )
-
-    def counts_records(self, relation: Relation) -> bool:
-        """See `Released`."""
-        return self.noisy_total != relation.public_number

@@ -15,14 +15,14 @@ from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import FlatTables, Positive, Whole, all_positive, kind, shaped
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
-from discreet.releases.measurement import Released, spread
+from discreet.releases.measurement import Released, Reported, spread
 
 __all__ = ["ParameterDraws", "Tempering", "Trimming"]
 
 
 @kind("trimming")
 @dataclass(frozen=True)
-class Trimming:
+class Trimming(Reported):
     """Draws from a tempered posterior whose probabilities lie on a public grid above a floor.
 
     Args:
@@ -57,15 +57,10 @@ class Trimming:
             "a calibration needs one grid for each floor",
         )
 
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of the release."""
-        return self.reported
-
 
 @kind("tempering")
 @dataclass(frozen=True)
-class Tempering:
+class Tempering(Reported):
     """Draws from a tempered, untrimmed posterior, rounded to a public grid; for a guarantee with delta.
 
     Args:
@@ -90,11 +85,6 @@ class Tempering:
         numbers = self.draws > 0 and self.digits > 0 and self.reported > 0
         require(numbers, "a calibration needs draws, digits and a report greater than 0")
         require(all_positive(self.temper, self.total_scale), "a calibration needs a positive temper and noise")
-
-    @property
-    def total(self) -> Fraction:
-        """Epsilon at the guarantee's delta."""
-        return self.reported
 
 
 @kind("parameter_draws", order=("draws", "temper", "floors", "total", "tables"))
@@ -147,11 +137,6 @@ class ParameterDraws(Released):
     def network(self) -> Network:
         """The network of the draws."""
         return self.cells.network
-
-    @property
-    def over(self) -> Network:
-        """The network."""
-        return self.network
 
     @property
     def draws(self) -> Whole:

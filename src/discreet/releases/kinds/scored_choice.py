@@ -26,7 +26,7 @@ from discreet.releases.codec import (
     kind,
 )
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
-from discreet.releases.measurement import Released, Scores
+from discreet.releases.measurement import Released, Reported, Scores
 
 __all__ = ["ScoredChoice", "ScoredNoise", "require_fits"]
 
@@ -52,7 +52,7 @@ def require_fits(score: Family | ScoreTable) -> None:
 
 @kind("scored_noise")
 @dataclass(frozen=True)
-class ScoredNoise:
+class ScoredNoise(Reported):
     """Draws among candidates, `P(z) ~ exp(base_z + rate sum_i s(x_i, z))` with s between 0 and 1.
 
     Args:
@@ -76,11 +76,6 @@ class ScoredNoise:
         """Refuse what is no calibration."""
         require(all_positive(self.rate, self.total_scale), "a calibration needs a positive, finite rate and scale")
         require(self.reported > 0, "a calibration needs a report greater than 0")
-
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of the release."""
-        return self.reported
 
 
 @kind(None)
@@ -171,13 +166,8 @@ class ScoredChoice(Released):
         return cls(score, indices, rate, total)
 
     @property
-    def over(self) -> Network:
-        """The variables of the records' types."""
-        return self.score.network
-
-    @property
     def network(self) -> Network:
-        """The same."""
+        """The variables that the records' types are made of."""
         return self.score.network
 
     @property

@@ -79,11 +79,6 @@ class TwoStageCounts(Released):
         return self.second.network
 
     @property
-    def over(self) -> Network:
-        """The network."""
-        return self.network
-
-    @property
     def measurements(self) -> tuple[Measurement, ...]:
         """See `Released`."""
         share = float(self.sampling)
