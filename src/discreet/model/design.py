@@ -422,6 +422,12 @@ class Normal:
 
     Raises:
         InputError: a deviation that is no number from 1e-12 to 1e12.
+
+    Example:
+        >>> age = Design((Variable("age", bounds=(20, 60)),), Variable("income", bounds=(0, 1000)))
+        >>> prior = Normal(age, 2)
+        >>> prior.deviation, prior.over.weights
+        (2.0, 2)
     """
 
     design: Design

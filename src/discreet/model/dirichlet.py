@@ -40,6 +40,13 @@ class Dirichlet:
 
     Raises:
         InputError: a concentration, or the sum of a row's, is not a positive, finite number; the message has the node.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> prior = Dirichlet(Tables(network, {"rain": [1, 1]}))
+        >>> prior.updated(Tables(network, {"rain": [6, 2]})).mean()["rain"].tolist()
+        [0.7, 0.3]
     """
 
     alpha: Tables

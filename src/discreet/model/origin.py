@@ -17,6 +17,13 @@ class Learned:
         relation: of its guarantee.
         unit: of its guarantee.
         private: False where a simulation chose it, which protects nobody.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> print(Learned("0f" * 16, "1", "replace", "person", private=True))
+        learned from the records by release 0f0f0f0f for epsilon 1 (replace, unit person)
     """
 
     release: str

@@ -41,6 +41,13 @@ class OwnFactor:
 
     Raises:
         InputError: a range that is none, fewer than two candidates or too many, or another number of weights.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> ages = Design((Variable("age", bounds=(0, 100)),), intercept=False)
+        >>> near = OwnFactor(ages, lambda r, z: -abs(r["age"][:, None] - z[:, 0]), [[20], [60]], -50, 0, [0, 0])
+        >>> near.steps({"age": np.array([20.0])}).tolist() == [STEPS, STEPS // 5]
+        True
     """
 
     design: Design

@@ -283,6 +283,11 @@ class Schema:
 
     Raises:
         InputError: no variable, or a name twice.
+
+    Example:
+        >>> study = Schema((Variable("smoke", ("no", "yes")), Variable("age", bounds=(0, 120))))
+        >>> study.names, study["smoke"].code("yes"), "wage" in study
+        (('smoke', 'age'), 1, False)
     """
 
     variables: tuple[Variable, ...]

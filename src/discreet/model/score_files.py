@@ -38,6 +38,14 @@ def read_score_file(text: str) -> Family | ScoreTable:
 
     Raises:
         InputError: no such file, not JSON of this form, or no family or score.
+
+    Guarantee:
+        None spent: reads no records.
+
+    Example:
+        >>> read_score_file('{"family": "poisson", "variables": [{"name": "calls", "bounds": [0, 9], "bins": 9}],'
+        ...                 ' "parameters": {"low": 1, "high": 5}}')
+        Family('poisson', over calls, 1,024 points)
     """
     what = "score"
     raw = read_json(

@@ -74,6 +74,13 @@ class ScoreTable:
     Raises:
         InputError: shapes that do not fit, steps out of their range, too many types or candidates, or numbers that are
             none.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> coin = Network((Variable("x", ("no", "yes")),), {"x": ()})
+        >>> table = ScoreTable(coin, ("z",), [[0.2], [0.8]], [0, 0], [[STEPS, 0], [0, STEPS]])
+        >>> table.scope, table.size
+        (('x',), 2)
     """
 
     network: Network
@@ -224,6 +231,13 @@ def own_family(
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 1. The constant is that of their Assumption 1, which holds for what
         is drawn from; of the prior's mass on parameters that are smoother nothing is asked, as Assumption 2 does.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> coin = Network((Variable("x", ("no", "yes")),), {"x": ()})
+        >>> chances = lambda t, z: np.log(np.where(t["x"][:, None] == "yes", z[:, 0], 1 - z[:, 0]))
+        >>> own_family(coin, chances, [0.2, 0.8]).law.round(3).tolist()
+        [[0.8, 0.2], [0.2, 0.8]]
     """
     _require_network(network)
     places, types = _shape_candidates(candidates), record_types(network)

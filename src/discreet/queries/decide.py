@@ -49,6 +49,13 @@ class Decision(Generic[R]):
             If not, it holds only for a query that was fixed before the draws, or anything that follows from them, were
             looked at.
         effective: number of independent draws that the bound counts.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> print(Decision("wait", (), level=0.95, regret=0.02, failure=0.05, fresh=True, effective=1000))
+        wait: loses at most 0.02 but for a chance of 0.05, however the query was chosen
     """
 
     response: R
@@ -116,6 +123,16 @@ def decide(
         answers. Draws that depend on each other (chains, resampled ones) count as so many independent ones as tell
         means as well (`PosteriorDraws.effective`, and for chains that of every utility): close for chains that have
         mixed, but no theorem.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> from discreet.posterior.joint_draws import PosteriorDraws
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> utility = payoff(rain, "P(rain)", {"umbrella": {"yes": 1, "no": 0.2}, "none": {"yes": 0, "no": 1}})
+        >>> found = decide(posterior, utility, ["umbrella", "none"])
+        >>> found.response, [round(row["mean"], 3) for row in found.rows]
+        ('none', [0.36, 0.8])
     """
     low, high = bounds
     if not responses or not low < high:
@@ -201,6 +218,16 @@ def payoff(network: Network, query: str, table: Mapping[str, Mapping[str, float]
 
     Raises:
         InputError: another kind of query, or a response whose payoffs do not name every state once.
+
+    Guarantee:
+        None spent: reads the public network alone.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> utility = payoff(rain, "P(rain)", {"umbrella": {"yes": 1, "no": 0.2}, "none": {"yes": 0, "no": 1}})
+        >>> utility(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2), "none").tolist()
+        [0.7, 0.9]
     """
     asked = parse_query(query, network.schema)
     if not isinstance(asked, Probability) or len(asked.targets) != 1 or asked.targets[0][1] is not None:

@@ -50,6 +50,14 @@ class NumberDecision:
         fresh: whether the draws were made for this decision alone. If so, the bound holds however the query was chosen.
             If not, for a quantity that was fixed before the draws were looked at, and then for any loss.
         effective: number of independent draws that the bound counts.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> from discreet.theory.number_losses import Squared
+        >>> print(NumberDecision(0.3, Squared(), 0.01, 0.1, 0.5, 0.95, 0.002, 0.05, fresh=False, effective=1000))
+        0.3: loses at most 0.002 but for a chance of 0.05, if it was fixed before the draws were looked at
     """
 
     response: float | tuple[float, float]

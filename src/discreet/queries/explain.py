@@ -91,6 +91,16 @@ def explain(
         Kairouz, Oh and Viswanath (2015) for tests, at `k epsilon` for k units of a metric; Zhang et al. (AAAI 2016),
         Theorem 1, Dimitrakakis et al. (JMLR 2017), Definition 2, Theorems 7 and 13, Chowdhury et al. (ICML 2020),
         equations (7) and (8) and Theorem 4.2, all as corrected in docs/theory.md.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> tossed = dc.tools.count_codes(coin, {"coin": [0, 1, 1, 0, 1]})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+        >>> made = dc.simulate(dc.laplace(), tossed, dc.Dirichlet.uniform(coin), promise, rng=1)
+        >>> told = explain(made)
+        >>> told.promise.value, told.promise.private, round(told.telling.distance, 2)
+        (1.0, False, 0.46)
     """
     rng = as_generator(rng)
     check_level(level)

@@ -253,6 +253,14 @@ class Explanation:
         dependences: of each query.
         priors: answers under several priors of the rows, query by query.
         notes: what does not apply to this release, and why.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> promise = Promise("epsilon 1", "replace", "record", True, None, 1.0, 0.0, 0.0, {0.5: (None, 0.73)})
+        >>> print(str(Explanation(promise, None, None, (), (), ())).splitlines()[1].strip())
+        its values: odds move by a factor of at most 2.72 (e^1). A belief of 1 in 2 becomes at most 73 %
     """
 
     promise: Promise | Changes

@@ -57,6 +57,15 @@ class PooledEstimate:
         between: variance of the estimates over the sets, B.
         within: mean of their sampling variances, U.
         sets: how many, M.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> ends = (np.array(0.4), np.array(0.6))
+        >>> pooled = PooledEstimate(np.array(0.5), *ends, 0.95, between=np.array(0.004), within=np.array(0.001), sets=4)
+        >>> float(pooled.variance.round(6))
+        0.004
     """
 
     mean: Floats
@@ -91,6 +100,9 @@ def pool_estimates(estimates: npt.ArrayLike, variances: npt.ArrayLike, *, level:
     Raises:
         InputError: fewer than two sets, different shapes, an estimate that is not finite, a variance that is negative
             or not finite, or a level outside (0, 1).
+
+    Guarantee:
+        None spent: reads estimates from synthetic records.
 
     Source:
         Raghunathan, Reiter and Rubin (2003); the module's docstring derives the rule.

@@ -55,6 +55,15 @@ class Prediction:
             they are left out of its numbers.
         basis: for every record what its numbers rest on, with the variables that it shows, as `Answer.basis` has it;
             empty where the posterior was not made from a release.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> ends = np.array([[0.8, 0.2]]), np.array([[0.7, 0.1]]), np.array([[0.9, 0.3]])
+        >>> found = Prediction("lung", ("yes", "no"), 0.95, *ends, left_out=np.zeros(1))
+        >>> found.most_probable, found.table().column_names[:3]
+        (('yes',), ['lung', 'P(lung=yes)', 'P(lung=yes) lower'])
     """
 
     target: str
@@ -118,6 +127,9 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float = 0
     Raises:
         InputError: an unknown target or column, a value that is no state, evidence that is impossible, a level outside
             (0, 1), or a network too large for exact inference. Records are named by their position, counted from 0.
+
+    Guarantee:
+        None spent: reads the posterior, and records of the analyst's own.
 
     Source:
         Lauritzen et al. (1990) for the evidence that matters; see `inference.requisite`.

@@ -78,6 +78,15 @@ class Answer:
         inside: of numbers, the law inside bins by which the mean and "law_lower" and "law_upper" are.
         sampling: where exact inference is out of reach: how many records were made up under each draw, what they are
             worth, the standard error of the means, and by how much intervals are wider for it. None: exact.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> row = {"state": {"rain": "yes"}, "mean": 0.3, "lower": 0.2, "upper": 0.4, "noise": 0.5, "noise_error": 0.1}
+        >>> found = Answer("P(rain=yes)", "marginal", 0.95, (row,), basis="measured")
+        >>> found.rows[0]["mean"], found.unit
+        (0.3, 'probability')
     """
 
     query: str
@@ -134,6 +143,17 @@ def answer(
             rare to be sampled where exact inference is out of reach, or, predictive, evidence that leaves
             fewer than twenty effective draws; something to assume of a posterior that believes its network, or
             "nothing" for an explanation, a predictive answer, or more rows than bounds are found for.
+
+    Guarantee:
+        None spent: reads the posterior.
+
+    Example:
+        >>> from discreet import Network, Tables, Variable
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> found = answer(posterior, "P(rain=yes)")
+        >>> round(found.rows[0]["mean"], 3), found.kind
+        (0.2, 'marginal')
     """
     check_level(level)
     check_inside(inside)
@@ -169,6 +189,16 @@ def answer_many(
 
     Raises:
         InputError: as in `answer`; the message has the position of the query, counted from 1, and its text.
+
+    Guarantee:
+        None spent: reads the posterior.
+
+    Example:
+        >>> from discreet import Network, Tables, Variable
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> [round(found.rows[0]["mean"], 3) for found in answer_many(posterior, ["P(rain=yes)", "P(rain=no)"])]
+        [0.2, 0.8]
     """
     check_level(level)
     check_inside(inside)
@@ -212,6 +242,16 @@ def marginals(
     Raises:
         InputError: unknown or impossible evidence, a level outside (0, 1), or evidence that is too rare to be sampled
             where exact inference is out of reach.
+
+    Guarantee:
+        None spent: reads the posterior.
+
+    Example:
+        >>> from discreet import Network, Tables, Variable
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> [(row["state"], round(row["mean"], 3)) for row in marginals(posterior)[0].rows]
+        [({'rain': 'no'}, 0.8), ({'rain': 'yes'}, 0.2)]
     """
     check_level(level)
     schema = posterior.network.schema

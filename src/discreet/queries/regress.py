@@ -73,6 +73,15 @@ class Regression:
         basis: what it rests on, as of an `Answer`; None where nobody knows.
         unmeasured: pairs of its variables that lie in no table, at most 20.
         prior_only: what it needs and nothing measured, as of an `Answer`.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> slopes = np.array([[0.3, 0.1], [0.5, 0.1]])
+        >>> found = Regression("lung", ("smoke",), "linear", ("smoke=yes", "intercept"), slopes)
+        >>> found.mean().round(3).tolist(), found.rows()[0]["name"]
+        ([0.4, 0.1], 'smoke=yes')
     """
 
     target: str

@@ -57,6 +57,15 @@ class Responder:
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2 and Lemma 11, corrected for queries that depend on answers; for the
         bounds see `decide` and `theory/number_losses.py`.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> from discreet.results import PosteriorDraws
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> responder = Responder(posterior, quantities=["P(rain=yes)"])
+        >>> round(responder.number("P(rain=yes)", "squared").response, 3), len(responder.answers)
+        (0.2, 1)
     """
 
     def __init__(

@@ -54,6 +54,15 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
 
     Raises:
         InputError: a negative number of records.
+
+    Guarantee:
+        None spent: reads the probabilities alone.
+
+    Example:
+        >>> from discreet import Network
+        >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> simulate_records(Tables(network, {"rain": [0.0, 1.0]}), 2, rng=1)["rain"].to_pylist()
+        ['yes', 'yes']
     """
     rng = as_generator(rng)
     laws = _find_number_laws(theta)
@@ -91,7 +100,7 @@ def sample(
         Rubin (1993), fully synthetic data; Raghunathan, Reiter and Rubin (2003).
 
     Example:
-        >>> from discreet import Dirichlet, Network, PosteriorDraws, Variable
+        >>> from discreet import Dirichlet, Network
         >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
         >>> rng = np.random.default_rng(1)
         >>> posterior = PosteriorDraws(Dirichlet.uniform(network).draw(100, rng=rng))
@@ -238,6 +247,15 @@ def write_records(
     Raises:
         InputError: an unknown suffix, a file of this name that is not to be replaced, a file that cannot be written, or
             a column that CSV cannot name.
+
+    Guarantee:
+        None spent: the records are made up.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_records(pa.table({"rain": ["no", "yes"]}).to_reader(), f"{folder}/made.csv")
+        2
     """
     target, kind = Path(path), format_of(path)
     temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}.part"

@@ -94,7 +94,7 @@ class Document(ABC):
             >>> made = dc.simulate(dc.planned(), tossed, dc.Dirichlet.uniform(coin), promise, rng=1)
             >>> answer = made.posterior(rng=2).answer("P(coin=heads)")
             >>> row = answer.rows[0]
-            >>> 0 < row["lower"] < row["mean"] < row["upper"] < 1
+            >>> 0 <= row["lower"] < row["mean"] < row["upper"] <= 1
             True
         """
         found: PosteriorDraws = readers.noise_aware(self, draws=draws, rng=rng)

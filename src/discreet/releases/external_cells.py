@@ -73,6 +73,9 @@ def measured_cells(
         InputError: no such file, no column of figures, a column or state that the network does not have, a cell that is
             listed twice, what is no number, or as `measured`.
 
+    Guarantee:
+        None given: the source's is quoted. None spent: reads no records.
+
     Example:
         >>> from discreet.model.schema import Variable
         >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
@@ -117,6 +120,18 @@ def measured_mbi(
 
     Raises:
         InputError: none, an object without these attributes, another query, or as `measured`.
+
+    Guarantee:
+        None given: the source's is quoted. None spent: reads no records.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> from discreet.model.schema import Variable
+        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> part = SimpleNamespace(noisy_measurement=[51.2, 48.5], clique=("sex",), stddev=2.0)
+        >>> found = measured_mbi([part], network, "gaussian", guarantee=None, source="mbi")
+        >>> found.measurements[0].scope, found.measurements[0].scale
+        (('sex',), 2.0)
     """
     require(law in ("gaussian", "laplace", "discrete_gaussian"), "the law of mbi's noise is gaussian or laplace")
     parts = []

@@ -106,6 +106,14 @@ class External(Document):
 
     Raises:
         InputError: no measurement, no source, or tables that say two numbers of records exactly.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> exact = StatedNoise("rounded", 1)
+        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="a census")
+        >>> census.also([1003.5], [], StatedNoise("laplace", 2), weights=[1]).records
+        1000
     """
 
     network: Network

@@ -79,6 +79,18 @@ class Release(Document):
 
     Raises:
         InputError: parts that do not belong together, or a number of records under ADD_REMOVE, where it is private.
+
+    Guarantee:
+        `guarantee`, and nothing where `private` is False. Reading, saving and loading spend nothing.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> tossed = dc.tools.count_codes(coin, {"coin": [0, 1, 1, 0, 1]})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+        >>> made = dc.simulate(dc.laplace(), tossed, dc.Dirichlet.uniform(coin), promise, rng=1)
+        >>> made.mechanism, made.private, Release.loads(made.dumps()).id == made.id
+        ('laplace', False, True)
     """
 
     what: ClassVar[str] = "release"

@@ -60,6 +60,12 @@ class AuditNoise:
 
     Raises:
         InputError: budgets that are not positive, a total with a scale and no cost, or Gaussian noise in part.
+
+    Example:
+        >>> once = {("rain",): Fraction(1)}
+        >>> plan = PlannedNoise("discrete_laplace", 1, once, {("rain",): 1.0}, Fraction(1), {"rain": 1.0})
+        >>> AuditNoise(plan, plan, 1000, None, None, Fraction(1, 4), selection=Fraction(1, 2), sensitivity=1).total
+        Fraction(5, 4)
     """
 
     plan: PlannedNoise
@@ -139,6 +145,17 @@ class AuditedTables(Released):
     Raises:
         InputError: pairs that are none, or lie in a table of the first stage, tables of other shapes, a scale without
             pairs, or more chosen than there are.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> names = ("rain", "wet")
+        >>> network = Network.empty([Variable(name, ("no", "yes")) for name in names])
+        >>> tables = {(name,): np.array([3, 7]) for name in names}
+        >>> first = NoisyTables(network, tables, dict.fromkeys(tables, 2.0), "discrete_laplace")
+        >>> pairs = {names: np.array([[2, 1], [0, 6]])}
+        >>> audited = AuditedTables(network, first, pairs, scale=4.0, chosen=0, total=None)
+        >>> [part.scope for part in audited.measurements]
+        [('rain',), ('wet',), ('rain', 'wet')]
     """
 
     network: Network

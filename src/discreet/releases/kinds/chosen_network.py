@@ -68,6 +68,12 @@ class ChosenNetwork(Released):
 
     Raises:
         InputError: arcs in the network itself, or parents that make no network of its variables.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> variables = Network.empty([Variable(name, ("no", "yes")) for name in ("rain", "wet")])
+        >>> ChosenNetwork(variables, {"rain": (), "wet": ("rain",)}).chosen.arcs
+        (('rain', 'wet'),)
     """
 
     network: Network

@@ -81,6 +81,13 @@ class FactoredChoice(Released):
         InputError: fewer than two candidates, an index that names none, numbers that are not finite, a design that has
             a target or intercept or another number of features, other parameters than f has, a range that is none, or
             another number of weights.
+
+    Example:
+        >>> ward = Design((Variable("ward", bounds=(0, 1)),), intercept=False)
+        >>> candidates = np.array([[0.2, 0.8], [0.8, 0.2]])
+        >>> choice = FactoredChoice(ward, "categorical", candidates, {"floor": 0.1}, index=1, rate=0.5, total=None)
+        >>> choice.states_network.schema["ward"].states
+        ('0', '1')
     """
 
     design: Design

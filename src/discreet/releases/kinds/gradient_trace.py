@@ -176,6 +176,13 @@ class GradientTrace(Released):
     Raises:
         InputError: a target that is a number or none, numbers that are not finite, other shapes, or a scale that is not
             positive and finite.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> design = Design((Variable("age", bounds=(0, 90)),), Variable("ill", ("no", "yes")))
+        >>> point = np.zeros((1, 2))
+        >>> GradientTrace(design, point, point + 3.5, scale=2.0, weights=point[0], total=None).over.weights
+        2
     """
 
     design: Design

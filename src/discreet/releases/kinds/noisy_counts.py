@@ -159,6 +159,13 @@ class NoisyCounts(CountedTables):
     Raises:
         InputError: tables that are not integers or have another shape than their family, a family that no table holds,
             or a scale that is not a positive, finite number.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> noisy = NoisyCounts(rain, {"rain": np.array([-1, 7])}, {"rain": 2.0})
+        >>> noisy.table("rain").tolist(), noisy.terms("rain")
+        ([-1, 7], 1)
     """
 
     network: Network

@@ -87,6 +87,10 @@ class NoisyTotal:
 
     Raises:
         InputError: a scale that is not positive and finite.
+
+    Example:
+        >>> NoisyTotal(103, 4.0).per_unit(2)
+        NoisyTotal(value=52, scale=2.0)
     """
 
     value: Integer
@@ -156,6 +160,13 @@ class NoisyMoments(SummedProducts):
     Raises:
         InputError: values that are not integers, or not one for each sum, a scale that is not positive and finite, or a
             target of classes or counts.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> age = Design((Variable("age", bounds=(0, 90)),))
+        >>> noisy = NoisyMoments(age, np.array([GRID**2, -GRID**2]), scale=1000.0, noisy_total=False)
+        >>> noisy.sums.tolist()
+        [1.0, -1.0]
     """
 
     design: Design
@@ -268,6 +279,13 @@ class GroupedMoments(SummedProducts):
     Raises:
         InputError: values that are not integers, or not one for each sum, scales that are not those of the groups, or
             no numeric target.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> design = Design((Variable("age", bounds=(0, 90)),), Variable("income", bounds=(0, 1000)))
+        >>> noisy = GroupedMoments(design, np.zeros(5, np.int64), "cube", (900.0, 1000.0, None), noisy_total=False)
+        >>> [GROUPS[group] for group in noisy.groups]
+        ['features', 'features', 'features', 'target', 'target']
     """
 
     design: Design

@@ -48,6 +48,13 @@ class PlannedNoise:
     Raises:
         InputError: no such noise, a number is not positive and finite, or a star of one table, without shared
             variables, of several budgets or scales, or with Gaussian noise.
+
+    Example:
+        >>> budgets = {("rain",): Fraction(1, 3), ("wet",): Fraction(2, 3)}
+        >>> scales = {("rain",): 3.0, ("wet",): 1.5}
+        >>> noise = PlannedNoise("discrete_laplace", 1, budgets, scales, Fraction(1), {"rain": 3.0, "wet": 1.5})
+        >>> noise.total, noise.scopes
+        (Fraction(1, 1), (('rain',), ('wet',)))
     """
 
     noise: CellNoise
@@ -114,6 +121,14 @@ class NoisyTables(CountedTables):
         InputError: a set that names an unknown variable or has another order, tables that are not integers or have
             another shape than their variables, a variable that no table holds, a scale that is not a positive, finite
             number, or a star that is none, or whose tables do not agree on the variables they share.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> rain, wet = (Variable(name, ("no", "yes")) for name in ("rain", "wet"))
+        >>> network = Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> counts = {("rain", "wet"): np.array([[6, 1], [-1, 4]])}
+        >>> NoisyTables(network, counts, {("rain", "wet"): 2.0}, "discrete_laplace").table("rain").tolist()
+        [7, 3]
     """
 
     network: Network

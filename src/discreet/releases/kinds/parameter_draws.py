@@ -100,6 +100,12 @@ class ParameterDraws(Released):
 
     Raises:
         InputError: tables without draws, or rows that are no probabilities.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> ParameterDraws(Tables(rain, {"rain": [[0.7, 0.6], [0.3, 0.4]]}, draws=2), temper=0.5, floors={}).draws
+        2
     """
 
     cells: Tables

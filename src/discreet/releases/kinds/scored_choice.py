@@ -117,6 +117,12 @@ class ScoredChoice(Released):
 
     Raises:
         InputError: no draws, an index that names no candidate, or a table that is too large for a document.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> calls = Family("bernoulli", (Variable("called", ("no", "yes")),), {"floor": 0.1}, points=9)
+        >>> ScoredChoice(calls, np.array([2]), rate=0.5, total=None).chosen.round(3).tolist()
+        [[0.3]]
     """
 
     score: Family | ScoreTable

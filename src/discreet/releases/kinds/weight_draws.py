@@ -65,6 +65,12 @@ class WeightDraws(Released):
 
     Raises:
         InputError: no draws, numbers that are not finite, or settings that are not positive.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> design = Design((Variable("age", bounds=(0, 90)),), Variable("income", bounds=(0, 1000)))
+        >>> WeightDraws(design, np.zeros((3, 2)), variance=0.1, radius=2.0, temper=0.5).summary(None)
+        '3 draws of all weights from the posterior of 0.5 times the records, no longer than 2'
     """
 
     design: Design
