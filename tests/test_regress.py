@@ -195,9 +195,9 @@ def test_classes_below_zero_have_no_coefficient_and_states_are_kept_from_it() ->
     columns, weights = np.array([[[0.0], [1.0]]]), np.array([[0.5, 0.5]])
     assert np.isnan(logit_fits(columns, weights, np.array([[0.25, -0.1]]))).all()
     column = module.Column(NETWORK.schema["b"])
-    hits = module._possible(np.array([[0.25, -0.1]]), weights, [column], [np.array([0, 1])])
+    hits = module._clip_hits(np.array([[0.25, -0.1]]), weights, [column], [np.array([0, 1])])
     np.testing.assert_array_equal(hits, [[0.25, 0.0]])
-    np.testing.assert_array_equal(module._possible(hits, weights, [column], [np.array([0, 1])]), hits)
+    np.testing.assert_array_equal(module._clip_hits(hits, weights, [column], [np.array([0, 1])]), hits)
 
 
 def test_draws_that_leave_a_coefficient_open_are_left_out_and_most_of_them_are_refused() -> None:

@@ -140,7 +140,14 @@ class Family:
         return math.isqrt(points) ** 2 if "mean_low" in self.parameters else points
 
     def value(self, name: str) -> float:
-        """A parameter, or its default."""
+        """A parameter, or its default.
+
+        Args:
+            name: of the parameter.
+
+        Returns:
+            NaN where it is not given and has no default.
+        """
         return self.parameters.get(name, FAMILIES[self.name][1].get(name, math.nan))
 
     @property

@@ -212,7 +212,14 @@ class Variable:
         return len(self.states)
 
     def has(self, state: str) -> bool:
-        """Whether the variable has a state of this name."""
+        """Say whether the variable has a state of this name.
+
+        Args:
+            state: its name.
+
+        Returns:
+            True if so.
+        """
         return state in self._codes
 
     def code(self, state: str) -> int:

@@ -94,7 +94,15 @@ class Tables(Mapping[str, Array]):
         return node in self.network.schema
 
     def get(self, node: str, default: Any = None) -> Any:
-        """The table of a node, or the default where there is no such node."""
+        """The table of a node, or a default.
+
+        Args:
+            node: its name.
+            default: for a node that the network has not.
+
+        Returns:
+            The array, or the default.
+        """
         if node not in self:
             return default
         return self[node]
@@ -178,11 +186,27 @@ class Tables(Mapping[str, Array]):
         return format_bif(self.bif(name=name, properties=properties))
 
     def write(self, path: str | Path, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> None:
-        """Write what `text` returns to a file, packed by gzip if its name ends in `.gz`; errors as there."""
+        """Write the network with these probabilities to a BIF file, whole or not at all.
+
+        Args:
+            path: of the file; one that ends in `.gz` is packed by gzip.
+            name: of the network.
+            properties: as of `text`.
+
+        Raises:
+            InputError: as of `text`, or a place that cannot be written.
+        """
         write_bif(path, self.bif(name=name, properties=properties))
 
     def bif(self, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> Bif:
-        """The network with these probabilities as a BIF file holds them; arguments as of `text`.
+        """The network with these probabilities as a BIF file holds them.
+
+        Args:
+            name: of the network.
+            properties: as of `text`.
+
+        Returns:
+            The content of a file.
 
         Raises:
             InputError: these are draws.

@@ -280,7 +280,11 @@ class Explanation:
         return "\n\n".join("\n".join(part) for part in parts)
 
     def document(self) -> dict[str, object]:
-        """As JSON takes it."""
+        """All parts as values that JSON takes.
+
+        Returns:
+            An object by the names of the fields.
+        """
         return asdict(self)
 
     def _describe_answer(self, found: Dependence) -> Iterator[str]:

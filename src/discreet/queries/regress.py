@@ -99,7 +99,11 @@ class Regression:
         self.coefficients.flags.writeable = False
 
     def mean(self) -> Floats:
-        """Posterior means, shape `(names,)`."""
+        """Posterior means of the coefficients.
+
+        Returns:
+            float64, shape `(names,)`.
+        """
         return np.asarray(self.coefficients.mean(axis=0))
 
     def interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:

@@ -109,7 +109,20 @@ class Responder:
         level: float = 0.95,
         bounds: tuple[float, float] = (0.0, 1.0),
     ) -> Decision[R]:
-        """The response of the largest expected utility; arguments, errors and source as `decide`."""
+        """Choose the response of the largest expected utility.
+
+        Args:
+            utility: as of `decide`.
+            responses: at least one.
+            level: posterior probability of each interval.
+            bounds: smallest and largest utility there can be.
+
+        Returns:
+            The decision, whose bound holds together with those of all other answers.
+
+        Raises:
+            InputError: draws that are all there are, more answers than were announced, or as `decide`.
+        """
         if self._quantities:
             raise InputError(
                 "these draws are all there are, and a query that may depend on answers has no bound from them; ask "
@@ -135,7 +148,20 @@ class Responder:
         level: float = 0.95,
         bounds: tuple[float, float] = (0.0, 1.0),
     ) -> NumberDecision:
-        """The number of the least expected loss; arguments, errors and source as `decide_number`."""
+        """Name the number of the least expected loss.
+
+        Args:
+            quantity: as of `decide_number`; one of those that were named, where there are any.
+            loss: as of `decide_number`.
+            level: posterior probability of the interval.
+            bounds: smallest and largest value of the quantity.
+
+        Returns:
+            The decision, whose bound holds together with those of all other answers.
+
+        Raises:
+            InputError: a quantity that was not named, more answers than were announced, or as `decide_number`.
+        """
         if self._quantities and quantity not in self._quantities:
             raise InputError(
                 "these draws are all there are, and this quantity was not named before they were looked at; it has no "

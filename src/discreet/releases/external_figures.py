@@ -138,7 +138,20 @@ class External(Document):
     def also(
         self, values: npt.ArrayLike, over: Sequence[str], noise: StatedNoise, weights: npt.ArrayLike | None = None
     ) -> External:
-        """The document with one more table by the same source on the same records; arguments as for `measured`."""
+        """Add one more table by the same source on the same records.
+
+        Args:
+            values: as of `measured`, and so the others.
+            over: names of its variables.
+            noise: its law.
+            weights: None for a table of all entries.
+
+        Returns:
+            A new document.
+
+        Raises:
+            InputError: as of `measured`, or another exact number of records.
+        """
         more = _make_measurement(self.network, values, over, noise, weights)
         return replace(self, measurements=(*self.measurements, more))
 
@@ -165,7 +178,11 @@ class External(Document):
         return f"guaranteed by {self.source}, not by this package: {self.guarantee}"
 
     def summary(self) -> str:
-        """What was measured, and how large the noise is: one line."""
+        """What was measured, and how large the noise is.
+
+        Returns:
+            One line.
+        """
         laws = dict.fromkeys(part.noise for part in self.measurements)
         scales = {law: [part.scale or 0.0 for part in self.measurements if part.noise == law] for law in laws}
         told = "; ".join(f"{LAW_WORDS[law]} {spread(scales[law])}" for law in laws)
@@ -203,7 +220,17 @@ class External(Document):
 
     @staticmethod
     def load(path: str | Path) -> External:
-        """Read a document from a file, as `save` wrote it; see `loads`."""
+        """Read a document from a file.
+
+        Args:
+            path: as `save` wrote it.
+
+        Returns:
+            The figures.
+
+        Raises:
+            InputError: no such file, or as `loads`.
+        """
         return External.loads(read_text(path, "document", DOCUMENT_BYTES))
 
 

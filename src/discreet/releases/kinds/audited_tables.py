@@ -100,6 +100,9 @@ class AuditNoise:
 
         Returns:
             Epsilon of Laplace noise, rho of Gaussian noise.
+
+        Raises:
+            InputError: Gaussian noise that this calibration does not know.
         """
         if gaussian:
             loss = self.rho_chosen if chosen else self.rho
@@ -109,7 +112,14 @@ class AuditNoise:
         return self.second * (1 - self.selection if chosen else 1)
 
     def choice_scale(self, rounds: int) -> Fraction:
-        """Scale at which pairs are chosen, records: so many choices cost together their part of the second stage."""
+        """Scale at which pairs are chosen, so that all choices together cost their part of the second stage.
+
+        Args:
+            rounds: how many choices, one after the other.
+
+        Returns:
+            Unit: records.
+        """
         return 2 * self.sensitivity * rounds / (self.selection * self.second)
 
     @property

@@ -219,7 +219,14 @@ class GradientTrace(Released):
         return self.scale**2 if self.normal else k_norm_variance(self.design.weights, self.scale, self.design.shape)
 
     def curvature_variances(self, unit: float) -> tuple[float, ...]:
-        """Of the noise on one sum of each of the curvature's vectors, where sums are in such a unit."""
+        """Variance of the noise on one sum of each vector of the curvature.
+
+        Args:
+            unit: of the sums.
+
+        Returns:
+            A weight, means and squares, products; 0 where there are none.
+        """
         assert self.curvature is not None
         return tuple(
             0.0

@@ -101,7 +101,14 @@ class NoisyTotal:
         require(all_positive(self.scale), "a noisy number of records needs a positive, finite noise scale")
 
     def per_unit(self, steps: int) -> NoisyTotal:
-        """A number of units that count so many records each."""
+        """The same said of units that count so many records each.
+
+        Args:
+            steps: at least 1.
+
+        Returns:
+            A number of units.
+        """
         return NoisyTotal(round(self.value / steps), self.scale / steps)
 
 

@@ -135,7 +135,19 @@ class ParameterDraws(Released):
         total: NoisyTotal | None,
         tables: Mapping[str, Array],
     ) -> ParameterDraws:
-        """From flat tables, whose last axis is the draws."""
+        """Make the payload of what a document has.
+
+        Args:
+            network: of the document.
+            draws, temper, floors, total: as of the class.
+            tables: flat, by node, draws fastest.
+
+        Returns:
+            The payload.
+
+        Raises:
+            InputError: what the class refuses, or tables of another size.
+        """
         cells = {node: shaped(network, node, np.array(flat), draws) for node, flat in tables.items()}
         return cls(Tables(network, cells, draws=draws), temper, floors, total)
 

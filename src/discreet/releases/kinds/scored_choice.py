@@ -151,7 +151,19 @@ class ScoredChoice(Released):
         table: TablePart | None,
         indices: Array,
     ) -> ScoredChoice:
-        """From what a document has."""
+        """Make the payload of what a document has.
+
+        Args:
+            network: of the document.
+            rate, total, indices: as of the class.
+            family, table: one of them; the score.
+
+        Returns:
+            The payload.
+
+        Raises:
+            InputError: what the class refuses, both a family and a table, or neither.
+        """
         if (family is None) == (table is None):
             raise InputError("a choice has either a family or a table of scores")
         score: Family | ScoreTable
