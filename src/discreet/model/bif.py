@@ -103,6 +103,11 @@ def parse_bif(text: str, *, where: str = "BIF text") -> Bif:
 
     Raises:
         InputError: not BIF, or more than `limits.py` allows; the message has the line number.
+
+    Example:
+        >>> bif = parse_bif('variable wet { type discrete [ 2 ] { no, yes }; } probability ( wet ) { table 0.7, 0.3; }')
+        >>> bif.variables[0].states, bif.arrays["wet"].tolist()
+        (('no', 'yes'), [0.7, 0.3])
     """
     at_most(NETWORK_BYTES, text, "characters of BIF")
     return _Parser(text, where).file()
@@ -254,7 +259,7 @@ class _Parser:
         return self.odd_numbers(), at
 
     def odd_numbers(self) -> tuple[float, ...]:
-        """The same, one by one: with comments or quotes between them, or a fault that is to be named."""
+        """Take numbers one by one: comments or quotes stand between them, or a fault is to be named."""
         numbers: list[float] = []
         while not self.take(";"):
             if self.take(","):
@@ -385,7 +390,7 @@ class _Parser:
             numeric[key] = self.floats(value, at)
 
     def floats(self, text: str, at: int) -> tuple[float, ...]:
-        """Numbers of a property of ours."""
+        """Read the numbers of a comment such as `discreet-bounds`."""
         try:
             return tuple(float(word) for word in text.replace(",", " ").split())
         except ValueError:

@@ -160,5 +160,5 @@ def _check_property(text: str) -> str:
 
 
 def _write_floats(values: tuple[float, ...]) -> str:
-    """Numbers of a property."""
+    """Write the numbers of a comment such as `discreet-bounds`."""
     return " ".join(f"{value!r}" for value in values)

@@ -35,7 +35,12 @@ MOST_PORT_PIXELS = 11.0
 
 
 def counted(number: int, word: str) -> str:
-    """A number and its noun: `1 arc`, `2 arcs`."""
+    """A number and its noun: `1 arc`, `2 arcs`.
+
+    Example:
+        >>> counted(1, "arc"), counted(2000, "arc")
+        ('1 arc', '2,000 arcs')
+    """
     return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
@@ -52,7 +57,12 @@ def columns_of(text: str) -> int:
 
 
 def cut(text: str, limit: int) -> str:
-    """A text that takes no more than so many columns."""
+    """Cut a text so that it takes no more than so many columns of a terminal.
+
+    Example:
+        >>> cut("a long name", 8)
+        'a lon...'
+    """
     if columns_of(text) <= limit:
         return text
     kept = text[: limit - 3]

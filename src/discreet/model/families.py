@@ -68,7 +68,7 @@ class Family:
             were just that unlikely. None for no clamp.
         open_ends: whether the first and the last bin have all beyond them, as records that are clipped make it; a
             record there then says less, and a draw costs up to twice as much.
-        lipschitz: nats for each unit of the one numeric variable, as of `own_family`; None for no cut.
+        lipschitz: nats for each unit of the one numeric variable, as of `own_family`; None for no such limit.
 
     Raises:
         InputError: an unknown name or parameter, one that is missing or out of its range, or variables that do not fit.
@@ -119,7 +119,7 @@ class Family:
 
     @cached_property
     def network(self) -> Network:
-        """Its variables, each with all before it as parents: the family says how they depend on each other."""
+        """The network of the variables, each with all before it as parents: the family says how they depend."""
         names = [variable.name for variable in self.variables]
         return Network(self.variables, {name: tuple(names[:at]) for at, name in enumerate(names)})
 
@@ -135,7 +135,7 @@ class Family:
 
     @property
     def size(self) -> int:
-        """How many points the grid has: a square number of them for a mean and a precision."""
+        """Number of points of the grid: a square number for a mean and a precision."""
         points = self.points or GRID_POINTS
         return math.isqrt(points) ** 2 if "mean_low" in self.parameters else points
 
@@ -233,14 +233,14 @@ def _subtract_logs(log_below: Floats, log_above: Floats) -> Floats:
 
 
 def _tabulate_exponential(family: Family, grid: Floats) -> Floats:
-    """Counted from the lower bound."""
+    """Log probability of each bin under an exponential law that begins at the lower bound."""
     beyond = np.maximum(_list_edges(family) - bin_ends(family.variables[0])[0], 0.0)[:, None] * grid[:, 0]
     with np.errstate(divide="ignore"):
         return _subtract_logs(np.log(-np.expm1(-beyond)), -beyond)
 
 
 def _tabulate_laplace(family: Family, grid: Floats) -> Floats:
-    """Around the location."""
+    """Log probability of each bin under a Laplace law around the location."""
     distance = (_list_edges(family) - family.value("location"))[:, None] * grid[:, 0]
     tail = -np.abs(distance) - math.log(2)
     rest = np.log1p(-np.exp(tail))
@@ -248,14 +248,14 @@ def _tabulate_laplace(family: Family, grid: Floats) -> Floats:
 
 
 def _tabulate_normal(family: Family, grid: Floats) -> Floats:
-    """Around the mean, known or of the grid."""
+    """Log probability of each bin under a normal law, whose mean is known or on the grid."""
     mean = grid[:, 0] if grid.shape[1] == 2 else np.full(len(grid), family.value("mean"))
     z = (_list_edges(family)[:, None] - mean) * np.sqrt(grid[:, -1])
     return _subtract_logs(scipy.special.log_ndtr(z), scipy.special.log_ndtr(-z))
 
 
 def _tabulate_poisson(family: Family, grid: Floats) -> Floats:
-    """Whole numbers; a bin has those from its lower edge to below its upper one."""
+    """Log probability of each bin under a Poisson law: its whole numbers from the lower edge to below the upper."""
     first = np.maximum(np.ceil(_list_edges(family)), 0.0)[:, None]
     finite = np.where(np.isfinite(first), first, 1.0)
     # P(X < k) is the upper incomplete gamma function at k, P(X >= k) the lower one; 0 and infinity apart.
@@ -266,12 +266,12 @@ def _tabulate_poisson(family: Family, grid: Floats) -> Floats:
 
 
 def _tabulate_bernoulli(_family: Family, grid: Floats) -> Floats:
-    """Two states."""
+    """Log probability of the first and of the second state."""
     return np.stack([np.log1p(-grid[:, 0]), np.log(grid[:, 0])])
 
 
 def _tabulate_multivariate(family: Family, grid: Floats) -> Floats:
-    """Densities at the middles of the bins times their sizes; the law within the bounds."""
+    """Log probability of each joint bin: the density at its middle times its size, within the bounds."""
     size = len(family.variables)
     types = record_types(family.network)
     middles = [(low + high) / 2 for low, *_, high in map(bin_ends, family.variables)]

@@ -93,7 +93,7 @@ class Graph(ABC):
 
     @cached_property
     def _positions(self) -> Mapping[str, int]:
-        """Of each node in the schema."""
+        """Position of each node in the schema."""
         return {name: position for position, name in enumerate(self.nodes)}
 
     def shape(self, node: str) -> tuple[int, ...]:
@@ -188,7 +188,7 @@ class Graph(ABC):
 
     @cached_property
     def _children(self) -> Mapping[str, list[str]]:
-        """Of each node, in the schema's order."""
+        """Children of each node, in the schema's order."""
         found: dict[str, list[str]] = {name: [] for name in self.nodes}
         for parent, name in self.arcs:
             found[parent].append(name)

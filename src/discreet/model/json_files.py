@@ -102,6 +102,10 @@ def decoded(raw: bytes, what: str, *, mark: bool = False) -> str:
 
     Raises:
         InputError: not UTF-8.
+
+    Example:
+        >>> decoded(b"smoke", "the file")
+        'smoke'
     """
     try:
         return raw.decode("utf-8-sig" if mark else "utf-8")
@@ -130,6 +134,10 @@ def read_json(text: str, what: str, limit: int) -> Any:
 
     Raises:
         InputError: anything else, or more of anything than `limits.py` allows.
+
+    Example:
+        >>> read_json('{"a": [1, 2]}', "the file", limit=100)
+        {'a': [1, 2]}
     """
     at_most(limit, text, f"characters of {what}")
     at_most(VALUES, text.count(","), f"commas of {what}")

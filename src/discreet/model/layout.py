@@ -67,7 +67,15 @@ class Layout:
 
 
 def generations(parents: Parents) -> list[list[str]]:
-    """Nodes by the longest path that leads to them, in the order in which they are given."""
+    """Nodes by the longest path that leads to them.
+
+    Args:
+        parents: of every node; without cycles.
+
+    Example:
+        >>> generations({"lung": ("smoke",), "smoke": (), "xray": ("lung",)})
+        [['smoke'], ['lung'], ['xray']]
+    """
     longest = dict[str, int]()
     for name in TopologicalSorter(parents).static_order():
         longest[name] = max((longest[parent] + 1 for parent in parents[name]), default=0)
@@ -205,7 +213,7 @@ def _put_trunks_between(tie: list[Cell], trunks: set[Cell]) -> list[Cell]:
 
 
 def _count_crossings(cells: list[list[Cell]], below: Links) -> int:
-    """How many pairs of links cross."""
+    """Count the pairs of links that cross."""
     count = 0
     for upper, lower in pairwise(cells):
         position = {cell: index for index, cell in enumerate(lower)}

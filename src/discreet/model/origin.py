@@ -9,7 +9,7 @@ __all__ = ["Learned"]
 
 @dataclass(frozen=True)
 class Learned:
-    """That a network was chosen by records, and what that cost beside all that is released with it.
+    """Where a network that was chosen by the records comes from, and what that cost beside all else.
 
     Args:
         release: id of the release that chose it.

@@ -115,7 +115,7 @@ class Project:
 
     @property
     def source(self) -> str | None:
-        """Where the records are; None where the file does not say."""
+        """Place of the records; None where the file does not say."""
         return self.sections.get("source", {}).get("data")
 
     @property

@@ -73,7 +73,7 @@ class Probability:
         return "conditional" if self.evidence else "marginal"
 
     def __str__(self) -> str:
-        """As it is written."""
+        """The text of the query, which `parse_query` reads back."""
         return _write_query("P", self.targets, self.evidence)
 
 
@@ -95,7 +95,7 @@ class Explanation:
         return "map" if self.targets else "mpe"
 
     def __str__(self) -> str:
-        """As it is written."""
+        """The text of the query, which `parse_query` reads back."""
         return _write_query(self.kind.upper(), tuple((name, None) for name in self.targets), self.evidence)
 
 
@@ -127,11 +127,11 @@ class NumberQuery:
 
     @property
     def targets(self) -> tuple[tuple[str, None]]:
-        """As of a probability."""
+        """The variable without a state, as the targets of a `Probability`."""
         return ((self.variable, None),)
 
     def __str__(self) -> str:
-        """As it is written."""
+        """The text of the query, which `parse_query` reads back."""
         head = {"mean": "E", "quantile": "quantile"}.get(self.asked, "P")
         at = "" if self.at is None else f"{self.at:.15g}"
         told = {"mean": "", "quantile": f", {at}"}.get(self.asked, f" {self.asked} {at}")
@@ -152,6 +152,11 @@ def asked_cells(query: Probability, schema: Schema) -> npt.NDArray[np.intp]:
 
     Returns:
         Flat positions in a table over the targets, in their order.
+
+    Example:
+        >>> schema = Schema((Variable("smoke", ("yes", "no")), Variable("lung", ("yes", "no"))))
+        >>> asked_cells(Probability((("smoke", None), ("lung", "no"))), schema).tolist()
+        [1, 3]
     """
     codes = np.indices([schema[name].size for name, _ in query.targets]).reshape(len(query.targets), -1)
     kept = np.ones(codes.shape[1], bool)
@@ -355,7 +360,7 @@ def _read_items(body: str, text: str) -> tuple[list[tuple[str, str | None]], lis
 
 
 def _skip_blanks(body: str, position: int) -> int:
-    """Where the next text that is not blank begins."""
+    """Find where the next text that is not blank begins."""
     match = BLANKS.match(body, position)
     assert match is not None
     return match.end()

@@ -385,6 +385,10 @@ def schema_of_parts(parts: object, what: str) -> Schema:
 
     Raises:
         InputError: not of this form, or not a schema.
+
+    Example:
+        >>> schema_of_parts([{"name": "age", "bounds": [0, 120], "bins": [18]}], "the file")["age"].states
+        ('0_to_18', '18_to_120')
     """
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise InputError(f"{what} needs a list of objects under 'variables'")

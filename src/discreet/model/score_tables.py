@@ -114,7 +114,7 @@ class ScoreTable:
 
     @property
     def size(self) -> int:
-        """How many candidates there are."""
+        """Number of candidates."""
         return len(self.candidates)
 
     @property
@@ -210,8 +210,9 @@ def own_family(
         bound: nats between the likeliest and the unlikeliest candidate of a record: what is less likely counts as if it
             were just that unlikely. It makes draws cheaper and flatter. None for no clamp.
         lipschitz: nats for each unit of the one numeric variable that the records have: what a candidate's
-            log-likelihood changes faster by, beside what is common to all candidates, is cut, see `smoothed`. It makes
-            draws under a metric cheaper, and flatter where the constant is smaller than the family's. None for no cut.
+            log-likelihood changes faster by, beside what is common to all candidates, is lowered, see `smoothed`. It
+            makes draws under a metric cheaper, and flatter where the constant is smaller than the family's. None for no
+            such limit.
         names: of the parameters.
 
     Returns:
@@ -223,10 +224,10 @@ def own_family(
 
     Guarantee:
         None spent. A bound or a constant that is too small for the likelihood changes the posterior and never the
-        guarantee, which is computed from the table: the likelihood is clamped to the one and cut to the other. Under a
-        metric (`metric_width`) a constant L costs at most `2 L` for each unit of the variable, where the unit of the
-        promise is one or several of equally wide bins (as floats have their ends), and at most `2 L (unit + widest
-        bin)` in any case.
+        guarantee, which is computed from the table: the likelihood is clamped to the one and lowered to the other.
+        Under a metric (`metric_width`) a constant L costs at most `2 L` for each unit of the variable, where the unit
+        of the promise is one or several of equally wide bins (as floats have their ends), and at most `2 L (unit +
+        widest bin)` in any case.
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 1. The constant is that of their Assumption 1, which holds for what
@@ -317,6 +318,12 @@ def record_types(network: Network) -> dict[str, npt.NDArray[np.generic]]:
 
     Raises:
         InputError: too many, or a numeric variable without bins.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> study = Network.empty([Variable("ill", ("no", "yes")), Variable("age", bounds=(0, 90), bins=(30,))])
+        >>> record_types(study)["age"].tolist()
+        [15.0, 60.0, 15.0, 60.0]
     """
     check_size(network, 2)
     columns = [_list_values(network, name) for name in network.nodes]
@@ -325,7 +332,14 @@ def record_types(network: Network) -> dict[str, npt.NDArray[np.generic]]:
 
 
 def types_of(network: Network) -> int:
-    """How many types of records there are."""
+    """Number of types of records: joint states of the network.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> study = Network.empty([Variable("ill", ("no", "yes")), Variable("age", bounds=(0, 90), bins=(30,))])
+        >>> types_of(study)
+        4
+    """
     for name in network.nodes:
         if not network.schema[name].size:
             raise InputError(f"a score reads {shown(name)} by its states; give this variable bins")
@@ -371,7 +385,7 @@ def _ask_twice(function: Function, types: Types, candidates: Floats, least: floa
 
 
 def _ask_once(function: Function, types: Types, candidates: Floats, size: int) -> Floats:
-    """One call."""
+    """Ask the user's function once about all types."""
     try:
         found = np.array(function({name: values.copy() for name, values in types.items()}, candidates.copy()), float)
     except Exception as error:

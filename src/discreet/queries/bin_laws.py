@@ -54,7 +54,7 @@ def check_inside(inside: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class BinLaw:
-    """Numbers whose bins have given shares.
+    """The law of a numeric variable whose bins have given shares.
 
     Args:
         variable: numeric, with bins.
@@ -68,7 +68,7 @@ class BinLaw:
 
     @cached_property
     def edges(self) -> Floats:
-        """Where bins begin, and where the last one ends."""
+        """Lower ends of the bins, and the upper end of the last."""
         return np.array(self.variable.edges)
 
     @property
@@ -114,7 +114,7 @@ class BinLaw:
         return np.asarray(self.below[bin] + (self.below[bin + 1] - self.below[bin]) * part)
 
     def means(self) -> Floats:
-        """Of the numbers in each bin, shape `(bins, draws)`."""
+        """Mean of the numbers in each bin, shape `(bins, draws)`."""
         width = np.diff(self.edges)[:, None]
         means = self.edges[:-1, None] + width * (0.5 + _find_lean(self.rises))
         if self.whole:  # less the mean of the fraction, which has the same slope
@@ -122,7 +122,7 @@ class BinLaw:
         return np.asarray(means)
 
     def mean(self) -> Floats:
-        """Shape `(draws,)`."""
+        """Mean of the variable under every draw, shape `(draws,)`."""
         return np.asarray((np.diff(self.below, axis=0) * self.means()).sum(axis=0))
 
     def quantile(self, share: float) -> Floats:
@@ -184,7 +184,7 @@ class BinLaw:
 
 
 def _invert_share(part: Floats, rise: Floats) -> Floats:
-    """Where in a bin, from 0 to 1, a part of it is below."""
+    """Find the place in a bin, from 0 to 1, below which a part of its numbers lies."""
     return np.asarray(np.log1p(part * np.expm1(rise)) / rise)
 
 

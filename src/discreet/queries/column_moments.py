@@ -43,7 +43,7 @@ class Column:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its coefficients."""
+        """Names of its coefficients."""
         if self.variable.numeric:
             return (self.variable.name,)
         return tuple(f"{self.variable.name}={state}" for state in self.variable.states[1:])
@@ -92,7 +92,7 @@ class ColumnLaw:
 
     @property
     def draws(self) -> int:
-        """How many."""
+        """Number of draws."""
         return self.both.given.cells.draws or 1
 
     @cached_property
@@ -115,7 +115,7 @@ class ColumnLaw:
         return summed if axes == sorted(axes) else summed.swapaxes(0, 1)
 
     def _find_in_pairs(self, names: tuple[str, ...]) -> Floats:
-        """The same where the joint law of all is too large."""
+        """Find the law of one or two variables where the joint law of all is too large."""
         if len(names) == 1:
             pair = next(pair for pair in self._pairs if names[0] in pair)
             return np.asarray(self._pairs[pair].sum(axis=1 - pair.index(names[0])))
@@ -123,7 +123,7 @@ class ColumnLaw:
 
     @cached_property
     def _pairs(self) -> Mapping[tuple[str, ...], Floats]:
-        """Laws of all pairs."""
+        """The joint law of every pair of the variables."""
         given, tables = self.both.given, self.both.tables
         if tables is not None:
             return tables.pairs_without_bias(given.cells, self.names)
@@ -155,7 +155,7 @@ class Moments:
 
     @cached_property
     def _deviation(self) -> Floats:
-        """Of each column, shape `(draws, columns)`."""
+        """Standard deviation of each column, shape `(draws, columns)`."""
         return np.sqrt(np.maximum(np.diagonal(self.own, axis1=1, axis2=2), 0.0))
 
     @cached_property
@@ -189,7 +189,7 @@ class Moments:
 
 
 def column_moments(law: ColumnLaw, covariates: Sequence[Column]) -> Moments:
-    """Of the covariates of a regression."""
+    """Covariances of the covariates of a regression under every draw."""
     ends = np.cumsum([0, *(len(column.names) for column in covariates)])
     own = np.zeros((law.draws, int(ends[-1]), int(ends[-1])))
     with_numbers, means = own.copy(), np.zeros(own.shape[:2])
@@ -208,6 +208,11 @@ def column_moments(law: ColumnLaw, covariates: Sequence[Column]) -> Moments:
 
 
 def covariance(shares: Floats, one: Floats, other: Floats) -> Floats:
-    """Of two functions of a variable's state, `(states, columns, draws)` each; shape `(draws, columns, columns)`."""
+    """Covariances of two functions of a variable's state, shape `(draws, columns, columns)`.
+
+    Args:
+        shares: of the states, shape `(states, draws)`.
+        one, other: their values in each state, shape `(states, columns, draws)`.
+    """
     first, second = (part - np.einsum("sd,scd->cd", shares, part) for part in (one, other))
     return np.asarray(np.einsum("sad,sbd->dab", first * shares[:, None], second))

@@ -58,6 +58,11 @@ def refuse_impossible(impossible: int, draws: int, what: str) -> None:
 
 
 def resampled(weights: Floats) -> npt.NDArray[np.intp]:
-    """Positions at which draws that count alike would lie, each as often as its weight says, shape (draws,)."""
+    """Positions at which draws that count alike would lie, each as often as its weight says, shape (draws,).
+
+    Example:
+        >>> resampled(np.array([0.5, 0.25, 0.25, 0.0])).tolist()
+        [0, 0, 1, 2]
+    """
     steps = (np.arange(weights.size) + 0.5) / weights.size
     return np.searchsorted(np.cumsum(weights), steps * np.sum(weights)).clip(max=weights.size - 1)

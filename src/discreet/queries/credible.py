@@ -61,7 +61,7 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
 
 
 def _read_quantile(ordered: Floats, level: float) -> Floats:
-    """Of sorted draws, linear between them, as numpy has it: without sorting again."""
+    """Read a quantile off sorted draws, linear between them as numpy has it, without sorting again."""
     whole, part = divmod(level * (ordered.shape[-1] - 1), 1)
     below, above = ordered[..., int(whole)], ordered[..., min(int(whole) + 1, ordered.shape[-1] - 1)]
     return np.asarray(below + (above - below) * part)

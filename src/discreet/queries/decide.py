@@ -186,13 +186,13 @@ class Payoff:
     payoffs: Mapping[str, Floats]
 
     def __call__(self, cells: Tables, response: str) -> Floats:
-        """Shape (draws,), under probabilities of shape `(*parents, child, draws)`."""
+        """Expected payoff of a response under every draw, shape (draws,)."""
         schema = cells.network.schema
         evidence = {name: schema[name].code(state) for name, state in self.asked.evidence}
         return self._average_payoff(elimination.joint(cells, (self.asked.targets[0][0],), evidence), response)
 
     def under(self, posterior: Posterior) -> Callable[[Tables, Any], Floats]:
-        """The same with all that a posterior knows of the query, as `answer` has it, whatever the cells."""
+        """The payoff with all that a posterior knows of the query, as `answer` has it, whatever the cells."""
         target = (self.asked.targets[0][0],)
         law = both_given(posterior, self.asked.evidence, predictive=False).about(target, most=ROW_LIMIT)
         chances = law.given.joint(target)

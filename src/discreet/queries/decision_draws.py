@@ -42,6 +42,10 @@ def best_response(means: Floats) -> Integers:
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2.
+
+    Example:
+        >>> best_response(np.array([[0.2, 0.5], [0.4, 0.4]])).tolist()
+        [1, 0]
     """
     return np.asarray(means.argmax(axis=-1))
 

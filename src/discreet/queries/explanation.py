@@ -49,7 +49,7 @@ class Promise:
     beliefs: Mapping[float, tuple[float | None, float | None]]
 
     def lines(self) -> Iterator[str]:
-        """In words."""
+        """Say in words what can be learned of one record."""
         yield f"What can be learned of one {self.unit} ({self.guarantee})"
         if not self.private:
             yield "  this is a simulation, which protects nobody; a private release of the same kind would promise:"
@@ -90,7 +90,7 @@ class Telling:
     draws_distance: float | None
 
     def lines(self) -> Iterator[str]:
-        """In words."""
+        """Say in words how well data sets can be told apart."""
         yield f"How well two data sets can be told apart that differ in one {self.unit}"
         yield f"  false alarms and misses of the best test sum to {1 - self.distance:.3g} at least; a coin's to 1"
         yield f"  least misses by false alarms: {_write_misses(self.misses)}"
@@ -153,7 +153,7 @@ class Changes:
     meant: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """In words."""
+        """Say in words what a change of readings can change."""
         yield f"What can be learned of a change in one reading ({self.guarantee})"
         if not self.private:
             yield "  this is a simulation, which hides nothing; a private release of the same kind would promise:"
@@ -207,7 +207,7 @@ class Divergence:
     unmeasured: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
-        """In words."""
+        """Say in words how far posteriors are apart."""
         yield "How far posteriors are apart (Kullback-Leibler divergence, nats, over all rows)"
         what = "law of a draw" if self.trimmed else "posterior that sees the records"
         for moved, by in ((self.record, "one record"), (self.change, "a change of one unit in one reading")):
@@ -271,7 +271,7 @@ class Explanation:
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        """All of it in words."""
+        """The whole explanation in words."""
         parts = [self.promise.lines()]
         parts += [] if self.telling is None else [self.telling.lines()]
         parts += [] if self.divergence is None else [self.divergence.lines()]

@@ -113,7 +113,7 @@ def _normalise_rough(law: npt.NDArray[np.float32]) -> Floats | None:
 
 @dataclass(frozen=True, eq=False)
 class _Tabled(Given):
-    """The same from a joint law of all variables of the question.
+    """Draws given evidence, from a joint law of all variables of the question.
 
     Args:
         names: of the question's variables.
@@ -155,7 +155,7 @@ class _Tabled(Given):
 
 @dataclass(frozen=True, eq=False)
 class _Sampled(_Tabled):
-    """The same where exact inference is out of reach, from records that were made up under every draw.
+    """Draws given evidence where exact inference is out of reach: laws of records made up under every draw.
 
     Args:
         names: of the targets.
@@ -181,7 +181,7 @@ class Both:
 
     Args:
         given: the draws.
-        twin: twins of some of them, one in every `step`, where the posterior has twins and draws count alike.
+        twin: twin draws of some of them, one in every `step`, where the posterior has some and draws count alike.
         predictive: whether they count by the probability of the evidence under them.
         basis: what was measured; None where nobody knows.
         tables: what was measured beyond the network's families; None where that is not read.
@@ -207,7 +207,7 @@ class Both:
 
     @cached_property
     def weights(self) -> Floats | None:
-        """Of the draws, shape `(draws,)`, the largest 1; None where they count alike."""
+        """Weight of each draw, shape `(draws,)`, the largest 1; None where they count alike."""
         if not self.predictive:
             return None
         log = self.given.log_evidence
@@ -246,7 +246,7 @@ class Both:
         return replace(self, given=_Tabled(self.given.cells, self.given.evidence, names, law), twin=twin)
 
     def sampled(self, scopes: Sequence[Scope]) -> list[Both]:
-        """For each of some sets of targets the same with its law by importance sampling, and no twins.
+        """Find the law of each of some sets of targets by importance sampling; there are no twin draws then.
 
         Raises:
             InputError: the evidence is too rare to be sampled.
@@ -266,7 +266,7 @@ class Both:
 
 
 def both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predictive: bool) -> Both:
-    """Draws and twins; a posterior of another kind need not know of twins.
+    """Draws of a posterior given evidence, with twin draws where the posterior has some.
 
     Args:
         posterior: to be asked.

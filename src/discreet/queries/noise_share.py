@@ -33,6 +33,11 @@ def noise_share(draws: Floats, twins: Floats, effective: float | None = None) ->
         mean and variance are pooled over draws and twins. The error is by the delta method: with x and y a draw and its
         twin less the mean, v the variance and r the part, each pair moves the estimate by
         `(x y - r (x^2 + y^2) / 2) / v`, over the number of pairs.
+
+    Example:
+        >>> draws = np.array([0.1, 0.2, 0.3, 0.4])
+        >>> float(noise_share(draws, draws)[0]), float(noise_share(draws, draws[::-1])[0])
+        (1.0, 0.0)
     """
     known = ~np.isnan(draws + twins).reshape(-1, draws.shape[-1]).any(axis=0)
     if known.sum() < 2:

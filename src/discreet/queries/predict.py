@@ -377,7 +377,7 @@ def _predict_alike(
 
 
 def _predict_from_law(law: Floats, rows: Codes, level: float) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """The same from the joint law of the target and all that is observed, shape `(states, *sizes, draws)`."""
+    """Predict from the joint law of the target and all that is observed, shape `(states, *sizes, draws)`."""
     distinct, of_record = _find_distinct(rows)
     ends, impossible = np.empty((3, len(distinct), len(law))), np.zeros(len(distinct), np.int64)
     for index, codes in enumerate(distinct):

@@ -284,7 +284,7 @@ def _covary_with_target(law: ColumnLaw, covariates: Sequence[Column], target: Co
 
 
 def _fit_logistic(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
-    """As `_fit_linear`, of the population's maximum likelihood: at the means of bins, and then of the numbers.
+    """Maximum likelihood of the population, shaped as `_fit_linear`: at the means of bins, then of the numbers.
 
     The linear predictor of the numbers is `x beta`; what the bins tell of it, as far as it is linear in m, is `m gamma`
     with `Cov(m, x) beta = Cov(m, m) gamma`.

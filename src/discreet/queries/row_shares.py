@@ -186,7 +186,7 @@ class _Asked:
     level: float
 
     def parts(self, query: Probability) -> tuple[dict[str, tuple[Floats, Floats | None]], float | None, float]:
-        """By node each row's part of the variance, and the noise's of it; the noise's in all; what the sum explains."""
+        """Each row's part of the variance and the noise's of it, by node; the noise's in all; what the sum explains."""
         sides = [side for side in (self.posterior.cells, self.posterior.twins) if side is not None]
         totals = [
             _centre(sum((self._find_moves(node, side).sum(axis=0) for node in self.effects.weights), np.zeros(1)))
@@ -274,7 +274,7 @@ class _Asked:
 
 
 def _centre(draws: Floats) -> Floats:
-    """Less the mean over draws; draws that make the evidence impossible count as the mean."""
+    """Subtract the mean over draws; draws that make the evidence impossible count as the mean."""
     return np.asarray(np.nan_to_num(draws - np.nanmean(draws, axis=-1, keepdims=True)))
 
 
@@ -290,7 +290,7 @@ def _find_first_largest(changes: Floats) -> int:
 
 
 def _correlate_squared(one: Floats, other: Floats) -> float:
-    """Of all states together."""
+    """Squared correlation of two answers, over all states together."""
     both = float((one**2).sum() * (other**2).sum())
     return float((one * other).sum()) ** 2 / both if both > 0 else 1.0
 

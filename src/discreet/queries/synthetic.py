@@ -122,7 +122,7 @@ def sample(
 
 
 def _list_laws(posterior: Posterior, picked: npt.NDArray[np.intp] | None) -> Iterator[tuple[Tables, Wanted]]:
-    """For some of the joint draws, or for their mean: rows of a network, and what tables say beyond it."""
+    """List the rows of a network, and what tables say beyond it, for some joint draws or for their mean."""
     wide = joint_draws(posterior)
     cells, tables = wide.cells, wide.tables if isinstance(wide, PosteriorDraws) else None
     nodes = cells.network.nodes
@@ -171,7 +171,7 @@ def _make_arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
-    """Of each numeric variable how its numbers lie, by the shares of its bins; evenly where these are out of reach."""
+    """Find how the numbers of each variable lie in its bins; evenly where the shares of bins are out of reach."""
     found = dict[str, BinLaw]()
     one = Tables(theta.network, lambda node: theta[node][..., None], draws=1)
     for variable in theta.network.schema:

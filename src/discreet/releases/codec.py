@@ -68,7 +68,12 @@ Budget = Annotated[str, pydantic.Field(pattern=r"^[0-9]+(\.[0-9]+|/[0-9]+)?$")]
 
 
 def all_positive(*numbers: float | None) -> bool:
-    """Whether numbers, where there are any, are positive and finite."""
+    """Whether numbers, where there are any, are positive and finite.
+
+    Example:
+        >>> all_positive(1.0, None), all_positive(0.0)
+        (True, False)
+    """
     return all(number is None or 0 < number < math.inf for number in numbers)
 
 
@@ -153,7 +158,7 @@ def shaped(network: Network, node: str, flat: Array, draws: int | None = None) -
 
 
 def _keep(value: Any, *_over: Any) -> Any:
-    """What it is."""
+    """Keep a value as it is."""
     return value
 
 

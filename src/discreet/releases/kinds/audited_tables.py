@@ -28,6 +28,10 @@ def pairs_beyond(pairs: Iterable[Scope], tables: Iterable[Scope]) -> tuple[Scope
     Args:
         pairs: of names.
         tables: sets of names.
+
+    Example:
+        >>> pairs_beyond([("a", "b"), ("a", "c")], [("a", "b", "d")])
+        (('a', 'c'),)
     """
     held = {frozenset(pair) for scope in tables for pair in combinations(scope, 2)}
     return tuple(pair for pair in pairs if frozenset(pair) not in held)
@@ -191,7 +195,7 @@ class AuditedTables(Released):
 
     @property
     def law(self) -> CellNoise:
-        """Of the noise on pairs."""
+        """Law of the noise on pairs."""
         return self.noise or "discrete_laplace"
 
     @property

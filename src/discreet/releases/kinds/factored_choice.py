@@ -130,7 +130,7 @@ class FactoredChoice(Released):
 
     @property
     def states_network(self) -> Network:
-        """Of a categorical factor: its one variable, whose states are the whole numbers from 0."""
+        """The network of a categorical factor's one variable, whose states are the whole numbers from 0."""
         require(self.kind == "categorical", "only a choice by a categorical factor is of states of a variable")
         name = self.design.names[0]
         return Network((Variable(name, tuple(map(str, range(self.candidates.shape[1])))),), {name: ()})

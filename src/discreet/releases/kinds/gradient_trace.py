@@ -130,7 +130,7 @@ class NoisyCurvature:
         require_scales(self.scales)
 
     def parts(self, design: Design) -> tuple[Array, Array, Array]:
-        """Its three vectors, a row for each pair of outputs; shape (pairs, sums).
+        """The three vectors of the curvature, a row for each pair of outputs; shape (pairs, sums).
 
         Raises:
             InputError: it has not as many sums as this design has.
@@ -215,7 +215,7 @@ class GradientTrace(Released):
 
     @property
     def variance(self) -> float:
-        """Of the noise on one number of a gradient."""
+        """Variance of the noise on one number of a gradient."""
         return self.scale**2 if self.normal else k_norm_variance(self.design.weights, self.scale, self.design.shape)
 
     def curvature_variances(self, unit: float) -> tuple[float, ...]:

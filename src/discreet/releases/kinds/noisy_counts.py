@@ -140,7 +140,7 @@ class CountedTables(Released):
         return margin(self.tables[source], self.scope(source), self.network.family(node))
 
     def terms(self, node: str) -> int:
-        """How many noise terms are in each cell of `table(node)`."""
+        """Number of noise terms in each entry of `table(node)`."""
         return self.tables[self.source(node)].size // math.prod(self.network.shape(node))
 
 

@@ -41,6 +41,10 @@ def k_norm_variance(size: int, scale: float, shape: Shape) -> float:
 
     The radius is Gamma(size + 1), or Gamma(size) for the ball; a coordinate of a point in the unit cube has the mean
     square 1/3, on the unit sphere 1 / size. Coordinates of a diamond are independent Laplace variates.
+
+    Example:
+        >>> k_norm_variance(3, 1.0, "diamond"), k_norm_variance(3, 1.0, "ball")
+        (2.0, 4.0)
     """
     return scale**2 * {"cube": (size + 1) * (size + 2) / 3, "ball": size + 1, "diamond": 2}[shape]
 

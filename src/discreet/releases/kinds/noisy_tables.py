@@ -172,7 +172,7 @@ class NoisyTables(CountedTables):
 
     @property
     def _stars(self) -> list[Star]:
-        """All of them."""
+        """All stars, by number."""
         found = []
         for scopes in star_scopes(self.stars):
             shared = tuple(name for name in scopes[0] if all(name in scope for scope in scopes))
@@ -191,7 +191,7 @@ class NoisyTables(CountedTables):
 
     @property
     def cut(self) -> dict[str, Scope]:
-        """Of each family that no table holds the largest part that one does; see `cut_families`."""
+        """Families that no table holds, each with the largest part that one does; see `cut_families`."""
         return cut_families(self.network, self.tables)
 
     def scope(self, name: Scope) -> Scope:
@@ -225,7 +225,7 @@ class NoisyTables(CountedTables):
 
 
 def cut_families(network: Network, scopes: Iterable[Scope]) -> dict[str, Scope]:
-    """Of each family that no table holds the largest part that one does; arguments as for `measured_part`."""
+    """Families that no table holds, each with the largest part that one does; arguments as for `measured_part`."""
     parts = {node: measured_part(network, scopes, node) for node in network.nodes}
     return {node: part for node, part in parts.items() if len(part) < len(network.family(node))}
 
@@ -254,6 +254,10 @@ def star_scopes(stars: Mapping[Scope, int]) -> list[tuple[Scope, ...]]:
 
     Returns:
         Sets of variables, in the order of the mapping.
+
+    Example:
+        >>> star_scopes({("a", "b"): 1, ("a", "c"): 1})
+        [(('a', 'b'), ('a', 'c'))]
     """
     found: dict[int, list[Scope]] = {}
     for scope, number in stars.items():

@@ -158,7 +158,7 @@ class ParameterDraws(Released):
 
     @property
     def draws(self) -> Whole:
-        """How many there are."""
+        """Number of draws."""
         return self.cells.draws or 0
 
     @property

@@ -195,7 +195,7 @@ class ScoredChoice(Released):
 
     @property
     def family(self) -> FamilyPart | None:
-        """For a document."""
+        """The family as a document has it; None where the score is a table."""
         score = self.score
         if not isinstance(score, Family):
             return None
@@ -204,7 +204,7 @@ class ScoredChoice(Released):
 
     @property
     def table(self) -> TablePart | None:
-        """For a document."""
+        """The table as a document has it; None where the score is a family."""
         score = self.score
         if isinstance(score, Family):
             return None
